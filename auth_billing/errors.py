@@ -1,0 +1,18 @@
+"""What can go wrong with an account. Knows no HTTP: `gateway/errors.py` translates.
+
+AccountError
+├── InvalidApiKey        malformed, unknown, wrong, revoked or expired: the caller is never told which
+└── StoreUnavailable     the store does not answer: nothing was decided
+"""
+
+
+class AccountError(Exception):
+    """Base of all errors of `auth_billing`."""
+
+
+class InvalidApiKey(AccountError):
+    """The key is malformed, unknown, wrong, revoked or expired."""
+
+
+class StoreUnavailable(AccountError):
+    """The store does not answer in time: nothing was decided."""

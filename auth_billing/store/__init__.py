@@ -1,0 +1,1 @@
+"""Accounts in MongoDB. The only place that imports motor."""

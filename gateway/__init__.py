@@ -1,0 +1,1 @@
+"""HTTP in, SSE out: the OpenAI API over the queue."""

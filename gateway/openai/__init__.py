@@ -1,0 +1,1 @@
+"""OpenAI's API as pydantic models: shapes and limits, no behaviour."""

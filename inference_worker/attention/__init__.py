@@ -1,0 +1,1 @@
+"""Paged attention: one port (`backend`), a plain reference, and faster backends."""

@@ -1,0 +1,147 @@
+"""What a worker and its engine process say to each other: token ids only, no text.
+
+Frozen msgspec structs, MessagePack on a pipe (never pickle). This module does not import torch, so the worker process
+stays light.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from router.messages import SamplingParams
+
+EngineFinishReason = Literal["stop", "length"]
+
+
+class _Word(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Base of everything said on the pipe."""
+
+
+# --- Commands: worker to engine -------------------------------------------------------------------
+
+
+class GenerationRequest(_Word, frozen=True, kw_only=True, tag="request"):
+    """Generate `n` continuations of `prompt_ids` (non-empty, each within the vocabulary).
+
+    `delivered[c]` are ids that choice `c` already generated elsewhere: it goes on after them.
+    `salt` separates prefix caches.
+    """
+
+    id: str
+    prompt_ids: list[int]
+    sampling: SamplingParams
+    n: int = 1
+    salt: str = ""
+    delivered: list[list[int]] = []
+
+
+class Abort(_Word, frozen=True, kw_only=True, tag="abort"):
+    """Stop a request, or one choice of it. Unknown ids are ignored. No event follows."""
+
+    request: str
+    choice: int | None = None
+
+
+class Shutdown(_Word, frozen=True, kw_only=True, tag="shutdown"):
+    """End the process now."""
+
+
+Command = GenerationRequest | Abort | Shutdown
+
+
+# --- Reports: engine to worker --------------------------------------------------------------------
+
+
+class Candidate(msgspec.Struct, frozen=True, array_like=True):
+    """A token id and its natural-log probability."""
+
+    id: int
+    logprob: float
+
+
+class PositionLogprobs(msgspec.Struct, frozen=True, array_like=True):
+    """Log probabilities at one position: the chosen token and the best alternatives, best first.
+
+    Taken from the model's raw distribution, before temperature, penalties and truncation (as OpenAI and vLLM do).
+    """
+
+    chosen: Candidate
+    top: list[Candidate]
+
+
+class TokenEvent(_Word, frozen=True, kw_only=True, tag="tokens"):
+    """Tokens `position .. position+len(token_ids)-1` of one choice of a request.
+
+    With `finish_reason` set it is the choice's last. A stop token (end of sequence or a
+    `stop_token_id`) is counted: it is the last of `token_ids`, and `stop_token` names it.
+    """
+
+    request: str
+    choice: int
+    position: int
+    token_ids: list[int]
+    logprobs: list[PositionLogprobs] | None = None
+    finish_reason: EngineFinishReason | None = None
+    stop_token: int | None = None
+    cached_tokens: int = 0
+    """Prompt tokens found in the prefix cache; on a choice's first event."""
+
+
+class RequestFailed(_Word, frozen=True, kw_only=True, tag="failed"):
+    """This request, and only this one, could not go on. Its state is gone."""
+
+    request: str
+    message: str
+
+
+class EngineLoad(_Word, frozen=True, kw_only=True, tag="load"):
+    """Counters and gauges of the engine; counters only grow."""
+
+    running: int = 0
+    waiting: int = 0
+    kv_blocks_used: int = 0
+    """Blocks held by live sequences (cached but unreferenced ones are free)."""
+    kv_blocks_total: int = 0
+    kv_tokens_held: int = 0
+    prompt_tokens: int = 0
+    generation_tokens: int = 0
+    prefix_cache_queries: int = 0
+    """Prompt tokens looked up."""
+    prefix_cache_hits: int = 0
+    """Prompt tokens found."""
+    preemptions: int = 0
+    steps: int = 0
+
+
+class Ready(_Word, frozen=True, kw_only=True, tag="ready"):
+    """The model is loaded."""
+
+    max_model_len: int
+    """Context length in force: prompt and generated tokens together."""
+    vocab_size: int
+    max_num_seqs: int
+    kv_blocks: int
+    block_size: int
+    device: str
+    dtype: str
+    attention: str
+    eos_token_ids: list[int]
+
+
+class StepReport(_Word, frozen=True, kw_only=True, tag="step"):
+    """What one visit to the engine produced."""
+
+    events: list[TokenEvent] = []
+    failed: list[RequestFailed] = []
+    load: EngineLoad = EngineLoad()
+
+
+class StartFailed(_Word, frozen=True, kw_only=True, tag="start_failed"):
+    """The engine can't start; `reason` is one line for the operator."""
+
+    reason: str
+
+
+Report = Ready | StepReport | StartFailed

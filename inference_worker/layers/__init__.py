@@ -1,0 +1,1 @@
+"""Building blocks of models: norms, rotary embedding, projections."""

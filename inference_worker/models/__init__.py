@@ -1,0 +1,1 @@
+"""Model definitions, one file a family, named as its `model_type`."""

@@ -1,0 +1,48 @@
+"""What the model runner expects of a model. Our own families and the `transformers` backend both are one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from inference_worker.attention.backend import StepAttention
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """The numbers that the engine needs of a model, whatever its family."""
+
+    model_type: str
+    layers: int
+    query_heads: int
+    kv_heads: int
+    head_size: int
+    vocab_size: int
+    max_position: int
+    """Longest context it was made for."""
+    eos_token_ids: tuple[int, ...]
+
+
+class CausalLM(Protocol):
+    """A causal language model over packed tokens."""
+
+    shape: ModelShape
+
+    def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
+        """Hidden states.
+
+        Args:
+            token_ids: [T] int64, all sequences of the step one after the other.
+            positions: [T] int64, each token's position in its own sequence.
+            attention: called once per layer.
+
+        Returns:
+            [T, hidden size]: after the final norm.
+        """
+        ...
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores over the vocabulary: [R, hidden size] to [R, vocab] float32."""
+        ...

@@ -1,0 +1,1 @@
+"""Text in and out: templates, tokenising, detokenising, stop strings. Never imports torch."""

@@ -1,0 +1,1 @@
+"""How it runs: command line, launcher, containers, configuration of what we stand on."""

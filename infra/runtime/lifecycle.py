@@ -1,0 +1,43 @@
+"""How a process starts and stops: one line when it can't start, a clean exit on SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn
+
+EXIT_CANNOT_START = 78
+"""`EX_CONFIG` of sysexits.h: trying again without a change will not help."""
+
+
+class StartupError(Exception):
+    """The process can't start; the message is one line for the operator, in words, with what to do about it."""
+
+
+def exit_cannot_start(error: StartupError) -> NoReturn:
+    """Say why in one line on stderr and exit."""
+    print(f"headrace: {error}", file=sys.stderr, flush=True)
+    raise SystemExit(EXIT_CANNOT_START)
+
+
+def stop_on_signals(stop: asyncio.Event, *, again: Callable[[], None] | None = None) -> None:
+    """Set `stop` at the first SIGTERM or SIGINT; call `again` at each further one. Call inside the loop."""
+    loop = asyncio.get_running_loop()
+
+    def received() -> None:
+        if stop.is_set() and again is not None:
+            again()
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, received)
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    """Run a process's main coroutine; a `StartupError` becomes one line and an exit status."""
+    try:
+        asyncio.run(main)
+    except StartupError as error:
+        exit_cannot_start(error)

@@ -1,0 +1,1 @@
+"""Consumers that answer a job by calling outside. Empty until external providers land."""

@@ -1,0 +1,253 @@
+"""The typed bus: which message goes through which exchange, and how a bad one is dealt with.
+
+The only module that joins `messages`, `topology` and a `Transport`. It does not know what a job means,
+who sends it, or how bytes move.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import structlog
+
+from router import messages, topology
+from router.errors import UndecodableMessage
+from router.messages import (
+    Codec,
+    Control,
+    Job,
+    ServiceClass,
+    UsageRecord,
+    Window,
+    WorkerStatus,
+)
+from router.transport.base import (
+    ConnectionState,
+    Consumer,
+    Delivery,
+    HeaderValue,
+    Outgoing,
+    Subscription,
+    Transport,
+)
+
+T = TypeVar("T")
+
+REASON_HEADER = "x-headrace-reason"
+"""Header of a dead letter that says, in words, why it died."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Envelope(Generic[T]):
+    """A decoded message together with the delivery to be settled."""
+
+    message: T
+    delivery: Delivery
+
+
+class Inbound(Generic[T]):
+    """Decoded messages of a shared queue. One that does not decode is dead-lettered with its reason."""
+
+    def __init__(self, consumer: Consumer, codec: Codec[T], bury: Callable[[Delivery, str], None]) -> None:
+        self._consumer = consumer
+        self._codec = codec
+        self._bury = bury
+
+    async def __aiter__(self) -> AsyncIterator[Envelope[T]]:
+        async for delivery in self._consumer:
+            try:
+                message = self._codec.decode(delivery.body)
+            except UndecodableMessage as error:
+                self._bury(delivery, str(error))
+                continue
+            yield Envelope(message, delivery)
+
+    async def cancel(self) -> None:
+        """Take no new messages; iterating ends when those already here have been read."""
+        await self._consumer.cancel()
+
+
+class Feed(Generic[T]):
+    """Decoded messages of a private queue. One that does not decode is logged and dropped."""
+
+    def __init__(self, subscription: Subscription, codec: Codec[T], name: str) -> None:
+        self._subscription = subscription
+        self._codec = codec
+        self._name = name
+
+    async def __aiter__(self) -> AsyncIterator[T]:
+        async for received in self._subscription:
+            try:
+                yield self._codec.decode(received.body)
+            except UndecodableMessage as error:
+                _log.warning("undecodable message dropped", feed=self._name, reason=str(error))
+
+    async def close(self) -> None:
+        """Stop listening; iterating ends."""
+        await self._subscription.close()
+
+
+class Bus:
+    """What a process can say and hear. One per process, over one transport."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    @property
+    def state(self) -> ConnectionState:
+        """Whether a publish has a chance, from a local flag."""
+        return self._transport.state
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes of windows and heartbeats not yet handed to the operating system."""
+        return self._transport.unsent_bytes
+
+    async def start(self) -> None:
+        """Connect and declare what every installation has."""
+        await self._transport.start()
+        await self._transport.declare(topology.platform())
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._transport.close()
+
+    # Jobs
+
+    async def declare_model(self, model: str) -> None:
+        """Declare the job queues of a model. At start-up only."""
+        await self._transport.declare(topology.model(model))
+
+    async def publish_job(self, job: Job, headers: Mapping[str, HeaderValue]) -> None:
+        """Queue a job, confirmed; it expires from the queue at its deadline.
+
+        Raises:
+            PublishError: see `Transport.publish`.
+        """
+        remaining_ms = max(1, int((job.deadline - time.time()) * 1000))
+        await self._transport.publish(
+            Outgoing(
+                exchange=topology.JOBS,
+                routing_key=topology.job_key(job.model, job.service_class),
+                body=messages.encode(job),
+                headers=headers,
+                message_id=job.id,
+                persistent=True,
+                expires_ms=remaining_ms,
+            )
+        )
+
+    async def jobs(self, model: str, service_class: ServiceClass, *, prefetch: int) -> Inbound[Job]:
+        """Take jobs of one model and class, at most `prefetch` unacknowledged at a time."""
+        consumer = await self._transport.consume(topology.job_queue(model, service_class), prefetch=prefetch)
+        return Inbound(consumer, messages.JOBS, self._reject)
+
+    async def dead_jobs(self, *, prefetch: int) -> Consumer:
+        """Take dead-lettered jobs, undecoded: some are here because they do not decode."""
+        return await self._transport.consume(topology.DEAD_QUEUE, prefetch=prefetch)
+
+    async def park(self, delivery: Delivery, reason: str) -> None:
+        """Move a message to the parked queue for a person to look at, then acknowledge it.
+
+        Raises:
+            PublishError: it was not moved, and is not acknowledged.
+        """
+        await self._transport.publish(
+            Outgoing(
+                exchange=topology.DEAD_LETTERS,
+                routing_key=topology.SETTLE_KEY,
+                body=delivery.body,
+                headers={**delivery.headers, REASON_HEADER: reason},
+                message_id=delivery.message_id,
+                persistent=True,
+            )
+        )
+        delivery.ack()
+
+    def _reject(self, delivery: Delivery, reason: str) -> None:
+        _log.error("undecodable message dead-lettered", queue=delivery.routing_key, reason=reason)
+        delivery.reject(requeue=False)
+
+    # Replies
+
+    async def replies(self, gateway: str) -> Feed[Window]:
+        """Open a gateway's reply inbox. Open it before the first job is published."""
+        subscription = await self._transport.subscribe(
+            topology.REPLY, [gateway], arguments=topology.REPLY_QUEUE_ARGUMENTS
+        )
+        return Feed(subscription, messages.WINDOWS, "replies")
+
+    def send_window(self, gateway: str, window: Window) -> None:
+        """Post a window; if the gateway has gone, `on_lost_gateway` callbacks hear of it.
+
+        Raises:
+            BrokerUnavailable: the connection is down.
+        """
+        self._transport.post(Outgoing(topology.REPLY, gateway, messages.encode(window)), mandatory=True)
+
+    def on_lost_gateway(self, callback: Callable[[str], None]) -> None:
+        """Call `callback(gateway)` when a window came back because nobody listens for that gateway."""
+
+        def returned(message: Outgoing) -> None:
+            if message.exchange == topology.REPLY:
+                callback(message.routing_key)
+
+        self._transport.on_return(returned)
+
+    # Usage
+
+    async def publish_usage(self, record: UsageRecord) -> None:
+        """Queue a usage record, confirmed.
+
+        Raises:
+            PublishError: see `Transport.publish`.
+        """
+        await self._transport.publish(
+            Outgoing(
+                exchange=topology.SETTLE,
+                routing_key=topology.SETTLE_KEY,
+                body=messages.encode(record),
+                message_id=record.job,
+                persistent=True,
+            )
+        )
+
+    async def usage_records(self, *, prefetch: int) -> Inbound[UsageRecord]:
+        """Take usage records to be settled; one that does not decode is parked by the broker."""
+        consumer = await self._transport.consume(topology.SETTLE_QUEUE, prefetch=prefetch)
+        return Inbound(consumer, messages.USAGE_RECORDS, self._reject)
+
+    # Control and status
+
+    def send_control(self, target: str, message: Control) -> None:
+        """Post to `control_plane.worker(...)`, `.model(...)` or `.ALL`.
+
+        Raises:
+            BrokerUnavailable: the connection is down.
+        """
+        self._transport.post(Outgoing(topology.CONTROL, target, messages.encode(message)))
+
+    async def controls(self, targets: list[str]) -> Feed[Control]:
+        """Hear control messages for any of `targets`."""
+        subscription = await self._transport.subscribe(
+            topology.CONTROL, targets, arguments=topology.CONTROL_QUEUE_ARGUMENTS
+        )
+        return Feed(subscription, messages.CONTROLS, "control")
+
+    def send_status(self, status: WorkerStatus) -> None:
+        """Post a heartbeat.
+
+        Raises:
+            BrokerUnavailable: the connection is down.
+        """
+        self._transport.post(Outgoing(topology.STATUS, "", messages.encode(status)))
+
+    async def statuses(self) -> Feed[WorkerStatus]:
+        """Hear every worker's heartbeat."""
+        subscription = await self._transport.subscribe(topology.STATUS, [""], arguments=topology.STATUS_QUEUE_ARGUMENTS)
+        return Feed(subscription, messages.STATUSES, "status")

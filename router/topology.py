@@ -1,0 +1,149 @@
+"""Exchanges, queues and bindings by name: what an administrator sees in the RabbitMQ console.
+
+Plain data; a transport's `declare` makes it real. Declared at start-up, never per request: a quorum queue
+declared less than about a second before a broker crash can be lost. Arguments are never changed in place (the broker
+answers 406): a queue whose arguments change gets a new suffix.
+
+Runs unchanged on RabbitMQ 3.10 to 4.x: explicit positive delivery limits (-1 destroys messages on 3.10), no AMQP
+priorities, every shared queue durable, exclusive queues server-named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from router.messages import ServiceClass
+
+JOBS = "hr.jobs"
+REPLY = "hr.reply"
+CONTROL = "hr.ctl"
+STATUS = "hr.status"
+SETTLE = "hr.settle"
+DEAD_LETTERS = "hr.dlx"
+
+SETTLE_QUEUE = "hr.settle.v1"
+DEAD_QUEUE = "hr.dead.v1"
+PARKED_QUEUE = "hr.parked.v1"
+
+SETTLE_KEY = "settle"
+"""Routing key of usage records; as a dead letter it leads to the parked queue."""
+
+JOB_DELIVERY_LIMIT = 8
+JOB_QUEUE_LENGTH = 4096
+JOB_QUEUE_BYTES = 256 * 1024 * 1024
+UNLIMITED_DELIVERIES = 1_000_000
+
+REPLY_QUEUE_ARGUMENTS: Mapping[str, str | int] = {
+    "x-max-length-bytes": 64 * 1024 * 1024,
+    "x-overflow": "drop-head",
+}
+CONTROL_QUEUE_ARGUMENTS: Mapping[str, str | int] = {"x-message-ttl": 60_000, "x-max-length": 10_000}
+STATUS_QUEUE_ARGUMENTS: Mapping[str, str | int] = {
+    "x-max-length": 1_000,
+    "x-overflow": "drop-head",
+    "x-message-ttl": 10_000,
+}
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A durable exchange."""
+
+    name: str
+    type: Literal["direct", "topic", "fanout"]
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A durable quorum queue with its arguments."""
+
+    name: str
+    arguments: Mapping[str, str | int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Binding:
+    """Messages of `exchange` with `routing_key` (a pattern, for topics) go to `queue`."""
+
+    exchange: str
+    routing_key: str
+    queue: str
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Durable objects to be declared together."""
+
+    exchanges: tuple[Exchange, ...] = ()
+    queues: tuple[Queue, ...] = ()
+    bindings: tuple[Binding, ...] = ()
+
+
+def job_queue(model: str, service_class: ServiceClass) -> str:
+    """The queue of a model's jobs in one class, e.g. `hr.job.smollm2-135m-instruct.default.v1`."""
+    return f"hr.job.{model}.{service_class}.v1"
+
+
+def job_key(model: str, service_class: ServiceClass) -> str:
+    """The routing key that leads to `job_queue`."""
+    return f"{model}.{service_class}"
+
+
+def platform() -> Topology:
+    """What every installation has, whatever models it serves."""
+    return Topology(
+        exchanges=(
+            Exchange(JOBS, "direct"),
+            Exchange(REPLY, "direct"),
+            Exchange(CONTROL, "topic"),
+            Exchange(STATUS, "fanout"),
+            Exchange(SETTLE, "direct"),
+            Exchange(DEAD_LETTERS, "topic"),
+        ),
+        queues=(
+            Queue(
+                SETTLE_QUEUE,
+                {
+                    "x-queue-type": "quorum",
+                    "x-delivery-limit": UNLIMITED_DELIVERIES,
+                    "x-dead-letter-exchange": DEAD_LETTERS,
+                    "x-dead-letter-routing-key": SETTLE_KEY,
+                },
+            ),
+            Queue(DEAD_QUEUE, {"x-queue-type": "quorum", "x-delivery-limit": UNLIMITED_DELIVERIES}),
+            Queue(PARKED_QUEUE, {"x-queue-type": "quorum", "x-delivery-limit": UNLIMITED_DELIVERIES}),
+        ),
+        bindings=(
+            Binding(SETTLE, SETTLE_KEY, SETTLE_QUEUE),
+            Binding(DEAD_LETTERS, "job.#", DEAD_QUEUE),
+            Binding(DEAD_LETTERS, SETTLE_KEY, PARKED_QUEUE),
+        ),
+    )
+
+
+def model(name: str) -> Topology:
+    """The job queues of one model: one per service class."""
+    return Topology(
+        queues=tuple(
+            Queue(
+                job_queue(name, service_class),
+                {
+                    "x-queue-type": "quorum",
+                    "x-delivery-limit": JOB_DELIVERY_LIMIT,
+                    "x-overflow": "reject-publish",
+                    "x-max-length": JOB_QUEUE_LENGTH,
+                    "x-max-length-bytes": JOB_QUEUE_BYTES,
+                    "x-dead-letter-exchange": DEAD_LETTERS,
+                    "x-dead-letter-routing-key": f"job.{name}",
+                    "x-dead-letter-strategy": "at-least-once",
+                },
+            )
+            for service_class in ServiceClass
+        ),
+        bindings=tuple(
+            Binding(JOBS, job_key(name, service_class), job_queue(name, service_class))
+            for service_class in ServiceClass
+        ),
+    )
