@@ -1,0 +1,240 @@
+"""Reads the header of a GGUF file: its metadata and where its tensors lie, never the tensors themselves.
+
+For text (no torch, no numpy):
+
+    tokenizer = read_tokenizer(path)          # -> GGUFTokenizer: tokens, types, merges, pre, chat_template, bos/eos ids
+    header = read_header(path)                # -> GGUFHeader
+    header.metadata["llama.context_length"]   # every key as Python values: int, float, bool, str, list
+    header.tensors                            # names, shapes, types, offsets
+
+Both raise `BadWeights` on a damaged or hostile file: every length is checked against the file's size before it is
+believed (the `gguf` library's reader trusts them, and takes seconds for a vocabulary that takes milliseconds here).
+Specification: ggml's `docs/gguf.md`, versions 2 and 3, little-endian.
+
+This module does not know what a tensor's numbers mean (`execution/gguf_file.py`) or how text is split (`text/`).
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inference_worker.errors import BadWeights, ModelNotFound, UnsupportedModel
+
+MAGIC = b"GGUF"
+VERSIONS = (2, 3)
+_STRING, _ARRAY = 8, 9
+_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_MAX_DIMENSIONS = 4
+_MIN_ENTRY = 12
+"""Bytes of the shortest metadata entry or tensor description: what a count is checked by."""
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """One tensor's place in the file. `shape` as in PyTorch: the fastest running dimension last."""
+
+    name: str
+    shape: tuple[int, ...]
+    ggml_type: int
+    offset: int
+    """Bytes from the start of the file."""
+
+
+@dataclass(frozen=True)
+class GGUFHeader:
+    """Everything before the tensor data."""
+
+    metadata: dict[str, Any]
+    tensors: tuple[TensorInfo, ...]
+    file_size: int
+
+    @property
+    def architecture(self) -> str:
+        """`general.architecture`, which prefixes the model's own keys."""
+        return str(self.metadata.get("general.architecture", ""))
+
+
+@dataclass(frozen=True)
+class GGUFTokenizer:
+    """What the file says of text. Lists are indexed by token id; empty where the file is silent.
+
+    Attributes:
+        model: kind of tokenizer: `gpt2` (byte-level BPE), `llama` (SentencePiece), ...
+        pre: name of the pre-tokenizer (`smollm`, `llama-bpe`, `qwen2`, ...), "" if not named.
+        token_types: 1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte.
+        merges: "left right" pairs in order of rank.
+        scores: SentencePiece log probabilities.
+        eos_token_ids: every id that ends a turn or a text, see `eos_token_ids`.
+    """
+
+    model: str
+    pre: str
+    tokens: list[str]
+    token_types: list[int]
+    merges: list[str]
+    scores: list[float]
+    bos_token_id: int | None
+    eos_token_ids: tuple[int, ...]
+    unknown_token_id: int | None
+    padding_token_id: int | None
+    add_bos_token: bool
+    add_eos_token: bool
+    add_space_prefix: bool
+    chat_template: str | None
+
+
+def read_header(path: Path) -> GGUFHeader:
+    """Read metadata and tensor descriptions of the GGUF at `path`.
+
+    Raises:
+        ModelNotFound: the file can't be opened.
+        BadWeights: it is no GGUF, or is damaged.
+        UnsupportedModel: its version is unknown to us, or it is big-endian.
+    """
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return _parse(data)
+    except OSError as error:
+        raise ModelNotFound(f"can't read {path}: {error.strerror}") from error
+    except (struct.error, UnicodeDecodeError, ValueError) as error:
+        raise BadWeights(f"{path} is not a sound GGUF file: {error}") from error
+    except BadWeights as error:
+        raise BadWeights(f"{path} is not a sound GGUF file: {error}") from error
+
+
+def read_tokenizer(path: Path) -> GGUFTokenizer:
+    """Read what the GGUF at `path` says of text. Raises as `read_header`."""
+    return tokenizer_metadata(read_header(path))
+
+
+def tokenizer_metadata(header: GGUFHeader) -> GGUFTokenizer:
+    """Gather a header's `tokenizer.*` keys."""
+
+    def get(key: str, default: Any = None) -> Any:
+        return header.metadata.get(f"tokenizer.ggml.{key}", default)
+
+    return GGUFTokenizer(
+        model=get("model", ""),
+        pre=get("pre", ""),
+        tokens=get("tokens", []),
+        token_types=get("token_type", []),
+        merges=get("merges", []),
+        scores=get("scores", []),
+        bos_token_id=get("bos_token_id"),
+        eos_token_ids=eos_token_ids(header),
+        unknown_token_id=get("unknown_token_id"),
+        padding_token_id=get("padding_token_id"),
+        add_bos_token=get("add_bos_token", get("model") == "llama"),
+        add_eos_token=get("add_eos_token", False),
+        add_space_prefix=get("add_space_prefix", True),
+        chat_template=header.metadata.get("tokenizer.chat_template"),
+    )
+
+
+def eos_token_ids(header: GGUFHeader) -> tuple[int, ...]:
+    """Ids that end a text, a turn or a message, without repetition, the end of text first."""
+    keys = ("eos_token_id", "eot_token_id", "eom_token_id")
+    ids = (header.metadata.get(f"tokenizer.ggml.{key}") for key in keys)
+    return tuple(dict.fromkeys(token for token in ids if isinstance(token, int)))
+
+
+class _Cursor:
+    """A place in the file that never runs past its end."""
+
+    def __init__(self, data: mmap.mmap) -> None:
+        self.data = data
+        self.size = len(data)
+        self.at = 0
+
+    def take(self, length: int) -> bytes:
+        self.expect(length)
+        start, self.at = self.at, self.at + length
+        return self.data[start : self.at]
+
+    def expect(self, length: int) -> None:
+        if length > self.size - self.at:
+            raise BadWeights(f"{length} bytes declared at {self.at}, the file has {self.size}")
+
+    def scalars(self, code: str, count: int) -> list[Any]:
+        width = struct.calcsize(f"<{code}")
+        self.expect(width * count)
+        return list(struct.unpack(f"<{count}{code}", self.take(width * count)))
+
+    def u32(self) -> int:
+        return int.from_bytes(self.take(4), "little")
+
+    def u64(self) -> int:
+        return int.from_bytes(self.take(8), "little")
+
+    def count(self, smallest: int) -> int:
+        """A number of things that follow, each at least `smallest` bytes long."""
+        number = self.u64()
+        self.expect(number * smallest)
+        return number
+
+    def string(self) -> str:
+        return self.take(self.u64()).decode()
+
+
+def _parse(data: mmap.mmap) -> GGUFHeader:
+    cursor = _Cursor(data)
+    if cursor.take(4) != MAGIC:
+        raise BadWeights("it does not start with GGUF")
+    version = cursor.u32()
+    if version not in VERSIONS:
+        raise UnsupportedModel(
+            f"GGUF version {version} (or a big-endian file): we read versions 2 and 3, little-endian"
+        )
+    tensor_count = cursor.count(_MIN_ENTRY)
+    metadata = dict(_entry(cursor) for _ in range(cursor.count(_MIN_ENTRY)))
+    described = [_tensor_info(cursor) for _ in range(tensor_count)]
+    alignment = metadata.get("general.alignment", 32)
+    if not isinstance(alignment, int) or alignment < 1 or alignment & (alignment - 1):
+        raise BadWeights(f"general.alignment is {alignment!r}, not a power of two")
+    start = -(-cursor.at // alignment) * alignment
+    tensors = tuple(TensorInfo(name, shape, kind, start + offset) for name, shape, kind, offset in described)
+    if len({tensor.name for tensor in tensors}) < len(tensors):
+        raise BadWeights("two tensors have one name")
+    return GGUFHeader(metadata, tensors, cursor.size)
+
+
+def _entry(cursor: _Cursor) -> tuple[str, Any]:
+    key = cursor.string()
+    return key, _value(cursor, cursor.u32())
+
+
+def _value(cursor: _Cursor, kind: int) -> Any:
+    if kind == _STRING:
+        return cursor.string()
+    if kind == _ARRAY:
+        return _array(cursor)
+    return cursor.scalars(_scalar_code(kind), 1)[0]
+
+
+def _array(cursor: _Cursor) -> list[Any]:
+    kind = cursor.u32()
+    if kind == _STRING:
+        string: Callable[[], str] = cursor.string
+        return [string() for _ in range(cursor.count(8))]
+    return cursor.scalars(_scalar_code(kind), cursor.count(1))
+
+
+def _scalar_code(kind: int) -> str:
+    code = _SCALARS.get(kind)
+    if code is None:
+        raise BadWeights(f"metadata of unknown type {kind}")
+    return code
+
+
+def _tensor_info(cursor: _Cursor) -> tuple[str, tuple[int, ...], int, int]:
+    name = cursor.string()
+    dimensions = cursor.u32()
+    if dimensions > _MAX_DIMENSIONS:
+        raise BadWeights(f"tensor {name[:80]!r} has {dimensions} dimensions")
+    shape = tuple(reversed(cursor.scalars("Q", dimensions)))
+    return name, shape, cursor.u32(), cursor.u64()
