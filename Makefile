@@ -1,0 +1,46 @@
+# Headrace: few verbs, the same on every machine. The logic is in infra/install.py and in the `headrace` command.
+PYTHON ?= python3
+WORKERS ?=
+HEADRACE_HOME ?= .headrace
+export HEADRACE_HOME
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-dev serve up ps test check format clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## Set up everything that is needed to run (every other verb does it too)
+	@$(PYTHON) -m infra.install
+
+setup-dev:
+	@$(PYTHON) -m infra.install --dev
+
+serve: setup ## Everything in one process: API, chat and a small model on the CPU
+	@exec $(BIN)/headrace serve
+
+up: setup ## The platform as in production: RabbitMQ, store, billing, gateway, WORKERS=n workers
+	@exec $(BIN)/headrace up $(if $(WORKERS),--workers $(WORKERS))
+
+ps: setup ## What runs, and what it is doing
+	@$(BIN)/headrace ps
+
+test: setup-dev ## Every test, with a real RabbitMQ, store and model where they are installed
+	@$(BIN)/pytest
+
+check: setup-dev ## Linters, types and import contracts, front-end too
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	cd chat_ui/web && npm run --silent check
+
+format: setup-dev ## Lay the code out and sort its imports
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## Remove what was built and cached; keeps data, secrets and models in $(HEADRACE_HOME)
+	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf chat_ui/web/node_modules chat_ui/web/dist "$(HEADRACE_HOME)/store-venv"
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
