@@ -1,0 +1,136 @@
+"""What can be set on a worker: `EngineSettings` crosses to the engine process, `WorkerSettings` comes from outside.
+
+Read once at start-up, checked there, then passed down as narrow values. Does not resolve the model, load
+anything or import torch.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+Device = Annotated[str, Field(pattern=r"^(cpu|cuda(:\d+)?)$")]
+DType = Literal["auto", "float32", "bfloat16", "float16"]
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT])(i?)B?|B)?\s*", re.IGNORECASE)
+_POWERS = {"K": 1, "M": 2, "G": 3, "T": 4}
+_MODEL_NAME = re.compile(r"[A-Za-z0-9._\-/:]{1,200}")
+_WORKER_ID = re.compile(r"[A-Za-z0-9_\-]{1,100}")
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """Everything the engine process needs to build its engine. Plain values: it is sent to a spawned child."""
+
+    model: str
+    """A Hugging Face id, a folder with safetensors, or a .gguf file."""
+    device: str = "cpu"
+    dtype: str = "auto"
+    """"auto": bfloat16 on CUDA and on CPUs with AVX512-BF16 or AMX, else float32."""
+    max_model_len: int | None = None
+    """Context length in tokens; `None`: the model's own."""
+    max_num_seqs: int = 64
+    max_num_batched_tokens: int = 2048
+    block_size: int = 16
+    """Tokens in one KV block."""
+    kv_cache_memory: int | None = None
+    """Bytes; `None`: a sane share of what is free."""
+    num_kv_blocks: int | None = None
+    """Overrides `kv_cache_memory`; for tests."""
+    enable_prefix_caching: bool = True
+    attention: str = "auto"
+    threads: int | None = None
+    """CPU threads of the engine; `None`: torch's own choice."""
+
+
+def parse_size(value: object) -> object:
+    """Turn "2GiB", "500 MB" or "1048576" into bytes (`KB` is 1000, `KiB` is 1024); other values pass through.
+
+    Raises:
+        ValueError: a string that is not a size.
+    """
+    if not isinstance(value, str):
+        return value
+    match = _SIZE.fullmatch(value)
+    if match is None:
+        raise ValueError(f"{value!r} is not a size: write for example 2GiB, 500MB or a number of bytes")
+    number, prefix, binary = match.groups()
+    factor = (1024 if binary else 1000) ** _POWERS[prefix.upper()] if prefix else 1
+    return int(float(number) * factor)
+
+
+def check_model_name(name: str) -> str:
+    """Accept a name that can be part of a queue's name and a routing key: letters, digits and `. _ - / :`.
+
+    Raises:
+        ValueError: anything else (`*` and `#` are wildcards of AMQP topics).
+    """
+    if not _MODEL_NAME.fullmatch(name):
+        raise ValueError(f"model name {name!r}: only letters, digits and . _ - / : are allowed, at most 200")
+    return name
+
+
+def check_worker_id(name: str) -> str:
+    """Accept a worker id that is one word of a routing key: letters, digits, `_` and `-`.
+
+    Raises:
+        ValueError: anything else.
+    """
+    if not _WORKER_ID.fullmatch(name):
+        raise ValueError(f"worker id {name!r}: only letters, digits, _ and - are allowed, at most 100")
+    return name
+
+
+Size = Annotated[int, BeforeValidator(parse_size), Field(gt=0)]
+ModelName = Annotated[str, AfterValidator(check_model_name)]
+WorkerId = Annotated[str, AfterValidator(check_worker_id)]
+
+
+class WorkerSettings(BaseSettings):
+    """Settings of a worker process: environment variables `HEADRACE_...`, overridden by the command line."""
+
+    model_config = SettingsConfigDict(env_prefix="HEADRACE_", frozen=True, extra="forbid")
+
+    amqp_url: str = Field("", description="RabbitMQ to take jobs from; empty only in the all-in-one process")
+    model: str = Field(description="Model to serve: a Hugging Face id, a folder with safetensors, or a .gguf file")
+    served_model_name: ModelName | None = Field(
+        None, description="Name clients ask for; by default taken from the model's id or file name"
+    )
+    id: WorkerId = Field("worker-1", description="Name of this worker, unique on its broker")
+    device: Device = Field("cpu", description="Where the engine computes: cpu, cuda or cuda:N")
+    dtype: DType = Field("auto", description="Number format of weights and KV cache")
+    max_model_len: int | None = Field(None, ge=2, description="Context length in tokens; by default the model's own")
+    max_num_seqs: int = Field(64, ge=1, le=4096, description="Sequences computed together in one step at most")
+    max_num_batched_tokens: int = Field(2048, ge=16, description="Tokens computed in one step at most")
+    block_size: int = Field(16, ge=1, le=256, description="Tokens in one block of the KV cache")
+    kv_cache_memory: Size | None = Field(
+        None, description="Memory of the KV cache, for example 2GiB; by default a share of what is free"
+    )
+    enable_prefix_caching: bool = Field(True, description="Reuse KV blocks of prompts with the same beginning")
+    attention: str = Field("auto", description="Attention backend; auto picks the best for the device")
+    threads: int | None = Field(None, ge=1, description="CPU threads of the engine; by default one per core")
+    drain_grace: float = Field(120.0, ge=0, description="Seconds that running jobs may take to end when draining")
+    ops_host: str = Field("127.0.0.1", description="Address of the /metrics, /healthz and /status server")
+    ops_port: int = Field(0, ge=0, le=65535, description="Port of that server; 0: any free one")
+    log_level: str = Field("info", description="Least level that is logged: debug, info, warning or error")
+    log_style: Literal["console", "json"] = Field("console", description="Logs for people or for machines")
+
+    def engine(self) -> EngineSettings:
+        """The part that the engine process needs."""
+        return EngineSettings(
+            model=self.model,
+            device=self.device,
+            dtype=self.dtype,
+            max_model_len=self.max_model_len,
+            max_num_seqs=self.max_num_seqs,
+            max_num_batched_tokens=self.max_num_batched_tokens,
+            block_size=self.block_size,
+            kv_cache_memory=self.kv_cache_memory,
+            enable_prefix_caching=self.enable_prefix_caching,
+            attention=self.attention,
+            threads=self.threads,
+        )
