@@ -205,7 +205,7 @@ async def test_orphans_of_a_killed_launcher_are_ended_but_nobody_elses_process(t
     try:
         ended = await asyncio.to_thread(end_orphans, records, grace=10)
         assert ended == ["worker-1"]
-        assert await asyncio.wait_for(ours.wait(), 10) < 0
+        assert await asyncio.wait_for(ours.wait(), 10) != 0
         assert _running(other.pid)
         assert records.all() == []
     finally:
