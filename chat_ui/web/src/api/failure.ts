@@ -1,0 +1,68 @@
+/** What can go wrong between the page and the API, in kinds that the page has words for. Knows no words itself. */
+
+export type FailureKind =
+  | "unauthorized"
+  | "forbidden"
+  | "model-not-found"
+  | "too-long"
+  | "busy"
+  | "quota"
+  | "refused"
+  | "server"
+  | "network"
+  | "cut"
+  | "unreadable";
+
+export interface Failure {
+  readonly kind: FailureKind;
+  /** The server's own message; shown as text, never as HTML. Empty when there is none. */
+  readonly detail: string;
+  /** Seconds to wait before another try, when the server said so. */
+  readonly retryAfter: number | null;
+}
+
+/** Carries a `Failure` through code that throws. */
+export class ApiError extends Error {
+  constructor(readonly failure: Failure) {
+    super(failure.detail || failure.kind);
+    this.name = "ApiError";
+  }
+}
+
+export function failureOf(kind: FailureKind, detail = "", retryAfter: number | null = null): Failure {
+  return { kind, detail, retryAfter };
+}
+
+const KIND_BY_CODE = new Map<string, FailureKind>([
+  ["insufficient_quota", "quota"],
+  ["context_length_exceeded", "too-long"],
+  ["model_not_found", "model-not-found"],
+  ["invalid_api_key", "unauthorized"],
+  ["rate_limit_exceeded", "busy"],
+  ["overloaded", "busy"],
+]);
+
+const KIND_BY_STATUS = new Map<number, FailureKind>([
+  [401, "unauthorized"],
+  [403, "forbidden"],
+  [404, "model-not-found"],
+  [408, "busy"],
+  [413, "too-long"],
+  [429, "busy"],
+  [503, "busy"],
+]);
+
+/** The kind of an answer with this status and OpenAI error code; the code, being narrower, wins. */
+export function kindOf(status: number, code: string | null): FailureKind {
+  const known = (code === null ? undefined : KIND_BY_CODE.get(code)) ?? KIND_BY_STATUS.get(status);
+  return known ?? (status < 500 ? "refused" : "server");
+}
+
+/** Seconds from a Retry-After header: a number of seconds or an HTTP date (RFC 9110, 10.2.3). */
+export function retryAfterSeconds(header: string | null, now: number): number | null {
+  if (header === null || header.trim() === "") return null;
+  const seconds = Number(header);
+  if (Number.isFinite(seconds)) return Math.max(0, Math.ceil(seconds));
+  const date = Date.parse(header);
+  return Number.isNaN(date) ? null : Math.max(0, Math.ceil((date - now) / 1000));
+}
