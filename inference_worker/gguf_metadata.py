@@ -32,6 +32,8 @@ _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: 
 _MAX_DIMENSIONS = 4
 _MIN_ENTRY = 12
 """Bytes of the shortest metadata entry or tensor description: what a count is checked by."""
+_MAX_ITEMS = 1 << 23
+"""Of one list. The largest vocabularies have under a million; as Python objects a list costs far more than its bytes."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +177,8 @@ class _Cursor:
         """A number of things that follow, each at least `smallest` bytes long."""
         number = self.u64()
         self.expect(number * smallest)
+        if number > _MAX_ITEMS:
+            raise BadWeights(f"{number} things in one list")
         return number
 
     def string(self) -> str:

@@ -1,1 +1,1 @@
-"""Building blocks of models: norms, rotary embedding, projections."""
+"""Building blocks of our own model definitions, on packed tokens ([T, ...], no batch dimension)."""

@@ -1,1 +1,1 @@
-"""Model definitions, one file a family, named as its `model_type`."""
+"""One file a family, named as its `model_type`; every other family through `transformers_backend`."""

@@ -1,0 +1,91 @@
+"""From a model's files to a `CausalLM` that is ready to run: our own definition of its family, or `transformers`'.
+
+Never runs a repository's code and never unpickles. Does not know engines, caches or text.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from transformers import AutoConfig, GenerationConfig, PreTrainedConfig
+
+from inference_worker.errors import BadWeights, UnsupportedModel
+from inference_worker.execution.gguf_file import GGUFFile
+from inference_worker.execution.weights import Checkpoint, SafetensorsFolder, check, load
+from inference_worker.layers.decoder import Decoder
+from inference_worker.layers.rotary import rotary_of
+from inference_worker.model_source import ModelSource
+from inference_worker.models import transformers_backend
+from inference_worker.models.base import CausalLM
+from inference_worker.models.family import eos_token_ids
+from inference_worker.models.registry import FAMILIES
+
+
+def load_model(source: ModelSource, dtype: torch.dtype, device: torch.device) -> CausalLM:
+    """Load `source` onto `device`.
+
+    Raises:
+        UnsupportedModel: outside what the engine serves.
+        BadWeights: a file is damaged, incomplete or hostile.
+    """
+    if source.kind == "gguf":
+        return _load_gguf(source.path, dtype, device)
+    config = read_config(source.path)
+    if config.model_type not in FAMILIES:
+        return transformers_backend.load(source.path, config, dtype, device)
+    model = _build(config, dtype)
+    _fill(model, SafetensorsFolder(source.path), device)
+    return model
+
+
+def read_config(folder: Path) -> PreTrainedConfig:
+    """Read `config.json`, with the end-of-text ids of `generation_config.json` joined in.
+
+    Raises:
+        UnsupportedModel: an unknown family, one that needs its repository's code, or quantised weights.
+        BadWeights: the file can't be read.
+    """
+    try:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    except (ValueError, KeyError) as error:
+        raise UnsupportedModel(f"{folder / 'config.json'}: {_first_line(error)}") from error
+    except (OSError, TypeError, AttributeError) as error:
+        raise BadWeights(f"can't read {folder / 'config.json'}: {_first_line(error)}") from error
+    if getattr(config, "quantization_config", None) is not None:
+        raise UnsupportedModel("weights quantised for another engine: use the original or a GGUF")
+    config.eos_token_id = list(eos_token_ids(config, _generation_config(folder)))
+    return config
+
+
+def _generation_config(folder: Path) -> GenerationConfig | None:
+    if not (folder / "generation_config.json").is_file():
+        return None
+    return GenerationConfig.from_pretrained(folder, local_files_only=True)
+
+
+def _load_gguf(path: Path, dtype: torch.dtype, device: torch.device) -> Decoder:
+    file = GGUFFile(path)
+    model = _build(file.config(), dtype)
+    if (factors := file.rope_factors()) is not None:
+        model.rotary = model.rotary.divided_by(factors)
+    _fill(model, file, device)
+    return model
+
+
+def _build(config: PreTrainedConfig, dtype: torch.dtype) -> Decoder:
+    """The family's definition, without memory for its parameters yet."""
+    described = FAMILIES[config.model_type](config)
+    rotary = rotary_of(config, described.shape.head_size)
+    with torch.device("meta"):
+        return Decoder(described, rotary, dtype=dtype)
+
+
+def _fill(model: Decoder, checkpoint: Checkpoint, device: torch.device) -> None:
+    check(model, checkpoint, tied_embeddings=model.tied_embeddings)
+    model.allocate(device)
+    load(model, checkpoint)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

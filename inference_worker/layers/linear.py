@@ -1,0 +1,48 @@
+"""Linear projections, single and merged.
+
+Merged: matrices that read the same input lie in one, so that the input is read once and one call does the work of three
+(query, key, value) or two (gate, up). Checkpoints store them apart: `parts` says which rows are whose
+(`execution/weights.py` fills them). Parameters are left uninitialised; nothing here knows files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class Linear(nn.Module):
+    """`x @ weight.T + bias`, for inference: weight is [out, in]."""
+
+    def __init__(self, inputs: int, outputs: int, *, bias: bool, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.weight = _parameter((outputs, inputs), dtype)
+        self.bias = _parameter((outputs,), dtype) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., in] to [..., out]."""
+        return F.linear(x, self.weight, self.bias)
+
+
+class MergedLinear(Linear):
+    """Several projections of one input, as rows of one matrix; `parts` maps each one's name to its rows."""
+
+    def __init__(self, inputs: int, parts: Mapping[str, int], *, bias: bool, dtype: torch.dtype) -> None:
+        super().__init__(inputs, sum(parts.values()), bias=bias, dtype=dtype)
+        self.parts = dict(parts)
+
+    def views(self) -> Iterator[tuple[str, Tensor]]:
+        """Each part's weight and bias by the name it has in a checkpoint (`q_proj.weight`), as views."""
+        start = 0
+        for part, rows in self.parts.items():
+            yield f"{part}.weight", self.weight[start : start + rows]
+            if self.bias is not None:
+                yield f"{part}.bias", self.bias[start : start + rows]
+            start += rows
+
+
+def _parameter(size: tuple[int, ...], dtype: torch.dtype) -> nn.Parameter:
+    return nn.Parameter(torch.empty(size, dtype=dtype), requires_grad=False)

@@ -1,0 +1,20 @@
+"""Root mean square layer normalisation (Zhang and Sennrich, 2019) over the last dimension."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class RMSNorm(nn.Module):
+    """`weight * x / sqrt(mean(x^2) + eps)`; the mean is taken in float32 whatever the dtype."""
+
+    def __init__(self, size: int, eps: float, *, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(size, dtype=dtype), requires_grad=False)
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., size] to [..., size]."""
+        return F.rms_norm(x, self.weight.shape, self.weight, self.eps)

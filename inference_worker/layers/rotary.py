@@ -1,0 +1,86 @@
+"""Rotary position embedding (Su et al., "RoFormer", 2021), halves layout, with the static ways of stretching it.
+
+The frequencies of linear, llama3 and yarn scaling come from `transformers`, whose checkpoints define them. Ways that
+change with the longest sequence of a batch (dynamic, longrope) are refused: one user's prompt would change another's
+answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+from inference_worker.errors import UnsupportedModel
+
+STATIC = ("default", "linear", "llama3", "yarn")
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """Cosines and sines of a step's positions, each [T, 1, head size / 2]."""
+
+    cos: Tensor
+    sin: Tensor
+
+    def apply(self, x: Tensor) -> Tensor:
+        """Rotate `x`, [T, heads, head size]: dimension i turns with dimension i + head size / 2."""
+        first, second = x.chunk(2, dim=-1)
+        return torch.cat((first * self.cos - second * self.sin, second * self.cos + first * self.sin), dim=-1)
+
+
+@dataclass(frozen=True)
+class Rotary:
+    """Angles per position: `frequencies` is [head size / 2] float32; `magnitude` scales cosine and sine (yarn)."""
+
+    frequencies: Tensor
+    magnitude: float = 1.0
+
+    def at(self, positions: Tensor, dtype: torch.dtype) -> Rotation:
+        """Turn [T] positions into a rotation; angles are computed in float32."""
+        angles = positions[:, None, None].float() * self.frequencies
+        return Rotation((angles.cos() * self.magnitude).to(dtype), (angles.sin() * self.magnitude).to(dtype))
+
+    def to(self, device: torch.device) -> Rotary:
+        """The same on `device`."""
+        return Rotary(self.frequencies.to(device), self.magnitude)
+
+    def divided_by(self, factors: Tensor) -> Rotary:
+        """Slow each frequency down by its factor (how a GGUF stores llama3 scaling)."""
+        return Rotary(self.frequencies / factors, self.magnitude)
+
+
+def rotary_of(config: PreTrainedConfig, head_size: int) -> Rotary:
+    """Read the frequencies from a configuration's `rope_parameters`.
+
+    Raises:
+        UnsupportedModel: a scaling that is not static, or that rotates a part of the head only.
+    """
+    kind = config.rope_parameters.get("rope_type", "default")
+    if kind not in STATIC:
+        raise UnsupportedModel(f"rotary scaling {kind!r}: we serve {', '.join(STATIC)}")
+    if kind == "default":
+        exponents = torch.arange(0, head_size, 2, dtype=torch.float32) / head_size
+        return Rotary(1.0 / (config.rope_parameters["rope_theta"] ** exponents))
+    frequencies, magnitude = ROPE_INIT_FUNCTIONS[kind](config, torch.device("cpu"))
+    if frequencies.numel() * 2 != head_size:
+        raise UnsupportedModel(f"rotation of {frequencies.numel() * 2} of {head_size} dimensions of a head")
+    return Rotary(frequencies, float(magnitude))
+
+
+def longest_context(config: PreTrainedConfig) -> int:
+    """Longest context that `config` describes, its rotary scaling included (as vLLM derives it).
+
+    With longrope it is the original one: beyond it `transformers` changes the frequencies of a whole batch.
+    """
+    longest = int(config.max_position_embeddings)
+    rope = getattr(config, "rope_parameters", None) or {}
+    kind, factor = rope.get("rope_type", "default"), float(rope.get("factor") or 1.0)
+    if kind == "longrope":
+        return min(longest, int(rope.get("original_max_position_embeddings") or longest))
+    if kind == "yarn":
+        return max(longest, int((rope.get("original_max_position_embeddings") or longest) * factor))
+    return int(longest * factor) if kind == "linear" else longest

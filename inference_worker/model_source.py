@@ -1,0 +1,111 @@
+"""Finds the model that the operator named: a .gguf file, a folder with safetensors, or a Hugging Face id.
+
+The result is always something on this disk. Never fetches or accepts pickled weights or a repository's own Python. Does
+not read weights or import torch.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from inference_worker.errors import BadWeights, ModelNotFound, UnsupportedModel
+
+ModelKind = Literal["gguf", "safetensors"]
+
+FETCHED = ["*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.jinja", "*.model", "*.tiktoken"]
+NOT_FETCHED = ["*/*", "consolidated*"]
+"""Sub-folders hold other formats; `consolidated*` are the same weights under the publisher's own names."""
+
+_HUGGING_FACE_ID = re.compile(r"[\w][\w.\-]*(/[\w][\w.\-]*)?")
+_QUANTISATION = re.compile(r"[.\-_](ud[.\-_])?(i?q\d\w*|b?f16|fp16|f32|fp32|mxfp4\w*)$")
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9._\-]+")
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model on this disk.
+
+    Attributes:
+        kind: `gguf`: `path` is the file; `safetensors`: `path` is a folder with `config.json` and shards.
+        served_name: what clients call it.
+    """
+
+    kind: ModelKind
+    path: Path
+    served_name: str
+
+
+def resolve(model: str) -> ModelSource:
+    """Find `model`: a path to a `.gguf` or to a folder, else a Hugging Face id (downloaded unless cached).
+
+    Raises:
+        ModelNotFound: nothing is there, or it can't be fetched.
+        UnsupportedModel: there is a model, but not in a format that we read.
+    """
+    path = Path(model).expanduser()
+    if path.suffix.lower() == ".gguf":
+        return _from_gguf(path)
+    if path.is_dir():
+        return _from_folder(path, _as_name(path.resolve().name))
+    if path.exists():
+        raise UnsupportedModel(f"{model} is neither a .gguf file nor a folder with safetensors")
+    if _HUGGING_FACE_ID.fullmatch(model) is None:
+        raise ModelNotFound(f"there is no model at {model}")
+    return _from_folder(_download(model), model)
+
+
+def file_inside(folder: Path, name: str) -> Path:
+    """The path of a model's file, which must not lead out of the model's folder.
+
+    A Hugging Face cache keeps `snapshots/<revision>/name` as links to `blobs/`, so there the repository's
+    folder is the border.
+
+    Raises:
+        BadWeights: `name` has a folder in it, or links to somewhere else.
+    """
+    root = folder.resolve()
+    border = root.parent.parent if root.parent.name == "snapshots" else root
+    path = root / name
+    if Path(name).name != name or not path.resolve().is_relative_to(border):
+        raise BadWeights(f"{name!r} in {folder} leads out of the model's folder")
+    return path
+
+
+def _from_gguf(path: Path) -> ModelSource:
+    if not path.is_file():
+        raise ModelNotFound(f"there is no file {path}")
+    name = _QUANTISATION.sub("", path.stem.lower())
+    return ModelSource("gguf", path.absolute(), _as_name(name))
+
+
+def _from_folder(folder: Path, name: str) -> ModelSource:
+    if not (folder / "config.json").is_file():
+        raise ModelNotFound(f"{folder} has no config.json")
+    if any(folder.glob("*.safetensors")):
+        return ModelSource("safetensors", folder.absolute(), name)
+    if any(folder.glob("*.bin")) or any(folder.glob("*.pt*")):
+        raise UnsupportedModel(f"{folder} has pickled weights only: convert them to safetensors")
+    raise ModelNotFound(f"{folder} has no .safetensors weights")
+
+
+def _as_name(text: str) -> str:
+    return _NOT_IN_NAMES.sub("-", text.lower()).strip("-") or "model"
+
+
+def _download(repository: str) -> Path:
+    """Fetch a repository of the Hugging Face hub into its cache, or find it there."""
+    from huggingface_hub import errors, snapshot_download  # noqa: PLC0415 - slow, and needed for hub ids only
+
+    try:
+        return Path(snapshot_download(repository, allow_patterns=FETCHED, ignore_patterns=NOT_FETCHED))
+    except errors.GatedRepoError as error:
+        raise ModelNotFound(f"{repository} is gated on Hugging Face: accept its licence and set HF_TOKEN") from error
+    except errors.RepositoryNotFoundError as error:
+        raise ModelNotFound(f"there is no file, folder or Hugging Face repository {repository}") from error
+    except errors.LocalEntryNotFoundError as error:
+        raise ModelNotFound(f"{repository} is not on this disk and Hugging Face can't be reached") from error
+    except (errors.HfHubHTTPError, errors.HFValidationError, OSError) as error:
+        raise ModelNotFound(f"can't fetch {repository} from Hugging Face: {str(error).splitlines()[0]}") from error

@@ -1,0 +1,162 @@
+"""Every other causal language model: `transformers`' own code, with our paged attention under it.
+
+Our attention is registered in `AttentionInterface`; for a name that has no mask function `transformers` builds no mask,
+so packed tokens of many sequences go through as a batch of one. What an architecture does beyond attention is not known
+here, so each model is tried before it is served (`trial.py`).
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutputWithPast
+
+from inference_worker.attention.backend import StepAttention
+from inference_worker.errors import BadWeights, UnsupportedModel
+from inference_worker.execution.weights import SafetensorsFolder
+from inference_worker.layers.rotary import longest_context
+from inference_worker.models import trial
+from inference_worker.models.base import ModelShape
+from inference_worker.models.family import eos_token_ids
+
+ATTENTION = "headrace"
+"""The name of our attention among those of `transformers`."""
+
+
+class TransformersModel:
+    """A `CausalLM` (`base.py`) around a `transformers` model."""
+
+    def __init__(self, model: PreTrainedModel, shape: ModelShape) -> None:
+        self.shape = shape
+        self._body = model.base_model
+        self._head = _head_only(model)
+
+    def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
+        """See `CausalLM.forward`."""
+        out: Tensor = self._body(
+            input_ids=token_ids[None], position_ids=positions[None], use_cache=False, step_attention=attention
+        ).last_hidden_state[0]
+        return out
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """See `CausalLM.logits`. The model's own code after its body, so its scalings and caps are in."""
+        ids = torch.zeros((1, hidden.shape[0]), dtype=torch.int64, device=hidden.device)
+        out: Tensor = self._head(input_ids=ids, use_cache=False, ready_hidden=hidden[None]).logits[0].float()
+        return out
+
+
+def load(folder: Path, config: PreTrainedConfig, dtype: torch.dtype, device: torch.device) -> TransformersModel:
+    """Load the safetensors in `folder` and try the model out.
+
+    Raises:
+        UnsupportedModel: no causal language model, or one that does not run right on paged attention.
+        BadWeights: the checkpoint is damaged or incomplete.
+    """
+    if getattr(config, "is_encoder_decoder", False):
+        raise UnsupportedModel(f"{config.model_type} is an encoder-decoder: we serve decoders")
+    SafetensorsFolder(folder).shapes()
+    AttentionInterface.register(ATTENTION, paged_attention)
+    model = _from_pretrained(folder, config, dtype).to(device).eval().requires_grad_(False)
+    text = config.get_text_config()
+    shape = ModelShape(
+        model_type=config.model_type,
+        layers=text.num_hidden_layers,
+        query_heads=0,
+        kv_heads=0,
+        head_size=0,
+        vocab_size=text.vocab_size,
+        max_position=longest_context(text),
+        eos_token_ids=eos_token_ids(config),
+    )
+    sizes = trial.run(model, TransformersModel(model, shape), ATTENTION)
+    shape = replace(shape, query_heads=sizes.query_heads, kv_heads=sizes.kv_heads, head_size=sizes.head_size)
+    return TransformersModel(model, shape)
+
+
+def paged_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    step_attention: StepAttention,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    **options: Any,
+) -> tuple[Tensor, None]:
+    """Attend by the step's backend; called by `transformers` in every attention layer.
+
+    Args:
+        module: the layer; its `layer_idx` chooses the cache.
+        query, key, value: [1, heads, T, head size].
+        attention_mask: must be None.
+        step_attention: handed through from `TransformersModel.forward`.
+        scaling: factor on the scores; None: 1 / sqrt(head size).
+        sliding_window: as `AttentionBackend.forward`.
+        options: what else the architecture wants of its attention.
+
+    Returns:
+        [1, T, heads, head size] and no weights.
+
+    Raises:
+        UnsupportedModel: it wants something that the port has not.
+    """
+    _refuse_extras(attention_mask, options)
+    layer: int = module.layer_idx  # type: ignore[assignment]
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    flat = (states[0].transpose(0, 1) for states in (query, key, value))
+    out = step_attention(layer, *flat, scale=scale, sliding_window=sliding_window)
+    return out[None], None
+
+
+def _refuse_extras(attention_mask: Tensor | None, options: dict[str, Any]) -> None:
+    wanted = [name for name in ("softcap", "s_aux", "position_bias", "head_mask") if options.get(name) is not None]
+    if attention_mask is not None:
+        wanted.append("a mask of its own")
+    if options.get("is_causal") is False:
+        wanted.append("non-causal attention")
+    if wanted:
+        raise UnsupportedModel(f"its attention wants {', '.join(wanted)}")
+
+
+def _from_pretrained(folder: Path, config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
+    try:
+        model, report = AutoModelForCausalLM.from_pretrained(
+            folder,
+            config=config,
+            dtype=dtype,
+            attn_implementation=ATTENTION,
+            trust_remote_code=False,
+            use_safetensors=True,
+            local_files_only=True,
+            output_loading_info=True,
+        )
+    except (ValueError, ImportError) as error:
+        raise UnsupportedModel(f"{config.model_type}: {str(error).splitlines()[0]}") from error
+    except (OSError, RuntimeError) as error:
+        raise BadWeights(f"can't load {folder}: {str(error).splitlines()[0]}") from error
+    if missing := sorted(report["missing_keys"]):
+        raise BadWeights(f"the checkpoint lacks {len(missing)} tensors, the first is {missing[0]}")
+    return model
+
+
+class _ReadyBody(nn.Module):
+    """Stands where a model's body stood and returns what the body has computed before."""
+
+    def forward(self, *_: Any, ready_hidden: Tensor, **__: Any) -> BaseModelOutputWithPast:
+        return BaseModelOutputWithPast(last_hidden_state=ready_hidden)
+
+
+def _head_only(model: PreTrainedModel) -> nn.Module:
+    """The same model and parameters, but with its body replaced, so only its head runs."""
+    head: nn.Module = copy.copy(model)
+    head._modules = dict(model._modules)
+    head._modules[model.base_model_prefix] = _ReadyBody()
+    return head
