@@ -7,14 +7,15 @@ who sends it, or how bytes move.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
 import structlog
 
 from router import messages, topology
-from router.errors import UndecodableMessage
+from router.errors import PublishError, UndecodableMessage
 from router.messages import (
     Codec,
     Control,
@@ -53,7 +54,7 @@ class Envelope(Generic[T]):
 class Inbound(Generic[T]):
     """Decoded messages of a shared queue. One that does not decode is dead-lettered with its reason."""
 
-    def __init__(self, consumer: Consumer, codec: Codec[T], bury: Callable[[Delivery, str], None]) -> None:
+    def __init__(self, consumer: Consumer, codec: Codec[T], bury: Callable[[Delivery, str], Awaitable[None]]) -> None:
         self._consumer = consumer
         self._codec = codec
         self._bury = bury
@@ -63,7 +64,7 @@ class Inbound(Generic[T]):
             try:
                 message = self._codec.decode(delivery.body)
             except UndecodableMessage as error:
-                self._bury(delivery, str(error))
+                await self._bury(delivery, str(error))
                 continue
             yield Envelope(message, delivery)
 
@@ -145,7 +146,7 @@ class Bus:
     async def jobs(self, model: str, service_class: ServiceClass, *, prefetch: int) -> Inbound[Job]:
         """Take jobs of one model and class, at most `prefetch` unacknowledged at a time."""
         consumer = await self._transport.consume(topology.job_queue(model, service_class), prefetch=prefetch)
-        return Inbound(consumer, messages.JOBS, self._reject)
+        return Inbound(consumer, messages.JOBS, partial(self._bury, topology.dead_job_key(model)))
 
     async def dead_jobs(self, *, prefetch: int) -> Consumer:
         """Take dead-lettered jobs, undecoded: some are here because they do not decode."""
@@ -157,10 +158,22 @@ class Bus:
         Raises:
             PublishError: it was not moved, and is not acknowledged.
         """
+        await self._move(delivery, topology.SETTLE_KEY, reason)
+
+    async def _bury(self, routing_key: str, delivery: Delivery, reason: str) -> None:
+        """Dead-letter with the reason; if that fails, have the broker dead-letter it (it knows no reasons)."""
+        _log.error("undecodable message dead-lettered", queue=delivery.routing_key, reason=reason)
+        try:
+            await self._move(delivery, routing_key, reason)
+        except PublishError as error:
+            _log.warning("dead letter goes without its reason", reason=str(error))
+            delivery.reject(requeue=False)
+
+    async def _move(self, delivery: Delivery, routing_key: str, reason: str) -> None:
         await self._transport.publish(
             Outgoing(
                 exchange=topology.DEAD_LETTERS,
-                routing_key=topology.SETTLE_KEY,
+                routing_key=routing_key,
                 body=delivery.body,
                 headers={**delivery.headers, REASON_HEADER: reason},
                 message_id=delivery.message_id,
@@ -168,10 +181,6 @@ class Bus:
             )
         )
         delivery.ack()
-
-    def _reject(self, delivery: Delivery, reason: str) -> None:
-        _log.error("undecodable message dead-lettered", queue=delivery.routing_key, reason=reason)
-        delivery.reject(requeue=False)
 
     # Replies
 
@@ -218,9 +227,9 @@ class Bus:
         )
 
     async def usage_records(self, *, prefetch: int) -> Inbound[UsageRecord]:
-        """Take usage records to be settled; one that does not decode is parked by the broker."""
+        """Take usage records to be settled; one that does not decode is parked with its reason."""
         consumer = await self._transport.consume(topology.SETTLE_QUEUE, prefetch=prefetch)
-        return Inbound(consumer, messages.USAGE_RECORDS, self._reject)
+        return Inbound(consumer, messages.USAGE_RECORDS, partial(self._bury, topology.SETTLE_KEY))
 
     # Control and status
 

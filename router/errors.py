@@ -2,6 +2,7 @@
 
 WireError
 ├── UndecodableMessage        a body that is not the message it should be
+├── BrokerRefused             the broker says no to a declaration or a consumer
 └── PublishError              a message that was not taken by the broker
     ├── Unroutable            no queue is bound for it (nothing happened)
     ├── QueueFull             the broker refused it (nothing happened)
@@ -16,6 +17,10 @@ class WireError(Exception):
 
 class UndecodableMessage(WireError):
     """A body that is not the message it should be; goes to the dead letters with this reason."""
+
+
+class BrokerRefused(WireError):
+    """The broker refuses to declare or consume: other arguments (406), no permission (403), no such queue (404)."""
 
 
 class PublishError(WireError):

@@ -91,6 +91,11 @@ def job_key(model: str, service_class: ServiceClass) -> str:
     return f"{model}.{service_class}"
 
 
+def dead_job_key(model: str) -> str:
+    """The routing key of a model's dead-lettered jobs."""
+    return f"job.{model}"
+
+
 def platform() -> Topology:
     """What every installation has, whatever models it serves."""
     return Topology(
@@ -136,7 +141,7 @@ def model(name: str) -> Topology:
                     "x-max-length": JOB_QUEUE_LENGTH,
                     "x-max-length-bytes": JOB_QUEUE_BYTES,
                     "x-dead-letter-exchange": DEAD_LETTERS,
-                    "x-dead-letter-routing-key": f"job.{name}",
+                    "x-dead-letter-routing-key": dead_job_key(name),
                     "x-dead-letter-strategy": "at-least-once",
                 },
             )

@@ -1,0 +1,155 @@
+"""The broker's definitions file: virtual host, users, permissions, and the platform's topology.
+
+Permissions are RabbitMQ's three regular expressions on names (configure, write, read). Every process declares the
+platform's topology at start-up, and on RabbitMQ even an idempotent declare needs `configure` on the name, and a
+repeated bind needs `write` on the queue and `read` on the exchange. So everybody has these on the platform's names;
+they allow neither to take a message from another one's queue nor to publish. What is kept apart:
+
+- only `billing` takes usage records, dead letters and parked messages;
+- only `worker` takes jobs (and declares the job queues of its model);
+- a gateway queues jobs, a worker can't; a worker sends token windows and usage, a gateway sends no windows.
+
+What RabbitMQ can't keep apart here: server-named queues (`amq.gen-...`) share one name pattern, so any of our users may
+bind a private queue to an exchange and listen in. Knows no process settings and starts nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from router import topology
+
+VIRTUAL_HOST = "headrace"
+ADMIN = "admin"
+
+_PRIVATE = r"amq\.gen.*"
+
+
+@dataclass(frozen=True)
+class Permissions:
+    """A user's regular expressions, each matched against a whole name."""
+
+    configure: str
+    write: str
+    read: str
+
+
+def permissions() -> dict[str, Permissions]:
+    """Permissions by user name."""
+    return {
+        "gateway": _permissions(publishes=[topology.JOBS, topology.CONTROL, topology.SETTLE]),
+        "worker": _permissions(
+            publishes=[topology.REPLY, topology.STATUS, topology.SETTLE, topology.DEAD_LETTERS],
+            owns=[r"hr\.job\..*"],
+        ),
+        "billing": _permissions(
+            publishes=[topology.REPLY, topology.CONTROL, topology.DEAD_LETTERS],
+            consumes=[topology.SETTLE_QUEUE, topology.DEAD_QUEUE, topology.PARKED_QUEUE],
+        ),
+        ADMIN: Permissions(".*", ".*", ".*"),
+    }
+
+
+def render(passwords: Mapping[str, str]) -> dict[str, Any]:
+    """The content of `definitions.json`.
+
+    Args:
+        passwords: one for each user of `permissions()`; only salted hashes are written.
+    """
+    granted = permissions()
+    return {
+        "vhosts": [{"name": VIRTUAL_HOST}],
+        "users": [_user(name, passwords[name]) for name in granted],
+        "permissions": [
+            {
+                "user": name,
+                "vhost": VIRTUAL_HOST,
+                "configure": regex.configure,
+                "write": regex.write,
+                "read": regex.read,
+            }
+            for name, regex in granted.items()
+        ],
+        **_topology(topology.platform()),
+    }
+
+
+def hash_password(password: str, salt: bytes) -> str:
+    """RabbitMQ's `rabbit_password_hashing_sha256`: base64 of a 4-byte salt and SHA-256 of salt + password."""
+    return base64.b64encode(salt + hashlib.sha256(salt + password.encode()).digest()).decode()
+
+
+def _permissions(
+    publishes: list[str],
+    consumes: list[str] | None = None,
+    owns: list[str] | None = None,
+) -> Permissions:
+    platform = topology.platform()
+    exchanges = [_literal(exchange.name) for exchange in platform.exchanges]
+    queues = [_literal(queue.name) for queue in platform.queues]
+    own = [_PRIVATE, *(owns or [])]
+    return Permissions(
+        configure=_any_of(exchanges + queues + own),
+        write=_any_of([_literal(name) for name in publishes] + queues + own),
+        read=_any_of(exchanges + [_literal(name) for name in consumes or []] + own),
+    )
+
+
+def _any_of(patterns: list[str]) -> str:
+    return f"^({'|'.join(patterns)})$"
+
+
+def _literal(name: str) -> str:
+    return name.replace(".", r"\.")
+
+
+def _user(name: str, password: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "password_hash": hash_password(password, secrets.token_bytes(4)),
+        "hashing_algorithm": "rabbit_password_hashing_sha256",
+        "tags": ["administrator"] if name == ADMIN else [],
+    }
+
+
+def _topology(objects: topology.Topology) -> dict[str, Any]:
+    return {
+        "exchanges": [
+            {
+                "name": exchange.name,
+                "vhost": VIRTUAL_HOST,
+                "type": exchange.type,
+                "durable": True,
+                "auto_delete": False,
+                "internal": False,
+                "arguments": {},
+            }
+            for exchange in objects.exchanges
+        ],
+        "queues": [
+            {
+                "name": queue.name,
+                "vhost": VIRTUAL_HOST,
+                "durable": True,
+                "auto_delete": False,
+                "arguments": dict(queue.arguments),
+            }
+            for queue in objects.queues
+        ],
+        "bindings": [
+            {
+                "source": binding.exchange,
+                "vhost": VIRTUAL_HOST,
+                "destination": binding.queue,
+                "destination_type": "queue",
+                "routing_key": binding.routing_key,
+                "arguments": {},
+            }
+            for binding in objects.bindings
+        ],
+    }

@@ -1,0 +1,281 @@
+"""A private RabbitMQ node as a child process: for tests and for the platform on one machine.
+
+Everything is given to RabbitMQ by environment variables and files below one folder, so several nodes run side by
+side and none touches a system service: own node name, ports, cookie, data, and an own `epmd` (Erlang's port mapper).
+The children live in sessions of their own, so Ctrl-C in the terminal reaches us and we stop them in order; they are
+stopped at exit too. It does not know what runs over the node (`definitions.py` does) and installs nothing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from infra.rabbitmq import definitions
+from infra.rabbitmq.errors import BrokerFailed, BrokerNotInstalled
+
+_CONFIG_TEMPLATE = Path(__file__).with_name("rabbitmq.conf")
+_DEBIAN_PROGRAMS = Path("/usr/lib/rabbitmq/bin")
+"""Debian's `rabbitmq-server` on the PATH switches to the user `rabbitmq`; the real scripts are here."""
+_PLUGINS = "[rabbitmq_management,rabbitmq_prometheus].\n"
+_CTL_TIMEOUT = 60.0
+_STOP_TIMEOUT = 30.0
+
+
+@dataclass(frozen=True)
+class NodePorts:
+    """TCP ports of one node, all on the loopback interface."""
+
+    amqp: int
+    management: int
+    prometheus: int
+    distribution: int
+    epmd: int
+
+    @classmethod
+    def starting_at(cls, first: int) -> NodePorts:
+        """Five ports in a row."""
+        return cls(*range(first, first + 5))
+
+
+def find_program(name: str) -> Path:
+    """Where RabbitMQ's script `name` is.
+
+    Raises:
+        BrokerNotInstalled: it is nowhere, or Erlang is missing.
+    """
+    debian = _DEBIAN_PROGRAMS / name
+    found = str(debian) if debian.exists() else shutil.which(name)
+    if found is None or shutil.which("erl") is None:
+        raise BrokerNotInstalled(
+            f"{name} is not installed; on Debian: apt-get install rabbitmq-server (needs root), "
+            "or set HEADRACE_AMQP_URL to a broker that runs already"
+        )
+    return Path(found)
+
+
+class RabbitMQNode:
+    """One broker. `passwords` has one entry for each user of `definitions.permissions()`."""
+
+    def __init__(
+        self,
+        home: Path,
+        ports: NodePorts,
+        passwords: Mapping[str, str],
+        *,
+        disk_free_limit: str = "2GB",
+        start_timeout: float = 90.0,
+    ) -> None:
+        self.home = home.resolve()
+        self.ports = ports
+        self._passwords = dict(passwords)
+        self._disk_free_limit = disk_free_limit
+        self._start_timeout = start_timeout
+        self._server: subprocess.Popen[bytes] | None = None
+        self._epmd: subprocess.Popen[bytes] | None = None
+
+    @property
+    def name(self) -> str:
+        """The Erlang node's name."""
+        return f"headrace-{self.ports.amqp}@localhost"
+
+    @property
+    def pid(self) -> int | None:
+        """The broker's process id while it runs."""
+        return self._server.pid if self._server is not None and self._server.poll() is None else None
+
+    @property
+    def log_path(self) -> Path:
+        """What the broker prints."""
+        return self.home / "log" / "rabbitmq.log"
+
+    @property
+    def management_url(self) -> str:
+        """The console."""
+        return f"http://127.0.0.1:{self.ports.management}"
+
+    def amqp_url(self, user: str) -> str:
+        """What a process of `user` connects to. Contains the password: never log it."""
+        return f"amqp://{user}:{self._passwords[user]}@127.0.0.1:{self.ports.amqp}/{definitions.VIRTUAL_HOST}"
+
+    def start(self) -> None:
+        """Start the node and wait until AMQP answers.
+
+        Raises:
+            BrokerNotInstalled: a program is missing.
+            BrokerFailed: it did not come up in time; the message names the log.
+        """
+        server = find_program("rabbitmq-server")
+        self._write_files()
+        self._stop_leftovers()
+        atexit.register(self.kill)
+        self._epmd = self._spawn([shutil.which("epmd") or "epmd", "-port", str(self.ports.epmd)], "epmd.log")
+        self._server = self._spawn([str(server)], "rabbitmq.log")
+        (self.home / "server.pid").write_text(f"{self._server.pid} {self._epmd.pid}\n")
+        try:
+            self._wait_until_up()
+        except BaseException:
+            self.kill()
+            raise
+
+    def stop(self) -> None:
+        """Stop in order: connections are closed, data is on disk."""
+        self._end(self._server, signal.SIGTERM)
+        self._end(self._epmd, signal.SIGTERM)
+        self._forget()
+
+    def kill(self) -> None:
+        """Stop at once, as a crash would (kill -9). `start` brings it up again with its data."""
+        self._end(self._server, signal.SIGKILL)
+        self._end(self._epmd, signal.SIGKILL)
+        self._forget()
+
+    def command(self) -> tuple[list[str], dict[str, str]]:
+        """Write the node's files; the arguments and environment that run it, for somebody who keeps processes running.
+
+        The process becomes the broker itself (each script on the way `exec`s the next), with its `epmd` in the
+        same process group.
+
+        Raises:
+            BrokerNotInstalled: a program is missing.
+        """
+        server = find_program("rabbitmq-server")
+        self._write_files()
+        script = 'epmd -port "$ERL_EPMD_PORT" & exec "$0"'
+        return ["/bin/sh", "-c", script, str(server)], self._environment()
+
+    def ctl(self, *arguments: str) -> str:
+        """Run `rabbitmqctl` on this node; returns what it prints.
+
+        Raises:
+            BrokerFailed: it failed; the message has its words.
+        """
+        done = subprocess.run(
+            [str(find_program("rabbitmqctl")), *arguments],
+            env=self._environment(),
+            capture_output=True,
+            text=True,
+            timeout=_CTL_TIMEOUT,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise BrokerFailed(f"rabbitmqctl {' '.join(arguments[:1])} failed: {(done.stderr or done.stdout).strip()}")
+        return done.stdout
+
+    def _environment(self) -> dict[str, str]:
+        inherited = {name: os.environ[name] for name in ("PATH", "LANG", "TZ") if name in os.environ}
+        return inherited | {
+            "LC_ALL": "C.UTF-8",
+            "HOME": str(self.home),  # the Erlang cookie is read from here
+            "ERL_EPMD_PORT": str(self.ports.epmd),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODENAME": self.name,
+            "RABBITMQ_NODE_PORT": str(self.ports.amqp),
+            "RABBITMQ_DIST_PORT": str(self.ports.distribution),
+            "RABBITMQ_CTL_DIST_PORT_MIN": "35672",
+            "RABBITMQ_CTL_DIST_PORT_MAX": "35872",
+            "RABBITMQ_MNESIA_BASE": str(self.home / "data"),
+            "RABBITMQ_LOG_BASE": str(self.home / "log"),
+            "RABBITMQ_PID_FILE": str(self.home / "rabbitmq.pid"),
+            "RABBITMQ_CONFIG_FILE": str(self.home / "rabbitmq.conf"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(self.home / "enabled_plugins"),
+            "RABBITMQ_CONF_ENV_FILE": str(self.home / "no-such-file"),  # not the system service's
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+            # Makes the start script `exec` Erlang: our child is then the broker itself, not a shell around it.
+            "RABBITMQ_ALLOW_INPUT": "1",
+            "RABBITMQ_SERVER_START_ARGS": "-noinput",
+        }
+
+    def _write_files(self) -> None:
+        (self.home / "log").mkdir(parents=True, exist_ok=True)
+        cookie = self.home / ".erlang.cookie"
+        if not cookie.exists():
+            cookie.touch(mode=0o600)
+            cookie.write_text(secrets.token_hex(20))
+            cookie.chmod(0o400)
+        definitions_path = self.home / "definitions.json"
+        definitions_path.touch(mode=0o600)
+        definitions_path.write_text(json.dumps(definitions.render(self._passwords), indent=1))
+        (self.home / "enabled_plugins").write_text(_PLUGINS)
+        config = _CONFIG_TEMPLATE.read_text()
+        (self.home / "rabbitmq.conf").write_text(
+            config.format(
+                host="127.0.0.1",
+                amqp_port=self.ports.amqp,
+                management_port=self.ports.management,
+                prometheus_port=self.ports.prometheus,
+                definitions=definitions_path,
+                disk_free_limit=self._disk_free_limit,
+            )
+        )
+
+    def _spawn(self, command: list[str], log: str) -> subprocess.Popen[bytes]:
+        with (self.home / "log" / log).open("ab") as output:
+            return subprocess.Popen(
+                command,
+                env=self._environment(),
+                cwd=self.home,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def _wait_until_up(self) -> None:
+        deadline = time.monotonic() + self._start_timeout
+        while not self._answers():
+            if self.pid is None:
+                raise BrokerFailed(f"RabbitMQ exited while starting; see {self.log_path}")
+            if time.monotonic() > deadline:
+                raise BrokerFailed(f"RabbitMQ did not answer within {self._start_timeout:.0f} s; see {self.log_path}")
+            time.sleep(0.1)
+
+    def _answers(self) -> bool:
+        """Whether the AMQP port opens a connection; RabbitMQ listens only after its boot steps are done."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.ports.amqp), timeout=2) as connection:
+                connection.sendall(b"AMQP\x00\x00\x09\x01")
+                return connection.recv(1) == b"\x01"
+        except OSError:
+            return False
+
+    def _stop_leftovers(self) -> None:
+        """Stop the node that an earlier owner of this folder left behind when it was killed."""
+        pid_file = self.home / "server.pid"
+        if self._server is not None or not pid_file.exists():
+            return
+        for pid in pid_file.read_text().split():
+            try:
+                process = psutil.Process(int(pid))
+                if process.environ().get("RABBITMQ_MNESIA_BASE") == str(self.home / "data"):
+                    process.terminate()
+                    process.wait(_STOP_TIMEOUT)
+            except psutil.Error:
+                continue
+
+    def _end(self, process: subprocess.Popen[bytes] | None, number: signal.Signals) -> None:
+        if process is None or process.poll() is not None:
+            return
+        process.send_signal(number)
+        try:
+            process.wait(_STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _forget(self) -> None:
+        self._server = self._epmd = None
+        (self.home / "server.pid").unlink(missing_ok=True)
+        atexit.unregister(self.kill)

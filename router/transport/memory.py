@@ -1,0 +1,316 @@
+"""The in-memory twin of RabbitMQ: same port, same contract tests, one process, one event loop.
+
+`MemoryBroker` is the shared state, `MemoryTransport` a process's connection to it. It keeps what Headrace relies on of
+quorum queues: prefetch, round robin, returned messages first, delivery count and limit, expiry at the head, dead
+letters with a reason, reject-publish at the length limit, mandatory returns. It keeps nothing on disk and
+knows no permissions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+
+from router.errors import BrokerRefused, BrokerUnavailable, QueueFull, Unroutable
+from router.topology import Topology
+from router.transport.base import (
+    ConnectionState,
+    Consumer,
+    Delivery,
+    Outgoing,
+    Received,
+    ReturnCallback,
+    Subscription,
+    Transport,
+)
+from router.transport.inbox import Inbox
+from router.transport.memory_queue import MemoryQueue, Message, Taker, Target
+
+_Arguments = Mapping[str, str | int]
+
+
+class MemoryBroker:
+    """Exchanges, bindings and queues, shared by the transports of one process."""
+
+    def __init__(self) -> None:
+        self._exchanges: dict[str, str] = {}
+        self._bindings: list[tuple[str, str, Target]] = []
+        self._queues: dict[str, MemoryQueue] = {}
+        self.alarm = False
+        """Set it to have publishers blocked, as in a memory alarm."""
+
+    def declare(self, topology: Topology) -> None:
+        """Declare durable objects (idempotent).
+
+        Raises:
+            BrokerRefused: one exists with another type or other arguments.
+        """
+        for exchange in topology.exchanges:
+            if self._exchanges.setdefault(exchange.name, exchange.type) != exchange.type:
+                raise BrokerRefused(f"406 PRECONDITION_FAILED - inequivalent arg 'type' for exchange {exchange.name}")
+        for queue in topology.queues:
+            existing = self._queues.setdefault(queue.name, MemoryQueue(dict(queue.arguments), self._dead_letter))
+            if existing.arguments != dict(queue.arguments):
+                raise BrokerRefused(f"406 PRECONDITION_FAILED - inequivalent arguments for queue {queue.name}")
+        for binding in topology.bindings:
+            self.bind(binding.exchange, binding.routing_key, self.queue(binding.queue))
+
+    def queue(self, name: str) -> MemoryQueue:
+        """A durable queue.
+
+        Raises:
+            BrokerRefused: there is none of that name.
+        """
+        if name not in self._queues:
+            raise BrokerRefused(f"404 NOT_FOUND - no queue '{name}'")
+        return self._queues[name]
+
+    def bind(self, exchange: str, routing_key: str, target: Target) -> None:
+        """Bind a queue (idempotent).
+
+        Raises:
+            BrokerRefused: there is no such exchange.
+        """
+        if exchange not in self._exchanges:
+            raise BrokerRefused(f"404 NOT_FOUND - no exchange '{exchange}'")
+        binding = (exchange, routing_key, target)
+        if binding not in self._bindings:
+            self._bindings.append(binding)
+
+    def unbind(self, target: Target) -> None:
+        """Forget a private queue."""
+        self._bindings = [binding for binding in self._bindings if binding[2] is not target]
+
+    def route(self, message: Outgoing) -> list[Target]:
+        """The queues that a message goes to, each once."""
+        kind = self._exchanges.get(message.exchange)
+        targets: list[Target] = []
+        for exchange, pattern, target in self._bindings:
+            if exchange == message.exchange and _matches(kind, pattern, message.routing_key) and target not in targets:
+                targets.append(target)
+        return targets
+
+    def _dead_letter(self, queue: MemoryQueue, message: Message, reason: str) -> None:
+        exchange = queue.arguments.get("x-dead-letter-exchange")
+        if exchange is None:
+            return
+        routing_key = queue.arguments.get("x-dead-letter-routing-key", message.outgoing.routing_key)
+        dead = replace(message.outgoing, exchange=str(exchange), routing_key=str(routing_key), expires_ms=None)
+        for target in self.route(dead):
+            target.accept(Message(dead, death_reason=reason))
+
+
+class MemoryTransport(Transport):
+    """One process's connection to a `MemoryBroker`."""
+
+    def __init__(self, broker: MemoryBroker, name: str) -> None:
+        self._broker = broker
+        self._name = name
+        self._running = False
+        self._return_callbacks: list[ReturnCallback] = []
+        self._consumers: list[_MemoryConsumer] = []
+        self._subscriptions: list[_MemorySubscription] = []
+
+    async def start(self) -> None:
+        """Connect."""
+        self._running = True
+
+    async def close(self) -> None:
+        """Disconnect; unsettled deliveries go back to their queues."""
+        self._running = False
+        for consumer in self._consumers:
+            consumer.leave()
+        for subscription in self._subscriptions:
+            await subscription.close()
+
+    @property
+    def state(self) -> ConnectionState:
+        """Up between `start` and `close`, but for an alarm."""
+        if not self._running:
+            return ConnectionState.DOWN
+        return ConnectionState.BLOCKED if self._broker.alarm else ConnectionState.UP
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Nothing ever waits here."""
+        return 0
+
+    async def declare(self, topology: Topology) -> None:
+        """Declare durable objects."""
+        self._check_running()
+        self._broker.declare(topology)
+
+    async def publish(self, message: Outgoing) -> None:
+        """Route the message, or say why not."""
+        if self.state is not ConnectionState.UP:
+            raise BrokerUnavailable(f"the in-memory broker is {self.state.value}")
+        await asyncio.sleep(0)  # as with a real broker, others have their turn
+        targets = self._broker.route(message)
+        if not targets:
+            raise Unroutable(f"no queue is bound to {message.exchange} for {message.routing_key}")
+        accepted = [target.accept(Message(message)) for target in targets]
+        if not all(accepted):
+            raise QueueFull(f"the queue for {message.routing_key} is at its limit")
+
+    def post(self, message: Outgoing, *, mandatory: bool = False) -> None:
+        """Route the message."""
+        self._check_running()
+        targets = self._broker.route(message)
+        for target in targets:
+            target.accept(Message(message))
+        if mandatory and not targets:
+            asyncio.get_running_loop().call_soon(self._returned, message)
+
+    def on_return(self, callback: ReturnCallback) -> None:
+        """Call `callback` for each posted message that comes back."""
+        self._return_callbacks.append(callback)
+
+    async def consume(self, queue: str, *, prefetch: int) -> Consumer:
+        """Take messages from a durable queue."""
+        self._check_running()
+        consumer = _MemoryConsumer(self._broker.queue(queue), prefetch)
+        self._consumers.append(consumer)
+        return consumer
+
+    async def subscribe(self, exchange: str, routing_keys: Sequence[str], *, arguments: _Arguments) -> Subscription:
+        """Open a private queue."""
+        self._check_running()
+        subscription = _MemorySubscription(self._broker, arguments)
+        for routing_key in routing_keys:
+            self._broker.bind(exchange, routing_key, subscription)
+        self._subscriptions.append(subscription)
+        return subscription
+
+    def _check_running(self) -> None:
+        if not self._running:
+            raise BrokerUnavailable("the in-memory broker is down")
+
+    def _returned(self, message: Outgoing) -> None:
+        for callback in self._return_callbacks:
+            callback(message)
+
+
+class _MemoryDelivery(Delivery):
+    def __init__(self, consumer: _MemoryConsumer, message: Message) -> None:
+        self._consumer = consumer
+        self._message = message
+        self.body = message.outgoing.body
+        self.headers = message.outgoing.headers
+        self.message_id = message.outgoing.message_id
+        self.routing_key = message.outgoing.routing_key
+        self.redelivered = message.delivery_count > 0
+        self.delivery_count = message.delivery_count
+        self.death_reason = message.death_reason
+
+    @property
+    def lost(self) -> bool:
+        return self._consumer.left
+
+    def ack(self) -> None:
+        self._consumer.settle(self._message)
+
+    def reject(self, *, requeue: bool) -> None:
+        if self._consumer.settle(self._message):
+            self._consumer.queue.give_back(self._message, requeue=requeue)
+
+
+class _MemoryConsumer(Consumer, Taker):
+    def __init__(self, queue: MemoryQueue, prefetch: int) -> None:
+        self.queue = queue
+        self.left = False
+        self._prefetch = prefetch
+        self._unsettled: list[Message] = []
+        self._inbox: Inbox[_MemoryDelivery] = Inbox()
+        queue.join(self)
+
+    @property
+    def has_room(self) -> bool:
+        return len(self._unsettled) < self._prefetch
+
+    def take(self, message: Message) -> None:
+        self._unsettled.append(message)
+        self._inbox.put(_MemoryDelivery(self, message))
+
+    def settle(self, message: Message) -> bool:
+        """Whether it was still ours."""
+        if not any(message is unsettled for unsettled in self._unsettled):
+            return False
+        self._unsettled = [unsettled for unsettled in self._unsettled if unsettled is not message]
+        self.queue.serve()
+        return True
+
+    async def __aiter__(self) -> AsyncIterator[Delivery]:
+        async for delivery in self._inbox:
+            if not delivery.lost:
+                yield delivery
+
+    async def cancel(self) -> None:
+        self.queue.leave(self)
+        self._inbox.end()
+
+    def leave(self) -> None:
+        """The connection goes: everything unsettled goes back, in order."""
+        self.left = True
+        self.queue.leave(self)
+        unsettled, self._unsettled = self._unsettled, []
+        for message in unsettled:
+            self.queue.give_back(message, requeue=True)
+        self._inbox.end()
+
+
+class _MemorySubscription(Subscription, Target):
+    """A private queue and its only reader in one; drops its oldest message when it is full."""
+
+    def __init__(self, broker: MemoryBroker, arguments: _Arguments) -> None:
+        self._broker = broker
+        self._max_length = int(arguments.get("x-max-length", 2**63))
+        self._max_bytes = int(arguments.get("x-max-length-bytes", 2**63))
+        self._inbox: Inbox[Received] = Inbox()
+        self._length = 0
+        self._bytes = 0
+        self._closed = False
+
+    def accept(self, message: Message) -> bool:
+        outgoing = message.outgoing
+        self._inbox.put(Received(outgoing.routing_key, outgoing.body, outgoing.headers))
+        self._count(1, len(outgoing.body))
+        while self._length > self._max_length or self._bytes > self._max_bytes:
+            oldest = self._inbox.pop_oldest()
+            if oldest is None:
+                break
+            self._count(-1, -len(oldest.body))
+        return True
+
+    async def __aiter__(self) -> AsyncIterator[Received]:
+        async for received in self._inbox:
+            self._count(-1, -len(received.body))
+            yield received
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._broker.unbind(self)
+        self._inbox.end()
+
+    def _count(self, messages: int, size: int) -> None:
+        self._length += messages
+        self._bytes += size
+
+
+def _matches(kind: str | None, pattern: str, routing_key: str) -> bool:
+    if kind == "fanout":
+        return True
+    if kind == "topic":
+        return _topic_matches(pattern.split("."), routing_key.split("."))
+    return kind == "direct" and pattern == routing_key
+
+
+def _topic_matches(pattern: list[str], words: list[str]) -> bool:
+    """AMQP 0-9-1, 3.1.3.3: `*` is one word, `#` is none or more."""
+    if not pattern:
+        return not words
+    if pattern[0] == "#":
+        return _topic_matches(pattern[1:], words) or (bool(words) and _topic_matches(pattern, words[1:]))
+    return bool(words) and pattern[0] in ("*", words[0]) and _topic_matches(pattern[1:], words[1:])

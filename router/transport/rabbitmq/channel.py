@@ -1,0 +1,229 @@
+"""pika's connections and channels as coroutines. Lives on the AMQP thread's loop.
+
+Every exchange with the broker is bounded, and ends at once if the channel goes. Callbacks given to pika only set
+futures or call functions that enqueue. Does not mend anything (`supervisor.py` does) and does not know what is sent.
+
+Errors: pika's `AMQPError` and `TimeoutError`, for the caller inside this package to deal with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pika
+from pika import exceptions
+from pika.adapters.asyncio_connection import AsyncioConnection
+
+from router.topology import Topology
+from router.transport.base import Outgoing
+from router.transport.rabbitmq import conversion
+
+RPC_SECONDS = 5.0
+"""A broker that has just come back can leave a request without an answer for a minute ("leader not known")."""
+
+OnLost = Callable[[BaseException], None]
+
+
+class Channel:
+    """An open channel. `closed` has the reason once it is not."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+        self.closed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        self._on_lost: OnLost | None = None
+        raw.add_on_close_callback(self._has_closed)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be used."""
+        return not self.closed.done() and bool(self._raw.is_open)
+
+    def when_lost(self, callback: OnLost) -> None:
+        """Call `callback(reason)` in the very moment that the channel closes, whoever closes it; now if it has."""
+        self._on_lost = callback
+        if self.closed.done():
+            callback(self.closed.result())
+
+    def publish(self, message: Outgoing, *, mandatory: bool, correlation_id: str | None = None) -> None:
+        """Hand a message to the connection; nothing is heard of it here."""
+        self._raw.basic_publish(
+            message.exchange,
+            message.routing_key,
+            message.body,
+            conversion.to_properties(message, correlation_id),
+            mandatory=mandatory,
+        )
+
+    def on_return(self, callback: Callable[[Any, Any, bytes], None]) -> None:
+        """Call `callback(method, properties, body)` for each message that comes back."""
+        self._raw.add_on_return_callback(lambda _channel, method, properties, body: callback(method, properties, body))
+
+    def ack(self, tag: int) -> None:
+        """Settle a delivery."""
+        self._raw.basic_ack(tag)
+
+    def reject(self, tag: int, *, requeue: bool) -> None:
+        """Give a delivery back or dead-letter it."""
+        self._raw.basic_reject(tag, requeue=requeue)
+
+    async def confirm(self, callback: Callable[[Any], None]) -> None:
+        """Have every publish confirmed; `callback(frame)` gets acks and nacks."""
+        await self._rpc(self._raw.confirm_delivery, ack_nack_callback=callback)
+
+    async def declare(self, topology: Topology) -> None:
+        """Declare durable objects."""
+        for exchange in topology.exchanges:
+            await self._rpc(
+                self._raw.exchange_declare, exchange=exchange.name, exchange_type=exchange.type, durable=True
+            )
+        for queue in topology.queues:
+            await self._rpc(self._raw.queue_declare, queue=queue.name, durable=True, arguments=dict(queue.arguments))
+        for binding in topology.bindings:
+            await self.bind(binding.queue, binding.exchange, binding.routing_key)
+
+    async def bind(self, queue: str, exchange: str, routing_key: str) -> None:
+        """Bind a queue."""
+        await self._rpc(self._raw.queue_bind, queue=queue, exchange=exchange, routing_key=routing_key)
+
+    async def declare_private(self, arguments: Mapping[str, str | int]) -> str:
+        """Declare an exclusive queue that goes with its consumer; returns the name that the server gave it.
+
+        Server-named, because after a half-open break the broker still holds the old one for half a minute.
+        """
+        frame = await self._rpc(
+            self._raw.queue_declare, queue="", exclusive=True, auto_delete=True, arguments=dict(arguments)
+        )
+        return str(frame.method.queue)
+
+    async def consume(
+        self,
+        queue: str,
+        on_message: Callable[[Any, Any, bytes], None],
+        *,
+        tag: str,
+        auto_ack: bool,
+        prefetch: int = 0,
+    ) -> None:
+        """Start a consumer. If the broker cancels it (queue deleted), the channel is closed."""
+        if prefetch:
+            await self._rpc(self._raw.basic_qos, prefetch_count=prefetch)
+        self._raw.add_on_cancel_callback(lambda _frame: self.close("consumer cancelled by the broker"))
+        await self._rpc(
+            self._raw.basic_consume,
+            queue=queue,
+            on_message_callback=lambda _channel, method, properties, body: on_message(method, properties, body),
+            auto_ack=auto_ack,
+            consumer_tag=tag,
+        )
+
+    async def cancel(self, tag: str) -> None:
+        """Stop a consumer; what was delivered before stays ours."""
+        await self._rpc(self._raw.basic_cancel, consumer_tag=tag)
+
+    def close(self, reason: str = "done") -> None:
+        """Close it, without waiting."""
+        if self._raw.is_open:
+            self._raw.close(reply_text=reason)
+
+    def _has_closed(self, _raw: Any, reason: BaseException) -> None:
+        if self.closed.done():
+            return
+        self.closed.set_result(reason)
+        if self._on_lost is not None:
+            self._on_lost(reason)
+
+    async def _rpc(self, method: Callable[..., Any], **arguments: Any) -> Any:
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        method(**arguments, callback=_setter(answer))
+        await asyncio.wait({answer, self.closed}, timeout=RPC_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        if answer.done():
+            return answer.result()
+        if self.closed.done():
+            raise _as_amqp(self.closed.result())
+        raise TimeoutError(f"no answer from the broker within {RPC_SECONDS:.0f} s")
+
+
+class Connection:
+    """An open connection. `closed` has the reason once it is not."""
+
+    def __init__(self, raw: AsyncioConnection, closed: asyncio.Future[BaseException]) -> None:
+        self._raw = raw
+        self.closed = closed
+
+    @classmethod
+    async def open(cls, parameters: pika.URLParameters) -> Connection:
+        """Connect. The parameters bound the time that it takes.
+
+        Raises:
+            pika.exceptions.AMQPError: no connection.
+        """
+        loop = asyncio.get_running_loop()
+        opened: asyncio.Future[None] = loop.create_future()
+        closed: asyncio.Future[BaseException] = loop.create_future()
+        raw = AsyncioConnection(
+            parameters,
+            on_open_callback=lambda _connection: _set(opened, None),
+            on_open_error_callback=lambda _connection, error: _fail(opened, error),
+            on_close_callback=lambda _connection, reason: _set(closed, reason),
+            custom_ioloop=loop,
+        )
+        try:
+            await opened
+        except asyncio.CancelledError:
+            if not raw.is_closed:
+                raw.close()
+            raise
+        return cls(raw, closed)
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes that the operating system has not taken yet."""
+        stream = self._raw._transport  # pika has no public name for it
+        return 0 if stream is None else int(stream.get_write_buffer_size())
+
+    def on_blocked(self, callback: Callable[[bool], None]) -> None:
+        """Call `callback(blocked)` when an alarm blocks publishing, and when it ends."""
+        self._raw.add_on_connection_blocked_callback(lambda *_: callback(True))
+        self._raw.add_on_connection_unblocked_callback(lambda *_: callback(False))
+
+    async def channel(self) -> Channel:
+        """Open a channel."""
+        opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        raw = self._raw.channel(on_open_callback=_setter(opened))
+        channel = Channel(raw)
+        await asyncio.wait(
+            {opened, channel.closed, self.closed}, timeout=RPC_SECONDS, return_when=asyncio.FIRST_COMPLETED
+        )
+        if opened.done() and channel.is_open:
+            return channel
+        raise exceptions.ChannelClosed(0, "channel did not open")
+
+    async def close(self) -> None:
+        """Close in order: what was written before reaches the broker."""
+        if self._raw.is_open:
+            self._raw.close()
+        await asyncio.wait({self.closed}, timeout=RPC_SECONDS)
+
+
+def _setter(future: asyncio.Future[Any]) -> Callable[[Any], None]:
+    return lambda value: _set(future, value)
+
+
+def _set(future: asyncio.Future[Any], value: Any) -> None:
+    if not future.done():
+        future.set_result(value)
+
+
+def _fail(future: asyncio.Future[Any], error: BaseException | str) -> None:
+    if not future.done():
+        future.set_exception(_as_amqp(error))
+
+
+def _as_amqp(error: BaseException | str) -> exceptions.AMQPError:
+    """pika reports a few things as plain `OSError` or text."""
+    known: exceptions.AMQPError = (
+        error if isinstance(error, exceptions.AMQPError) else exceptions.AMQPConnectionError(error)
+    )
+    return known

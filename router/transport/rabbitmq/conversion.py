@@ -1,0 +1,76 @@
+"""Between our messages and pika's properties and headers.
+
+Total functions on what comes in: they run inside pika's callbacks, where an exception would tear the connection down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pika
+from pika import exceptions
+
+from router.transport.base import HeaderValue, Outgoing
+
+_PERSISTENT = 2
+
+
+def to_properties(message: Outgoing, correlation_id: str | None) -> pika.BasicProperties:
+    """AMQP properties of a message to be sent. Never sets `priority`: RabbitMQ 4 would act on it."""
+    return pika.BasicProperties(
+        content_type="application/json",
+        headers=dict(message.headers) or None,
+        delivery_mode=_PERSISTENT if message.persistent else None,
+        message_id=message.message_id,
+        correlation_id=correlation_id,
+        expiration=None if message.expires_ms is None else str(message.expires_ms),
+    )
+
+
+def from_return(method: Any, properties: Any, body: bytes) -> Outgoing:
+    """The message that came back."""
+    return Outgoing(
+        exchange=method.exchange,
+        routing_key=method.routing_key,
+        body=body,
+        headers=plain_headers(properties.headers),
+        message_id=properties.message_id,
+        persistent=properties.delivery_mode == _PERSISTENT,
+    )
+
+
+def plain_headers(headers: Mapping[str, Any] | None) -> dict[str, HeaderValue]:
+    """Headers whose values are strings or integers; AMQP tables and the like are left out."""
+    return {name: value for name, value in (headers or {}).items() if isinstance(value, str | int)}
+
+
+def delivery_count(headers: Mapping[str, Any] | None) -> int:
+    """`x-delivery-count` of a quorum queue; 0 if it is not there."""
+    count = (headers or {}).get("x-delivery-count", 0)
+    return count if isinstance(count, int) else 0
+
+
+def death_reason(headers: Mapping[str, Any] | None) -> str | None:
+    """Why the message was last dead-lettered: first entry of `x-death`."""
+    deaths = (headers or {}).get("x-death")
+    if not isinstance(deaths, list) or not deaths or not isinstance(deaths[0], dict):
+        return None
+    reason = deaths[0].get("reason")
+    return reason if isinstance(reason, str) else None
+
+
+def describe(error: BaseException) -> str:
+    """The innermost reason in words: pika wraps the operating system's error several times."""
+    inner = _cause(error)
+    while inner is not None:
+        error, inner = inner, _cause(inner)
+    if isinstance(error, exceptions.ChannelClosed | exceptions.ConnectionClosed):
+        return f"{error.reply_code} {error.reply_text}"
+    return str(error) or type(error).__name__
+
+
+def _cause(error: BaseException) -> BaseException | None:
+    several = getattr(error, "exceptions", None) or [None]
+    inner = several[-1] or getattr(error, "exception", None) or (error.args[0] if error.args else None)
+    return inner if isinstance(inner, BaseException) else None

@@ -1,0 +1,150 @@
+"""The two ways to send: confirmed publishes, and posts. Lives on the AMQP thread's loop.
+
+Each has a channel of its own: a publish to a missing exchange kills its channel some time later, and
+must not take the other's traffic with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from pika import exceptions, spec
+
+from router.errors import BrokerUnavailable, PublishError, PublishUnknown, QueueFull, Unroutable
+from router.transport.base import Outgoing
+from router.transport.rabbitmq.channel import Channel
+from router.transport.rabbitmq.conversion import describe, from_return
+
+_log = structlog.get_logger(__name__)
+
+Answer = Callable[[PublishError | None], None]
+"""Called exactly once for each message sent: None if the broker has it."""
+
+
+@dataclass
+class _Pending:
+    message: Outgoing
+    answer: Answer
+    returned: bool = False
+
+
+class ConfirmedPublisher:
+    """Publishes and tells of each message what became of it.
+
+    Confirms come by number (from 1 on each channel), often many at once; a return comes before the ack of the same
+    message and has no number, so each message carries its own as correlation id.
+    """
+
+    finished = False
+
+    def __init__(self, prepare: Callable[[Channel], Awaitable[None]], is_blocked: Callable[[], bool]) -> None:
+        self._prepare = prepare
+        self._is_blocked = is_blocked
+        self._channel: Channel | None = None
+        self._pending: dict[int, _Pending] = {}
+        self._last = 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is a channel. Read from other threads too."""
+        return self._channel is not None
+
+    async def open(self, channel: Channel) -> None:
+        """Start numbering anew on a fresh channel."""
+        await self._prepare(channel)
+        await channel.confirm(self._confirmed)
+        channel.on_return(self._returned)
+        self._last = 0
+        self._channel = channel
+        channel.when_lost(self._lost)
+
+    def send(self, message: Outgoing, answer: Answer) -> None:
+        """Send `message`; `answer` is called once it is known what became of it."""
+        if self._channel is None or self._is_blocked():
+            answer(BrokerUnavailable("no connection to the broker" if self._channel is None else "broker blocked"))
+            return
+        number = self._last + 1
+        self._pending[number] = _Pending(message, answer)
+        try:
+            self._channel.publish(message, mandatory=True, correlation_id=str(number))
+        except exceptions.AMQPError as error:  # raised before anything is sent: the number is not used
+            if self._pending.pop(number, None) is not None:
+                answer(BrokerUnavailable(f"not sent: {describe(error)}"))
+            return
+        self._last = number
+
+    def _confirmed(self, frame: Any) -> None:
+        accepted = isinstance(frame.method, spec.Basic.Ack)
+        for number in self._numbers(frame.method.delivery_tag, frame.method.multiple):
+            pending = self._pending.pop(number)
+            pending.answer(_outcome(pending, accepted))
+
+    def _numbers(self, tag: int, multiple: bool) -> list[int]:
+        if not multiple:
+            return [tag] if tag in self._pending else []
+        numbers = []
+        for number in self._pending:  # in the order of sending
+            if number > tag > 0:
+                break
+            numbers.append(number)
+        return numbers
+
+    def _returned(self, _method: Any, properties: Any, _body: bytes) -> None:
+        number = properties.correlation_id
+        if number is not None and number.isdigit() and int(number) in self._pending:
+            self._pending[int(number)].returned = True
+
+    def _lost(self, reason: BaseException) -> None:
+        self._channel = None
+        pending, self._pending = self._pending, {}
+        words = describe(reason)
+        for entry in pending.values():
+            entry.answer(PublishUnknown(f"the channel closed before the broker's answer: {words}"))
+
+
+class Poster:
+    """Sends without waiting. What is posted while the channel is away is lost, and nobody is told."""
+
+    finished = False
+
+    def __init__(self, on_return: Callable[[Outgoing], None]) -> None:
+        self._on_return = on_return
+        self._channel: Channel | None = None
+        self.taken_bytes = 0
+        """Bytes taken since the start. Read from other threads too."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is a channel. Read from other threads too."""
+        return self._channel is not None
+
+    async def open(self, channel: Channel) -> None:
+        """Use a fresh channel."""
+        channel.on_return(lambda method, properties, body: self._on_return(from_return(method, properties, body)))
+        self._channel = channel
+        channel.when_lost(self._lost)
+
+    def send(self, message: Outgoing, mandatory: bool) -> None:
+        """Send `message` if there is a channel."""
+        self.taken_bytes += len(message.body)
+        if self._channel is None:
+            return
+        try:
+            self._channel.publish(message, mandatory=mandatory)
+        except exceptions.AMQPError as error:
+            _log.warning("post not sent", exchange=message.exchange, reason=describe(error))
+
+    def _lost(self, _reason: BaseException) -> None:
+        self._channel = None
+
+
+def _outcome(pending: _Pending, accepted: bool) -> PublishError | None:
+    message = pending.message
+    if pending.returned:
+        return Unroutable(f"no queue is bound to {message.exchange} for {message.routing_key}")
+    if not accepted:
+        return QueueFull(f"the queue for {message.routing_key} is at its limit")
+    return None

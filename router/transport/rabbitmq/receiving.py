@@ -1,0 +1,225 @@
+"""The two ways to receive: consumers of shared queues, and private subscriptions.
+
+A `...Station` lives on the AMQP thread's loop and is set up again on every new channel; the rest is what the
+application holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import structlog
+from pika import exceptions
+
+from router.transport.base import Consumer, Delivery, HeaderValue, Received, Subscription
+from router.transport.inbox import Inbox
+from router.transport.rabbitmq import conversion
+from router.transport.rabbitmq.channel import Channel
+from router.transport.rabbitmq.thread import Mailbox
+
+_log = structlog.get_logger(__name__)
+
+
+class _Tenure:
+    """The time for which a consumer holds one channel: its delivery tags mean nothing on any other."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self.unsettled = 0
+        self.lost = False
+        """Read from other threads too."""
+        self.leaving = False
+        """The consumer is cancelled: the channel goes with the last settlement."""
+
+    def settle(self, tag: int, requeue: bool | None) -> None:
+        """Ack (`requeue` None) or reject a delivery of this channel; nothing if the channel has gone."""
+        if self.lost:
+            return
+        try:
+            if requeue is None:
+                self._channel.ack(tag)
+            else:
+                self._channel.reject(tag, requeue=requeue)
+        except exceptions.AMQPError:
+            return  # it is closing: the broker gives the message to somebody else
+        self.unsettled -= 1
+        self.close_if_done()
+
+    def close_if_done(self) -> None:
+        """Close the channel if its consumer is cancelled and nothing is left to settle."""
+        if self.leaving and self.unsettled == 0:
+            self._channel.close()
+
+
+class RabbitMQDelivery(Delivery):
+    """A delivery; settling it is a call on the AMQP thread."""
+
+    def __init__(self, tenure: _Tenure, to_amqp: Mailbox, method: Any, properties: Any, body: bytes) -> None:
+        self._tenure = tenure
+        self._to_amqp = to_amqp
+        self._tag = method.delivery_tag
+        self._settled = False
+        self.body = body
+        self.headers: Mapping[str, HeaderValue] = conversion.plain_headers(properties.headers)
+        self.message_id = properties.message_id
+        self.routing_key = method.routing_key
+        self.redelivered = bool(method.redelivered)
+        self.delivery_count = conversion.delivery_count(properties.headers)
+        self.death_reason = conversion.death_reason(properties.headers)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the channel it came on has gone."""
+        return self._tenure.lost
+
+    def ack(self) -> None:
+        """It is done with."""
+        self._settle(None)
+
+    def reject(self, *, requeue: bool) -> None:
+        """Give it back (`requeue`), or dead-letter it."""
+        self._settle(requeue)
+
+    def _settle(self, requeue: bool | None) -> None:
+        if self._settled:  # a second ack of a tag would cost the channel, with everybody's deliveries
+            _log.warning("delivery settled twice", message_id=self.message_id)
+            return
+        self._settled = True
+        self._to_amqp.put(partial(self._tenure.settle, self._tag, requeue))
+
+
+class ConsumerStation:
+    """Consumes a shared queue on one channel after the other."""
+
+    def __init__(
+        self, queue: str, prefetch: int, tag: str, *, to_amqp: Mailbox, to_app: Mailbox, inbox: Inbox[RabbitMQDelivery]
+    ) -> None:
+        self._queue = queue
+        self._prefetch = prefetch
+        self._tag = tag
+        self._to_amqp = to_amqp
+        self._to_app = to_app
+        self._inbox = inbox
+        self._channel: Channel | None = None
+        self._tenure: _Tenure | None = None
+        self.finished = False
+
+    async def open(self, channel: Channel) -> None:
+        """Consume on a fresh channel."""
+        tenure = _Tenure(channel)
+        await channel.consume(
+            self._queue, partial(self._deliver, tenure), tag=self._tag, auto_ack=False, prefetch=self._prefetch
+        )
+        self._channel, self._tenure = channel, tenure
+        channel.when_lost(partial(self._lost, tenure))
+
+    async def cancel(self) -> None:
+        """Take no more; the channel stays until all that was delivered is settled."""
+        self.finished = True
+        channel, tenure = self._channel, self._tenure
+        if channel is not None and tenure is not None:
+            await _cancel_quietly(channel, self._tag)
+            tenure.leaving = True
+            tenure.close_if_done()
+        self._to_app.put(self._inbox.end)
+
+    def _deliver(self, tenure: _Tenure, method: Any, properties: Any, body: bytes) -> None:
+        tenure.unsettled += 1
+        self._to_app.put(partial(self._inbox.put, RabbitMQDelivery(tenure, self._to_amqp, method, properties, body)))
+
+    def _lost(self, tenure: _Tenure, _reason: BaseException) -> None:
+        tenure.lost = True
+        self._channel = self._tenure = None
+
+
+class SubscriptionStation:
+    """Has a private queue, a new one on each new channel."""
+
+    def __init__(
+        self,
+        exchange: str,
+        routing_keys: Sequence[str],
+        arguments: Mapping[str, str | int],
+        tag: str,
+        *,
+        to_app: Mailbox,
+        inbox: Inbox[Received],
+    ) -> None:
+        self._exchange = exchange
+        self._routing_keys = tuple(routing_keys)
+        self._arguments = arguments
+        self._tag = tag
+        self._to_app = to_app
+        self._inbox = inbox
+        self._channel: Channel | None = None
+        self.finished = False
+
+    async def open(self, channel: Channel) -> None:
+        """Declare, bind and consume a new private queue."""
+        queue = await channel.declare_private(self._arguments)
+        for routing_key in self._routing_keys:
+            await channel.bind(queue, self._exchange, routing_key)
+        await channel.consume(queue, self._deliver, tag=self._tag, auto_ack=True)
+        self._channel = channel
+        channel.when_lost(self._lost)
+
+    async def cancel(self) -> None:
+        """Give the queue up: it goes with its consumer."""
+        self.finished = True
+        if self._channel is not None:
+            channel = self._channel
+            await _cancel_quietly(channel, self._tag)
+            channel.close()
+        self._to_app.put(self._inbox.end)
+
+    def _deliver(self, method: Any, properties: Any, body: bytes) -> None:
+        received = Received(method.routing_key, body, conversion.plain_headers(properties.headers))
+        self._to_app.put(partial(self._inbox.put, received))
+
+    def _lost(self, _reason: BaseException) -> None:
+        self._channel = None
+
+
+Cancel = Callable[[], Awaitable[None]]
+
+
+class RabbitMQConsumer(Consumer):
+    """Deliveries that are still ours; those of a lost channel are skipped."""
+
+    def __init__(self, inbox: Inbox[RabbitMQDelivery], cancel: Cancel) -> None:
+        self._inbox = inbox
+        self._cancel = cancel
+
+    async def __aiter__(self) -> AsyncIterator[Delivery]:
+        async for delivery in self._inbox:
+            if not delivery.lost:
+                yield delivery
+
+    async def cancel(self) -> None:
+        """No new deliveries. Those already here may still be settled."""
+        await self._cancel()
+
+
+class RabbitMQSubscription(Subscription):
+    """Messages of a private queue."""
+
+    def __init__(self, inbox: Inbox[Received], cancel: Cancel) -> None:
+        self._inbox = inbox
+        self._cancel = cancel
+
+    async def __aiter__(self) -> AsyncIterator[Received]:
+        async for received in self._inbox:
+            yield received
+
+    async def close(self) -> None:
+        """Give the queue up; iterating ends."""
+        await self._cancel()
+
+
+async def _cancel_quietly(channel: Channel, tag: str) -> None:
+    try:
+        await channel.cancel(tag)
+    except (exceptions.AMQPError, TimeoutError) as error:
+        _log.debug("consumer not cancelled, its channel goes anyway", reason=conversion.describe(error))

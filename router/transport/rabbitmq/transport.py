@@ -1,0 +1,320 @@
+"""`RabbitMQTransport`: what the application holds. Lives on the application's loop.
+
+Two connections, because in a memory or disk alarm the broker stops reading from whoever publishes, acks included:
+"<name> publish" with a channel for confirmed publishes and one for posts, and "<name> consume" with a channel for each
+consumer and subscription. It does not know pika's callbacks or how a connection is mended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from typing import Any, NoReturn, TypeVar
+
+import pika
+import structlog
+from pika import exceptions
+
+from router.errors import BrokerRefused, BrokerUnavailable, PublishError, PublishUnknown
+from router.topology import Topology
+from router.transport.base import (
+    ConnectionState,
+    Consumer,
+    Outgoing,
+    Received,
+    ReturnCallback,
+    Subscription,
+    Transport,
+)
+from router.transport.inbox import Inbox
+from router.transport.rabbitmq.channel import RPC_SECONDS, Channel
+from router.transport.rabbitmq.conversion import describe
+from router.transport.rabbitmq.publishing import ConfirmedPublisher, Poster
+from router.transport.rabbitmq.receiving import (
+    ConsumerStation,
+    RabbitMQConsumer,
+    RabbitMQDelivery,
+    RabbitMQSubscription,
+    SubscriptionStation,
+)
+from router.transport.rabbitmq.supervisor import ChannelUser, Keeper, Link
+from router.transport.rabbitmq.thread import LoopThread, Mailbox
+
+T = TypeVar("T")
+
+_HEARTBEAT_SECONDS = 10
+_UNCONFIRMED_LIMIT = 500
+"""Publishes that may wait for their confirmation at once; more wait for their turn."""
+
+_log = structlog.get_logger(__name__)
+
+
+class RabbitMQTransport(Transport):
+    """A process's two connections to RabbitMQ, which mend themselves for ever after a successful start.
+
+    Args:
+        url: `amqp://user:password@host:port/vhost`.
+        name: the process's name, e.g. `gateway-1`: connections and consumers carry it in the management console.
+        start_timeout: how long `start` tries, in seconds.
+        publish_timeout: how long `publish` waits for the broker's word, in seconds.
+    """
+
+    def __init__(self, url: str, name: str, *, start_timeout: float = 10.0, publish_timeout: float = 2.0) -> None:
+        self._name = name
+        self._url = url
+        self._start_timeout = start_timeout
+        self._publish_timeout = publish_timeout
+        self._peer = _peer(_parameters(url, name))
+        self._return_callbacks: list[ReturnCallback] = []
+        self._inboxes: list[Inbox[Any]] = []
+        self._answers: set[asyncio.Future[None]] = set()
+        self._unconfirmed = asyncio.Semaphore(_UNCONFIRMED_LIMIT)
+        self._posted_bytes = 0
+        self._remembered: list[Topology] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._running = False
+
+    # Start and close
+
+    async def start(self) -> None:
+        """Connect, trying again until the time is up."""
+        logging.getLogger("pika").setLevel(logging.CRITICAL)  # we log the same events ourselves, once
+        self._thread = LoopThread(f"{self._name} amqp")
+        self._to_amqp = Mailbox(self._thread.loop)
+        self._to_app = Mailbox(asyncio.get_running_loop())
+        self._publish_link = Link(_parameters(self._url, f"{self._name} publish"), f"{self._name} publish")
+        self._consume_link = Link(_parameters(self._url, f"{self._name} consume"), f"{self._name} consume")
+        self._publisher = ConfirmedPublisher(self._declare_remembered, lambda: self._publish_link.blocked)
+        self._poster = Poster(lambda message: self._to_app.put(partial(self._returned, message)))
+        self._thread.start()
+        try:
+            async with asyncio.timeout(self._start_timeout):
+                await self._thread.call(self._bring_up())
+            self._running = True
+        except TimeoutError:
+            raise BrokerUnavailable(f"no broker at {self._peer}: {self._publish_link.failure}") from None
+        finally:
+            if not self._running:
+                self._thread.stop()
+
+    async def close(self) -> None:
+        """Flush confirms, then disconnect. Unsettled deliveries go back to their queues."""
+        if not self._running:
+            return
+        self._running = False
+        if self._answers:
+            await asyncio.wait(self._answers, timeout=self._publish_timeout)
+        try:
+            async with asyncio.timeout(2 * RPC_SECONDS):
+                await self._thread.call(self._take_down())
+        except TimeoutError:
+            _log.warning("broker did not say goodbye", broker=self._peer)
+        await asyncio.to_thread(self._thread.stop)
+        for answer in self._answers:
+            _settle(answer, PublishUnknown("the transport was closed before the broker's answer"))
+        for inbox in self._inboxes:
+            inbox.end()
+
+    @property
+    def state(self) -> ConnectionState:
+        """The publishing connection's state."""
+        if not self._running or not self._publisher.ready or not self._poster.ready:
+            return ConnectionState.DOWN
+        return ConnectionState.BLOCKED if self._publish_link.blocked else ConnectionState.UP
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes posted and not yet taken by the operating system (with what is published meanwhile)."""
+        if not self._running:
+            return 0
+        return self._posted_bytes - self._poster.taken_bytes + self._publish_link.unsent_bytes
+
+    # Sending
+
+    async def declare(self, topology: Topology) -> None:
+        """Declare durable objects, now and after each reconnect.
+
+        Raises:
+            BrokerRefused: other arguments than before, or no permission.
+            BrokerUnavailable: no connection, or no answer.
+        """
+        await self._call(self._declare(topology), f"declaring at {self._peer}")
+
+    async def publish(self, message: Outgoing) -> None:
+        """Send and wait for the broker's confirmation."""
+        answer: asyncio.Future[None] | None = None
+        try:
+            async with asyncio.timeout(self._publish_timeout), self._unconfirmed:
+                if self.state is not ConnectionState.UP:
+                    raise BrokerUnavailable(f"the broker at {self._peer} is {self.state.value}")
+                answer = asyncio.get_running_loop().create_future()
+                self._answers.add(answer)
+                self._to_amqp.put(partial(self._publisher.send, message, partial(self._answered, answer)))
+                await answer
+        except TimeoutError:
+            if answer is None:
+                raise BrokerUnavailable(f"{_UNCONFIRMED_LIMIT} publishes wait for the broker already") from None
+            raise PublishUnknown(f"no answer from the broker within {self._publish_timeout:g} s") from None
+        finally:
+            if answer is not None:
+                self._answers.discard(answer)
+
+    def post(self, message: Outgoing, *, mandatory: bool = False) -> None:
+        """Send without waiting."""
+        if self.state is ConnectionState.DOWN:
+            raise BrokerUnavailable(f"the broker at {self._peer} is down")
+        self._posted_bytes += len(message.body)
+        self._to_amqp.put(partial(self._poster.send, message, mandatory))
+
+    def on_return(self, callback: ReturnCallback) -> None:
+        """Call `callback` for each posted message that comes back."""
+        self._return_callbacks.append(callback)
+
+    # Receiving
+
+    async def consume(self, queue: str, *, prefetch: int) -> Consumer:
+        """Take messages from a durable queue.
+
+        Raises:
+            BrokerRefused: no such queue, or no permission.
+            BrokerUnavailable: no connection, or no answer.
+        """
+        inbox: Inbox[RabbitMQDelivery] = Inbox()
+        station = ConsumerStation(queue, prefetch, self._name, to_amqp=self._to_amqp, to_app=self._to_app, inbox=inbox)
+        await self._call(self._keep(self._consume_link, station), f"consuming {queue}")
+        self._inboxes.append(inbox)
+        return RabbitMQConsumer(inbox, partial(self._cancel, station.cancel, inbox))
+
+    async def subscribe(
+        self,
+        exchange: str,
+        routing_keys: Sequence[str],
+        *,
+        arguments: Mapping[str, str | int],
+    ) -> Subscription:
+        """Open a private queue.
+
+        Raises:
+            BrokerRefused: no such exchange, or no permission.
+            BrokerUnavailable: no connection, or no answer.
+        """
+        inbox: Inbox[Received] = Inbox()
+        station = SubscriptionStation(exchange, routing_keys, arguments, self._name, to_app=self._to_app, inbox=inbox)
+        await self._call(self._keep(self._consume_link, station), f"subscribing to {exchange}")
+        self._inboxes.append(inbox)
+        return RabbitMQSubscription(inbox, partial(self._cancel, station.cancel, inbox))
+
+    # On the application's loop
+
+    async def _call(self, coroutine: Coroutine[Any, Any, T], what: str) -> T:
+        if not self._running:
+            coroutine.close()
+            raise BrokerUnavailable(f"{what}: not connected")
+        try:
+            return await self._thread.call(coroutine)
+        except TimeoutError:
+            raise BrokerUnavailable(f"{what}: no answer from the broker") from None
+
+    async def _cancel(self, cancel: Callable[[], Coroutine[Any, Any, None]], inbox: Inbox[Any]) -> None:
+        if self._running:
+            self._inboxes.remove(inbox)
+            await self._thread.call(cancel())
+
+    def _returned(self, message: Outgoing) -> None:
+        for callback in self._return_callbacks:
+            callback(message)
+
+    # On the AMQP thread
+
+    def _answered(self, answer: asyncio.Future[None], error: PublishError | None) -> None:
+        self._to_app.put(partial(_settle, answer, error))
+
+    async def _bring_up(self) -> None:
+        for link in (self._publish_link, self._consume_link):
+            self._spawn(link.run())
+        await self._keep(self._publish_link, self._publisher)
+        await self._keep(self._publish_link, self._poster)
+        await self._consume_link.connection()
+
+    async def _take_down(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await self._consume_link.close()
+        await self._publish_link.close()
+
+    async def _keep(self, link: Link, user: ChannelUser) -> None:
+        """Have a channel kept for `user`; returns when it has been set up for the first time."""
+        keeper = Keeper(link, user)
+        task = self._spawn(keeper.run())
+        try:
+            async with asyncio.timeout(2 * RPC_SECONDS if user is not self._publisher else None):
+                await keeper.ready
+        except BaseException:
+            task.cancel()
+            raise
+
+    async def _declare(self, topology: Topology) -> None:
+        try:
+            async with asyncio.timeout(RPC_SECONDS):
+                connection = await self._publish_link.connection()
+            channel = await connection.channel()
+            try:
+                await channel.declare(topology)
+            finally:
+                channel.close()
+        except exceptions.ChannelClosedByBroker as error:
+            raise BrokerRefused(describe(error)) from None
+        except exceptions.AMQPError as error:
+            raise BrokerUnavailable(describe(error)) from None
+        if topology not in self._remembered:
+            self._remembered.append(topology)
+
+    async def _declare_remembered(self, channel: Channel) -> None:
+        """Topology is durable, but a broker may come back with an empty disk."""
+        for topology in self._remembered:
+            await channel.declare(topology)
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("transport task failed", exc_info=error)
+
+
+def _settle(answer: asyncio.Future[None], error: PublishError | None) -> None:
+    if answer.done():  # the publisher has stopped waiting
+        return
+    if error is None:
+        answer.set_result(None)
+    else:
+        answer.set_exception(error)
+
+
+def _parameters(url: str, connection_name: str) -> pika.URLParameters:
+    """Connection parameters; a URL that is none is refused without repeating it, for it holds a password."""
+    try:
+        parameters = pika.URLParameters(url)
+    except (ValueError, TypeError, AttributeError, KeyError):
+        _refuse_url()
+    parameters.heartbeat = _HEARTBEAT_SECONDS
+    parameters.connection_attempts = 1  # `Link` tries again
+    parameters.socket_timeout = RPC_SECONDS
+    parameters.stack_timeout = RPC_SECONDS
+    parameters.blocked_connection_timeout = None  # a blocked publisher waits, and says so
+    parameters.client_properties = {"connection_name": connection_name, "product": "Headrace"}
+    return parameters
+
+
+def _refuse_url() -> NoReturn:
+    raise BrokerUnavailable("HEADRACE_AMQP_URL is not of the form amqp://user:password@host:port/vhost") from None
+
+
+def _peer(parameters: pika.URLParameters) -> str:
+    return f"{parameters.host}:{parameters.port}"
