@@ -1,0 +1,274 @@
+"""What can go wrong with a request, and the one table that says what a client then sees.
+
+GatewayError
+├── MalformedRequest          the body is not the JSON that it should be
+│   ├── BodyTooLarge
+│   ├── BodyTooSlow
+│   └── UnsupportedMediaType
+├── InvalidRequest            a field is wrong; `param` names it
+│   ├── UnsupportedParameter
+│   └── ContextLengthExceeded
+├── NotAuthenticated          no usable key was sent
+├── AmbiguousCredentials      more than one was
+├── UnknownUrl, MethodNotAllowed
+├── ModelNotFound
+├── ModelUnavailable          the model is known, but nobody serves it now
+├── BrokerDown                known from a local flag, before anything was tried
+└── GenerationError           the job was opened, and did not finish
+    ├── JobFailed             the worker says so; `failure` says why
+    ├── JobCancelled          somebody else cancelled it
+    ├── DeadlinePassed
+    ├── WorkerLost            the worker went after tokens had been delivered
+    ├── UpstreamUnreachable   the broker went meanwhile
+    ├── RepliesLost           a gap in the tokens
+    ├── SlowClient            the client does not read
+    ├── ClientDisconnected    the client has gone
+    └── ServerShutdown
+
+The message of a `GatewayError` is for the client and holds no internals. Errors of other packages get the message that the
+table gives them. This module knows neither FastAPI nor requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from auth_billing.errors import InvalidApiKey, StoreUnavailable
+from router.errors import BrokerUnavailable, PublishError, PublishUnknown, QueueFull, Unroutable
+from router.messages import Failed, FailureCode
+
+
+class GatewayError(Exception):
+    """Base of what the gateway itself finds wrong."""
+
+    message = "The request could not be handled."
+
+    def __init__(self, message: str | None = None, *, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message or self.message)
+        self.param = param
+        self.code = code
+        """Overrides the table's code."""
+
+
+class MalformedRequest(GatewayError):
+    """The body is not the JSON that it should be."""
+
+
+class BodyTooLarge(MalformedRequest):
+    """More bytes than a body may have; the rest is not read."""
+
+
+class BodyTooSlow(MalformedRequest):
+    """The body did not arrive in time."""
+
+    message = "The request body did not arrive in time."
+
+
+class UnsupportedMediaType(MalformedRequest):
+    """A Content-Type or Content-Encoding that we do not read."""
+
+
+class InvalidRequest(GatewayError):
+    """A field is missing, or has the wrong type or value; `param` names it."""
+
+
+class UnsupportedParameter(InvalidRequest):
+    """A field that the specification knows and we do not offer."""
+
+
+class ContextLengthExceeded(InvalidRequest):
+    """The prompt can't fit into the model's context."""
+
+
+class NotAuthenticated(GatewayError):
+    """No usable key was sent."""
+
+    message = (
+        "You didn't provide an API key. Provide it in an Authorization header using Bearer auth "
+        "(Authorization: Bearer YOUR_KEY)."
+    )
+
+
+class AmbiguousCredentials(GatewayError):
+    """More than one credential was sent."""
+
+    message = "The request carries more than one API key."
+
+
+class UnknownUrl(GatewayError):
+    """No such route."""
+
+
+class MethodNotAllowed(GatewayError):
+    """The route exists, with another method."""
+
+
+class ModelNotFound(GatewayError):
+    """No worker has served this model within memory."""
+
+
+class ModelUnavailable(GatewayError):
+    """The model is known, but nobody serves it now."""
+
+    message = "No worker is serving this model at the moment. Please try again later."
+
+
+class BrokerDown(GatewayError):
+    """There is no broker to queue the job at; known from a local flag."""
+
+    message = "The service is temporarily unavailable. Please try again later."
+
+
+class GenerationError(GatewayError):
+    """The job was opened, and did not finish."""
+
+
+class JobFailed(GenerationError):
+    """The worker says that the job failed."""
+
+    def __init__(self, failed: Failed) -> None:
+        super().__init__(failed.message, param=failed.param)
+        self.failure = failed.code
+
+
+class JobCancelled(GenerationError):
+    """Somebody else cancelled the job."""
+
+    message = "The request was cancelled."
+
+
+class DeadlinePassed(GenerationError):
+    """The request took longer than it may."""
+
+    message = "The request was not finished before its deadline."
+
+
+class WorkerLost(GenerationError):
+    """The worker went after tokens had been delivered."""
+
+    message = "The worker that was generating the answer was lost."
+
+
+class UpstreamUnreachable(GenerationError):
+    """The broker went while the request was running."""
+
+    message = "The connection to the workers was lost."
+
+
+class RepliesLost(GenerationError):
+    """A part of the answer was lost on its way."""
+
+    message = "A part of the answer was lost. Please try again."
+
+
+class SlowClient(GenerationError):
+    """The client does not read what it asked for."""
+
+    message = "The client reads too slowly."
+
+
+class ClientDisconnected(GenerationError):
+    """The client has gone; nobody sees this one."""
+
+    message = "The client closed the connection."
+
+
+class ServerShutdown(GenerationError):
+    """The gateway is stopping, and its patience is over."""
+
+    message = "The server is shutting down. Please try again."
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a client sees of an error. `message`: for errors that bring none that is fit for clients."""
+
+    status: int
+    type: str
+    code: str | None
+    retry_after: int | None = None
+    should_retry: bool | None = None
+    message: str | None = None
+
+
+_REQUEST = "invalid_request_error"
+_SERVER = "server_error"
+_BUSY = "The service is overloaded. Please try again later."
+_INTERNAL = "The server had an error while processing your request."
+
+TABLE: Mapping[type[Exception] | FailureCode, Answer] = {
+    MalformedRequest: Answer(400, _REQUEST, "invalid_json"),
+    BodyTooLarge: Answer(413, _REQUEST, "request_too_large"),
+    BodyTooSlow: Answer(408, _REQUEST, "request_timeout"),
+    UnsupportedMediaType: Answer(415, _REQUEST, "unsupported_media_type"),
+    InvalidRequest: Answer(400, _REQUEST, "invalid_value"),
+    UnsupportedParameter: Answer(400, _REQUEST, "unsupported_parameter"),
+    ContextLengthExceeded: Answer(400, _REQUEST, "context_length_exceeded"),
+    NotAuthenticated: Answer(401, _REQUEST, "invalid_api_key"),
+    AmbiguousCredentials: Answer(400, _REQUEST, "ambiguous_credentials"),
+    InvalidApiKey: Answer(401, _REQUEST, "invalid_api_key", message="Incorrect API key provided."),
+    StoreUnavailable: Answer(503, _SERVER, "billing_unavailable", retry_after=5, message=_BUSY),
+    UnknownUrl: Answer(404, _REQUEST, "unknown_url"),
+    MethodNotAllowed: Answer(405, _REQUEST, "method_not_allowed"),
+    ModelNotFound: Answer(404, _REQUEST, "model_not_found"),
+    ModelUnavailable: Answer(503, _SERVER, "model_unavailable", retry_after=10),
+    BrokerDown: Answer(503, _SERVER, "service_unavailable", retry_after=5),
+    Unroutable: Answer(503, _SERVER, "model_unavailable", retry_after=10, message=ModelUnavailable.message),
+    QueueFull: Answer(503, _SERVER, "overloaded", retry_after=3, message=_BUSY),
+    BrokerUnavailable: Answer(503, _SERVER, "service_unavailable", retry_after=5, message=BrokerDown.message),
+    PublishUnknown: Answer(503, _SERVER, "service_unavailable", retry_after=5, message=BrokerDown.message),
+    PublishError: Answer(503, _SERVER, "service_unavailable", retry_after=5, message=BrokerDown.message),
+    FailureCode.CONTEXT_LENGTH_EXCEEDED: Answer(400, _REQUEST, "context_length_exceeded"),
+    FailureCode.INVALID_PROMPT: Answer(400, _REQUEST, "invalid_prompt"),
+    FailureCode.INVALID_PARAMETER: Answer(400, _REQUEST, "invalid_value"),
+    FailureCode.DEADLINE_EXCEEDED: Answer(408, _SERVER, "deadline_exceeded"),
+    FailureCode.ENGINE_ERROR: Answer(500, _SERVER, "engine_error"),
+    FailureCode.WORKER_LOST: Answer(503, _SERVER, "worker_lost", retry_after=1),
+    FailureCode.WORKER_SHUTDOWN: Answer(503, _SERVER, "worker_shutdown", retry_after=1),
+    FailureCode.FAILED_REPEATEDLY: Answer(500, _SERVER, "job_failed_repeatedly", should_retry=False),
+    FailureCode.UNDECODABLE: Answer(500, _SERVER, "undecodable_job", should_retry=False),
+    JobCancelled: Answer(503, _SERVER, "cancelled", should_retry=False),
+    DeadlinePassed: Answer(408, _SERVER, "deadline_exceeded"),
+    WorkerLost: Answer(503, _SERVER, "worker_lost", retry_after=1),
+    UpstreamUnreachable: Answer(503, _SERVER, "upstream_unreachable", retry_after=5),
+    RepliesLost: Answer(503, _SERVER, "replies_lost", retry_after=1),
+    SlowClient: Answer(408, _REQUEST, "client_too_slow"),
+    ClientDisconnected: Answer(499, _REQUEST, "client_disconnected"),
+    ServerShutdown: Answer(503, _SERVER, "server_shutdown", retry_after=5),
+    Exception: Answer(500, _SERVER, None, message=_INTERNAL),
+}
+
+
+def answer_to(error: Exception) -> Answer:
+    """The table's row for an error: by failure code if it has one, else by its class or the nearest base."""
+    if isinstance(error, JobFailed):
+        return TABLE[error.failure]
+    return next(TABLE[kind] for kind in type(error).__mro__ if kind in TABLE)
+
+
+def error_body(error: Exception) -> dict[str, Any]:
+    """OpenAI's error body: all four keys, always."""
+    answer = answer_to(error)
+    return {
+        "error": {
+            "message": answer.message or str(error),
+            "type": answer.type,
+            "param": getattr(error, "param", None),
+            "code": getattr(error, "code", None) or answer.code,
+        }
+    }
+
+
+def error_headers(error: Exception) -> dict[str, str]:
+    """The headers that tell a client whether and when to try again."""
+    answer = answer_to(error)
+    headers: dict[str, str] = {}
+    if answer.status == 401:
+        headers["www-authenticate"] = "Bearer"
+    if answer.retry_after is not None:
+        headers["retry-after"] = str(answer.retry_after)
+    if answer.should_retry is not None:
+        headers["x-should-retry"] = "true" if answer.should_retry else "false"
+    return headers

@@ -1,0 +1,93 @@
+"""What all request bodies share: strict types, unknown fields ignored, and known fields that we do not offer refused by name.
+
+Source: OpenAI's API specification; extras as vLLM names them. Knows no HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from gateway.errors import InvalidRequest, UnsupportedParameter
+
+Neutral = tuple[Any, ...]
+"""Values of a field that ask for nothing (besides null)."""
+
+
+class ApiModel(BaseModel):
+    """No coercion ("3", true and 2.0 are not 3), no NaN, unknown fields ignored."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False, frozen=True, populate_by_name=True)
+
+
+class RequestBody(ApiModel):
+    """A request body: `parse` is the way in."""
+
+    not_offered: ClassVar[Mapping[str, Neutral]] = {}
+
+    @classmethod
+    def parse(cls, value: Any) -> Self:
+        """Validate decoded JSON.
+
+        Raises:
+            UnsupportedParameter: it asks for something that we do not offer.
+            InvalidRequest: a field is wrong; `param` names it.
+        """
+        if not isinstance(value, dict):
+            raise InvalidRequest("The request body must be a JSON object.", code="invalid_type")
+        cls._refuse_not_offered(value)
+        try:
+            return cls.model_validate(value)
+        except ValidationError as error:
+            raise _explain(error, value) from error
+
+    @classmethod
+    def _refuse_not_offered(cls, value: dict[str, Any]) -> None:
+        for name in sorted(value.keys() & cls.not_offered.keys()):
+            asked = value[name]
+            if asked is not None and not any(_same(asked, neutral) for neutral in cls.not_offered[name]):
+                raise UnsupportedParameter(f"'{name}' with this value is not supported yet.", param=name)
+
+
+def _same(asked: Any, neutral: Any) -> bool:
+    return type(asked) is type(neutral) and bool(asked == neutral)
+
+
+_CODES = {"missing": "missing_required_parameter", "unsupported_parameter": "unsupported_parameter"}
+
+
+def _explain(error: ValidationError, value: dict[str, Any]) -> InvalidRequest:
+    """The most specific of pydantic's complaints, as one sentence. The input itself is never repeated."""
+    complaints = [
+        (_path(item["loc"], value, missing=item["type"] == "missing"), item["type"], item["msg"])
+        for item in error.errors(include_url=False, include_input=False, include_context=False)
+    ]
+    path, kind, message = max(complaints, key=lambda complaint: len(complaint[0]))
+    param = _spell(path) or None
+    code = _CODES.get(kind) or ("invalid_type" if kind.endswith("_type") else "invalid_value")
+    where = f"Invalid '{param}': " if param else ""
+    return InvalidRequest(f"{where}{message[:300]}.".replace("..", "."), param=param, code=code)
+
+
+def _path(loc: tuple[int | str, ...], value: Any, *, missing: bool) -> list[int | str]:
+    """The part of a location that exists in the input: pydantic also names the members of unions that it tried."""
+    path: list[int | str] = []
+    for step in loc:
+        if isinstance(value, dict) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        else:
+            continue
+        path.append(step)
+    if missing and loc:
+        path.append(loc[-1])
+    return path
+
+
+def _spell(path: list[int | str]) -> str:
+    """`["messages", 0, "content"]` as `messages[0].content`."""
+    spelled = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return spelled.removeprefix(".")[:200]

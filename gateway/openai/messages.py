@@ -1,0 +1,140 @@
+"""The messages of a conversation, by role. Content is a string or a list of parts; parts other than text are refused for now."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+from pydantic_core import PydanticCustomError
+
+from gateway.openai.base import ApiModel
+
+MAX_PARTS = 1024
+_LATER = ("image_url", "input_audio", "file", "input_text", "input_image", "video_url", "audio_url")
+
+Name = Annotated[str, StringConstraints(max_length=256)]
+
+
+class ContentPart(ApiModel):
+    """A part of a message: text, or (of an assistant) a refusal."""
+
+    type: str
+    text: str | None = None
+    refusal: str | None = None
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        if self.type in _LATER:
+            raise PydanticCustomError("unsupported_parameter", "content parts other than text are not supported yet")
+        if self.type not in ("text", "refusal"):
+            raise PydanticCustomError("invalid_value", "the type of a content part must be 'text'")
+        if (self.text if self.type == "text" else self.refusal) is None:
+            raise PydanticCustomError("invalid_value", "a content part must have the field that its type names")
+        return self
+
+    @property
+    def plain(self) -> str:
+        """The text of the part."""
+        return (self.text if self.type == "text" else self.refusal) or ""
+
+
+Content = str | Annotated[list[ContentPart], Field(min_length=1, max_length=MAX_PARTS)]
+
+
+class FunctionCall(ApiModel):
+    """A call that an assistant made; `arguments` is JSON, or what the model took for it."""
+
+    name: Name
+    arguments: str
+
+
+class ToolCall(ApiModel):
+    """A call that an assistant made, with the id that its result refers to."""
+
+    id: Annotated[str, StringConstraints(min_length=1, max_length=256)]
+    type: Literal["function"] = "function"
+    function: FunctionCall
+
+
+class InstructionMessage(ApiModel):
+    """What the application tells the model."""
+
+    role: Literal["system", "developer"]
+    content: Content
+    name: Name | None = None
+
+
+class UserMessage(ApiModel):
+    """What the user says."""
+
+    role: Literal["user"]
+    content: Content
+    name: Name | None = None
+
+
+class AssistantMessage(ApiModel):
+    """What the model said, or called. Says nothing only if it calls or refuses."""
+
+    role: Literal["assistant"]
+    content: Content | None = None
+    refusal: str | None = None
+    name: Name | None = None
+    tool_calls: Annotated[list[ToolCall], Field(max_length=128)] | None = None
+    function_call: FunctionCall | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.content is None and self.refusal is None and not self.tool_calls and self.function_call is None:
+            raise PydanticCustomError("missing", "an assistant's message needs 'content' unless it has 'tool_calls'")
+        return self
+
+
+class ToolMessage(ApiModel):
+    """The result of a tool call."""
+
+    role: Literal["tool"]
+    content: Content
+    tool_call_id: Annotated[str, StringConstraints(min_length=1, max_length=256)]
+
+
+class FunctionMessage(ApiModel):
+    """The result of a call, in the deprecated form."""
+
+    role: Literal["function"]
+    content: Content | None
+    name: Name
+
+
+Message = Annotated[
+    InstructionMessage | UserMessage | AssistantMessage | ToolMessage | FunctionMessage, Field(discriminator="role")
+]
+
+
+def text_of(content: str | list[ContentPart] | None) -> str | None:
+    """Content as one string; parts are joined by newlines, as vLLM does for templates that know strings only."""
+    return content if content is None or isinstance(content, str) else "\n".join(part.plain for part in content)
+
+
+def to_wire(message: Message) -> dict[str, Any]:
+    """A message as the chat template reads it: OpenAI's shape, without nulls, content as a string."""
+    fields = message.model_dump(exclude_none=True)
+    fields["content"] = text_of(message.content)
+    if isinstance(message, AssistantMessage) and message.content is None:
+        fields["content"] = message.refusal or ""
+    return fields
+
+
+def check_tool_results(messages: list[Message]) -> None:
+    """Each tool message must answer a call that an assistant made before it.
+
+    Raises:
+        PydanticCustomError: one does not.
+    """
+    calls: set[str] = set()
+    for index, message in enumerate(messages):
+        if isinstance(message, AssistantMessage):
+            calls.update(call.id for call in message.tool_calls or [])
+        elif isinstance(message, ToolMessage) and message.tool_call_id not in calls:
+            raise PydanticCustomError(
+                "invalid_value", f"messages[{index}] has a 'tool_call_id' that no preceding 'tool_calls' has"
+            )

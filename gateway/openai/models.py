@@ -1,0 +1,24 @@
+"""The answer of `/v1/models`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gateway.openai.base import ApiModel
+
+
+class Model(ApiModel):
+    """A model that can be asked. `max_model_len` is vLLM's extra: the context length in tokens."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str = "headrace"
+    max_model_len: int
+
+
+class ModelList(ApiModel):
+    """All models that the caller may use."""
+
+    object: Literal["list"] = "list"
+    data: list[Model]

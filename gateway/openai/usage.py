@@ -1,0 +1,43 @@
+"""`usage` of every answer."""
+
+from __future__ import annotations
+
+from gateway.openai.base import ApiModel
+from router.messages import Usage
+
+
+class PromptTokensDetails(ApiModel):
+    """`cached_tokens` are part of the prompt's tokens."""
+
+    cached_tokens: int = 0
+    audio_tokens: int = 0
+
+
+class CompletionTokensDetails(ApiModel):
+    """All zero: no model of ours reasons or speaks apart from its text."""
+
+    reasoning_tokens: int = 0
+    audio_tokens: int = 0
+    accepted_prediction_tokens: int = 0
+    rejected_prediction_tokens: int = 0
+
+
+class CompletionUsage(ApiModel):
+    """Tokens of one request over all its prompts and choices."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: PromptTokensDetails
+    completion_tokens_details: CompletionTokensDetails
+
+    @classmethod
+    def of(cls, usage: Usage) -> CompletionUsage:
+        """The worker's count in OpenAI's shape."""
+        return cls(
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            total_tokens=usage.prompt_tokens + usage.completion_tokens,
+            prompt_tokens_details=PromptTokensDetails(cached_tokens=usage.cached_tokens),
+            completion_tokens_details=CompletionTokensDetails(),
+        )

@@ -1,0 +1,48 @@
+"""What an operator can set about a gateway. Read once at start-up, then passed down as narrow values."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from infra.runtime.logging import LogStyle
+
+
+class GatewaySettings(BaseSettings):
+    """Settings of one gateway process (`HEADRACE_…`)."""
+
+    model_config = SettingsConfigDict(env_prefix="HEADRACE_", frozen=True, extra="ignore")
+
+    gateway_id: str = Field(
+        "gateway-1", pattern=r"^[A-Za-z0-9_-]{1,64}$", description="This gateway's name; replies are sent to it by it."
+    )
+    host: str = Field("127.0.0.1", description="Address that the API listens on.")
+    port: int = Field(8000, ge=0, le=65535, description="Port of the API.")
+    ops_host: str = Field("127.0.0.1", description="Address of /metrics and /status; never make it public.")
+    gateway_ops_port: int = Field(9100, ge=0, le=65535, description="Port of the gateway's /metrics and /status.")
+    amqp_url: str = Field("", description="RabbitMQ's URL; empty only inside the all-in-one process.")
+    mongodb_url: str = Field("", description="The store's URL; empty only inside the all-in-one process.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is logged.")
+    log_style: LogStyle = Field("console", description="Log lines for people (console) or for machines (json).")
+    api_key_pepper: str = Field(
+        "", repr=False, description="Secret that API keys are hashed with; the same in every process of an installation."
+    )
+
+    max_choices: int = Field(16, ge=1, le=128, description="Largest `n` that a request may ask for.")
+    max_body_bytes: PositiveInt = Field(4 * 1024 * 1024, description="Largest request body.")
+    body_timeout: PositiveFloat = Field(10.0, description="Seconds in which a request body must arrive.")
+    max_request_seconds: PositiveFloat = Field(600.0, description="Longest that a request may take, queueing included.")
+    no_worker_timeout: PositiveFloat = Field(
+        30.0, description="Seconds without a word and without a live worker after which a request fails."
+    )
+    header_delay: float = Field(
+        1.0, ge=0, description="Longest that a stream's status line waits for the worker's first word."
+    )
+    ping_interval: PositiveFloat = Field(1.0, description="Seconds between the comments that keep a stream open.")
+    send_timeout: PositiveFloat = Field(30.0, description="Seconds that a client may refuse to read its stream.")
+    max_unread_bytes: PositiveInt = Field(
+        1024 * 1024, description="Text kept for a client that reads too slowly before it is dropped."
+    )
+    shutdown_grace: float = Field(120.0, ge=0, description="Seconds that running requests get when the gateway stops.")

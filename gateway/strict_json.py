@@ -1,0 +1,144 @@
+"""Reads a request body as strict JSON, within limits of size, time, depth and digits.
+
+Python's parser takes more than JSON allows (NaN, duplicate keys, integers of any length, lone surrogates), and
+each of these breaks something behind it. Does not know what the body means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import re
+from collections.abc import AsyncIterator
+from email.message import Message
+from typing import Any, NoReturn
+
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+
+from gateway.errors import BodyTooLarge, BodyTooSlow, ClientDisconnected, MalformedRequest, UnsupportedMediaType
+
+MAX_DEPTH = 64
+MAX_INTEGER_DIGITS = 20
+"""Enough for 64 bits and a sign."""
+MAX_FLOAT_CHARACTERS = 128
+INLINE_BYTES = 64 * 1024
+"""Larger bodies are parsed in a thread, so that other streams do not wait."""
+
+_STRING = re.compile(rb'"[^"]*"')
+_BRACKETS = b"[]{}"
+_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in _BRACKETS)
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def check_headers(headers: Headers, max_bytes: int) -> None:
+    """Refuse by the headers alone what would be refused later.
+
+    Raises:
+        UnsupportedMediaType: not JSON in UTF-8, or compressed.
+        BodyTooLarge: by its own declaration.
+    """
+    content_type = Message()
+    content_type["content-type"] = headers.get("content-type", "")
+    charset = content_type.get_param("charset", "utf-8")
+    if "content-type" not in headers or content_type.get_content_type() != "application/json":
+        raise UnsupportedMediaType("The Content-Type must be application/json.")
+    if str(charset).lower() not in ("utf-8", "utf8"):
+        raise UnsupportedMediaType("The body must be encoded as UTF-8.")
+    if headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise UnsupportedMediaType("Compressed request bodies are not supported.")
+    declared = headers.get("content-length", "")
+    if declared.isdecimal() and (len(declared) > 18 or int(declared) > max_bytes):
+        raise _too_large(max_bytes)
+
+
+async def read_body(chunks: AsyncIterator[bytes], max_bytes: int, seconds: float) -> bytes:
+    """The whole body.
+
+    Raises:
+        BodyTooLarge: as soon as it is; the rest is not read.
+        BodyTooSlow: it is not all here after `seconds`.
+        ClientDisconnected: the client went before it had sent it.
+    """
+    body = bytearray()
+    try:
+        async with asyncio.timeout(seconds):
+            async for chunk in chunks:
+                body += chunk
+                if len(body) > max_bytes:
+                    raise _too_large(max_bytes)
+    except TimeoutError as error:
+        raise BodyTooSlow from error
+    except ClientDisconnect as error:
+        raise ClientDisconnected from error
+    return bytes(body)
+
+
+async def parse(body: bytes) -> Any:
+    """Decode strict JSON, off the event loop if it is long.
+
+    Raises:
+        MalformedRequest: it is not strict JSON in UTF-8, or is nested too deeply.
+    """
+    return parse_now(body) if len(body) <= INLINE_BYTES else await asyncio.to_thread(parse_now, body)
+
+
+def parse_now(body: bytes) -> Any:
+    """As `parse`, here and now."""
+    _check_depth(body)
+    try:
+        value = json.loads(
+            body.decode("utf-8"),
+            parse_constant=_refuse_constant,
+            parse_int=_integer,
+            parse_float=_finite,
+            object_pairs_hook=_unique,
+        )
+        if _SURROGATE.search(body):
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeError as error:
+        raise MalformedRequest("The body is not valid Unicode in UTF-8.") from error
+    except (ValueError, RecursionError) as error:
+        raise MalformedRequest("We could not parse the JSON body of your request.") from error
+    return value
+
+
+def _check_depth(body: bytes) -> None:
+    """Pairs of brackets are removed from the inside out; what is left after `MAX_DEPTH` rounds is too deep (or unbalanced)."""
+    plain = _STRING.sub(b"", body.replace(rb"\\", b"").replace(rb"\"", b""))
+    brackets = plain.translate(None, _NOT_BRACKETS)
+    for _ in range(MAX_DEPTH):
+        if not brackets:
+            return
+        brackets = brackets.replace(b"[]", b"-").replace(b"{}", b"-").translate(None, b"-")
+    if brackets:
+        raise MalformedRequest(f"The JSON body is malformed or nested deeper than {MAX_DEPTH} levels.")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise MalformedRequest(f"{name} is not a JSON number.")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_INTEGER_DIGITS:
+        raise MalformedRequest("An integer in the body has too many digits.")
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits) if len(digits) <= MAX_FLOAT_CHARACTERS else math.inf
+    if not math.isfinite(number):
+        raise MalformedRequest("A number in the body is too large or too long.")
+    return number
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise MalformedRequest("An object in the body has the same key twice.")
+    return value
+
+
+def _too_large(max_bytes: int) -> BodyTooLarge:
+    return BodyTooLarge(f"The request body is larger than {max_bytes} bytes.")
