@@ -56,6 +56,7 @@ export function sanitise(html: string): string {
     ALLOW_ARIA_ATTR: false,
     ALLOW_DATA_ATTR: false,
     ALLOWED_URI_REGEXP: SAFE_ADDRESS,
+    ADD_URI_SAFE_ATTR: ["align", "start"],
   });
 }
 

@@ -15,7 +15,7 @@ export class Session {
     return this.#key;
   }
 
-  /** Tries a key by listing the models; on failure the session is signed out and says why. */
+  /** Tries a key by listing the models; on failure says why, and keeps the key for `refresh` unless it is wrong. */
   async connect(key: string): Promise<void> {
     this.#key = key;
     this.status = "connecting";
@@ -24,7 +24,7 @@ export class Session {
       this.#offer(await listModels(key));
       this.status = "ready";
     } catch (error) {
-      this.signOut(error instanceof ApiError ? error.failure : failureOf("network"));
+      this.#refuse(error instanceof ApiError ? error.failure : failureOf("network"));
     }
   }
 
@@ -33,8 +33,14 @@ export class Session {
     return this.connect(this.#key);
   }
 
-  signOut(failure: Failure | null = null): void {
+  signOut(): void {
     this.#key = "";
+    this.status = "signed-out";
+    this.failure = null;
+  }
+
+  #refuse(failure: Failure): void {
+    if (failure.kind === "unauthorized") this.#key = "";
     this.status = "signed-out";
     this.failure = failure;
   }

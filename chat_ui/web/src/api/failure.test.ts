@@ -1,0 +1,34 @@
+import { describe, expect, it } from "vitest";
+import { kindOf, retryAfterSeconds } from "./failure";
+
+describe("kindOf", () => {
+  it.each([
+    [401, null, "unauthorized"],
+    [404, "model_not_found", "model-not-found"],
+    [429, "rate_limit_exceeded", "busy"],
+    [429, "insufficient_quota", "quota"],
+    [503, null, "busy"],
+    [400, "context_length_exceeded", "too-long"],
+    [400, "invalid_value", "refused"],
+    [500, null, "server"],
+    [502, "toString", "server"],
+  ] as const)("%s %s is %s", (status, code, kind) => {
+    expect(kindOf(status, code)).toBe(kind);
+  });
+});
+
+describe("retryAfterSeconds", () => {
+  const now = Date.parse("2026-01-01T00:00:00Z");
+  it.each([
+    ["7", 7],
+    ["0.2", 1],
+    ["-3", 0],
+    ["Thu, 01 Jan 2026 00:00:09 GMT", 9],
+    ["Thu, 01 Jan 2025 00:00:00 GMT", 0],
+    ["soon", null],
+    ["", null],
+    [null, null],
+  ])("reads %j as %s", (header, seconds) => {
+    expect(retryAfterSeconds(header, now)).toBe(seconds);
+  });
+});
