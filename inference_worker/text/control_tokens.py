@@ -1,0 +1,112 @@
+"""Keeps the control tokens that users write apart from those that the template writes.
+
+`<|im_start|>` inside a message must reach the model as plain text, or users could forge turns of the conversation
+(and, with placeholder tokens, crash models: CVE-2026-44222). Templates look into contents (trim, split, `in`),
+so contents can't be swapped for placeholders while one is rendered. Instead each control token in a
+user's string is broken by a marker, a Unicode noncharacter after its first character; the template is
+rendered; then only unbroken ones are control tokens, and the markers are taken out again before the text
+between them is tokenised.
+
+A string that *ends* like the beginning of a control token gets a marker too, so that one can't be put
+together from two strings. This module knows strings, not ids or templates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+MARKERS = "".join(chr(code) for code in range(0xFDD0, 0xFDF0))
+"""Noncharacters: Unicode keeps them for such internal use, and they never belong in a text (Unicode 15, 23.7)."""
+
+Json = TypeVar("Json")
+
+
+@dataclass(frozen=True)
+class ControlToken:
+    """A token that directs the model. `left_strip`, `right_strip`: it takes the whitespace beside it with it."""
+
+    text: str
+    id: int
+    left_strip: bool = False
+    right_strip: bool = False
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A stretch of text with no control token in it. `first`: nothing is before it."""
+
+    text: str
+    first: bool
+
+
+class ControlTokens:
+    """The control tokens of one model."""
+
+    def __init__(self, tokens: Iterable[ControlToken]) -> None:
+        # A single character can't be broken in two; no known model has such a control token.
+        self._tokens = {token.text: token for token in tokens if len(token.text) > 1}
+        longest_first = sorted(self._tokens, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+        self._beginnings = {text[:end] for text in self._tokens for end in range(1, len(text))}
+        self._longest_beginning = max(map(len, self._beginnings), default=0)
+        self.ids = frozenset(token.id for token in self._tokens.values())
+
+    def protect(self, value: Json, marker: str) -> Json:
+        """Break every control token in every string (keys too) of a JSON value by `marker`."""
+        return cast(Json, self._protect(value, marker))
+
+    def _protect(self, value: object, marker: str) -> object:
+        if isinstance(value, str):
+            return self._break(value, marker)
+        if isinstance(value, dict):
+            return {self._protect(key, marker): self._protect(item, marker) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._protect(item, marker) for item in value]
+        return value
+
+    def _break(self, text: str, marker: str) -> str:
+        # Until nothing changes: breaking one token may uncover another that overlapped it.
+        while (broken := self._pattern.sub(lambda match: match[0][0] + marker + match[0][1:], text)) != text:
+            text = broken
+        longest = min(self._longest_beginning, len(text))
+        if any(text[-length:] in self._beginnings for length in range(1, longest + 1)):
+            return text + marker
+        return text
+
+    def split(self, rendered: str, marker: str) -> Iterator[int | Plain]:
+        """The control tokens' ids and the text between them, in order, markers removed."""
+        at, strip = 0, False
+        for match in self._pattern.finditer(rendered):
+            token = self._tokens[match[0]]
+            text = rendered[at : match.start()]
+            text = text.lstrip() if strip else text
+            text = text.rstrip() if token.left_strip else text
+            if text:
+                yield Plain(text.replace(marker, ""), first=at == 0)
+            yield token.id
+            at, strip = match.end(), token.right_strip
+        rest = rendered[at:].lstrip() if strip else rendered[at:]
+        if rest:
+            yield Plain(rest.replace(marker, ""), first=at == 0)
+
+
+def unused_marker(texts: Iterable[str]) -> str:
+    """A marker that is in none of `texts`; "" if there is none, which no honest text brings about."""
+    joined = set().union(*map(set, texts))
+    return next((marker for marker in MARKERS if marker not in joined), "")
+
+
+def strings(value: object) -> Iterator[str]:
+    """Every string in a JSON value, keys too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield str(key)
+            yield from strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from strings(item)

@@ -1,0 +1,168 @@
+"""Everything between a job's text and the engine's token ids: `prepare` on the way in, `open` on the way out.
+
+Does not know queues or the engine's process; checks here are those that need the vocabulary or the context
+length, which a gateway does not have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from inference_worker.engine_protocol import GenerationRequest
+from inference_worker.text.chat_template import ChatTemplate, flatten
+from inference_worker.text.control_tokens import strings, unused_marker
+from inference_worker.text.errors import PromptRejected
+from inference_worker.text.output_text import OutputText
+from inference_worker.text.tokenizer import Tokenizer
+from inference_worker.text.tokenizer_files import TextFiles
+from router.messages import ChatPrompt, FailureCode, Job, SamplingParams, TextPrompt, TokenPrompt
+
+THREADS = 2
+"""Enough that one huge prompt does not hold up the others; the library itself uses all cores."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the engine can take: context length in tokens, and ids below `vocab_size`."""
+
+    max_model_len: int
+    vocab_size: int
+
+
+class TextProcessor:
+    """The text side of one model."""
+
+    def __init__(self, tokenizer: Tokenizer, template: ChatTemplate | None) -> None:
+        self.tokenizer = tokenizer
+        self._template = template
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="text")
+
+    @classmethod
+    def of(cls, files: TextFiles) -> TextProcessor:
+        """The text side of a model's files.
+
+        Raises:
+            UnsupportedModel: the chat template can't be compiled.
+        """
+        source = files.chat_template
+        return cls(files.tokenizer, ChatTemplate(source, files.named_tokens) if source else None)
+
+    def close(self) -> None:
+        """Let the threads go."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def prepare(self, job: Job, request_id: str, limits: Limits) -> GenerationRequest:
+        """Template, tokenise and check a job, in a thread.
+
+        Raises:
+            PromptRejected: the model can't take it.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._prepare, job, request_id, limits)
+
+    def open(self, job: Job, choice: int) -> OutputText:
+        """Begin the text of one choice."""
+        delivered = job.delivered[choice] if choice < len(job.delivered) else ()
+        return OutputText(self.tokenizer, job.sampling, job.text, delivered)
+
+    def _prepare(self, job: Job, request_id: str, limits: Limits) -> GenerationRequest:
+        prompt_ids = self._prompt_ids(job, limits)
+        _check_prompt(prompt_ids, limits)
+        _check_lengths(len(prompt_ids), job, limits)
+        _check_token_options(job.sampling, limits)
+        return GenerationRequest(
+            id=request_id,
+            prompt_ids=prompt_ids,
+            sampling=job.sampling,
+            n=job.n,
+            salt=job.cache_salt,
+            delivered=job.delivered,
+        )
+
+    def _prompt_ids(self, job: Job, limits: Limits) -> list[int]:
+        prompt = job.prompt
+        if isinstance(prompt, TokenPrompt):
+            return prompt.token_ids
+        if isinstance(prompt, TextPrompt):
+            self._check_size(prompt.text, job, limits)
+            return self.tokenizer.encode(prompt.text)
+        return self._conversation_ids(prompt, job, limits)
+
+    def _conversation_ids(self, prompt: ChatPrompt, job: Job, limits: Limits) -> list[int]:
+        if self._template is None:
+            raise PromptRejected(
+                FailureCode.INVALID_PROMPT, "This model has no chat template: use /v1/completions.", "messages"
+            )
+        written = [prompt.messages, prompt.tools, prompt.template_kwargs]
+        marker = unused_marker(strings(written))
+        if not marker:
+            raise PromptRejected(FailureCode.INVALID_PROMPT, "The messages are full of noncharacters.", "messages")
+        protected = ChatPrompt(
+            messages=self.tokenizer.controls.protect(_flattened(prompt.messages), marker),
+            tools=self.tokenizer.controls.protect(prompt.tools, marker),
+            add_generation_prompt=prompt.add_generation_prompt,
+            continue_final_message=prompt.continue_final_message,
+            template_kwargs=self.tokenizer.controls.protect(prompt.template_kwargs, marker),
+        )
+        rendered = self._template.render(protected)
+        self._check_size(rendered, job, limits)
+        return self.tokenizer.encode_rendered(rendered, marker)
+
+    def _check_size(self, text: str, job: Job, limits: Limits) -> None:
+        """Refuse what can't fit whatever its tokens are, without spending time on finding them."""
+        # Normalisers may shorten a text, hence the factor.
+        least = len(text) // (4 * max(1, self.tokenizer.max_token_bytes))
+        if least >= limits.max_model_len:
+            raise _too_long(least, job, limits)
+
+
+def _check_prompt(prompt_ids: list[int], limits: Limits) -> None:
+    if not prompt_ids:
+        raise PromptRejected(FailureCode.INVALID_PARAMETER, "The prompt is empty.", "prompt")
+    outside = next((id_ for id_ in prompt_ids if not 0 <= id_ < limits.vocab_size), None)
+    if outside is not None:
+        raise PromptRejected(FailureCode.INVALID_PARAMETER, _outside(outside, limits), "prompt")
+
+
+def _check_lengths(prompt_tokens: int, job: Job, limits: Limits) -> None:
+    wanted = job.sampling.max_tokens if job.sampling.max_tokens is not None else 1
+    if prompt_tokens + max(1, wanted) > limits.max_model_len:
+        raise _too_long(prompt_tokens, job, limits)
+
+
+def _check_token_options(sampling: SamplingParams, limits: Limits) -> None:
+    for param, ids in (("logit_bias", list(sampling.logit_bias)), ("stop_token_ids", sampling.stop_token_ids)):
+        outside = next((id_ for id_ in ids if not 0 <= id_ < limits.vocab_size), None)
+        if outside is not None:
+            raise PromptRejected(FailureCode.INVALID_PARAMETER, _outside(outside, limits), param)
+
+
+def _outside(token_id: int, limits: Limits) -> str:
+    return f"Token id {token_id} is outside the model's vocabulary of {limits.vocab_size}."
+
+
+def _too_long(prompt_tokens: int, job: Job, limits: Limits) -> PromptRejected:
+    """OpenAI's own words, which clients search for."""
+    chat = isinstance(job.prompt, ChatPrompt)
+    limit = f"This model's maximum context length is {limits.max_model_len} tokens."
+    if prompt_tokens >= limits.max_model_len:
+        told = (
+            f"However, your messages resulted in {prompt_tokens} tokens. Please reduce the length of the messages."
+            if chat
+            else f"However, your prompt has {prompt_tokens} tokens. Please reduce the length of the prompt."
+        )
+    else:
+        wanted = job.sampling.max_tokens or 1
+        told = (
+            f"However, you requested {prompt_tokens + wanted} tokens ({prompt_tokens} in the "
+            f"{'messages' if chat else 'prompt'}, {wanted} in the completion). Please reduce the length of the "
+            f"{'messages' if chat else 'prompt'} or completion."
+        )
+    return PromptRejected(FailureCode.CONTEXT_LENGTH_EXCEEDED, f"{limit} {told}", "messages" if chat else "prompt")
+
+
+def _flattened(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    # Before control tokens are broken, or one could be put together from two parts.
+    return [{**message, "content": flatten(message.get("content"))} for message in messages]

@@ -1,0 +1,74 @@
+"""The bytes that each token stands for, by id, for the two families of vocabularies that language models have.
+
+Byte-level BPE (GPT-2, section 2.2 of its paper): each character of a token stands for one byte. SentencePiece with byte
+fallback: `▁` is a space, `<0x0A>` is a byte, all else is UTF-8. Added tokens are themselves.
+
+This module does not know how tokens are put together again (`detokenizer.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from inference_worker.errors import UnsupportedModel
+
+_BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
+
+
+def token_bytes(definition: dict[str, Any]) -> list[bytes]:
+    """Bytes by token id of a `tokenizer.json`; empty for ids that nothing has.
+
+    Raises:
+        UnsupportedModel: its decoder belongs to neither family.
+    """
+    pieces = _pieces(definition["model"].get("vocab"))
+    added = {token["id"]: token["content"] for token in definition.get("added_tokens") or []}
+    table = [b""] * (max((*pieces, *added), default=-1) + 1)
+    to_bytes = _reader(definition.get("decoder"))
+    for id_, piece in pieces.items():
+        table[id_] = to_bytes(piece)
+    for id_, content in added.items():
+        table[id_] = content.encode()
+    return table
+
+
+def byte_alphabet() -> dict[str, int]:
+    """GPT-2's printable characters for the 256 byte values."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
+
+
+def _pieces(vocabulary: Any) -> dict[int, str]:
+    if isinstance(vocabulary, dict):
+        return {id_: piece for piece, id_ in vocabulary.items()}
+    return {id_: piece for id_, (piece, _score) in enumerate(vocabulary or [])}
+
+
+def _reader(decoder: dict[str, Any] | None) -> Any:
+    kinds = _kinds(decoder)
+    if "ByteLevel" in kinds:
+        alphabet = byte_alphabet()
+
+        def byte_level(piece: str) -> bytes:
+            try:
+                return bytes(map(alphabet.__getitem__, piece))
+            except KeyError:
+                return piece.encode()
+
+        return byte_level
+    if kinds & {"ByteFallback", "Metaspace", "Replace"}:
+        return _sentence_piece
+    raise UnsupportedModel(f"the tokenizer's decoder is of a kind that is not served: {sorted(kinds) or 'none'}")
+
+
+def _sentence_piece(piece: str) -> bytes:
+    byte = _BYTE_PIECE.fullmatch(piece)
+    return bytes([int(byte[1], 16)]) if byte else piece.replace("▁", " ").encode()
+
+
+def _kinds(decoder: dict[str, Any] | None) -> set[str]:
+    if decoder is None:
+        return set()
+    return {decoder["type"]}.union(*map(_kinds, decoder.get("decoders") or []))
