@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from infra.runtime.lifecycle import StartupError
 
 
@@ -114,6 +116,24 @@ def holder_of(home: Home) -> Holder | None:
     finally:
         os.close(descriptor)
     return None
+
+
+def stop_holder(home: Home) -> str:
+    """Ask the launcher of `home` to stop everything, wait until it has, and say so.
+
+    Raises:
+        StartupError: nothing runs there.
+    """
+    holder = holder_of(home)
+    if holder is None or not holder.pid:
+        raise StartupError(f"nothing runs in {home.path}")
+    try:
+        process = psutil.Process(holder.pid)
+        process.terminate()
+        process.wait()
+    except psutil.NoSuchProcess:
+        pass  # it went by itself meanwhile
+    return f"`headrace {holder.kind}` (pid {holder.pid}) has stopped"
 
 
 def _read_holder(descriptor: int) -> Holder:

@@ -1,0 +1,61 @@
+"""What a launcher says when everything is up: where things are, and one line to try."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+
+from infra.credentials import password_file
+from infra.processes import PlatformProcesses
+from infra.rabbitmq import definitions
+
+
+def base_url(host: str, port: int) -> str:
+    """What clients on this machine reach a server on `host` by."""
+    reachable = "127.0.0.1" if host in ("0.0.0.0", "::", "") else host  # noqa: S104 - compared, not bound
+    return f"http://{reachable}:{port}"
+
+
+def _show(title: str, lines: list[tuple[str, str]], try_it: str) -> None:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold")
+    grid.add_column(overflow="fold")
+    for name, value in lines:
+        grid.add_row(name, value)
+    console = Console(highlight=False)
+    console.print(Panel(grid, title=title, title_align="left", expand=False, border_style="green"))
+    console.print(try_it, markup=False, soft_wrap=True)
+
+
+def curl(url: str, key: str, model: str) -> str:
+    """One line that a person can paste into a shell and see a streamed answer."""
+    return (
+        f'Try it:  curl -N {url}/v1/chat/completions -H "Authorization: Bearer {key}" '
+        f'-H "Content-Type: application/json" '
+        f'-d \'{{"model": "{model}", "stream": true, "messages": [{{"role": "user", "content": "Hello!"}}]}}\''
+    )
+
+
+def greet_serve(url: str, key: str, model: str, *, home: str) -> None:
+    """Everything in one process is ready."""
+    lines = [("API", f"{url}/v1"), ("Chat", f"{url}/"), ("API key", key), ("Model", model)]
+    lines.append(("For clients", f"{home}/client.env"))
+    _show("Headrace", lines, f"{curl(url, key, model)}\nCtrl-C stops everything.")
+
+
+def greet_platform(processes: PlatformProcesses, running: list[str], key: str, model: str) -> None:
+    """The platform is ready."""
+    url = base_url(processes.settings.host, processes.settings.port)
+    console_url = f"{processes.broker.management_url}/#/queues"
+    lines = [
+        ("API", f"{url}/v1"),
+        ("Chat", f"{url}/"),
+        ("API key", key),
+        ("Model", model),
+        ("Console", f"{console_url} (RabbitMQ)"),
+        ("", f"user {definitions.ADMIN}, password in {password_file(processes.home, definitions.ADMIN)}"),
+        ("Processes", ", ".join(running)),
+        ("", "`headrace ps` shows them, `headrace up --workers N` scales, Ctrl-C stops"),
+    ]
+    _show("Headrace platform", lines, curl(url, key, model))

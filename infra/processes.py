@@ -1,0 +1,138 @@
+"""The platform's processes on one machine: which programs, in which order, with which settings, ready when.
+
+Each is the same program as in production (`headrace gateway`, `headrace worker`, ...) with other
+addresses. Does not start anything: `infra/supervisor.py` does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from infra.credentials import broker_passwords
+from infra.embedded_store import EmbeddedStore
+from infra.home import Home
+from infra.rabbitmq import definitions
+from infra.rabbitmq.node import NodePorts, RabbitMQNode
+from infra.readiness import free_port, port_speaks, url_says_yes
+from infra.settings import LauncherSettings
+from infra.supervisor import ProcessSpec
+
+BROKER, STORE, BILLING, GATEWAY, WORKER = range(5)
+"""Start order; stopping goes backwards, so that nobody loses what it stands on."""
+
+AMQP_GREETING = b"AMQP\x00\x00\x09\x01"
+AMQP_METHOD_FRAME = b"\x01"
+DRAIN_SECONDS = 120.0
+"""How long running streams may take when a worker or gateway stops (PROMISES F2, F18)."""
+MARGIN_SECONDS = 15.0
+
+
+def worker_name(number: int) -> str:
+    """`worker-1`, `worker-2`, ..."""
+    return f"worker-{number}"
+
+
+@dataclass(frozen=True)
+class PlatformProcesses:
+    """Makes the process specs of one platform."""
+
+    settings: LauncherSettings
+    home: Home
+
+    @cached_property
+    def broker(self) -> RabbitMQNode:
+        """The private RabbitMQ node."""
+        ports = NodePorts(
+            amqp=self.settings.rabbitmq_port,
+            management=self.settings.rabbitmq_console_port,
+            prometheus=free_port(),
+            distribution=free_port(),
+            epmd=free_port(),
+        )
+        passwords = broker_passwords(self.home, definitions.permissions())
+        return RabbitMQNode(self.home.path / "rabbitmq", ports, passwords)
+
+    @cached_property
+    def store(self) -> EmbeddedStore:
+        """The store program."""
+        return EmbeddedStore(self.home.path, port=free_port())
+
+    def rabbitmq(self) -> ProcessSpec:
+        """RabbitMQ, ready when it answers a protocol greeting."""
+        argv, environment = self.broker.command()
+        return ProcessSpec(
+            name="rabbitmq",
+            argv=argv,
+            environment=environment,
+            log=self.home.log / "rabbitmq.log",
+            ready=port_speaks(self.broker.ports.amqp, AMQP_GREETING, AMQP_METHOD_FRAME),
+            grace=60.0,
+            status_url=f"{self.broker.management_url}/api/overview",
+            order=BROKER,
+        )
+
+    def store_program(self) -> ProcessSpec:
+        """The store, ready when its port takes a connection."""
+        return ProcessSpec(
+            name="store",
+            argv=self.store.command(),
+            environment=os.environ,
+            log=self.home.log / "store.log",
+            ready=port_speaks(self.store.port),
+            grace=30.0,
+            order=STORE,
+        )
+
+    def billing(self) -> ProcessSpec:
+        """The settlement consumer and the reaper."""
+        return self._ours("billing", ["billing"], BILLING, self._accounts("billing"), grace=30.0)
+
+    def gateway(self) -> ProcessSpec:
+        """The gateway with the chat, on the port that clients know."""
+        own = {"HEADRACE_HOST": self.settings.host, "HEADRACE_PORT": str(self.settings.port)}
+        return self._ours("gateway-1", ["gateway", "--id", "gateway-1"], GATEWAY, own | self._accounts("gateway"))
+
+    def worker(self, number: int, *, of: int) -> ProcessSpec:
+        """One of `of` workers that share this machine's cores."""
+        name = worker_name(number)
+        own = {
+            "HEADRACE_AMQP_URL": self.broker.amqp_url("worker"),
+            "HEADRACE_MODEL": self.settings.model_or_default,
+            "HEADRACE_DEVICE": self.settings.device,
+        }
+        if "HEADRACE_THREADS" not in os.environ:
+            own["HEADRACE_THREADS"] = str(threads_each(of))
+        return self._ours(name, ["worker", "--id", name], WORKER, own)
+
+    def _accounts(self, user: str) -> Mapping[str, str]:
+        return {
+            "HEADRACE_AMQP_URL": self.broker.amqp_url(user),
+            "HEADRACE_MONGODB_URL": self.store.url,
+        }
+
+    def _ours(
+        self, name: str, arguments: list[str], order: int, own: Mapping[str, str], *, grace: float = DRAIN_SECONDS
+    ) -> ProcessSpec:
+        """A `headrace` command. Addresses and passwords go by environment: other users can read argument lists."""
+        port = free_port()
+        operations = {"HEADRACE_OPS_HOST": "127.0.0.1", "HEADRACE_OPS_PORT": str(port)}
+        home = {"HEADRACE_HOME": str(self.home.path), "PYTHONUNBUFFERED": "1"}
+        return ProcessSpec(
+            name=name,
+            argv=[sys.executable, "-m", "infra.cli", *arguments],
+            environment={**os.environ, **home, **operations, **own},
+            log=self.home.log / f"{name}.log",
+            ready=url_says_yes(f"http://127.0.0.1:{port}/healthz"),
+            grace=grace + MARGIN_SECONDS,
+            status_url=f"http://127.0.0.1:{port}/status",
+            order=order,
+        )
+
+
+def threads_each(workers: int) -> int:
+    """CPU threads for each of several engines on this machine."""
+    return max(1, len(os.sched_getaffinity(0)) // workers)

@@ -1,0 +1,76 @@
+"""Questions that tell whether a process can be used, asked from outside: does a port answer, does a URL say yes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import urllib.request
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+TIMEOUT = 2.0
+
+
+def get_json(url: str, *, timeout: float = TIMEOUT, headers: dict[str, str] | None = None) -> dict[str, Any] | None:
+    """The JSON object at a loopback URL, or `None` when there is no good answer."""
+    try:
+        request = urllib.request.Request(url, headers=headers or {})  # noqa: S310 - always http://127.0.0.1
+        with urllib.request.urlopen(request, timeout=timeout) as response:  # noqa: S310
+            answer = json.load(response)
+    except (OSError, ValueError):
+        return None
+    return answer if isinstance(answer, dict) else None
+
+
+def _says_yes(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT) as response:  # noqa: S310 - always http://127.0.0.1
+            return bool(response.status == 200)
+    except OSError:
+        return False
+
+
+def url_says_yes(url: str) -> Callable[[], Awaitable[bool]]:
+    """Whether a GET is answered with 200."""
+
+    async def ready() -> bool:
+        return await asyncio.to_thread(_says_yes, url)
+
+    return ready
+
+
+def _speaks(port: int, greeting: bytes, answer: bytes) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT) as connection:
+            connection.sendall(greeting)
+            return not answer or connection.recv(len(answer)) == answer
+    except OSError:
+        return False
+
+
+def port_speaks(port: int, greeting: bytes = b"", answer: bytes = b"") -> Callable[[], Awaitable[bool]]:
+    """Whether a loopback port takes a connection, and answers `greeting` with something that begins with `answer`."""
+
+    async def ready() -> bool:
+        return await asyncio.to_thread(_speaks, port, greeting, answer)
+
+    return ready
+
+
+def is_free(host: str, port: int) -> bool:
+    """Whether a server could listen there now."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
+def free_port() -> int:
+    """A loopback port that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,107 @@
+"""`docker-compose.yml` against the Compose specification's schema, and against what this repository has."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import typer.main
+import yaml
+
+from infra.cli import app, known_variables
+
+ROOT = Path(__file__).resolve().parents[2]
+SCHEMA = Path(__file__).parent / "compose_specification" / "compose-spec.json"
+OURS = {"gateway", "worker", "worker-cuda", "billing"}
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    return yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+
+
+def targets() -> set[str]:
+    return set(re.findall(r"^FROM .* AS (\S+)$", (ROOT / "infra/docker/Dockerfile").read_text(), re.MULTILINE))
+
+
+def test_it_is_a_compose_file(compose: dict[str, Any]) -> None:
+    schema = json.loads(SCHEMA.read_text())
+    jsonschema.validators.validator_for(schema).check_schema(schema)
+    jsonschema.Draft7Validator(schema).validate(compose)
+
+
+def test_the_schema_sees_a_mistake(compose: dict[str, Any]) -> None:
+    broken = {**compose, "services": {"gateway": {"image": "x", "prots": []}}}
+    assert not jsonschema.Draft7Validator(json.loads(SCHEMA.read_text())).is_valid(broken)
+
+
+def test_our_images_run_commands_that_exist(compose: dict[str, Any]) -> None:
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    for name in OURS:
+        verb, *options = compose["services"][name]["command"]
+        known = {spelling for parameter in commands[verb].params for spelling in parameter.opts}
+        assert {option for option in options if option.startswith("--")} <= known, name
+
+
+def test_our_settings_exist(compose: dict[str, Any]) -> None:
+    for name in OURS:
+        ours = {each for each in compose["services"][name]["environment"] if each.startswith("HEADRACE_")}
+        assert ours <= known_variables(), name
+
+
+def test_references_lead_somewhere(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        assert set(service.get("depends_on", {})) <= set(compose["services"]), name
+        assert set(service.get("networks", [])) <= set(compose["networks"]), name
+        for volume in service.get("volumes", []):
+            source = volume.split(":")[0]
+            assert (ROOT / source).exists() if source.startswith(".") else source in compose["volumes"], volume
+        if "build" in service:
+            assert service["build"]["target"] in targets(), name
+
+
+def test_every_service_has_a_health_check_and_waits_for_healthy_ones(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        assert "test" in service["healthcheck"], name
+        for needed in service.get("depends_on", {}).values():
+            assert needed["condition"] == "service_healthy", name
+
+
+def test_published_images_are_new_enough(compose: dict[str, Any]) -> None:
+    image = {name: service["image"] for name, service in compose["services"].items()}
+    assert version(image["rabbitmq"]) >= (4, 2, 10)
+    assert image["rabbitmq"].endswith("-management")
+    assert version(image["mongodb"]) >= (8, 0, 17)
+
+
+def version(image: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in image.split(":")[1].split("-", maxsplit=1)[0].split("."))
+
+
+def test_workers_outlive_their_drain(compose: dict[str, Any]) -> None:
+    for name in OURS:
+        assert compose["services"][name]["stop_grace_period"] == "150s"
+
+
+def test_no_secret_has_a_default(compose: dict[str, Any]) -> None:
+    text = (ROOT / "docker-compose.yml").read_text()
+    for secret in ("RABBITMQ_PASSWORD", "HEADRACE_KEY_PEPPER"):
+        assert f"${{{secret}:?" in text
+        assert f"${{{secret}}}" not in text
+        assert f"${{{secret}:-" not in text
+
+
+def test_prometheus_scrapes_services_that_exist(compose: dict[str, Any]) -> None:
+    scraped = yaml.safe_load((ROOT / "infra/monitoring/prometheus.yml").read_text())["scrape_configs"]
+    names: set[str] = set()
+    for job in scraped:
+        for discovery in job.get("dns_sd_configs", []):
+            names |= set(discovery["names"])
+        for static in job.get("static_configs", []):
+            names |= {target.split(":")[0] for target in static["targets"]}
+    assert names <= set(compose["services"])
+    assert names >= OURS
