@@ -1,0 +1,126 @@
+"""Logging of a process: one line an event on stderr, ours and every library's alike, with secrets masked.
+
+The mask works on the rendered line, so no value, exception or library message gets round it. It knows what
+secrets look like, not what they are; prompt text has no such look, so whoever logs never passes it.
+
+Everyone logs by `structlog.get_logger(__name__)`: the event is short lower-case English, values are key=value.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+import threading
+from types import TracebackType
+from typing import Literal
+
+import structlog
+from opentelemetry import trace
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+LogStyle = Literal["console", "json"]
+
+OWN_LOGGERS = ("__main__", "auth_billing", "chat_ui", "gateway", "inference_worker", "infra", "proxy", "router")
+"""Loggers that obey the level asked for; a library is heard from WARNING on."""
+
+_SECRETS = (
+    (re.compile(r"hr_live_[A-Za-z0-9_\-]+"), "hr_live_***"),
+    (re.compile(r"\beyJ[A-Za-z0-9_\-]{6,}(?:\.[A-Za-z0-9_\-]*){1,4}"), "eyJ***"),
+    (re.compile(r"(?i)\bbearer\s+[A-Za-z0-9._~+/=\-]+"), "Bearer ***"),
+    (re.compile(r"(://[^:/@\s]*):[^@/\s]+@"), r"\1:***@"),
+)
+
+
+def mask_secrets(text: str) -> str:
+    """Replace API keys, JWTs, bearer tokens and passwords in URLs."""
+    for pattern, replacement in _SECRETS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def configure(process: str, *, style: LogStyle = "console", level: str = "info") -> None:
+    """Set logging up, once per process, for structlog and the standard library.
+
+    Args:
+        process: who speaks, e.g. `gateway-1`; on each line.
+        style: `console` for people, `json` (one object a line) for collectors.
+        level: `debug`, `info`, `warning` or `error`, of Headrace's own messages.
+    """
+
+    def name_process(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+        event["process"] = process
+        return event
+
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        name_process,
+        _add_trace_id,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    _configure_standard_library(shared, _renderer(style), level)
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    _log_uncaught()
+
+
+def _configure_standard_library(shared: list[Processor], renderer: list[Processor], level: str) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderer, _mask_line],
+        )
+    )
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.captureWarnings(True)
+    for name in OWN_LOGGERS:
+        logging.getLogger(name).setLevel(level.upper())
+
+
+def _renderer(style: LogStyle) -> list[Processor]:
+    # Plain tracebacks in both styles: the rich ones print local variables, and those hold secrets and prompts.
+    if style == "json":
+        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    colours = sys.stderr.isatty()
+    return [structlog.dev.ConsoleRenderer(colors=colours, exception_formatter=structlog.dev.plain_traceback)]
+
+
+def _mask_line(_logger: WrappedLogger, _method: str, line: object) -> str:
+    return mask_secrets(str(line))
+
+
+def _add_trace_id(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    context = trace.get_current_span().get_span_context()
+    if context.is_valid:
+        event["trace_id"] = trace.format_trace_id(context.trace_id)
+    return event
+
+
+def _log_uncaught() -> None:
+    """Python's own handlers print a traceback past the mask; log it instead."""
+    log = structlog.get_logger(__name__)
+
+    def of_process(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        if issubclass(kind, KeyboardInterrupt):
+            sys.__excepthook__(kind, error, traceback)
+            return
+        log.critical("uncaught exception", exc_info=(kind, error, traceback))
+
+    def of_thread(args: threading.ExceptHookArgs) -> None:
+        if args.exc_value is not None and not issubclass(args.exc_type, SystemExit):
+            of_process(args.exc_type, args.exc_value, args.exc_traceback)
+
+    sys.excepthook = of_process
+    threading.excepthook = of_thread
