@@ -1,0 +1,101 @@
+"""Decides, before any work is done, whether a request may be queued, and says no at once when it may not.
+
+Everything here is answered from memory: the registry that heartbeats fill, and the flag of the broker's connection. Does not
+know HTTP, and sends nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from auth_billing.service import Principal
+from gateway.errors import BrokerDown, ContextLengthExceeded, InvalidRequest, ModelNotFound, ModelUnavailable
+from gateway.openai.chat_completions import ChatCompletionRequest
+from gateway.openai.completions import CompletionRequest
+from gateway.openai.messages import text_of
+from router.bus import Bus
+from router.messages import ServiceClass
+from router.registry import ModelInfo, ModelRegistry
+from router.transport.base import ConnectionState
+
+Body = ChatCompletionRequest | CompletionRequest
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """Leave to queue one request: who for, at which model, in which class."""
+
+    principal: Principal
+    model: ModelInfo
+    service_class: ServiceClass
+
+
+class Admission:
+    """The door of the queue."""
+
+    def __init__(self, bus: Bus, models: ModelRegistry, *, max_choices: int) -> None:
+        self._bus = bus
+        self._models = models
+        self._max_choices = max_choices
+
+    async def admit(self, principal: Principal, body: Body) -> Reservation:
+        """Leave to queue `body`.
+
+        Raises:
+            InvalidRequest: more choices than the operator allows.
+            ModelNotFound, ModelUnavailable: nobody knows the model, or nobody has served it for a minute.
+            BrokerDown: there is no broker to queue it at.
+            ContextLengthExceeded: the prompt is too long, however it may be tokenised.
+        """
+        if body.choices > self._max_choices:
+            raise InvalidRequest(f"Invalid 'n': at most {self._max_choices} choices are allowed here.", param="n")
+        model = self._model(body.model)
+        if self._bus.state is not ConnectionState.UP:
+            raise BrokerDown
+        _check_length(body, model)
+        return Reservation(principal, model, _service_class(body))
+
+    def _model(self, name: str) -> ModelInfo:
+        model = self._models.find(name)
+        if model is None:
+            raise ModelNotFound(
+                f"The model '{name[:128]}' does not exist or you do not have access to it.", param="model"
+            )
+        if not model.recently_alive:
+            raise ModelUnavailable
+        return model
+
+
+def _service_class(body: Body) -> ServiceClass:
+    tier = body.service_tier
+    return ServiceClass.DEFAULT if tier in (None, "auto") else ServiceClass(tier)
+
+
+def _check_length(body: Body, model: ModelInfo) -> None:
+    """A token has at most `max_token_bytes` bytes, so a prompt has at least bytes / that many tokens.
+
+    The worker, which has the tokenizer, counts exactly.
+    """
+    param = "messages" if isinstance(body, ChatCompletionRequest) else "prompt"
+    at_least = max(_fewest_tokens(body, model.max_token_bytes))
+    if at_least >= model.max_model_len:
+        raise ContextLengthExceeded(
+            f"This model's maximum context length is {model.max_model_len} tokens. "
+            f"However, your prompt has at least {at_least} tokens. Please reduce its length.",
+            param=param,
+        )
+
+
+def _fewest_tokens(body: Body, max_token_bytes: int) -> Iterable[int]:
+    if isinstance(body, ChatCompletionRequest):
+        texts = [text_of(message.content) or "" for message in body.messages]
+        return [_fewest_in(sum(len(text.encode()) for text in texts), max_token_bytes)]
+    return [
+        _fewest_in(len(prompt.encode()), max_token_bytes) if isinstance(prompt, str) else len(prompt)
+        for prompt in body.prompt
+    ]
+
+
+def _fewest_in(size: int, max_token_bytes: int) -> int:
+    return -(-size // max_token_bytes) if max_token_bytes else 0

@@ -1,0 +1,116 @@
+"""Puts a gateway together: the FastAPI application and the two tasks that listen for it.
+
+Does not make or start the bus (whoever runs the process does), and does not know about ports or signals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+
+from auth_billing.service import AuthBilling
+from gateway import error_handlers
+from gateway.admit import Admission
+from gateway.authenticate import open_routes
+from gateway.errors import UpstreamUnreachable
+from gateway.gateway import Gateway
+from gateway.generation import Generations
+from gateway.metrics import GatewayMetrics
+from gateway.reply_inbox import ReplyInbox
+from gateway.request_context import RequestContext
+from gateway.routes import chat_completions, completions, health, models
+from gateway.settings import GatewaySettings
+from infra.runtime.lifecycle import StartupError
+from router.bus import Bus, Feed
+from router.messages import WorkerStatus
+from router.registry import ModelRegistry
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class GatewayServices:
+    """What a gateway stands on."""
+
+    bus: Bus
+    accounts: AuthBilling
+    metrics: CollectorRegistry = field(default_factory=CollectorRegistry)
+
+
+def create_app(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
+    """The application. Its lifespan listens on `services.bus`, which must be started by then.
+
+    Raises:
+        StartupError: a route is neither behind a key nor marked public.
+    """
+    app = FastAPI(
+        title="Headrace", lifespan=_lifespan, redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None
+    )
+    app.state.gateway = assemble(services, settings)
+    for routes in (chat_completions, completions, models, health):
+        app.include_router(routes.router)
+    app.add_middleware(RequestContext, metrics=app.state.gateway.metrics)
+    error_handlers.install(app)
+    if unguarded := open_routes(app):
+        raise StartupError(f"routes without authentication: {', '.join(unguarded)}")
+    return app
+
+
+def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
+    """Connect the parts."""
+    metrics = GatewayMetrics(services.metrics)
+    registry = ModelRegistry(time.time)
+    inbox = ReplyInbox(services.bus, settings.gateway_id, metrics, max_unread_bytes=settings.max_unread_bytes)
+    return Gateway(
+        settings=settings,
+        bus=services.bus,
+        accounts=services.accounts,
+        models=registry,
+        inbox=inbox,
+        admission=Admission(services.bus, registry, max_choices=settings.max_choices),
+        generations=Generations(
+            services.bus, inbox, registry, metrics, no_worker_timeout=settings.no_worker_timeout
+        ),
+        metrics=metrics,
+    )
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    gateway: Gateway = app.state.gateway
+    windows, statuses = await gateway.inbox.listen(), await gateway.bus.statuses()
+    tasks = [
+        asyncio.create_task(_supervise(gateway, gateway.inbox.run(windows))),
+        asyncio.create_task(_supervise(gateway, _observe(gateway.models, statuses))),
+    ]
+    try:
+        yield
+    finally:
+        await windows.close()
+        await statuses.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _observe(models: ModelRegistry, statuses: Feed[WorkerStatus]) -> None:
+    async for status in statuses:
+        models.observe(status)
+
+
+async def _supervise(gateway: Gateway, listening: Coroutine[Any, Any, None]) -> None:
+    """A gateway that hears nothing must not pretend to work: its requests fail, and the log says why."""
+    try:
+        await listening
+    except Exception:
+        _log.critical("a listening task died", exc_info=True)
+        gateway.inbox.fail_all(UpstreamUnreachable())
+        raise

@@ -1,0 +1,38 @@
+"""What routes ask for by type: the gateway, the caller, and the request's validated body.
+
+The body is read here rather than by FastAPI, whose reader has no limits and whose parser is not strict. It is read
+after the caller is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Request
+
+from gateway import strict_json
+from gateway.authenticate import Caller
+from gateway.gateway import Gateway, gateway_of
+from gateway.openai.base import RequestBody
+from gateway.openai.chat_completions import ChatCompletionRequest
+from gateway.openai.completions import CompletionRequest
+
+Body = TypeVar("Body", bound=RequestBody)
+
+
+def body_of(kind: type[Body]) -> Callable[..., Coroutine[Any, Any, Body]]:
+    """A dependency that reads the body as `kind`."""
+
+    async def read(request: Request, _caller: Caller) -> Body:
+        settings = gateway_of(request).settings
+        strict_json.check_headers(request.headers, settings.max_body_bytes)
+        raw = await strict_json.read_body(request.stream(), settings.max_body_bytes, settings.body_timeout)
+        return kind.parse(await strict_json.parse(raw))
+
+    return read
+
+
+TheGateway = Annotated[Gateway, Depends(gateway_of)]
+ChatBody = Annotated[ChatCompletionRequest, Depends(body_of(ChatCompletionRequest))]
+CompletionBody = Annotated[CompletionRequest, Depends(body_of(CompletionRequest))]

@@ -1,0 +1,36 @@
+"""The parts of a running gateway, put together once and found from a request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from auth_billing.service import AuthBilling
+from gateway.admit import Admission
+from gateway.generation import Generations
+from gateway.metrics import GatewayMetrics
+from gateway.reply_inbox import ReplyInbox
+from gateway.settings import GatewaySettings
+from router.bus import Bus
+from router.registry import ModelRegistry
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """What routes need."""
+
+    settings: GatewaySettings
+    bus: Bus
+    accounts: AuthBilling
+    models: ModelRegistry
+    inbox: ReplyInbox
+    admission: Admission
+    generations: Generations
+    metrics: GatewayMetrics
+
+
+def gateway_of(request: Request) -> Gateway:
+    """The gateway that serves `request`."""
+    gateway: Gateway = request.app.state.gateway
+    return gateway

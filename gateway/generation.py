@@ -1,0 +1,209 @@
+"""One request's jobs, from publishing to exactly one outcome: finished, or one error.
+
+Owns the deadline, the watch for lost workers, and the cancel that follows every end that is not the workers' own.
+Does not know HTTP, SSE, or in which shape the answer is given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from gateway.errors import (
+    ClientDisconnected,
+    DeadlinePassed,
+    GenerationError,
+    JobCancelled,
+    JobFailed,
+    ModelUnavailable,
+    UpstreamUnreachable,
+    WorkerLost,
+)
+from gateway.mailbox import Arrival
+from gateway.metrics import GatewayMetrics
+from gateway.reply_inbox import ReplyInbox
+from router import control_plane
+from router.bus import Bus
+from router.errors import BrokerUnavailable
+from router.messages import Cancel, Cancelled, Delta, Failed, Finished, Job, Started, Usage
+from router.registry import ModelRegistry
+from router.transport.base import ConnectionState
+
+WATCH_SECONDS = 1.0
+"""How often a silent generation looks whether anybody is still there."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class ChoiceDelta:
+    """A delta of choice `index` of the answer: prompt times `n` plus the job's own choice."""
+
+    index: int
+    delta: Delta
+
+
+class Generations:
+    """Opens generations: what they have in common."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        inbox: ReplyInbox,
+        models: ModelRegistry,
+        metrics: GatewayMetrics,
+        *,
+        no_worker_timeout: float,
+    ) -> None:
+        self.bus = bus
+        self.inbox = inbox
+        self.models = models
+        self.metrics = metrics
+        self.no_worker_timeout = no_worker_timeout
+
+    def open(self, jobs: Sequence[Job]) -> Generation:
+        """Open the mailbox of a request's jobs (all of one model, with equal `n`). Publish them next."""
+        return Generation(self, jobs)
+
+
+class Generation:
+    """Publish, then iterate once; `usage` is true after that. `close` it in any case."""
+
+    def __init__(self, shared: Generations, jobs: Sequence[Job]) -> None:
+        self.jobs = jobs
+        self.usage = Usage(prompt_tokens=0)
+        self._shared = shared
+        self._mailbox = shared.inbox.open(jobs)
+        self._unfinished = len(jobs)
+        self._opened = time.monotonic()
+        self._heard = self._opened
+        self._deadline = self._opened + max(0.0, jobs[0].deadline - time.time())
+        self._tokens = 0
+        self._published = False
+        self._closed = False
+
+    @property
+    def model(self) -> str:
+        """The model asked."""
+        return self.jobs[0].model
+
+    async def publish(self, headers: Mapping[str, str]) -> None:
+        """Queue the jobs, confirmed.
+
+        Raises:
+            PublishError: at least one may not be queued; close this, so that the others are cancelled.
+        """
+        self._published = True
+        results = await asyncio.gather(
+            *(self._shared.bus.publish_job(job, headers) for job in self.jobs), return_exceptions=True
+        )
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def begun(self, seconds: float) -> None:
+        """Wait for the worker's first word, `seconds` at most. What is wrong by then is still worth a status line.
+
+        Raises:
+            GenerationError: it has failed already.
+        """
+        await self._mailbox.news(min(seconds, max(0.0, self._deadline - time.monotonic())))
+        for arrival in self._mailbox.peek():
+            if isinstance(arrival.reply, Failed):
+                raise JobFailed(arrival.reply)
+
+    async def __aiter__(self) -> AsyncIterator[ChoiceDelta]:
+        try:
+            while self._unfinished:
+                arrival = await self._next()
+                if isinstance(arrival.reply, Delta):
+                    self._count(arrival.reply)
+                    yield ChoiceDelta(arrival.job * self.jobs[0].n + arrival.reply.c, arrival.reply)
+                else:
+                    self._note(arrival.reply)
+        except GenerationError as error:
+            self.close(error)
+            raise
+        finally:
+            self.close()
+
+    def fail(self, error: GenerationError) -> None:
+        """End it from outside; whoever waits for the next token gets `error`."""
+        self._mailbox.fail(error)
+
+    def close(self, error: Exception | None = None) -> None:
+        """Forget the jobs, and cancel those that have not ended. Idempotent; the first outcome counts."""
+        if self._closed:
+            return
+        self._closed = True
+        self._shared.inbox.close(self.jobs)
+        if self._published:
+            self._cancel_unfinished()
+        outcome = "finished" if not self._unfinished else type(error or ClientDisconnected()).__name__
+        self._shared.metrics.outcomes.labels(self.model, outcome).inc()
+        _log.info(
+            "generation ended",
+            job=self.jobs[0].id,
+            tenant=self.jobs[0].tenant,
+            model=self.model,
+            outcome=outcome,
+            tokens=self._tokens,
+            seconds=round(time.monotonic() - self._opened, 3),
+        )
+
+    async def _next(self) -> Arrival:
+        while True:
+            remaining = self._deadline - time.monotonic()
+            if remaining <= 0:
+                raise DeadlinePassed
+            if await self._mailbox.news(min(remaining, WATCH_SECONDS)):
+                self._heard = time.monotonic()
+                return self._mailbox.take()
+            self._check_silence()
+
+    def _check_silence(self) -> None:
+        if time.monotonic() - self._heard < self._shared.no_worker_timeout:
+            return
+        model = self._shared.models.find(self.model)
+        if model is not None and model.alive:
+            return
+        if self._shared.bus.state is not ConnectionState.UP:
+            raise UpstreamUnreachable
+        raise WorkerLost if any(job.worker for job in self._mailbox.progress.values()) else ModelUnavailable()
+
+    def _count(self, delta: Delta) -> None:
+        if not self._tokens and delta.ids:
+            self._shared.metrics.first_token_seconds.labels(self.model).observe(time.monotonic() - self._opened)
+        self._tokens += len(delta.ids)
+        self._shared.metrics.tokens.labels(self.model).inc(len(delta.ids))
+
+    def _note(self, reply: Started | Finished | Failed | Cancelled | Delta) -> None:
+        match reply:
+            case Finished():
+                self._unfinished -= 1
+                self.usage = Usage(
+                    prompt_tokens=self.usage.prompt_tokens + reply.usage.prompt_tokens,
+                    completion_tokens=self.usage.completion_tokens + reply.usage.completion_tokens,
+                    cached_tokens=self.usage.cached_tokens + reply.usage.cached_tokens,
+                )
+            case Failed():
+                raise JobFailed(reply)
+            case Cancelled():
+                raise JobCancelled
+
+    def _cancel_unfinished(self) -> None:
+        for job in self.jobs:
+            progress = self._mailbox.progress[job.id]
+            if progress.ended:
+                continue
+            target = control_plane.worker(progress.worker) if progress.worker else control_plane.model(job.model)
+            try:
+                self._shared.bus.send_control(target, Cancel(job=job.id))
+            except BrokerUnavailable:
+                _log.info("cancel not sent", job=job.id)
+
+

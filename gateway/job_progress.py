@@ -1,0 +1,76 @@
+"""What has been accepted of one job: which attempt speaks for it, and how far each choice is.
+
+Three fences. The attempt id: only one attempt speaks, and a zombie is not heard. The position: a token that is
+already here is dropped, one that is missing is an error. The end: nothing follows a choice's last token.
+This module does no I/O and does not know what happens to what it admits.
+
+A second attempt is accepted only while nothing of the first has been admitted: going on where a lost worker stopped
+needs the tokens to be sent to the new one first.
+"""
+
+from __future__ import annotations
+
+from gateway.errors import RepliesLost, WorkerLost
+from router.messages import Cancelled, Delta, Failed, Finished, Reply, Started
+
+
+class JobProgress:
+    """One job as its gateway sees it."""
+
+    def __init__(self, choices: int) -> None:
+        self.worker: str | None = None
+        """Who runs it now, as far as known."""
+        self.ended = False
+        self._attempt: str | None = None
+        self._superseded: set[str] = set()
+        self._positions = [0] * choices
+        self._finished = [False] * choices
+
+    def admits(self, reply: Reply, worker: str) -> bool:
+        """Whether `reply` from `worker` is news; false: drop it.
+
+        Raises:
+            WorkerLost: another worker has started the job over after tokens were delivered; it is `worker` now.
+            RepliesLost: something between this reply and the last one never arrived.
+        """
+        if self.ended or not self._speaks(reply, worker):
+            return False
+        match reply:
+            case Delta():
+                return self._admits_delta(reply)
+            case Finished():
+                if not all(self._finished):
+                    raise RepliesLost
+                self.ended = True
+            case Failed() | Cancelled():
+                self.ended = True
+        return True
+
+    @property
+    def tokens(self) -> int:
+        """Tokens admitted, over all choices."""
+        return sum(self._positions)
+
+    def _speaks(self, reply: Reply, worker: str) -> bool:
+        if reply.a == self._attempt:
+            return True
+        if reply.a in self._superseded or not (self._attempt is None or isinstance(reply, Started)):
+            return False
+        if self._attempt is not None:
+            self._superseded.add(self._attempt)
+        self._attempt, self.worker = reply.a, worker
+        if self.tokens or any(self._finished):
+            raise WorkerLost
+        return True
+
+    def _admits_delta(self, delta: Delta) -> bool:
+        if delta.c >= len(self._positions):
+            raise RepliesLost
+        have = self._positions[delta.c]
+        if self._finished[delta.c] or delta.s < have:
+            return False
+        if delta.s > have:
+            raise RepliesLost
+        self._positions[delta.c] = have + len(delta.ids)
+        self._finished[delta.c] = delta.f is not None
+        return True

@@ -1,0 +1,102 @@
+"""What has arrived for one HTTP request and has not been read yet: bounded, ordered, and closed by an error at the latest.
+
+One mailbox for all jobs of a request. Knows nothing of queues, HTTP or time limits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gateway.errors import GenerationError, SlowClient
+from gateway.job_progress import JobProgress
+from router.messages import Delta, Job, Reply
+
+REPLY_BYTES = 64
+"""What an entry costs besides its text, roughly."""
+TOKEN_BYTES = 16
+LOGPROB_BYTES = 512
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A reply about the `job`-th job of the request."""
+
+    job: int
+    reply: Reply
+
+
+class Mailbox:
+    """Filled by the reply inbox, emptied by the request's task."""
+
+    def __init__(self, jobs: Sequence[Job], max_bytes: int) -> None:
+        self.progress = {job.id: JobProgress(job.n) for job in jobs}
+        self._number = {job.id: number for number, job in enumerate(jobs)}
+        self._max_bytes = max_bytes
+        self._queue: deque[Arrival] = deque()
+        self._bytes = 0
+        self._error: GenerationError | None = None
+        self._news = asyncio.Event()
+
+    def deliver(self, worker: str, reply: Reply) -> bool:
+        """Take a reply in; false if it was dropped. What is wrong with it is raised to the reader, not here."""
+        if self._error is not None:
+            return False
+        try:
+            if not self.progress[reply.j].admits(reply, worker):
+                return False
+        except GenerationError as error:
+            self.fail(error)
+            return False
+        self._queue.append(Arrival(self._number[reply.j], reply))
+        self._bytes += _size(reply)
+        self._news.set()
+        if self._bytes > self._max_bytes:
+            self._queue.clear()
+            self.fail(SlowClient())
+        return True
+
+    def fail(self, error: GenerationError) -> None:
+        """Let the reader have `error` after what is already here. The first error counts."""
+        self._error = self._error or error
+        self._news.set()
+
+    def peek(self) -> Sequence[Arrival]:
+        """What is here, unread.
+
+        Raises:
+            GenerationError: nothing is, and nothing will be.
+        """
+        if not self._queue and self._error is not None:
+            raise self._error
+        return self._queue
+
+    def take(self) -> Arrival:
+        """The oldest; there must be one."""
+        arrival = self._queue.popleft()
+        self._bytes -= _size(arrival.reply)
+        return arrival
+
+    async def news(self, seconds: float) -> bool:
+        """Wait until something is here; false if nothing is after `seconds`.
+
+        Raises:
+            GenerationError: nothing is here, and nothing will be.
+        """
+        if not self.peek():
+            self._news.clear()
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._news.wait()
+            except TimeoutError:
+                return False
+        return bool(self.peek())
+
+
+def _size(reply: Reply) -> int:
+    if not isinstance(reply, Delta):
+        return REPLY_BYTES
+    logprobs = LOGPROB_BYTES * len(reply.lp or [])
+    return REPLY_BYTES + len(reply.t) + TOKEN_BYTES * len(reply.ids) + logprobs

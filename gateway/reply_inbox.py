@@ -1,0 +1,79 @@
+"""All replies to this gateway come through here: one queue per process, never one per request.
+
+Opens a mailbox for a request's jobs before they are published, so that nothing can be missed. Does not know HTTP, nor what becomes
+of what it delivers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from gateway.errors import GenerationError
+from gateway.mailbox import Mailbox
+from gateway.metrics import GatewayMetrics
+from router import control_plane
+from router.bus import Bus, Feed
+from router.errors import BrokerUnavailable
+from router.messages import Cancel, Job, Reply, Started, Window
+
+_log = structlog.get_logger(__name__)
+
+
+class ReplyInbox:
+    """Job id to mailbox, for every request that is running."""
+
+    def __init__(self, bus: Bus, gateway_id: str, metrics: GatewayMetrics, *, max_unread_bytes: int) -> None:
+        self.gateway_id = gateway_id
+        self._bus = bus
+        self._metrics = metrics
+        self._max_unread_bytes = max_unread_bytes
+        self._mailboxes: dict[str, Mailbox] = {}
+
+    def __len__(self) -> int:
+        return len(self._mailboxes)
+
+    async def listen(self) -> Feed[Window]:
+        """Open this gateway's reply queue: nothing published from now on is missed."""
+        return await self._bus.replies(self.gateway_id)
+
+    async def run(self, windows: Feed[Window]) -> None:
+        """Sort what arrives into the mailboxes until the feed is closed."""
+        async for window in windows:
+            for reply in window.b:
+                self._sort(window.w, reply)
+
+    def open(self, jobs: Sequence[Job]) -> Mailbox:
+        """A mailbox for a request's jobs; call before they are published."""
+        mailbox = Mailbox(jobs, self._max_unread_bytes)
+        self._mailboxes.update((job.id, mailbox) for job in jobs)
+        self._metrics.inbox_jobs.set(len(self))
+        return mailbox
+
+    def close(self, jobs: Sequence[Job]) -> None:
+        """Forget a request's jobs: what still arrives is dropped. Idempotent."""
+        for job in jobs:
+            self._mailboxes.pop(job.id, None)
+        self._metrics.inbox_jobs.set(len(self))
+
+    def fail_all(self, error: GenerationError) -> None:
+        """End every running request with `error`."""
+        for mailbox in set(self._mailboxes.values()):
+            mailbox.fail(error)
+
+    def _sort(self, worker: str, reply: Reply) -> None:
+        mailbox = self._mailboxes.get(reply.j)
+        if mailbox is None:
+            self._metrics.replies_dropped.labels("unknown_job").inc()
+            if isinstance(reply, Started):
+                self._refuse(worker, reply.j)
+        elif not mailbox.deliver(worker, reply):
+            self._metrics.replies_dropped.labels("not_admitted").inc()
+
+    def _refuse(self, worker: str, job: str) -> None:
+        """A worker has begun what nobody waits for any more (its cancel was lost, or it came from a previous life)."""
+        try:
+            self._bus.send_control(control_plane.worker(worker), Cancel(job=job))
+        except BrokerUnavailable:
+            _log.info("cancel not sent", job=job, worker=worker)

@@ -1,0 +1,33 @@
+"""`POST /v1/chat/completions`."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from gateway import dispatch
+from gateway.answer import Head
+from gateway.authenticate import Caller
+from gateway.chat_answer import ChatAnswer
+from gateway.collect import collect
+from gateway.dependencies import ChatBody, TheGateway
+from gateway.disconnect import ended_with
+from gateway.routes.responses import json_response, origin_of
+from gateway.sse import EventStream
+from infra.runtime import tracing
+
+router = APIRouter()
+
+
+@router.post("/v1/chat/completions")
+async def create_chat_completion(request: Request, caller: Caller, body: ChatBody, gateway: TheGateway) -> Response:
+    """Answer a conversation."""
+    reservation = await gateway.admission.admit(caller, body)
+    job = dispatch.to_job(body, reservation, origin_of(request, body, gateway))
+    answer = ChatAnswer(Head.of(job, reservation), job.n, bool(body.logprobs), body.include_usage)
+    generation = gateway.generations.open([job])  # before publish: no chunk can be missed
+    async with ended_with(request, generation):
+        await generation.publish(tracing.inject())  # confirmed, or the generation is closed
+        if body.stream:
+            await generation.begun(gateway.settings.header_delay)
+            return EventStream(gateway, generation, answer.chunks(generation))
+        return json_response(answer.body(await collect(generation), generation.usage))

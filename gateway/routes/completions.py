@@ -1,0 +1,34 @@
+"""`POST /v1/completions`: one job a prompt, answered together."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from gateway import dispatch
+from gateway.answer import Head
+from gateway.authenticate import Caller
+from gateway.collect import collect
+from gateway.completion_answer import CompletionAnswer
+from gateway.dependencies import CompletionBody, TheGateway
+from gateway.disconnect import ended_with
+from gateway.routes.responses import json_response, origin_of
+from gateway.sse import EventStream
+from infra.runtime import tracing
+
+router = APIRouter()
+
+
+@router.post("/v1/completions")
+async def create_completion(request: Request, caller: Caller, body: CompletionBody, gateway: TheGateway) -> Response:
+    """Continue each prompt `n` times; choice `prompt * n + i` is the i-th continuation of a prompt."""
+    reservation = await gateway.admission.admit(caller, body)
+    jobs = dispatch.to_jobs(body, reservation, origin_of(request, body, gateway))
+    choices = len(jobs) * body.choices
+    answer = CompletionAnswer(Head.of(jobs[0], reservation), choices, body.logprobs is not None, body.include_usage)
+    generation = gateway.generations.open(jobs)
+    async with ended_with(request, generation):
+        await generation.publish(tracing.inject())
+        if body.stream:
+            await generation.begun(gateway.settings.header_delay)
+            return EventStream(gateway, generation, answer.chunks(generation))
+        return json_response(answer.body(await collect(generation), generation.usage))

@@ -1,0 +1,29 @@
+"""`GET /healthz`, `GET /readyz`: for load balancers, without a key. Answered from memory; metrics are on the ops port."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+from fastapi.responses import JSONResponse
+
+from gateway.authenticate import public
+from gateway.dependencies import TheGateway
+from gateway.errors import BrokerDown
+from router.transport.base import ConnectionState
+
+router = APIRouter()
+
+
+@router.get("/healthz")
+@public
+async def healthz() -> Response:
+    """The process lives."""
+    return JSONResponse({"status": "ok"})
+
+
+@router.get("/readyz")
+@public
+async def readyz(gateway: TheGateway) -> Response:
+    """It can take requests: the broker takes publishes."""
+    if gateway.bus.state is not ConnectionState.UP:
+        raise BrokerDown
+    return JSONResponse({"status": "ready"})

@@ -1,0 +1,22 @@
+"""What the generating routes share: where their jobs come from, and how a model becomes a response."""
+
+from __future__ import annotations
+
+from fastapi import Request, Response
+
+from gateway import dispatch
+from gateway.admit import Body
+from gateway.gateway import Gateway
+from gateway.openai.base import ApiModel
+
+
+def origin_of(request: Request, body: Body, gateway: Gateway) -> dispatch.Origin:
+    """The origin of a request's jobs."""
+    settings = gateway.settings
+    until = dispatch.deadline(request.headers, stream=bool(body.stream), longest=settings.max_request_seconds)
+    return dispatch.Origin(settings.gateway_id, until)
+
+
+def json_response(model: ApiModel) -> Response:
+    """A model as JSON."""
+    return Response(model.model_dump_json(), media_type="application/json")
