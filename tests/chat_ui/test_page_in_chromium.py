@@ -1,4 +1,4 @@
-"""The built page in a real Chromium against a stub of the API: what a person does, and what hostile text must not do."""
+"""The built page in a real Chromium against a stub of the API: what a person does, what hostile text must not."""
 
 import shutil
 from collections.abc import AsyncIterator

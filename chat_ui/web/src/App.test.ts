@@ -5,7 +5,6 @@ import App from "./App.svelte";
 import * as client from "./api/client";
 
 beforeEach(() => {
-  vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: vi.fn(), removeEventListener: vi.fn() }));
   vi.spyOn(client, "listModels").mockResolvedValue(["tiny"]);
   history.replaceState(null, "", "/#key=hr_live_x");
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { toBlocks, toPlainText } from "./markdown";
+import { toBlocks, toPlainText } from "./render_markdown";
 
 function render(markdown: string): HTMLElement {
   const box = document.createElement("div");
