@@ -90,12 +90,12 @@ def run(command: Sequence[str], log: Path, *, cwd: Path = ROOT) -> None:
 
 
 def _complaint(log: Path, begin: int) -> str:
-    """The line of a failed program's output that most likely says why."""
+    """What of a failed program's output most likely says why."""
     with log.open("rb") as file:
         file.seek(begin)
         lines = [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if line.lower().startswith(("error", "npm error", "fatal"))]
-    return (errors or lines or ["no output"])[-1]
+    return "; ".join(errors[:3]) or (lines or ["no output"])[-1]
 
 
 def fingerprint(paths: Sequence[Path], *extra: str) -> str:
