@@ -33,7 +33,7 @@ _MAX_DIMENSIONS = 4
 _MIN_ENTRY = 12
 """Bytes of the shortest metadata entry or tensor description: what a count is checked by."""
 _MAX_ITEMS = 1 << 23
-"""Of one list. The largest vocabularies have under a million; as Python objects a list costs far more than its bytes."""
+"""Of one list. The largest vocabularies have under a million; a list costs far more memory than its bytes."""
 
 
 @dataclass(frozen=True)

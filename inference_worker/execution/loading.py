@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, GenerationConfig, PreTrainedConfig
 
 from inference_worker.errors import BadWeights, UnsupportedModel
@@ -49,9 +50,9 @@ def read_config(folder: Path) -> PreTrainedConfig:
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except (ValueError, KeyError) as error:
-        raise UnsupportedModel(f"{folder / 'config.json'}: {_first_line(error)}") from error
-    except (OSError, TypeError, AttributeError) as error:
-        raise BadWeights(f"can't read {folder / 'config.json'}: {_first_line(error)}") from error
+        raise UnsupportedModel(f"{folder / 'config.json'}: {_one_line(error)}") from error
+    except (OSError, TypeError, AttributeError, ArithmeticError, StrictDataclassError) as error:
+        raise BadWeights(f"can't read {folder / 'config.json'}: {_one_line(error)}") from error
     if getattr(config, "quantization_config", None) is not None:
         raise UnsupportedModel("weights quantised for another engine: use the original or a GGUF")
     config.eos_token_id = list(eos_token_ids(config, _generation_config(folder)))
@@ -87,5 +88,5 @@ def _fill(model: Decoder, checkpoint: Checkpoint, device: torch.device) -> None:
     load(model, checkpoint)
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
@@ -121,7 +121,7 @@ def _shards(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def _opened(shard: Path) -> Iterator[safe_open]:
+def _opened(shard: Path) -> Iterator[Any]:
     try:
         with safe_open(shard, framework="pt") as file:
             yield file

@@ -56,9 +56,9 @@ class SelfAttention(nn.Module):
         """[T, hidden] to [T, hidden]."""
         config = self.config
         heads = self.qkv_proj(x).view(x.shape[0], -1, config.head_size)
-        positioned, value = torch.split(heads, (config.query_heads + config.kv_heads, config.kv_heads), dim=1)
+        positioned, value = torch.split(heads, [config.query_heads + config.kv_heads, config.kv_heads], dim=1)
         rotated = self._position(positioned, rotation)
-        query, key = torch.split(rotated, (config.query_heads, config.kv_heads), dim=1)
+        query, key = torch.split(rotated, [config.query_heads, config.kv_heads], dim=1)
         window = self.pattern.sliding_window
         mixed = attention(self.layer, query, key, value, scale=config.head_size**-0.5, sliding_window=window)
         out: Tensor = self.o_proj(mixed.reshape(x.shape[0], -1))
@@ -67,6 +67,6 @@ class SelfAttention(nn.Module):
     def _position(self, heads: Tensor, rotation: Rotation) -> Tensor:
         """Query and key heads together: one rotation for both."""
         if self.config.qk_norm_eps is not None:
-            query, key = torch.split(heads, (self.config.query_heads, self.config.kv_heads), dim=1)
+            query, key = torch.split(heads, [self.config.query_heads, self.config.kv_heads], dim=1)
             heads = torch.cat((self.q_norm(query), self.k_norm(key)), dim=1)
         return rotation.apply(heads) if self.pattern.rotary else heads

@@ -147,11 +147,24 @@ def _from_pretrained(folder: Path, config: PreTrainedConfig, dtype: torch.dtype)
     return model
 
 
+class _ReadyOutput(BaseModelOutputWithPast):
+    """Hidden states, and None for whatever else an architecture looks for (router logits, cross attentions)."""
+
+    def __getattr__(self, name: str) -> None:
+        if name.startswith("_"):
+            raise AttributeError(name)
+
+
 class _ReadyBody(nn.Module):
     """Stands where a model's body stood and returns what the body has computed before."""
 
+    @property
+    def decoder(self) -> nn.Module:
+        """Some heads (OPT's) call the body's inner part."""
+        return self
+
     def forward(self, *_: Any, ready_hidden: Tensor, **__: Any) -> BaseModelOutputWithPast:
-        return BaseModelOutputWithPast(last_hidden_state=ready_hidden)
+        return _ReadyOutput(last_hidden_state=ready_hidden)
 
 
 def _head_only(model: PreTrainedModel) -> nn.Module:

@@ -1,8 +1,8 @@
 """Tries a `transformers` model before it is served: does it compute the same on packed tokens and our attention?
 
 Two short sequences run packed, by a plain attention behind our port, and each alone, by the model's own eager code.
-They differ when an architecture does what the port can't see: position biases in the mask, states besides keys and values
-(convolutions, recurrences), attention to both sides. Cheaper than a list of architectures, and never out of date.
+They differ when an architecture does what the port can't see: position biases in the mask, states besides keys and
+values (convolutions, recurrences), attention to both sides. Cheaper than a list of architectures, and never out of date.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ class _Recorder(AttentionBackend):
         if layer in self.layers:
             raise UnsupportedModel("its layers share keys and values")
         self.layers[layer] = AttentionSizes(query.shape[1], key.shape[1], key.shape[2])
-        parts = zip(*(torch.split(states, LENGTHS) for states in (query, key, value)), strict=True)
-        return torch.cat([_dense(*part, scale, sliding_window) for part in parts])
+        parts = zip(*(torch.split(states, list(LENGTHS)) for states in (query, key, value)), strict=True)
+        return torch.cat([_dense(q, k, v, scale, sliding_window) for q, k, v in parts])
 
 
 def _dense(query: Tensor, key: Tensor, value: Tensor, scale: float, sliding_window: int | None) -> Tensor:

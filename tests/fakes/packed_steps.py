@@ -1,0 +1,88 @@
+"""Drives a `CausalLM` over packed sequences as the model runner does, chunk by chunk, on a plain paged attention."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from inference_worker.attention.backend import AttentionBackend, AttentionMetadata, StepAttention
+from inference_worker.execution.kv_cache import KVCache, KVCacheShape
+from inference_worker.models.base import CausalLM
+
+BLOCK_SIZE = 4
+LENGTHS = (13, 1, 40, 22)
+
+
+def random_sequences(vocab_size: int) -> list[list[int]]:
+    """Sequences of very different lengths, special ids left out."""
+    generator = torch.Generator().manual_seed(3)
+    return [torch.randint(3, vocab_size, (n,), generator=generator).tolist() for n in LENGTHS]
+
+
+class PlainAttention(AttentionBackend):
+    """Writes to the cache, then attends in float32 with loops over sequences and rows' masks."""
+
+    name = "plain"
+
+    def forward(self, layer, query, key, value, metadata, *, scale, sliding_window=None):
+        self.cache.write(layer, metadata.slot_mapping, key, value)
+        rows = metadata.query_start.tolist()
+        out = torch.empty_like(query)
+        for s, length in enumerate(metadata.sequence_lengths.tolist()):
+            mine = slice(rows[s], rows[s + 1])
+            keys, values = (
+                side[layer][metadata.block_tables[s]]
+                .flatten(0, 1)[:length]
+                .repeat_interleave(query.shape[1] // key.shape[1], dim=1)
+                for side in (self.cache.keys, self.cache.values)
+            )
+            at = torch.arange(length - (rows[s + 1] - rows[s]), length)[:, None]
+            distance = at - torch.arange(length)
+            hidden = (distance < 0) | (distance >= (sliding_window or length))
+            scores = torch.einsum("qhd,khd->hqk", query[mine], keys) * scale
+            out[mine] = torch.einsum("hqk,khd->qhd", scores.masked_fill(hidden, -torch.inf).softmax(-1), values)
+        return out
+
+
+@torch.inference_mode()
+def packed_logits(model: CausalLM, sequences: list[list[int]], chunks: list[int]) -> list[Tensor]:
+    """Every position's logits; step i computes up to `chunks[i % len(chunks)]` tokens of each sequence."""
+    shape = model.shape
+    per_sequence = -(-max(map(len, sequences)) // BLOCK_SIZE)
+    cache_shape = KVCacheShape(
+        shape.layers,
+        shape.kv_heads,
+        shape.head_size,
+        BLOCK_SIZE,
+        model.model.norm.weight.dtype if hasattr(model, "model") else torch.float32,
+    )
+    cache = KVCache(cache_shape, per_sequence * len(sequences), torch.device("cpu"))
+    tables = torch.randperm(cache.num_blocks).view(len(sequences), per_sequence)
+    backend = PlainAttention(cache)
+    computed = [0] * len(sequences)
+    logits: list[list[Tensor]] = [[] for _ in sequences]
+    step = 0
+    while any(done < len(ids) for done, ids in zip(computed, sequences, strict=True)):
+        chunk = chunks[step % len(chunks)]
+        # The first sequence runs a step ahead of the others: a step mixes prompts and continuations.
+        part = [
+            range(done, min(done + (chunk if step or not s else 1), len(ids)))
+            for s, (done, ids) in enumerate(zip(computed, sequences, strict=True))
+        ]
+        live = [s for s, span in enumerate(part) if span]
+        hidden = _step(model, backend, tables, sequences, part, live)
+        for s, rows in zip(live, torch.split(hidden, [len(part[s]) for s in live]), strict=True):
+            logits[s].append(model.logits(rows))
+            computed[s] = part[s].stop
+        step += 1
+    return [torch.cat(rows) for rows in logits]
+
+
+def _step(model, backend, tables, sequences, part, live) -> Tensor:
+    ids = torch.tensor([sequences[s][p] for s in live for p in part[s]])
+    positions = torch.tensor([p for s in live for p in part[s]])
+    slots = torch.tensor([int(tables[s, p // BLOCK_SIZE]) * BLOCK_SIZE + p % BLOCK_SIZE for s in live for p in part[s]])
+    counts = torch.tensor([0] + [len(part[s]) for s in live])
+    lengths = torch.tensor([part[s].stop for s in live])
+    metadata = AttentionMetadata(counts.cumsum(0), lengths, tables[live], slots, int(counts.max()), int(lengths.max()))
+    return model.forward(ids, positions, StepAttention(backend, metadata))
