@@ -1,0 +1,3 @@
+"""Fixtures of all tests."""
+
+pytest_plugins = ["tests.rabbitmq_fixtures", "tests.store_fixtures"]

@@ -1,0 +1,68 @@
+"""The embedded store for the whole test session, and a fresh database for each test that asks for one.
+
+Without the program these tests are skipped on a laptop and fail where `CI` is set.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.embedded_store import PROGRAM, EmbeddedStore, StoreNotInstalled
+
+_IN_CHECKOUT = Path(__file__).resolve().parents[1] / ".headrace" / PROGRAM
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def make_store(home: Path) -> EmbeddedStore:
+    """A store that is not started yet."""
+    program = Path(os.environ.get("HEADRACE_TEST_STORE", _IN_CHECKOUT))
+    return EmbeddedStore(home, free_port(), program=program)
+
+
+def start_or_skip(store: EmbeddedStore) -> None:
+    try:
+        store.start()
+    except StoreNotInstalled as error:
+        if os.environ.get("CI"):
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def mongodb_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    store = make_store(tmp_path_factory.mktemp("store"))
+    start_or_skip(store)
+    yield store.url
+    store.stop()
+
+
+@pytest.fixture
+def database_url(mongodb_url: str) -> str:
+    """The shared store, with a database of this test's own."""
+    return mongodb_url.replace("/headrace?", f"/test_{uuid.uuid4().hex[:12]}?")
+
+
+@pytest.fixture
+def own_store(tmp_path: Path) -> Iterator[Callable[[], EmbeddedStore]]:
+    """Makes a store that the test may kill and start again."""
+    made: list[EmbeddedStore] = []
+
+    def make() -> EmbeddedStore:
+        store = make_store(tmp_path / f"home-{len(made)}")
+        start_or_skip(store)
+        made.append(store)
+        return store
+
+    yield make
+    for store in made:
+        store.stop()
