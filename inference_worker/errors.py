@@ -1,10 +1,13 @@
 """Errors of the inference worker, drawn as a tree.
 
     WorkerError
-    └── ModelError                 the model can't be served; the message is one line for the operator
-        ├── ModelNotFound          no such file, folder or repository, or it can't be reached
-        ├── UnsupportedModel       understood, but outside what the engine serves
-        └── BadWeights             a file is damaged, incomplete or hostile
+    ├── ModelError                 the model can't be served; the message is one line for the operator
+    │   ├── ModelNotFound          no such file, folder or repository, or it can't be reached
+    │   ├── UnsupportedModel       understood, but outside what the engine serves
+    │   └── BadWeights             a file is damaged, incomplete or hostile
+    └── EngineError                the engine process is not there
+        ├── EngineStartFailed      it can't start; the message is one line for the operator
+        └── EngineDied             it has gone, and with it the state of every request
 
 This module does not know HTTP, queues or torch.
 """
@@ -30,3 +33,15 @@ class UnsupportedModel(ModelError):
 
 class BadWeights(ModelError):
     """A model file is damaged, incomplete or hostile."""
+
+
+class EngineError(WorkerError):
+    """The engine process is not there."""
+
+
+class EngineStartFailed(EngineError):
+    """The engine can't start; the message is one line for the operator."""
+
+
+class EngineDied(EngineError):
+    """The engine has gone, and with it the state of every request. It can be started again."""

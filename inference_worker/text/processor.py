@@ -133,6 +133,8 @@ def _check_lengths(prompt_tokens: int, job: Job, limits: Limits) -> None:
 
 
 def _check_token_options(sampling: SamplingParams, limits: Limits) -> None:
+    if not -(2**63) <= sampling.seed < 2**63:
+        raise PromptRejected(FailureCode.INVALID_PARAMETER, "The seed must fit into 64 bits.", "seed")
     for param, ids in (("logit_bias", list(sampling.logit_bias)), ("stop_token_ids", sampling.stop_token_ids)):
         outside = next((id_ for id_ in ids if not 0 <= id_ < limits.vocab_size), None)
         if outside is not None:

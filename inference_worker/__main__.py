@@ -1,0 +1,113 @@
+"""The worker as a process: `python -m inference_worker`, configured by `HEADRACE_...` variables."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import suppress
+
+from prometheus_client import CollectorRegistry
+from pydantic import ValidationError
+
+from inference_worker.engine_process import ProcessEngine
+from inference_worker.errors import EngineDied, EngineStartFailed, ModelError
+from inference_worker.metrics import WorkerMetrics
+from inference_worker.model_source import ModelSource, resolve
+from inference_worker.settings import WorkerSettings, check_model_name
+from inference_worker.text.processor import TextProcessor
+from inference_worker.text.tokenizer_files import read_text_files
+from inference_worker.worker import Worker
+from infra.runtime import lifecycle, logging
+from infra.runtime.lifecycle import StartupError
+from infra.runtime.metrics import OpsServer
+from router.bus import Bus
+from router.errors import BrokerUnavailable
+from router.transport.base import Transport
+from router.transport.rabbitmq import RabbitMQTransport
+
+
+async def serve(
+    settings: WorkerSettings,
+    stop: asyncio.Event,
+    *,
+    transport: Transport | None = None,
+    hand_off: asyncio.Event | None = None,
+) -> None:
+    """Serve one model until `stop` is set, then drain; `hand_off` cuts the drain short.
+
+    `transport` is not yet started; by default one to `settings.amqp_url` is made.
+
+    Raises:
+        StartupError: no broker, no model, no memory, a port taken.
+        EngineDied: the engine died too often to go on.
+    """
+    source, text = await asyncio.to_thread(_read_model, settings)
+    model = settings.served_model_name or _default_name(source)
+    bus = Bus(transport or _transport(settings))
+    registry = CollectorRegistry()
+    engine = ProcessEngine(settings.engine())
+    metrics = WorkerMetrics(registry, model)
+    worker = Worker(bus, engine, text, settings, metrics, model=model, hand_off=hand_off)
+    ops = OpsServer(registry, settings.ops_host, settings.ops_port, live=worker.status)
+    await ops.start()
+    try:
+        await bus.start()
+        await worker.run(stop)
+    except BrokerUnavailable as error:
+        raise StartupError(f"cannot reach the broker: {error}") from error
+    except EngineStartFailed as error:
+        raise StartupError(f"the engine cannot start: {error}") from error
+    finally:
+        await ops.stop()
+        await bus.close()
+        text.close()
+
+
+def _read_model(settings: WorkerSettings) -> tuple[ModelSource, TextProcessor]:
+    try:
+        source = resolve(settings.model)
+        return source, TextProcessor.of(read_text_files(source.path))
+    except ModelError as error:
+        raise StartupError(f"cannot serve the model: {error}") from error
+
+
+def _default_name(source: ModelSource) -> str:
+    try:
+        return check_model_name(source.served_name)
+    except ValueError as error:
+        raise StartupError(f"{error}; set HEADRACE_SERVED_MODEL_NAME") from error
+
+
+def _transport(settings: WorkerSettings) -> Transport:
+    if not settings.amqp_url:
+        raise StartupError("no broker given: set HEADRACE_AMQP_URL, for example amqp://user:password@127.0.0.1:5672/")
+    return RabbitMQTransport(settings.amqp_url, name=settings.id)
+
+
+async def run(settings: WorkerSettings) -> None:
+    """Serve until SIGTERM or SIGINT; a second one hands running jobs over at once."""
+    logging.configure(settings.id, style=settings.log_style, level=settings.log_level)
+    stop, hand_off = asyncio.Event(), asyncio.Event()
+    lifecycle.stop_on_signals(stop, again=hand_off.set)
+    try:
+        await serve(settings, stop, hand_off=hand_off)
+    except EngineDied as error:
+        # Not a reason to stay away, unlike a StartupError: whoever started us may do so again.
+        print(f"headrace: {error}", file=sys.stderr, flush=True)
+        raise SystemExit(1) from error
+
+
+def main() -> None:
+    """Read settings from the environment and run."""
+    try:
+        settings = WorkerSettings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = "_".join(["HEADRACE", *map(str, first["loc"])]).upper()
+        lifecycle.exit_cannot_start(StartupError(f"{name}: {first['msg']}"))
+    with suppress(KeyboardInterrupt):
+        lifecycle.run(run(settings))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""`ProcessEngine`: the engine in a child process, so that a crash of its kernels does not take the queue with it.
+
+The parent's side: commands and reports are MessagePack on two pipes, each with a thread of its own, so a busy engine
+never holds up the event loop. The child's side is `engine_main.py`. Imports no torch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import queue
+import threading
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+
+import msgspec
+import structlog
+
+from inference_worker import engine_main
+from inference_worker.engine_client import EngineClient
+from inference_worker.engine_protocol import (
+    Abort,
+    Command,
+    GenerationRequest,
+    Ready,
+    Report,
+    Shutdown,
+    StartFailed,
+    StepReport,
+)
+from inference_worker.errors import EngineDied, EngineStartFailed
+from inference_worker.settings import EngineSettings
+
+STOP_SECONDS = 5.0
+"""How long a child may take to end after it was told to."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass
+class _Child:
+    """One run of the child: its process, its command queue, and what it said."""
+
+    process: BaseProcess
+    commands: queue.SimpleQueue[Command | None]
+    reports: asyncio.Queue[Report | None]
+    """`None`: the pipe is closed, nothing more comes."""
+
+
+class ProcessEngine(EngineClient):
+    """An engine in a spawned child process."""
+
+    def __init__(self, settings: EngineSettings, *, target: engine_main.Target = engine_main.run) -> None:
+        """`target` is what the child runs; tests give their own."""
+        self._settings = settings
+        self._target = target
+        self._child: _Child | None = None
+        self._stopping = False
+
+    async def start(self) -> Ready:
+        """See `EngineClient.start`."""
+        await self._end()
+        self._stopping = False
+        child = self._child = await asyncio.to_thread(self._spawn, asyncio.get_running_loop())
+        first = await child.reports.get()
+        if isinstance(first, Ready):
+            return first
+        await self._end()
+        if isinstance(first, StartFailed):
+            raise EngineStartFailed(first.reason)
+        raise EngineStartFailed(f"the engine process ended while starting ({_how(child.process)})")
+
+    def submit(self, request: GenerationRequest) -> None:
+        """See `EngineClient.submit`."""
+        if self._child is None or not self._child.process.is_alive():
+            raise EngineDied("the engine process is not running")
+        self._child.commands.put(request)
+
+    def abort(self, request: str, choice: int | None = None) -> None:
+        """See `EngineClient.abort`."""
+        if self._child is not None:
+            self._child.commands.put(Abort(request=request, choice=choice))
+
+    async def reports(self) -> AsyncIterator[StepReport]:
+        """See `EngineClient.reports`."""
+        child = self._child
+        if child is None:
+            raise EngineDied("the engine process was not started")
+        while (report := await child.reports.get()) is not None:
+            if isinstance(report, StepReport):
+                yield report
+        if not self._stopping:
+            await asyncio.to_thread(child.process.join, STOP_SECONDS)
+            raise EngineDied(f"the engine process ended ({_how(child.process)})")
+
+    async def stop(self) -> None:
+        """See `EngineClient.stop`."""
+        self._stopping = True
+        await self._end()
+
+    def _spawn(self, loop: asyncio.AbstractEventLoop) -> _Child:
+        # Spawn, not fork: a forked child would inherit threads' locks, the event loop and the broker's sockets.
+        context = multiprocessing.get_context("spawn")
+        commands_in, commands_out = context.Pipe(duplex=False)
+        reports_in, reports_out = context.Pipe(duplex=False)
+        process = context.Process(
+            target=self._target, args=(self._settings, commands_in, reports_out), name="engine", daemon=True
+        )
+        process.start()
+        # Ours must be the only ends on this side, or neither would notice that the other has gone.
+        commands_in.close()
+        reports_out.close()
+        child = _Child(process, queue.SimpleQueue(), asyncio.Queue())
+        threading.Thread(target=_write, args=(commands_out, child.commands), name="to-engine", daemon=True).start()
+        threading.Thread(
+            target=_read, args=(reports_in, child.reports, child.commands, loop), name="from-engine", daemon=True
+        ).start()
+        return child
+
+    async def _end(self) -> None:
+        child, self._child = self._child, None
+        if child is None:
+            return
+        child.commands.put(Shutdown())
+        await asyncio.to_thread(child.process.join, STOP_SECONDS)
+        if child.process.is_alive():
+            _log.warning("engine process killed", reason="did not end in time")
+            child.process.kill()
+            await asyncio.to_thread(child.process.join)
+        child.commands.put(None)
+
+
+def _write(pipe: Connection, commands: queue.SimpleQueue[Command | None]) -> None:
+    encoder = msgspec.msgpack.Encoder()
+    with pipe, suppress(OSError):  # a broken pipe: the child has gone, and the reading side reports it
+        while (command := commands.get()) is not None:
+            pipe.send_bytes(encoder.encode(command))
+
+
+def _read(
+    pipe: Connection,
+    reports: asyncio.Queue[Report | None],
+    commands: queue.SimpleQueue[Command | None],
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    decoder: msgspec.msgpack.Decoder[Report] = msgspec.msgpack.Decoder(Report)
+    with suppress(RuntimeError):  # the loop is closed: nobody listens any more
+        with pipe, suppress(EOFError, OSError):
+            while True:
+                report = decoder.decode(pipe.recv_bytes())
+                loop.call_soon_threadsafe(reports.put_nowait, report)
+        loop.call_soon_threadsafe(reports.put_nowait, None)
+    commands.put(None)
+
+
+def _how(process: BaseProcess) -> str:
+    code = process.exitcode
+    if code is None:
+        return "still ending"
+    return f"signal {-code}" if code < 0 else f"exit status {code}"

@@ -1,0 +1,116 @@
+"""The outbox: what a worker has to tell each gateway, gathered into windows (PROMISES 2.4).
+
+One window per gateway per step or 10 ms, whichever is longer; at the end of the step for what somebody waits for
+(`urgent`: a first token, a terminal), at once when much has gathered. While the broker is away windows wait, up to a
+limit; a gateway that is over it is given up, as if it had gone.
+
+Does not know jobs, only that replies to one gateway stay in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from router.bus import Bus
+from router.errors import BrokerUnavailable
+from router.messages import Delta, Reply, Window
+
+INTERVAL = 0.010
+"""Seconds between two windows to one gateway, unless something is urgent."""
+WINDOW_BYTES = 16 * 1024
+RETRY_INTERVAL = 0.2
+WAITING_BYTES = 16 * 1024 * 1024
+"""How much may wait for one gateway while the broker is away."""
+
+_log = structlog.get_logger(__name__)
+
+
+class _Waiting:
+    """Replies that wait to be sent to one gateway."""
+
+    def __init__(self) -> None:
+        self.replies: list[Reply] = []
+        self.size = 0
+        self.urgent = False
+        self.sent_at = float("-inf")
+
+
+class Outbox:
+    """Sends windows for one worker. Use on the event loop only."""
+
+    def __init__(self, bus: Bus, worker: str, on_given_up: Callable[[str], None]) -> None:
+        self._bus = bus
+        self._worker = worker
+        self._on_given_up = on_given_up
+        self._gateways: dict[str, _Waiting] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def put(self, gateway: str, reply: Reply, *, urgent: bool = False) -> None:
+        """Add a reply; it leaves at the next `flush_due` if `urgent`, at once if much has gathered, else by the timer."""
+        waiting = self._gateways.setdefault(gateway, _Waiting())
+        waiting.replies.append(reply)
+        waiting.size += _size(reply)
+        waiting.urgent = waiting.urgent or urgent
+        if waiting.size >= WINDOW_BYTES:
+            self._send(gateway, waiting)
+        elif urgent:
+            asyncio.get_running_loop().call_soon(self.flush_due)
+        else:
+            self._wake_in(INTERVAL)
+
+    def flush_due(self) -> None:
+        """End of a step: send what is urgent, and to every gateway that has not heard from us for `INTERVAL`."""
+        now = asyncio.get_running_loop().time()
+        for gateway, waiting in list(self._gateways.items()):
+            if waiting.replies and (waiting.urgent or now - waiting.sent_at >= INTERVAL):
+                self._send(gateway, waiting)
+
+    def flush(self) -> None:
+        """Send everything now."""
+        self._timer = None
+        for gateway, waiting in list(self._gateways.items()):
+            if waiting.replies:
+                self._send(gateway, waiting)
+            else:
+                del self._gateways[gateway]
+
+    def forget(self, gateway: str) -> None:
+        """Drop what waits for a gateway that has gone."""
+        self._gateways.pop(gateway, None)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing waits."""
+        return not any(waiting.replies for waiting in self._gateways.values())
+
+    def _send(self, gateway: str, waiting: _Waiting) -> None:
+        try:
+            self._bus.send_window(gateway, Window(w=self._worker, b=waiting.replies))
+        except BrokerUnavailable:
+            self._keep(gateway, waiting)
+            return
+        waiting.replies, waiting.size, waiting.urgent = [], 0, False
+        waiting.sent_at = asyncio.get_running_loop().time()
+
+    def _keep(self, gateway: str, waiting: _Waiting) -> None:
+        waiting.urgent = False  # or every step would try in vain
+        if waiting.size > WAITING_BYTES:
+            _log.error("gateway given up", gateway=gateway, reason="broker away for too long", bytes=waiting.size)
+            self.forget(gateway)
+            self._on_given_up(gateway)
+        else:
+            self._wake_in(RETRY_INTERVAL)
+
+    def _wake_in(self, seconds: float) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(seconds, self.flush)
+
+
+def _size(reply: Reply) -> int:
+    """About how many bytes it takes as JSON."""
+    if not isinstance(reply, Delta):
+        return 200
+    return 120 + len(reply.t) + 7 * len(reply.ids) + 600 * len(reply.lp or ())
