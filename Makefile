@@ -27,7 +27,8 @@ ps: setup ## What runs, and what it is doing
 	@$(BIN)/headrace ps
 
 test: setup-dev ## Every test, with a real RabbitMQ, store and model where they are installed
-	@$(BIN)/pytest
+	cd chat_ui/web && npm run --silent test
+	$(BIN)/pytest
 
 check: setup-dev ## Linters, types and import contracts, front-end too
 	$(BIN)/ruff check .

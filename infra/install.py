@@ -220,16 +220,16 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def front_end_step(installation: Installation, log: Path) -> Step:
-    """The web chat, built by Vite into `chat_ui/web/dist/`; `dev`: with its own tools kept installed."""
+def front_end_step(_: Installation, log: Path) -> Step:
+    """The web chat, built by Vite into `chat_ui/web/dist/`."""
     stamp = WEB / "node_modules" / STAMP
-    built = WEB / "dist" / STAMP
+    built = WEB / "node_modules" / f"built-{STAMP}"  # not in dist/: that is served
     sources = [path for path in WEB.rglob("*") if path.is_file() and not _made(path)]
     modules = fingerprint([path for path in sources if path.name in ("package.json", "package-lock.json")])
     value = fingerprint(sources)
 
     def done() -> bool:
-        return _stamped(built, value) and (not installation.dev or _stamped(stamp, modules))
+        return (WEB / "dist" / "index.html").is_file() and _stamped(built, value) and _stamped(stamp, modules)
 
     def do() -> None:
         npm = _npm()

@@ -30,7 +30,7 @@ def targets() -> set[str]:
 
 def test_it_is_a_compose_file(compose: dict[str, Any]) -> None:
     schema = json.loads(SCHEMA.read_text())
-    jsonschema.validators.validator_for(schema).check_schema(schema)
+    jsonschema.Draft7Validator.check_schema(schema)
     jsonschema.Draft7Validator(schema).validate(compose)
 
 

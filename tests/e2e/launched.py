@@ -1,0 +1,122 @@
+"""A launcher as a real process in a home of its own, and what is left of it afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import openai
+import psutil
+
+from infra.install import MODEL_FILE, ROOT
+
+INSTALLED = Path(os.environ.get("HEADRACE_HOME") or ROOT / ".headrace").resolve()
+MODEL = "smollm2-135m-instruct"
+START_SECONDS = 150.0
+STOP_SECONDS = 60.0
+
+
+def missing() -> str | None:
+    """What `make setup` would have put here and has not."""
+    for needed in (INSTALLED / "models" / MODEL_FILE, INSTALLED / "store-venv" / "bin" / "python"):
+        if not needed.exists():
+            return f"{needed} is missing: `make setup`"
+    return None
+
+
+def borrow_installation(home: Path) -> None:
+    """A new home with the model and the store program of the installed one, and nothing else of it."""
+    home.mkdir(exist_ok=True)
+    for name in ("models", "store-venv"):
+        (home / name).symlink_to(INSTALLED / name)
+
+
+def environment(home: Path, port: int, extra: Mapping[str, str]) -> dict[str, str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
+    return {**clean, "HEADRACE_HOME": str(home), "HEADRACE_PORT": str(port), "COLUMNS": "200", **extra}
+
+
+class Launched:
+    """`headrace serve` or `headrace up`, running."""
+
+    def __init__(self, arguments: list[str], home: Path, port: int, **extra: str) -> None:
+        self.home = home
+        self.port = port
+        self.output_file = home / "launcher.out"
+        self.environment = environment(home, port, extra)
+        with self.output_file.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "infra.cli", *arguments],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    @property
+    def output(self) -> str:
+        return self.output_file.read_text()
+
+    def until_ready(self) -> None:
+        until(lambda: self._ready() or self.process.poll() is not None, START_SECONDS, lambda: self.output)
+        assert self.process.poll() is None, self.output
+
+    def _ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2) as response:
+                return response.status == 200 and "Try it" in self.output
+        except OSError:
+            return False
+
+    def client(self) -> openai.OpenAI:
+        lines = dict(line.split("=", 1) for line in (self.home / "client.env").read_text().splitlines())
+        return openai.OpenAI(base_url=lines["OPENAI_BASE_URL"], api_key=lines["OPENAI_API_KEY"], max_retries=0)
+
+    def headrace(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "infra.cli", *arguments],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+
+    def interrupt(self) -> int:
+        """Ctrl-C, as a terminal sends it; returns the exit status."""
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(STOP_SECONDS)
+
+    def ours(self) -> list[psutil.Process]:
+        """Every living process of this home, however it was started: found by its environment or arguments."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                mark = " ".join([*process.cmdline(), *process.environ().values()])
+                if str(self.home) in mark and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                continue
+        return found
+
+    def end(self) -> None:
+        """Whatever happened in the test: nothing stays."""
+        for process in self.ours():
+            process.kill()
+        self.process.kill()
+        self.process.wait()
+
+
+def until(condition: Callable[[], object], seconds: float, explain: Callable[[], str] = str) -> None:
+    """Ask until the answer is yes: what is waited for happens in another process."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, explain()
+        time.sleep(0.1)

@@ -1,0 +1,126 @@
+"""`headrace serve` from outside: a real process, the real model, the real `openai` client."""
+
+from __future__ import annotations
+
+import signal
+import stat
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import openai
+import pytest
+
+from infra.readiness import free_port
+from infra.runtime.lifecycle import EXIT_CANNOT_START
+from tests.e2e.launched import MODEL, Launched, borrow_installation, environment
+
+pytestmark = [pytest.mark.e2e, pytest.mark.model, pytest.mark.store]
+
+QUESTION = [{"role": "user", "content": "What is the capital of France? Answer with one word."}]
+
+
+def test_the_banner_names_what_a_user_needs(serving: Launched) -> None:
+    text = serving.output
+    assert f"http://127.0.0.1:{serving.port}/v1" in text
+    assert serving.client().api_key in text
+    assert "curl" in text
+    assert stat.S_IMODE((serving.home / "client.env").stat().st_mode) == 0o600
+
+
+def test_models(serving: Launched) -> None:
+    client = serving.client()
+    assert [model.id for model in client.models.list()] == [MODEL]
+    assert client.models.retrieve(MODEL).id == MODEL
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("gpt-9")
+
+
+def test_a_streamed_answer_equals_the_whole_one(serving: Launched) -> None:
+    client = serving.client()
+    whole = client.chat.completions.create(model=MODEL, messages=QUESTION, temperature=0, max_tokens=12)
+    stream = client.chat.completions.create(
+        model=MODEL,
+        messages=QUESTION,
+        temperature=0,
+        max_tokens=12,
+        stream=True,
+        stream_options={"include_usage": True},
+    )
+    chunks = list(stream)
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    assert "Paris" in text
+    assert text == whole.choices[0].message.content
+    assert whole.usage is not None
+    last = chunks[-1].usage
+    assert last is not None
+    assert (last.prompt_tokens, last.completion_tokens) == (whole.usage.prompt_tokens, whole.usage.completion_tokens)
+
+
+def test_completions(serving: Launched) -> None:
+    answer = serving.client().completions.create(model=MODEL, prompt="1, 2, 3, 4,", max_tokens=4, temperature=0)
+    assert "5" in answer.choices[0].text
+    assert answer.usage is not None
+    assert answer.usage.completion_tokens == 4
+
+
+def test_a_wrong_key_is_401(serving: Launched) -> None:
+    stranger = openai.OpenAI(base_url=f"http://127.0.0.1:{serving.port}/v1", api_key="sk-wrong", max_retries=0)
+    with pytest.raises(openai.AuthenticationError):
+        stranger.chat.completions.create(model=MODEL, messages=QUESTION)
+
+
+def test_a_prompt_that_is_too_long_is_400(serving: Launched) -> None:
+    with pytest.raises(openai.BadRequestError) as raised:
+        serving.client().completions.create(model=MODEL, prompt="word " * 20_000, max_tokens=1)
+    assert raised.value.code == "context_length_exceeded"
+
+
+def test_the_chat_page_answers_on_the_same_port(serving: Launched) -> None:
+    with urllib.request.urlopen(f"http://127.0.0.1:{serving.port}/", timeout=10) as response:
+        assert "text/html" in response.headers["content-type"]
+
+
+def test_a_second_one_in_the_same_home_says_so(serving: Launched) -> None:
+    done = serving.headrace("serve", "--port", str(free_port()))
+    assert done.returncode == EXIT_CANNOT_START
+    assert "already runs" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_taken_port_says_so(serving: Launched, tmp_path: Path) -> None:
+    borrow_installation(tmp_path / "home")
+    done = subprocess.run(
+        [sys.executable, "-m", "infra.cli", "serve"],
+        env=environment(tmp_path / "home", serving.port, {}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == EXIT_CANNOT_START
+    assert f"port {serving.port} is taken" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_ps_shows_it(serving: Launched) -> None:
+    assert "serve" in serving.headrace("ps").stdout
+
+
+def test_ctrl_c_leaves_nothing_and_the_account_stays(serving: Launched) -> None:
+    """The last test of the module: it ends what the others used, and starts it once more."""
+    key = serving.client().api_key
+    assert serving.interrupt() == 0
+    assert serving.ours() == []
+    again = Launched(["serve"], serving.home, serving.port)
+    try:
+        again.until_ready()
+        assert again.client().api_key == key
+        assert [model.id for model in again.client().models.list()] == [MODEL]
+        again.process.send_signal(signal.SIGTERM)
+        again.process.send_signal(signal.SIGTERM)
+        assert again.process.wait(60) == 0
+        assert again.ours() == []
+    finally:
+        again.end()
