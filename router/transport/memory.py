@@ -208,10 +208,11 @@ class _MemoryDelivery(Delivery):
         return self._consumer.left
 
     def ack(self) -> None:
-        self._consumer.settle(self._message)
+        if self._consumer.release(self._message):
+            self._consumer.queue.serve()
 
     def reject(self, *, requeue: bool) -> None:
-        if self._consumer.settle(self._message):
+        if self._consumer.release(self._message):
             self._consumer.queue.give_back(self._message, requeue=requeue)
 
 
@@ -232,12 +233,11 @@ class _MemoryConsumer(Consumer, Taker):
         self._unsettled.append(message)
         self._inbox.put(_MemoryDelivery(self, message))
 
-    def settle(self, message: Message) -> bool:
-        """Whether it was still ours."""
+    def release(self, message: Message) -> bool:
+        """Stop counting the message; whether it was still ours."""
         if not any(message is unsettled for unsettled in self._unsettled):
             return False
         self._unsettled = [unsettled for unsettled in self._unsettled if unsettled is not message]
-        self.queue.serve()
         return True
 
     async def __aiter__(self) -> AsyncIterator[Delivery]:

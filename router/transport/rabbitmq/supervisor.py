@@ -78,7 +78,7 @@ class Link:
                 continue
             backoff.reset()
             self._opened(connection)
-            reason = await connection.closed
+            reason = await asyncio.shield(connection.closed)  # cancelling us must not cancel it
             self._lost(reason)
             await backoff.wait()
 
@@ -148,7 +148,7 @@ class Keeper:
                 self.ready.set_result(None)
             if self._user.finished:
                 channel.close()
-            reason = await channel.closed
+            reason = await asyncio.shield(channel.closed)
             _log.debug("channel closed", reason=describe(reason))
             await backoff.wait()
 

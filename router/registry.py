@@ -1,0 +1,104 @@
+"""Which models exist and who serves them, learnt from the workers' heartbeats alone.
+
+There is no configuration of models in a gateway: a worker that starts makes its model appear within a second, and a
+model stays known for an hour after its last worker went, so that a restart is a 503 and not a 404. It does not know
+queues, nor how heartbeats come in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from router.messages import WorkerState, WorkerStatus
+
+ALIVE_SECONDS = 3.0
+"""Three heartbeats."""
+RECENTLY_ALIVE_SECONDS = 60.0
+KNOWN_SECONDS = 3600.0
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """A model as its workers describe it. Loads and capacity are sums over the workers that are alive and ready."""
+
+    name: str
+    created: float
+    """When it was first seen, in Unix seconds."""
+    max_model_len: int
+    """The smallest of its workers', in tokens: a job may go to any of them."""
+    max_token_bytes: int
+    """The largest of its workers', in bytes; 0 if one does not tell."""
+    workers: int
+    """How many take jobs now."""
+    running: int
+    waiting: int
+    capacity: int
+    """Sequences that run at once."""
+    alive: bool
+    """A heartbeat came within 3 s."""
+    recently_alive: bool
+    """A heartbeat came within 60 s."""
+
+
+@dataclass(frozen=True)
+class _Sighting:
+    status: WorkerStatus
+    at: float
+
+
+class ModelRegistry:
+    """The workers seen within the last hour. `clock` gives Unix seconds; heartbeats are dated by their arrival."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._seen: dict[str, _Sighting] = {}
+        self._created: dict[str, float] = {}
+
+    def observe(self, status: WorkerStatus) -> None:
+        """Take in a heartbeat."""
+        now = self._clock()
+        self._forget(now)
+        self._seen[status.worker] = _Sighting(status, now)
+        self._created.setdefault(status.model, now)
+
+    def models(self) -> list[ModelInfo]:
+        """The models seen within the hour, by name."""
+        self._forget(self._clock())
+        return [self._describe(name) for name in sorted(self._created)]
+
+    def find(self, name: str) -> ModelInfo | None:
+        """A model seen within the hour."""
+        self._forget(self._clock())
+        return self._describe(name) if name in self._created else None
+
+    def workers(self) -> list[WorkerStatus]:
+        """The last word of each worker that is alive, by name."""
+        alive = self._clock() - ALIVE_SECONDS
+        return [self._seen[worker].status for worker in sorted(self._seen) if self._seen[worker].at >= alive]
+
+    def _describe(self, name: str) -> ModelInfo:
+        now = self._clock()
+        seen = [sighting for sighting in self._seen.values() if sighting.status.model == name]
+        last = max(sighting.at for sighting in seen)
+        alive = [sighting.status for sighting in seen if now - sighting.at <= ALIVE_SECONDS]
+        ready = [status for status in alive if status.state is WorkerState.READY]
+        limits = alive or [sighting.status for sighting in seen]
+        token_bytes = [status.max_token_bytes for status in limits]
+        return ModelInfo(
+            name=name,
+            created=self._created[name],
+            max_model_len=min(status.max_model_len for status in limits),
+            max_token_bytes=max(token_bytes) if all(token_bytes) else 0,
+            workers=len(ready),
+            running=sum(status.running for status in ready),
+            waiting=sum(status.waiting for status in ready),
+            capacity=sum(status.max_num_seqs for status in ready),
+            alive=bool(alive),
+            recently_alive=now - last <= RECENTLY_ALIVE_SECONDS,
+        )
+
+    def _forget(self, now: float) -> None:
+        self._seen = {worker: seen for worker, seen in self._seen.items() if now - seen.at <= KNOWN_SECONDS}
+        models = {sighting.status.model for sighting in self._seen.values()}
+        self._created = {name: created for name, created in self._created.items() if name in models}

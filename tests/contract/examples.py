@@ -1,0 +1,165 @@
+"""One full example of every message: golden files pin how each is written."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from router.messages import (
+    Cancel,
+    Cancelled,
+    ChatPrompt,
+    Delta,
+    Drain,
+    Failed,
+    FailureCode,
+    Finished,
+    Job,
+    Outcome,
+    SamplingParams,
+    ServiceClass,
+    Started,
+    TextOptions,
+    TextPrompt,
+    TokenAlternative,
+    TokenLogprob,
+    TokenPrompt,
+    Usage,
+    UsageRecord,
+    Window,
+    WorkerState,
+    WorkerStatus,
+)
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def msgspec_replace(message: S, **changes: object) -> S:
+    return msgspec.structs.replace(message, **changes)
+
+
+JOB = Job(
+    id="chatcmpl-1",
+    model="smollm2-135m-instruct",
+    tenant="account-1",
+    reply_to="gateway-1",
+    created=1700000000.25,
+    deadline=1700000600.25,
+    prompt=ChatPrompt(messages=[{"role": "user", "content": "Grüß dich \u2028 🙂"}]),
+    sampling=SamplingParams(seed=7),
+)
+
+FULL_JOB = Job(
+    id="chatcmpl-2",
+    model="smollm2-135m-instruct",
+    tenant="account-1",
+    reply_to="gateway-1",
+    created=1700000000.25,
+    deadline=1700000600.25,
+    prompt=ChatPrompt(
+        messages=[{"role": "assistant", "content": "So"}],
+        tools=[{"type": "function", "function": {"name": "weather"}}],
+        add_generation_prompt=False,
+        continue_final_message=True,
+        template_kwargs={"enable_thinking": False, "effort": "low", "level": 2, "x": 0.5, "none": None},
+    ),
+    sampling=SamplingParams(
+        seed=2**63 - 1,
+        max_tokens=16,
+        min_tokens=2,
+        temperature=0.5,
+        top_p=0.25,
+        top_k=40,
+        min_p=0.125,
+        presence_penalty=-1.5,
+        frequency_penalty=0.75,
+        repetition_penalty=1.25,
+        logit_bias={5: -100.0, 7: 3.5},
+        logprobs=0,
+        stop_token_ids=[2],
+        ignore_eos=True,
+    ),
+    text=TextOptions(stop=["\n\n"], include_stop_str_in_output=True, skip_special_tokens=False),
+    n=2,
+    service_class=ServiceClass.FLEX,
+    cache_salt="s",
+    attempt=1,
+    delivered=[[1, 2], []],
+)
+
+USAGE = Usage(prompt_tokens=5, completion_tokens=3, cached_tokens=4)
+USAGE_RECORD = UsageRecord(
+    job="chatcmpl-1",
+    attempt="a1",
+    tenant="account-1",
+    model="smollm2-135m-instruct",
+    worker="worker-1",
+    outcome=Outcome.FAILED,
+    usage=USAGE,
+    at=1700000001.5,
+    digest="00ff",
+    error=FailureCode.ENGINE_ERROR,
+)
+STATUS = WorkerStatus(
+    worker="worker-1",
+    model="smollm2-135m-instruct",
+    state=WorkerState.READY,
+    device="cpu",
+    max_model_len=8192,
+    max_num_seqs=64,
+    running=3,
+    waiting=1,
+    kv_cache_usage=0.25,
+    tokens_per_second=41.5,
+    max_token_bytes=32,
+    started=1700000000.0,
+    at=1700000001.0,
+)
+
+EXAMPLES: dict[str, msgspec.Struct] = {
+    "job_minimal": JOB,
+    "job_full": FULL_JOB,
+    "job_text_prompt": msgspec_replace(JOB, prompt=TextPrompt("Once <|im_start|>")),
+    "job_token_prompt": msgspec_replace(JOB, prompt=TokenPrompt([1, 2, 3])),
+    "window_started": Window(w="worker-1", b=[Started(j="j", a="a", w="worker-1", prompt_tokens=5, delivery_count=1)]),
+    "window_delta": Window(
+        w="worker-1", b=[Delta(j="j", a="a", s=0, ids=[1, 2], t="Hi"), Delta(j="k", a="b", s=9, ids=[])]
+    ),
+    "window_delta_last": Window(
+        w="worker-1",
+        b=[
+            Delta(
+                j="j",
+                a="a",
+                c=1,
+                s=412,
+                ids=[3],
+                t="!",
+                lp=[TokenLogprob(TokenAlternative(3, "!", -0.5), [TokenAlternative(3, "!", -0.5)])],
+                f="stop",
+                stop="\n\n",
+            ),
+            Delta(j="k", a="b", s=1, ids=[2], f="stop", stop=2),
+            Finished(j="j", a="a", usage=USAGE),
+        ],
+    ),
+    "window_failed": Window(
+        w="worker-1",
+        b=[
+            Failed(
+                j="j",
+                a="a",
+                code=FailureCode.CONTEXT_LENGTH_EXCEEDED,
+                message="long",
+                param="messages",
+                usage=USAGE,
+            )
+        ],
+    ),
+    "window_cancelled": Window(w="worker-1", b=[Cancelled(j="j", a="a", usage=Usage(prompt_tokens=5))]),
+    "usage_record": USAGE_RECORD,
+    "control_cancel": Cancel(job="chatcmpl-1"),
+    "control_drain": Drain(),
+    "worker_status": STATUS,
+}

@@ -1,0 +1,160 @@
+"""The typed bus over both transports."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from router import control_plane, topology
+from router.bus import REASON_HEADER, Bus
+from router.errors import QueueFull, Unroutable
+from router.messages import Cancel, Delta, Drain, ServiceClass, Window, WorkerState
+from router.transport.base import Outgoing, Transport
+from tests.contract.conftest import MakeTransport
+from tests.contract.examples import JOB, STATUS, USAGE_RECORD, msgspec_replace
+from tests.contract.test_transport import nothing_more, take
+
+MakeBus = Callable[[str], Awaitable[tuple[Bus, Transport]]]
+
+
+@pytest.fixture
+def make_bus(make_transport: MakeTransport) -> MakeBus:
+    async def make(name: str) -> tuple[Bus, Transport]:
+        transport = await make_transport(name)
+        await transport.declare(topology.platform())  # what `Bus.start` does after connecting
+        return Bus(transport), transport
+
+    return make
+
+
+def job(**changes: object):  # type: ignore[no-untyped-def]
+    return msgspec_replace(JOB, **{"deadline": time.time() + 60, **changes})
+
+
+async def test_jobs_go_to_their_model_and_class(make_bus: MakeBus) -> None:
+    gateway, _ = await make_bus("gateway-1")
+    worker, _ = await make_bus("worker-1")
+    await worker.declare_model(JOB.model)
+    default = await worker.jobs(JOB.model, ServiceClass.DEFAULT, prefetch=2)
+    flex = await worker.jobs(JOB.model, ServiceClass.FLEX, prefetch=2)
+    sent = [job(), job(id="chatcmpl-2", service_class=ServiceClass.FLEX)]
+    for each in sent:
+        await gateway.publish_job(each, {"traceparent": "00-ab"})
+    [first], [second] = await take(default, 1), await take(flex, 1)
+    assert [first.message, second.message] == sent
+    assert (first.delivery.message_id, first.delivery.headers["traceparent"]) == ("chatcmpl-1", "00-ab")
+    first.delivery.ack()
+    second.delivery.ack()
+    with pytest.raises(Unroutable):
+        await gateway.publish_job(job(model="unheard-of"), {})
+
+
+async def test_a_job_past_its_deadline_is_a_dead_letter(make_bus: MakeBus) -> None:
+    bus, _ = await make_bus("worker-1")
+    await bus.declare_model(JOB.model)
+    await bus.publish_job(job(deadline=time.time() - 5), {})
+    [dead] = await take(await bus.dead_jobs(prefetch=1), 1)
+    assert (dead.message_id, dead.death_reason) == ("chatcmpl-1", "expired")
+    dead.ack()
+
+
+async def test_an_undecodable_job_is_a_dead_letter_with_its_reason(make_bus: MakeBus) -> None:
+    bus, transport = await make_bus("worker-1")
+    await bus.declare_model(JOB.model)
+    jobs = await bus.jobs(JOB.model, ServiceClass.DEFAULT, prefetch=1)
+    key = topology.job_key(JOB.model, ServiceClass.DEFAULT)
+    await transport.publish(Outgoing(topology.JOBS, key, b'{"type":"job"}', {"a": 1}, message_id="bad"))
+    await bus.publish_job(job(), {})
+    [good] = await take(jobs, 1)
+    assert good.message.id == "chatcmpl-1"
+    good.delivery.ack()
+    [dead] = await take(await bus.dead_jobs(prefetch=1), 1)
+    assert (dead.body, dead.message_id, dead.headers["a"]) == (b'{"type":"job"}', "bad", 1)
+    assert "missing required field `id`" in str(dead.headers[REASON_HEADER])
+    assert dead.routing_key == topology.dead_job_key(JOB.model)
+    dead.ack()
+    assert await nothing_more(jobs)
+
+
+async def test_an_undecodable_job_is_rejected_if_its_copy_does_not_go_through(
+    make_bus: MakeBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus, transport = await make_bus("worker-1")
+    await bus.declare_model(JOB.model)
+    jobs = await bus.jobs(JOB.model, ServiceClass.DEFAULT, prefetch=1)
+    await transport.publish(Outgoing(topology.JOBS, topology.job_key(JOB.model, ServiceClass.DEFAULT), b"?"))
+
+    async def refuse(_message: Outgoing) -> None:
+        raise QueueFull("no")
+
+    monkeypatch.setattr(transport, "publish", refuse)
+    reading = asyncio.create_task(take(jobs, 1))
+    [dead] = await take(await bus.dead_jobs(prefetch=1), 1)
+    assert (dead.body, dead.death_reason) == (b"?", "rejected")
+    dead.ack()
+    reading.cancel()
+
+
+async def test_windows_reach_their_gateway_and_a_lost_one_is_told(make_bus: MakeBus) -> None:
+    gateway, raw = await make_bus("gateway-1")
+    worker, _ = await make_bus("worker-1")
+    lost: asyncio.Queue[str] = asyncio.Queue()
+    worker.on_lost_gateway(lost.put_nowait)
+    replies = await gateway.replies("gateway-1")
+    windows = [Window(w="worker-1", b=[Delta(j="j", a="a", s=i, ids=[i], t="x")]) for i in range(100)]
+    raw.post(Outgoing(topology.REPLY, "gateway-1", b"not a window"))  # dropped, and nothing else with it
+    for window in windows:
+        worker.send_window("gateway-1", window)
+    assert await take(replies, 100) == windows
+    await gateway.close()
+    worker.send_window("gateway-1", windows[0])
+    async with asyncio.timeout(10):
+        assert await lost.get() == "gateway-1"
+
+
+async def test_usage_is_settled_once_and_an_undecodable_record_is_parked(make_bus: MakeBus) -> None:
+    bus, transport = await make_bus("billing-1")
+    records = await bus.usage_records(prefetch=2)
+    await transport.publish(Outgoing(topology.SETTLE, topology.SETTLE_KEY, b"{}", message_id="odd"))
+    await bus.publish_usage(USAGE_RECORD)
+    [record] = await take(records, 1)
+    assert (record.message, record.delivery.message_id) == (USAGE_RECORD, USAGE_RECORD.job)
+    await bus.park(record.delivery, "tenant unknown")
+    parked = await take(await transport.consume(topology.PARKED_QUEUE, prefetch=2), 2)
+    reasons = {delivery.message_id: str(delivery.headers[REASON_HEADER]) for delivery in parked}
+    assert reasons[USAGE_RECORD.job] == "tenant unknown"
+    assert "missing required field" in reasons["odd"]
+    for delivery in parked:
+        delivery.ack()
+    assert await nothing_more(records)
+
+
+async def test_control_reaches_whom_it_is_for(make_bus: MakeBus) -> None:
+    gateway, _ = await make_bus("gateway-1")
+    feeds = []
+    for worker_id in ("w-1", "w-2"):
+        worker, _ = await make_bus(worker_id)
+        feeds.append(
+            await worker.controls([control_plane.worker(worker_id), control_plane.model("m"), control_plane.ALL])
+        )
+    gateway.send_control(control_plane.worker("w-1"), Cancel(job="one"))
+    gateway.send_control(control_plane.model("m"), Cancel(job="model"))
+    gateway.send_control(control_plane.model("other"), Cancel(job="nobody"))
+    gateway.send_control(control_plane.ALL, Drain())
+    assert await take(feeds[0], 3) == [Cancel(job="one"), Cancel(job="model"), Drain()]
+    assert await take(feeds[1], 2) == [Cancel(job="model"), Drain()]
+    await feeds[0].close()
+    assert [message async for message in feeds[0]] == []
+
+
+async def test_every_gateway_hears_every_heartbeat(make_bus: MakeBus) -> None:
+    worker, _ = await make_bus("worker-1")
+    feeds = [await (await make_bus(name))[0].statuses() for name in ("gateway-1", "gateway-2")]
+    beats = [STATUS, msgspec_replace(STATUS, state=WorkerState.DRAINING)]
+    for beat in beats:
+        worker.send_status(beat)
+    for feed in feeds:
+        assert await take(feed, 2) == beats

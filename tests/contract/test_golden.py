@@ -1,0 +1,77 @@
+"""Messages are written and read as the golden files say. A change here needs a new `WIRE_VERSION`.
+
+A new message: add it to `examples.py` and write its file by hand or with
+`python -m tests.contract.test_golden NAME`, then read what it wrote.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from router import messages
+from router.errors import UndecodableMessage
+from router.messages import Codec, encode
+from tests.contract.examples import EXAMPLES, JOB
+
+GOLDEN = Path(__file__).with_name("golden")
+
+
+def codec_of(message: msgspec.Struct) -> Codec[Any]:
+    by_type: dict[type, Codec[Any]] = {
+        messages.Job: messages.JOBS,
+        messages.Window: messages.WINDOWS,
+        messages.UsageRecord: messages.USAGE_RECORDS,
+        messages.Cancel: messages.CONTROLS,
+        messages.Drain: messages.CONTROLS,
+        messages.WorkerStatus: messages.STATUSES,
+    }
+    return by_type[type(message)]
+
+
+def written(message: msgspec.Struct) -> bytes:
+    """As in the file: indented for people."""
+    return msgspec.json.format(encode(message), indent=1) + b"\n"
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_golden(name: str) -> None:
+    golden = (GOLDEN / f"{name}.json").read_bytes()
+    assert written(EXAMPLES[name]) == golden
+    assert codec_of(EXAMPLES[name]).decode(golden) == EXAMPLES[name]
+
+
+def test_every_file_has_its_example() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.json")} == set(EXAMPLES)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\xff\xfe",
+        b"[]",
+        b"null",
+        b'{"type":"job"}',
+        b"[" * 100_000,
+        encode(EXAMPLES["usage_record"]),
+        encode(JOB).replace(b'"v":1', b'"v":2'),
+        encode(JOB).replace(b'"seed":7', b'"seed":"7"'),
+    ],
+)
+def test_anything_else_is_undecodable(body: bytes) -> None:
+    with pytest.raises(UndecodableMessage):
+        messages.JOBS.decode(body)
+
+
+def test_unknown_fields_are_ignored_so_that_new_senders_and_old_readers_mix() -> None:
+    assert messages.JOBS.decode(encode(JOB)[:-1] + b',"new":1}') == JOB
+
+
+if __name__ == "__main__":
+    for example in sys.argv[1:] or EXAMPLES:
+        (GOLDEN / f"{example}.json").write_bytes(written(EXAMPLES[example]))

@@ -1,0 +1,81 @@
+"""Each process can do its work with its own broker user, and not another one's."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from infra.rabbitmq.node import RabbitMQNode
+from router import control_plane, topology
+from router.bus import Bus
+from router.errors import BrokerRefused
+from router.messages import Cancel, ServiceClass, Window
+from router.transport.rabbitmq import RabbitMQTransport
+from tests.contract.examples import JOB, STATUS, USAGE_RECORD, msgspec_replace
+from tests.contract.test_transport import take
+
+pytestmark = pytest.mark.rabbitmq
+
+Connect = Callable[[str], Awaitable[tuple[Bus, RabbitMQTransport]]]
+
+
+@pytest.fixture
+async def connect(rabbitmq_node: RabbitMQNode) -> AsyncIterator[Connect]:
+    opened: list[Bus] = []
+
+    async def start(user: str) -> tuple[Bus, RabbitMQTransport]:
+        transport = RabbitMQTransport(rabbitmq_node.amqp_url(user), f"{user}-1", publish_timeout=10)
+        bus = Bus(transport)
+        opened.append(bus)
+        await bus.start()
+        return bus, transport
+
+    yield start
+    for bus in opened:
+        await bus.close()
+
+
+async def test_a_job_goes_all_the_way_with_each_user_in_its_place(connect: Connect) -> None:
+    (gateway, _), (worker, _), (billing, _) = [await connect(user) for user in ("gateway", "worker", "billing")]
+    await worker.declare_model(JOB.model)
+    jobs = await worker.jobs(JOB.model, ServiceClass.DEFAULT, prefetch=1)
+    controls = await worker.controls([control_plane.worker("w-1"), control_plane.ALL])
+    replies, statuses = await gateway.replies("gateway-1"), await gateway.statuses()
+    records = await billing.usage_records(prefetch=1)
+
+    await gateway.publish_job(msgspec_replace(JOB, deadline=time.time() + 60), {})
+    [envelope] = await take(jobs, 1)
+    worker.send_window("gateway-1", Window(w="w-1", b=[]))
+    worker.send_status(STATUS)
+    gateway.send_control(control_plane.worker("w-1"), Cancel(job=JOB.id))
+    await take(replies, 1)
+    await take(statuses, 1)
+    await take(controls, 1)
+    await worker.publish_usage(USAGE_RECORD)
+    envelope.delivery.ack()
+    [record] = await take(records, 1)
+    await billing.park(record.delivery, "looked odd")
+    billing.send_window("gateway-1", Window(w="reaper", b=[]))
+    await take(replies, 1)
+
+
+@pytest.mark.parametrize(
+    ("user", "queue"),
+    [
+        ("worker", topology.SETTLE_QUEUE),
+        ("worker", topology.DEAD_QUEUE),
+        ("gateway", topology.SETTLE_QUEUE),
+        ("gateway", topology.job_queue(JOB.model, ServiceClass.DEFAULT)),
+        ("billing", topology.job_queue(JOB.model, ServiceClass.DEFAULT)),
+    ],
+)
+async def test_nobody_takes_what_is_not_theirs(connect: Connect, user: str, queue: str) -> None:
+    worker, _ = await connect("worker")
+    await worker.declare_model(JOB.model)
+    _, transport = await connect(user)
+    with pytest.raises(BrokerRefused, match="ACCESS_REFUSED"):
+        async with asyncio.timeout(10):
+            await transport.consume(queue, prefetch=1)

@@ -1,0 +1,65 @@
+"""The private node: beside another one, after a crash of its owner, and gone without a trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+import pytest
+
+from infra.rabbitmq import node as node_module
+from infra.rabbitmq.definitions import hash_password, permissions, render
+from infra.rabbitmq.errors import BrokerNotInstalled
+from infra.rabbitmq.node import RabbitMQNode
+from tests.rabbitmq_fixtures import make_node, start_or_skip
+
+
+def processes_of(home: Path) -> list[str]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.status() != psutil.STATUS_ZOMBIE and process.environ().get("HOME") == str(home.resolve()):
+                found.append(process.name())
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.mark.rabbitmq
+def test_a_second_node_runs_beside_and_leaves_nothing(rabbitmq_node: RabbitMQNode, tmp_path: Path) -> None:
+    first = make_node(tmp_path)
+    start_or_skip(first)
+    orphan_pid = first.pid
+    assert orphan_pid is not None
+    try:
+        assert {"gateway", "worker", "billing", "admin"} <= set(first.ctl("list_users").split())
+        assert "guest" not in first.ctl("list_users")
+        # Its owner was killed: another owner of the folder, on the same ports, takes over.
+        heir = RabbitMQNode(tmp_path, first.ports, dict.fromkeys(permissions(), "test"), disk_free_limit="50MB")
+        heir.start()
+        assert heir.pid is not None
+        assert not psutil.pid_exists(orphan_pid) or psutil.Process(orphan_pid).status() == psutil.STATUS_ZOMBIE
+        heir.stop()
+    finally:
+        first.kill()
+    psutil.wait_procs([process for process in psutil.process_iter() if process.name() == "inet_gethost"], timeout=1)
+    assert processes_of(tmp_path) == []
+    assert rabbitmq_node.pid is not None
+    assert "RabbitMQ" in rabbitmq_node.ctl("status")
+
+
+def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(node_module, "_DEBIAN_PROGRAMS", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BrokerNotInstalled, match="apt-get install rabbitmq-server"):
+        make_node(tmp_path).start()
+
+
+def test_definitions_hold_no_password() -> None:
+    passwords = {user: f"secret-{user}" for user in permissions()}
+    assert "secret" not in str(render(passwords))
+
+
+def test_password_hash_is_rabbitmqs() -> None:
+    # The example of https://www.rabbitmq.com/docs/passwords#computing-password-hash
+    assert hash_password("test12", bytes.fromhex("908DC60A")) == "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR"

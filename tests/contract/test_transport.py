@@ -1,0 +1,351 @@
+"""What every transport does, RabbitMQ and its in-memory twin alike."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator
+from typing import TypeVar
+
+import pytest
+
+from router.errors import BrokerRefused, BrokerUnavailable, QueueFull, Unroutable
+from router.topology import Binding, Exchange, Queue, Topology
+from router.transport.base import ConnectionState, Delivery, Outgoing
+from tests.contract.conftest import MakeTransport
+
+T = TypeVar("T")
+
+QUORUM = {"x-queue-type": "quorum", "x-delivery-limit": 1000}
+
+
+def topology(**arguments: str | int) -> Topology:
+    """A queue `work` with its dead letters in `dead`, an exchange of each type."""
+    dying = {"x-dead-letter-exchange": "dead", "x-dead-letter-routing-key": "gone.work"}
+    return Topology(
+        exchanges=(
+            Exchange("jobs", "direct"),
+            Exchange("news", "topic"),
+            Exchange("all", "fanout"),
+            Exchange("dead", "topic"),
+        ),
+        queues=(
+            Queue("work", {**QUORUM, **dying, **{k.replace("_", "-"): v for k, v in arguments.items()}}),
+            Queue("dead", QUORUM),
+        ),
+        bindings=(Binding("jobs", "work", "work"), Binding("dead", "gone.#", "dead")),
+    )
+
+
+def job(text: str, **more: int) -> Outgoing:
+    return Outgoing("jobs", "work", text.encode(), message_id=text, persistent=True, expires_ms=more.get("expires_ms"))
+
+
+async def take(messages: AsyncIterable[T], count: int) -> list[T]:
+    taken: list[T] = []
+    async with asyncio.timeout(20):
+        iterator: AsyncIterator[T] = aiter(messages)
+        while len(taken) < count:
+            taken.append(await anext(iterator))
+    return taken
+
+
+def texts(deliveries: list[Delivery]) -> list[str]:
+    return [delivery.body.decode() for delivery in deliveries]
+
+
+async def nothing_more(messages: AsyncIterable[T]) -> bool:
+    try:
+        async with asyncio.timeout(0.3):
+            await anext(aiter(messages))
+    except TimeoutError:
+        return True
+    return False
+
+
+async def test_publish_and_consume(make_transport: MakeTransport) -> None:
+    sender, receiver = await make_transport("gateway-1"), await make_transport("worker-1")
+    await sender.declare(topology())
+    consumer = await receiver.consume("work", prefetch=2)
+    await sender.publish(Outgoing("jobs", "work", b"{}", {"traceparent": "00-1", "n": 3}, message_id="j1"))
+    [delivery] = await take(consumer, 1)
+    assert (delivery.body, delivery.message_id, delivery.routing_key) == (b"{}", "j1", "work")
+    assert (delivery.headers["traceparent"], delivery.headers["n"]) == ("00-1", 3)
+    assert (delivery.redelivered, delivery.delivery_count, delivery.lost, delivery.death_reason) == (
+        False,
+        0,
+        False,
+        None,
+    )
+    delivery.ack()
+
+
+async def test_messages_come_in_order_and_prefetch_is_kept(make_transport: MakeTransport) -> None:
+    transport = await make_transport("worker-1")
+    await transport.declare(topology())
+    await asyncio.gather(*(transport.publish(job(str(i))) for i in range(20)))
+    consumer = await transport.consume("work", prefetch=3)
+    first = await take(consumer, 3)
+    assert texts(first) == ["0", "1", "2"]
+    assert await nothing_more(consumer)
+    first[0].ack()
+    assert texts(await take(consumer, 1)) == ["3"]
+
+
+async def test_consumers_take_turns(make_transport: MakeTransport) -> None:
+    transport = await make_transport("gateway-1")
+    await transport.declare(topology())
+    one = await (await make_transport("worker-1")).consume("work", prefetch=4)
+    two = await (await make_transport("worker-2")).consume("work", prefetch=4)
+    for i in range(8):
+        await transport.publish(job(str(i)))
+    assert sorted(texts(await take(one, 4) + await take(two, 4))) == [str(i) for i in range(8)]
+
+
+async def test_unroutable(make_transport: MakeTransport) -> None:
+    transport = await make_transport("gateway-1")
+    await transport.declare(topology())
+    results = await asyncio.gather(
+        transport.publish(job("ok")),
+        transport.publish(Outgoing("jobs", "nobody", b"")),
+        transport.publish(job("ok too")),
+        return_exceptions=True,
+    )
+    assert [type(result) for result in results] == [type(None), Unroutable, type(None)]
+
+
+async def test_queue_full_until_there_is_room(make_transport: MakeTransport) -> None:
+    transport = await make_transport("gateway-1")
+    await transport.declare(topology(x_max_length=3, x_overflow="reject-publish"))
+    queued: list[str] = []
+    with pytest.raises(QueueFull):  # noqa: PT012
+        for i in range(200):  # RabbitMQ tells its channels of a full quorum queue a few messages late
+            await transport.publish(job(str(i)))
+            queued.append(str(i))
+    assert len(queued) >= 3
+    consumer = await transport.consume("work", prefetch=len(queued))
+    deliveries = await take(consumer, len(queued))
+    assert texts(deliveries) == queued
+    for delivery in deliveries:
+        delivery.ack()
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                await transport.publish(job("again"))
+                break
+            except QueueFull:
+                await asyncio.sleep(0.01)
+
+
+async def test_requeued_message_comes_back_first_and_counts(make_transport: MakeTransport) -> None:
+    transport = await make_transport("worker-1")
+    await transport.declare(topology())
+    for text in ("a", "b"):
+        await transport.publish(job(text))
+    consumer = await transport.consume("work", prefetch=1)
+    [first] = await take(consumer, 1)
+    first.reject(requeue=True)
+    [again] = await take(consumer, 1)
+    assert (again.body, again.redelivered, again.delivery_count) == (b"a", True, 1)
+
+
+async def test_delivery_limit_leads_to_the_dead_letters(make_transport: MakeTransport) -> None:
+    transport = await make_transport("worker-1")
+    await transport.declare(topology(x_delivery_limit=2))
+    await transport.publish(job("poison"))
+    consumer = await transport.consume("work", prefetch=1)
+    counts = []
+    for _ in range(3):
+        [delivery] = await take(consumer, 1)
+        counts.append(delivery.delivery_count)
+        delivery.reject(requeue=True)
+    [dead] = await take(await transport.consume("dead", prefetch=1), 1)
+    assert counts == [0, 1, 2]
+    assert (dead.body, dead.message_id, dead.death_reason) == (b"poison", "poison", "delivery_limit")
+    assert dead.routing_key == "gone.work"
+    dead.ack()
+
+
+async def test_reject_leads_to_the_dead_letters(make_transport: MakeTransport) -> None:
+    transport = await make_transport("worker-1")
+    await transport.declare(topology())
+    await transport.publish(job("bad"))
+    [delivery] = await take(await transport.consume("work", prefetch=1), 1)
+    delivery.reject(requeue=False)
+    [dead] = await take(await transport.consume("dead", prefetch=1), 1)
+    assert (dead.body, dead.death_reason) == (b"bad", "rejected")
+
+
+async def test_only_the_head_expires(make_transport: MakeTransport) -> None:
+    transport = await make_transport("gateway-1")
+    await transport.declare(topology())
+    await transport.publish(job("long", expires_ms=60_000))
+    await transport.publish(job("short", expires_ms=100))
+    dead = await transport.consume("dead", prefetch=10)
+    assert await nothing_more(dead)
+    consumer = await transport.consume("work", prefetch=1)
+    assert texts(await take(consumer, 1)) == ["long"]
+    [expired] = await take(dead, 1)
+    assert (expired.body, expired.death_reason) == (b"short", "expired")
+
+
+async def test_head_expires_with_nobody_there(make_transport: MakeTransport) -> None:
+    transport = await make_transport("gateway-1")
+    await transport.declare(topology())
+    await transport.publish(job("short", expires_ms=50))
+    [expired] = await take(await transport.consume("dead", prefetch=1), 1)
+    assert expired.death_reason == "expired"
+
+
+async def test_cancelled_consumer_ends_and_its_deliveries_can_be_settled(make_transport: MakeTransport) -> None:
+    transport = await make_transport("worker-1")
+    await transport.declare(topology())
+    for text in ("a", "b", "c"):
+        await transport.publish(job(text))
+    consumer = await transport.consume("work", prefetch=2)
+    a, b = await take(consumer, 2)
+    await consumer.cancel()
+    async with asyncio.timeout(5):
+        assert [delivery async for delivery in consumer] == []
+    a.ack()
+    b.reject(requeue=True)
+    successor = await transport.consume("work", prefetch=5)
+    rest = await take(successor, 2)
+    assert sorted(texts(rest)) == ["b", "c"]
+    assert await nothing_more(successor)
+
+
+async def test_deliveries_go_back_when_a_transport_closes(make_transport: MakeTransport) -> None:
+    sender, doomed, heir = [await make_transport(name) for name in ("gateway-1", "worker-1", "worker-2")]
+    await sender.declare(topology())
+    for text in ("a", "b"):
+        await sender.publish(job(text))
+    consumer = await doomed.consume("work", prefetch=5)
+    mine = await take(consumer, 2)
+    await doomed.close()
+    async with asyncio.timeout(5):
+        assert [delivery async for delivery in consumer] == []
+    assert all(delivery.lost for delivery in mine)
+    mine[0].ack()  # does nothing
+    again = await take(await heir.consume("work", prefetch=5), 2)
+    assert texts(again) == ["a", "b"]
+    assert [delivery.delivery_count for delivery in again] == [1, 1]
+
+
+async def test_settling_twice_does_nothing(make_transport: MakeTransport) -> None:
+    transport = await make_transport("worker-1")
+    await transport.declare(topology())
+    for text in ("a", "b"):
+        await transport.publish(job(text))
+    consumer = await transport.consume("work", prefetch=1)
+    [a] = await take(consumer, 1)
+    a.ack()
+    a.ack()
+    a.reject(requeue=True)
+    [b] = await take(consumer, 1)
+    assert (b.body, b.lost) == (b"b", False)
+    b.ack()
+    assert await nothing_more(consumer)
+
+
+async def test_subscription_by_topic(make_transport: MakeTransport) -> None:
+    speaker, listener = await make_transport("gateway-1"), await make_transport("worker-1")
+    await speaker.declare(topology())
+    heard = await listener.subscribe("news", ["worker.w-1", "model.*", "#.end"], arguments={"x-max-length": 100})
+    for key in ("worker.w-1", "worker.w-2", "model.a", "model.a.b", "a.b.end", "end", "all"):
+        speaker.post(Outgoing("news", key, key.encode(), {"h": "x"}))
+    received = await take(heard, 4)
+    assert [message.routing_key for message in received] == ["worker.w-1", "model.a", "a.b.end", "end"]
+    assert received[0].headers["h"] == "x"
+    assert await nothing_more(heard)
+
+
+async def test_every_subscriber_of_a_fanout_hears(make_transport: MakeTransport) -> None:
+    transport = await make_transport("gateway-1")
+    await transport.declare(topology())
+    subscriptions = [await transport.subscribe("all", [""], arguments={}) for _ in range(2)]
+    transport.post(Outgoing("all", "", b"beat"))
+    for subscription in subscriptions:
+        [received] = await take(subscription, 1)
+        assert received.body == b"beat"
+
+
+async def test_posts_keep_their_order(make_transport: MakeTransport) -> None:
+    transport = await make_transport("worker-1")
+    await transport.declare(topology())
+    heard = await transport.subscribe("jobs", ["g-1"], arguments={})
+    for i in range(500):
+        transport.post(Outgoing("jobs", "g-1", b"%d" % i), mandatory=True)
+    assert [int(message.body) for message in await take(heard, 500)] == list(range(500))
+    assert transport.unsent_bytes == 0
+
+
+async def test_mandatory_post_to_a_closed_subscription_comes_back(make_transport: MakeTransport) -> None:
+    worker, gateway = await make_transport("worker-1"), await make_transport("gateway-1")
+    await worker.declare(topology())
+    inbox = await gateway.subscribe("jobs", ["gateway-1"], arguments={})
+    returned: asyncio.Queue[Outgoing] = asyncio.Queue()
+    worker.on_return(returned.put_nowait)
+    worker.post(Outgoing("jobs", "gateway-1", b"1"), mandatory=True)
+    assert (await take(inbox, 1))[0].body == b"1"
+    await inbox.close()
+    async with asyncio.timeout(5):
+        assert [message async for message in inbox] == []
+    worker.post(Outgoing("jobs", "gateway-1", b"2"))
+    worker.post(Outgoing("jobs", "gateway-1", b"3", {"h": 1}, message_id="m"), mandatory=True)
+    async with asyncio.timeout(5):
+        message = await returned.get()
+    assert (message.exchange, message.routing_key, message.body, message.message_id) == ("jobs", "gateway-1", b"3", "m")
+
+
+async def test_private_queue_goes_with_its_transport(make_transport: MakeTransport) -> None:
+    worker, gateway = await make_transport("worker-1"), await make_transport("gateway-1")
+    await worker.declare(topology())
+    inbox = await gateway.subscribe("jobs", ["gateway-1"], arguments={})
+    await gateway.close()
+    async with asyncio.timeout(5):
+        assert [message async for message in inbox] == []
+    with pytest.raises(Unroutable):
+        await worker.publish(Outgoing("jobs", "gateway-1", b""))
+
+
+async def test_declaring_again_is_fine_and_other_arguments_are_refused(make_transport: MakeTransport) -> None:
+    transport = await make_transport("worker-1")
+    await transport.declare(topology())
+    await transport.declare(topology())
+    with pytest.raises(BrokerRefused, match="PRECONDITION_FAILED"):
+        await transport.declare(topology(x_max_length=7))
+    await transport.publish(job("still works"))
+
+
+async def test_consuming_what_is_not_there_is_refused(make_transport: MakeTransport) -> None:
+    transport = await make_transport("worker-1")
+    with pytest.raises(BrokerRefused, match="nowhere"):
+        await transport.consume("nowhere", prefetch=1)
+    with pytest.raises(BrokerRefused, match="no-news"):
+        await transport.subscribe("no-news", ["a"], arguments={})
+    assert transport.state is ConnectionState.UP
+
+
+async def test_closed_transport_refuses(make_transport: MakeTransport) -> None:
+    transport = await make_transport("gateway-1")
+    await transport.declare(topology())
+    assert transport.state is ConnectionState.UP
+    await transport.close()
+    assert transport.state is ConnectionState.DOWN
+    with pytest.raises(BrokerUnavailable):
+        await transport.publish(job("late"))
+    with pytest.raises(BrokerUnavailable):
+        transport.post(job("late"))
+    with pytest.raises(BrokerUnavailable):
+        await transport.consume("work", prefetch=1)
+    await transport.close()
+
+
+async def test_close_waits_for_confirms(make_transport: MakeTransport) -> None:
+    sender, receiver = await make_transport("gateway-1"), await make_transport("worker-1")
+    await sender.declare(topology())
+    publishes = [asyncio.create_task(sender.publish(job(str(i)))) for i in range(50)]
+    await asyncio.sleep(0)
+    await sender.close()
+    assert await asyncio.gather(*publishes) == [None] * 50
+    assert len(await take(await receiver.consume("work", prefetch=50), 50)) == 50

@@ -1,0 +1,86 @@
+"""A private RabbitMQ node for the whole test session, and a fresh virtual host for each test that asks for one.
+
+Without the program these tests are skipped on a laptop and fail where `CI` is set.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import socket
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from infra.rabbitmq.definitions import ADMIN, permissions
+from infra.rabbitmq.errors import BrokerNotInstalled
+from infra.rabbitmq.node import NodePorts, RabbitMQNode
+
+_PASSWORD = "test"
+
+
+def free_ports() -> NodePorts:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(5)]
+    ports = NodePorts(*(open_socket.getsockname()[1] for open_socket in sockets))
+    for open_socket in sockets:
+        open_socket.close()
+    return ports
+
+
+def make_node(home: Path) -> RabbitMQNode:
+    """A node that is not started yet; a missing program is a reason to skip, but not in CI."""
+    return RabbitMQNode(home, free_ports(), dict.fromkeys(permissions(), _PASSWORD), disk_free_limit="50MB")
+
+
+def start_or_skip(node: RabbitMQNode) -> None:
+    try:
+        node.start()
+    except BrokerNotInstalled as error:
+        if os.environ.get("CI"):
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQNode]:
+    node = make_node(tmp_path_factory.mktemp("rabbitmq"))
+    start_or_skip(node)
+    yield node
+    node.kill()  # its data is thrown away: no need to stop in order
+
+
+@dataclass(frozen=True)
+class Console:
+    """The management API, as far as tests need it."""
+
+    node: RabbitMQNode
+
+    def call(self, method: str, path: str, body: bytes | None = None) -> bytes:
+        token = base64.b64encode(f"{ADMIN}:{_PASSWORD}".encode()).decode()
+        request = urllib.request.Request(
+            f"{self.node.management_url}/api/{path}",
+            method=method,
+            data=body,
+            headers={"Authorization": f"Basic {token}", "Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=10) as response:
+            return bytes(response.read())
+
+
+@pytest.fixture
+def console(rabbitmq_node: RabbitMQNode) -> Console:
+    return Console(rabbitmq_node)
+
+
+@pytest.fixture
+def rabbitmq_url(rabbitmq_node: RabbitMQNode, console: Console) -> Iterator[str]:
+    """The URL of a virtual host of the test's own, as the administrator."""
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    console.call("PUT", f"vhosts/{name}")
+    console.call("PUT", f"permissions/{name}/{ADMIN}", b'{"configure": ".*", "write": ".*", "read": ".*"}')
+    yield f"amqp://{ADMIN}:{_PASSWORD}@127.0.0.1:{rabbitmq_node.ports.amqp}/{name}"
+    console.call("DELETE", f"vhosts/{name}")

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from router.messages import WorkerState, WorkerStatus
+from router.registry import ModelRegistry
+
+BASE = WorkerStatus(
+    worker="w-1",
+    model="m",
+    state=WorkerState.READY,
+    device="cpu",
+    max_model_len=2048,
+    max_num_seqs=8,
+    running=3,
+    waiting=1,
+    kv_cache_usage=0.5,
+    tokens_per_second=10.0,
+    max_token_bytes=16,
+)
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def registry(clock: Clock) -> ModelRegistry:
+    return ModelRegistry(clock)
+
+
+def status(**changes: Any) -> WorkerStatus:
+    return msgspec.structs.replace(BASE, **changes)
+
+
+def test_nothing_is_known_at_first(registry: ModelRegistry) -> None:
+    assert (registry.models(), registry.find("m"), registry.workers()) == ([], None, [])
+
+
+def test_a_model_sums_up_its_workers(registry: ModelRegistry, clock: Clock) -> None:
+    registry.observe(status())
+    clock.now += 1
+    registry.observe(status(worker="w-2", max_model_len=1024, max_token_bytes=32, running=1, waiting=0))
+    registry.observe(status(worker="w-9", model="other"))
+    model = registry.find("m")
+    assert model is not None
+    assert (model.created, model.max_model_len, model.max_token_bytes) == (1000.0, 1024, 32)
+    assert (model.workers, model.running, model.waiting, model.capacity) == (2, 4, 1, 16)
+    assert [info.name for info in registry.models()] == ["m", "other"]
+    assert [worker.worker for worker in registry.workers()] == ["w-1", "w-2", "w-9"]
+
+
+def test_one_worker_that_does_not_tell_its_longest_token_means_unknown(registry: ModelRegistry) -> None:
+    registry.observe(status())
+    registry.observe(status(worker="w-2", max_token_bytes=0))
+    model = registry.find("m")
+    assert model is not None
+    assert model.max_token_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("later", "alive", "recently_alive", "workers"),
+    [(3.0, True, True, 1), (3.1, False, True, 0), (60.0, False, True, 0), (60.1, False, False, 0)],
+)
+def test_a_silent_worker(
+    registry: ModelRegistry, clock: Clock, later: float, alive: bool, recently_alive: bool, workers: int
+) -> None:
+    registry.observe(status())
+    clock.now += later
+    model = registry.find("m")
+    assert model is not None
+    assert (model.alive, model.recently_alive, model.workers, len(registry.workers())) == (
+        alive,
+        recently_alive,
+        workers,
+        workers,
+    )
+    assert model.max_model_len == 2048
+    assert model.capacity == 8 * workers
+
+
+def test_a_model_is_forgotten_after_an_hour(registry: ModelRegistry, clock: Clock) -> None:
+    registry.observe(status())
+    clock.now += 3600
+    assert registry.find("m") is not None
+    clock.now += 1
+    assert registry.find("m") is None
+    assert registry.models() == []
+    registry.observe(status())
+    model = registry.find("m")
+    assert model is not None
+    assert model.created == clock.now
+
+
+def test_a_draining_worker_is_alive_but_takes_nothing(registry: ModelRegistry) -> None:
+    registry.observe(status(state=WorkerState.DRAINING))
+    model = registry.find("m")
+    assert model is not None
+    assert (model.alive, model.workers, model.capacity) == (True, 0, 0)
+
+
+def test_a_limit_of_a_worker_that_went_does_not_last(registry: ModelRegistry, clock: Clock) -> None:
+    registry.observe(status(worker="small", max_model_len=512))
+    clock.now += 10
+    registry.observe(status())
+    model = registry.find("m")
+    assert model is not None
+    assert model.max_model_len == 2048
