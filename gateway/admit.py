@@ -1,13 +1,15 @@
 """Decides, before any work is done, whether a request may be queued, and says no at once when it may not.
 
-Everything here is answered from memory: the registry that heartbeats fill, and the flag of the broker's connection. Does not
-know HTTP, and sends nothing.
+Everything here is answered from memory: the registry that heartbeats fill, and the flag of the broker's connection.
+Does not know HTTP, and sends nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+from router.registry import ModelInfo, ModelRegistry
 
 from auth_billing.service import Principal
 from gateway.errors import BrokerDown, ContextLengthExceeded, InvalidRequest, ModelNotFound, ModelUnavailable
@@ -16,7 +18,6 @@ from gateway.openai.completions import CompletionRequest
 from gateway.openai.messages import text_of
 from router.bus import Bus
 from router.messages import ServiceClass
-from router.registry import ModelInfo, ModelRegistry
 from router.transport.base import ConnectionState
 
 Body = ChatCompletionRequest | CompletionRequest

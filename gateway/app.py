@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
+from router.registry import ModelRegistry
 
 from auth_billing.service import AuthBilling
 from gateway import error_handlers
@@ -31,7 +32,6 @@ from gateway.settings import GatewaySettings
 from infra.runtime.lifecycle import StartupError
 from router.bus import Bus, Feed
 from router.messages import WorkerStatus
-from router.registry import ModelRegistry
 
 _log = structlog.get_logger(__name__)
 
@@ -76,9 +76,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         models=registry,
         inbox=inbox,
         admission=Admission(services.bus, registry, max_choices=settings.max_choices),
-        generations=Generations(
-            services.bus, inbox, registry, metrics, no_worker_timeout=settings.no_worker_timeout
-        ),
+        generations=Generations(services.bus, inbox, registry, metrics, no_worker_timeout=settings.no_worker_timeout),
         metrics=metrics,
     )
 

@@ -1,23 +1,22 @@
-"""Who is asking. Every route needs a key unless it is marked public; an app with a route that has neither does not start.
+"""Who is asking. Every route needs a key unless it is marked public; an app with another route does not start.
 
 A dependency of the routes, never a match on paths: what the Host header or the path says cannot get round it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 from fastapi import FastAPI, Request, Security
 from fastapi.dependencies.models import Dependant
-from fastapi.routing import APIRoute
+from fastapi.openapi.models import HTTPBearer
+from fastapi.routing import APIRoute, RouteContext, iter_route_contexts
 from fastapi.security.base import SecurityBase
 from starlette.datastructures import Headers
-from starlette.routing import BaseRoute
 
 from auth_billing.errors import InvalidApiKey
 from auth_billing.service import Principal
-from fastapi.openapi.models import HTTPBearer
 from gateway.errors import AmbiguousCredentials, NotAuthenticated
 from gateway.gateway import gateway_of
 
@@ -76,20 +75,11 @@ def public(endpoint: Endpoint) -> Endpoint:
 
 def open_routes(app: FastAPI) -> list[str]:
     """Paths of routes that neither need a key nor are marked public: there must be none."""
-    return [getattr(route, "path", repr(route)) for route in _routes(app.routes) if not _is_closed_or_public(route)]
+    return [route.path or repr(route) for route in iter_route_contexts(app.routes) if not _is_closed_or_public(route)]
 
 
-def _routes(routes: list[BaseRoute]) -> Iterator[BaseRoute]:
-    for route in routes:
-        nested = getattr(route, "routes", None)
-        if nested:
-            yield from _routes(nested)
-        else:
-            yield route
-
-
-def _is_closed_or_public(route: BaseRoute) -> bool:
-    if not isinstance(route, APIRoute):
+def _is_closed_or_public(route: RouteContext) -> bool:
+    if not isinstance(route.original_route, APIRoute):
         return False
     return getattr(route.endpoint, PUBLIC, False) is True or _requires(route.dependant)
 

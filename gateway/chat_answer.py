@@ -89,7 +89,9 @@ class ChatAnswer:
 
 
 def _logprobs(tokens: list[TokenLogprob]) -> dict[str, Any]:
-    content = [_alternative(token.chosen) | {"top_logprobs": [_alternative(top) for top in token.top]} for token in tokens]
+    content = [
+        _alternative(token.chosen) | {"top_logprobs": [_alternative(top) for top in token.top]} for token in tokens
+    ]
     return {"content": content, "refusal": None}
 
 

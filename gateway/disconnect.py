@@ -17,7 +17,7 @@ from gateway.generation import Generation
 
 @asynccontextmanager
 async def ended_with(request: Request, generation: Generation) -> AsyncIterator[None]:
-    """Inside, the generation fails as soon as the client goes; an error that leaves closes it. The body has been read."""
+    """Inside, the generation fails as soon as the client goes; an error that leaves closes it. Read the body first."""
     watch = asyncio.create_task(_watch(request, generation))
     try:
         yield

@@ -1,5 +1,4 @@
-"""Turns a validated, admitted request into jobs. Pure: sends nothing, knows no HTTP but the deadline that a client states.
-"""
+"""Turns a validated, admitted request into jobs. Sends nothing; knows no HTTP but the deadline that a client states."""
 
 from __future__ import annotations
 
@@ -38,8 +37,8 @@ class Origin:
 def deadline(headers: Mapping[str, str], *, stream: bool, longest: float) -> float:
     """When a request must be done (Unix seconds).
 
-    OpenAI's clients say how long they wait for the next byte. That bounds an answer that comes at once; a stream has bytes all the
-    time (comments, if nothing else), so for it only the operator's limit counts.
+    OpenAI's clients say how long they wait for the next byte. That bounds an answer that comes at once; a stream has
+    bytes all the time (comments, if nothing else), so for it only the operator's limit counts.
     """
     try:
         stated = math.inf if stream else float(headers.get(READ_TIMEOUT, "inf"))
@@ -60,7 +59,7 @@ def to_job(body: ChatCompletionRequest, reservation: Reservation, origin: Origin
 
 
 def to_jobs(body: CompletionRequest, reservation: Reservation, origin: Origin) -> list[Job]:
-    """One job a prompt. The answer's id is the first one's; with a seed, each prompt is answered as it would be alone."""
+    """One job a prompt; the answer's id is the first one's. With a seed, each is answered as it would be alone."""
     first = f"cmpl-{uuid.uuid4().hex}"
     return [
         _job(

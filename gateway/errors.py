@@ -25,8 +25,8 @@ GatewayError
     ├── ClientDisconnected    the client has gone
     └── ServerShutdown
 
-The message of a `GatewayError` is for the client and holds no internals. Errors of other packages get the message that the
-table gives them. This module knows neither FastAPI nor requests.
+The message of a `GatewayError` is for the client and holds no internals. Errors of other packages get the message that
+the table gives them. This module knows neither FastAPI nor requests.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
+from router.registry import ModelRegistry
 
 from gateway.errors import (
     ClientDisconnected,
@@ -30,7 +31,6 @@ from router import control_plane
 from router.bus import Bus
 from router.errors import BrokerUnavailable
 from router.messages import Cancel, Cancelled, Delta, Failed, Finished, Job, Started, Usage
-from router.registry import ModelRegistry
 from router.transport.base import ConnectionState
 
 WATCH_SECONDS = 1.0
@@ -205,5 +205,3 @@ class Generation:
                 self._shared.bus.send_control(target, Cancel(job=job.id))
             except BrokerUnavailable:
                 _log.info("cancel not sent", job=job.id)
-
-

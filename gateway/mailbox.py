@@ -1,4 +1,4 @@
-"""What has arrived for one HTTP request and has not been read yet: bounded, ordered, and closed by an error at the latest.
+"""What has arrived for one HTTP request and has not been read yet: bounded and in order.
 
 One mailbox for all jobs of a request. Knows nothing of queues, HTTP or time limits.
 """

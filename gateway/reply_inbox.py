@@ -1,7 +1,7 @@
 """All replies to this gateway come through here: one queue per process, never one per request.
 
-Opens a mailbox for a request's jobs before they are published, so that nothing can be missed. Does not know HTTP, nor what becomes
-of what it delivers.
+Opens a mailbox for a request's jobs before they are published, so that nothing can be missed. Does not know HTTP, nor
+what becomes of what it delivers.
 """
 
 from __future__ import annotations

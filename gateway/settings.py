@@ -21,14 +21,14 @@ class GatewaySettings(BaseSettings):
     host: str = Field("127.0.0.1", description="Address that the API listens on.")
     port: int = Field(8000, ge=0, le=65535, description="Port of the API.")
     ops_host: str = Field("127.0.0.1", description="Address of /metrics and /status; never make it public.")
-    gateway_ops_port: int = Field(9100, ge=0, le=65535, description="Port of the gateway's /metrics and /status.")
+    ops_port: int = Field(0, ge=0, le=65535, description="Port of /metrics and /status; 0: any free one.")
     amqp_url: str = Field("", description="RabbitMQ's URL; empty only inside the all-in-one process.")
     mongodb_url: str = Field("", description="The store's URL; empty only inside the all-in-one process.")
+    key_pepper: str = Field(
+        "", repr=False, description="Secret that API keys are hashed with; the same in all processes that check keys."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is logged.")
     log_style: LogStyle = Field("console", description="Log lines for people (console) or for machines (json).")
-    api_key_pepper: str = Field(
-        "", repr=False, description="Secret that API keys are hashed with; the same in every process of an installation."
-    )
 
     max_choices: int = Field(16, ge=1, le=128, description="Largest `n` that a request may ask for.")
     max_body_bytes: PositiveInt = Field(4 * 1024 * 1024, description="Largest request body.")

@@ -1,8 +1,8 @@
 """An answer as Server-Sent Events, framed as OpenAI's clients expect.
 
-Text of a model is only ever inside JSON with everything but ASCII escaped, so no line separator in it can break a frame. After
-the status line an error can only be an event: it is the last frame then, without `[DONE]`. Does not know what a
-frame says.
+Text of a model is only ever inside JSON with everything but ASCII escaped, so no line separator in it can break a
+frame. After the status line an error can only be an event: it is the last frame then, without `[DONE]`. Does not know
+what a frame says.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class EventStream(EventSourceResponse):
             try:
                 await super().__call__(scope, receive, send)
             except SendTimeoutError:
-                # Nothing can be said to somebody who does not read; returning without the last chunk closes the connection.
+                # Nothing can be said to somebody who does not read; without its last chunk the connection is closed.
                 self._generation.close(SlowClient())
                 _log.info("client does not read, stream closed", job=self._generation.jobs[0].id)
             finally:

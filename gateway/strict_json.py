@@ -105,7 +105,7 @@ def parse_now(body: bytes) -> Any:
 
 
 def _check_depth(body: bytes) -> None:
-    """Pairs of brackets are removed from the inside out; what is left after `MAX_DEPTH` rounds is too deep (or unbalanced)."""
+    """Pairs of brackets are removed from the inside out; what is left after `MAX_DEPTH` rounds is too deep."""
     plain = _STRING.sub(b"", body.replace(rb"\\", b"").replace(rb"\"", b""))
     brackets = plain.translate(None, _NOT_BRACKETS)
     for _ in range(MAX_DEPTH):

@@ -1,4 +1,4 @@
-"""What all request bodies share: strict types, unknown fields ignored, and known fields that we do not offer refused by name.
+"""What all request bodies share: strict types, unknown fields ignored, fields that we do not offer refused by name.
 
 Source: OpenAI's API specification; extras as vLLM names them. Knows no HTTP.
 """
@@ -75,16 +75,18 @@ def _path(loc: tuple[int | str, ...], value: Any, *, missing: bool) -> list[int 
     """The part of a location that exists in the input: pydantic also names the members of unions that it tried."""
     path: list[int | str] = []
     for step in loc:
-        if isinstance(value, dict) and step in value:
+        if _has(value, step):
             value = value[step]
-        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
-            value = value[step]
-        else:
-            continue
-        path.append(step)
+            path.append(step)
     if missing and loc:
         path.append(loc[-1])
     return path
+
+
+def _has(value: Any, step: int | str) -> bool:
+    if isinstance(value, list):
+        return isinstance(step, int) and step < len(value)
+    return isinstance(value, dict) and step in value
 
 
 def _spell(path: list[int | str]) -> str:

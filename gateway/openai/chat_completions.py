@@ -19,8 +19,23 @@ from gateway.openai.usage import CompletionUsage
 
 MAX_MESSAGES = 2048
 RESERVED_TEMPLATE_ARGUMENTS = frozenset(
-    "add_generation_prompt chat_template continue_final_message conversation documents max_length messages padding "
-    "return_assistant_tokens_mask return_dict return_tensors tokenize tokenizer_kwargs tools truncation".split()
+    {
+        "add_generation_prompt",
+        "chat_template",
+        "continue_final_message",
+        "conversation",
+        "documents",
+        "max_length",
+        "messages",
+        "padding",
+        "return_assistant_tokens_mask",
+        "return_dict",
+        "return_tensors",
+        "tokenize",
+        "tokenizer_kwargs",
+        "tools",
+        "truncation",
+    }
 )
 """Arguments of `apply_chat_template` itself: never a client's to set."""
 

@@ -1,4 +1,4 @@
-"""The messages of a conversation, by role. Content is a string or a list of parts; parts other than text are refused for now."""
+"""The messages of a conversation, by role. Content is a string or a list of parts; only text parts are offered yet."""
 
 from __future__ import annotations
 

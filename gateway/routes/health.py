@@ -1,4 +1,4 @@
-"""`GET /healthz`, `GET /readyz`: for load balancers, without a key. Answered from memory; metrics are on the ops port."""
+"""`GET /healthz`, `GET /readyz`: for load balancers, without a key, from memory. Metrics are on the ops port."""
 
 from __future__ import annotations
 

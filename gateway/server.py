@@ -1,0 +1,138 @@
+"""Runs an application as an HTTP server inside the process's event loop, and ends it with patience.
+
+uvicorn does HTTP, on h11, which is strict about malformed requests. Knows ports and shutdown, not routes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Generator
+from typing import Any
+
+import structlog
+import uvicorn
+from fastapi import FastAPI
+
+from gateway.errors import ServerShutdown
+from gateway.gateway import Gateway
+from gateway.settings import GatewaySettings
+from infra.runtime.lifecycle import StartupError
+from infra.runtime.metrics import OpsServer
+
+FAREWELL_SECONDS = 5
+"""For the last events of streams that are ended at shutdown."""
+UNREAD_MILLISECONDS = 60_000
+"""After so long the kernel gives up on a client that reads nothing."""
+KEEP_ALIVE_SECONDS = 75
+"""Longer than load balancers keep idle connections (60 s), so that it is they who close them."""
+
+_log = structlog.get_logger(__name__)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers: the process has its own. `listening` is set when it is."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        if self.started:
+            self.listening.set()
+
+
+async def serve_app(app: FastAPI, settings: GatewaySettings, stop: asyncio.Event) -> None:
+    """Serve an application made by `create_app` until `stop` is set and its requests are done, or out of grace.
+
+    Raises:
+        StartupError: a port is taken, an address is not ours, or the application does not start.
+    """
+    gateway: Gateway = app.state.gateway
+    listener = bind(settings.host, settings.port)
+    server = _Server(_config(app, settings))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    ops = OpsServer(gateway.metrics.registry, settings.ops_host, settings.ops_port, lambda: live(gateway))
+    try:
+        await _until(server.listening, serving)
+        if not server.listening.is_set():
+            await serving
+            raise StartupError("the gateway's application did not start; the log says why")
+        await ops.start()
+        host, port = listener_address(server)
+        _log.info("gateway listening", host=host, port=port, ops_port=ops.port)
+        await _until(stop, serving)
+    finally:
+        await _shut_down(server, serving, gateway, settings.shutdown_grace)
+        await ops.stop()
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket.
+
+    Raises:
+        StartupError: the port is taken, or the address is not ours.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise StartupError(
+            f"cannot listen on {host}:{port}: {error.strerror} (HEADRACE_PORT chooses another)"
+        ) from error
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MILLISECONDS)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    return listener
+
+
+def listener_address(server: uvicorn.Server) -> tuple[str, int]:
+    """Where a started server listens (the port may have been chosen by the system)."""
+    host, port = server.servers[0].sockets[0].getsockname()[:2]
+    return host, port
+
+
+def live(gateway: Gateway) -> dict[str, Any]:
+    """What the gateway is doing, for `headrace ps`."""
+    return {
+        "gateway": gateway.settings.gateway_id,
+        "broker": gateway.bus.state.value,
+        "jobs": len(gateway.inbox),
+        "models": [model.name for model in gateway.models.models() if model.alive],
+    }
+
+
+def _config(app: FastAPI, settings: GatewaySettings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=int(settings.shutdown_grace) + FAREWELL_SECONDS,
+    )
+
+
+async def _until(event: asyncio.Event, serving: asyncio.Task[None]) -> None:
+    waiting = asyncio.create_task(event.wait())
+    await asyncio.wait({waiting, serving}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+
+
+async def _shut_down(server: uvicorn.Server, serving: asyncio.Task[None], gateway: Gateway, grace: float) -> None:
+    """No new connections; `grace` seconds for running requests; then each of them gets an error of its own."""
+    server.should_exit = True
+    await asyncio.wait({serving}, timeout=grace)
+    if not serving.done():
+        _log.warning("ending requests that are still running", jobs=len(gateway.inbox))
+        gateway.inbox.fail_all(ServerShutdown())
+    await serving

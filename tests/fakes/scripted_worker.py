@@ -1,0 +1,184 @@
+"""A worker that does what a test tells it: takes jobs from the bus and sends the replies of a script.
+
+The script of a job is chosen by its prompt. Knows no engine and no tokenizer: token `i` has the text "i ".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from router import control_plane
+from router.bus import Bus
+from router.messages import (
+    Cancel,
+    Cancelled,
+    ChatPrompt,
+    Delta,
+    Failed,
+    FailureCode,
+    Finished,
+    Job,
+    Reply,
+    ServiceClass,
+    Started,
+    TextPrompt,
+    TokenAlternative,
+    TokenLogprob,
+    Usage,
+    Window,
+    WorkerState,
+    WorkerStatus,
+)
+
+Script = Callable[["ScriptedWorker", Job], Awaitable[None]]
+
+
+def status(model: str, worker: str = "worker-1", *, max_model_len: int = 128, max_token_bytes: int = 8) -> WorkerStatus:
+    """A heartbeat."""
+    return WorkerStatus(
+        worker=worker,
+        model=model,
+        state=WorkerState.READY,
+        device="cpu",
+        max_model_len=max_model_len,
+        max_num_seqs=8,
+        running=0,
+        waiting=0,
+        kv_cache_usage=0.0,
+        tokens_per_second=0.0,
+        max_token_bytes=max_token_bytes,
+        started=time.time(),
+        at=time.time(),
+    )
+
+
+def prompt_text(job: Job) -> str:
+    """The last message, the text, or the ids of a job's prompt."""
+    if isinstance(job.prompt, ChatPrompt):
+        return str(job.prompt.messages[-1]["content"])
+    return job.prompt.text if isinstance(job.prompt, TextPrompt) else str(job.prompt.token_ids)
+
+
+class ScriptedWorker:
+    """One worker of one model. `script` answers each job; `jobs` and `cancelled` are what it saw."""
+
+    def __init__(self, bus: Bus, model: str, script: Script, worker: str = "worker-1") -> None:
+        self.bus = bus
+        self.model = model
+        self.script = script
+        self.worker = worker
+        self.jobs: list[Job] = []
+        self.cancelled: dict[str, asyncio.Event] = {}
+        self.received = asyncio.Event()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[ScriptedWorker]:
+        """Declared, heard of, and consuming."""
+        await self.bus.declare_model(self.model)
+        inbound = [await self.bus.jobs(self.model, service, prefetch=256) for service in ServiceClass]
+        controls = await self.bus.controls([control_plane.worker(self.worker), control_plane.model(self.model)])
+        self.bus.send_status(status(self.model, self.worker))
+        tasks = [asyncio.create_task(self._take(feed)) for feed in inbound]
+        tasks.append(asyncio.create_task(self._listen(controls)))
+        try:
+            yield self
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def send(self, job: Job, *replies: Reply, worker: str | None = None) -> None:
+        """Post one window."""
+        self.bus.send_window(job.reply_to, Window(w=worker or self.worker, b=list(replies)))
+
+    def cancel_of(self, job_id: str) -> asyncio.Event:
+        """Set when a cancel for the job has come."""
+        return self.cancelled.setdefault(job_id, asyncio.Event())
+
+    async def _take(self, feed: object) -> None:
+        async with asyncio.TaskGroup() as running:
+            async for envelope in feed:  # type: ignore[attr-defined]
+                envelope.delivery.ack()
+                self.jobs.append(envelope.message)
+                self.received.set()
+                running.create_task(self.script(self, envelope.message))  # type: ignore[arg-type]
+
+    async def _listen(self, controls: object) -> None:
+        async for message in controls:  # type: ignore[attr-defined]
+            if isinstance(message, Cancel):
+                self.cancel_of(message.job).set()
+
+
+def usage(job: Job, tokens: int) -> Usage:
+    """Five prompt tokens, two of them cached."""
+    return Usage(prompt_tokens=5, completion_tokens=tokens * job.n, cached_tokens=2)
+
+
+def logprob(token: int) -> TokenLogprob:
+    """Made up, but well formed."""
+    chosen = TokenAlternative(id=token, text=f"{token} ", logprob=-0.5)
+    return TokenLogprob(chosen=chosen, top=[chosen, TokenAlternative(id=token + 1, text="é", logprob=-1.5)])
+
+
+async def count(worker: ScriptedWorker, job: Job) -> None:
+    """Answer "0 1 2 … " with as many tokens as the job allows, at most 5, in every choice, last choice first."""
+    attempt = uuid.uuid4().hex
+    total = min(5, job.sampling.max_tokens or 5)
+    worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=5))
+    for token in range(total):
+        lp = [logprob(token)] if job.sampling.logprobs is not None else None
+        last = "length" if token == total - 1 else None
+        worker.send(
+            job,
+            *(
+                Delta(j=job.id, a=attempt, c=choice, s=token, ids=[token], t=f"{token} ", lp=lp, f=last)
+                for choice in reversed(range(job.n))
+            ),
+        )
+        await asyncio.sleep(0)
+    worker.send(job, Finished(j=job.id, a=attempt, usage=usage(job, total)))
+
+
+async def start_and_wait(worker: ScriptedWorker, job: Job) -> None:
+    """Two tokens, then nothing until the job is cancelled."""
+    attempt = uuid.uuid4().hex
+    worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=5))
+    worker.send(job, Delta(j=job.id, a=attempt, s=0, ids=[0, 1], t="0 1 "))
+    await worker.cancel_of(job.id).wait()
+    worker.send(job, Cancelled(j=job.id, a=attempt, usage=usage(job, 2)))
+
+
+async def never(worker: ScriptedWorker, job: Job) -> None:
+    """Not a word."""
+    await worker.cancel_of(job.id).wait()
+
+
+def fail(code: FailureCode, message: str = "No.", *, after_tokens: bool = False) -> Script:
+    """Fail, at once or after a token."""
+
+    async def script(worker: ScriptedWorker, job: Job) -> None:
+        attempt = uuid.uuid4().hex
+        if after_tokens:
+            worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=5))
+            worker.send(job, Delta(j=job.id, a=attempt, s=0, ids=[0], t="0 "))
+        worker.send(job, Failed(j=job.id, a=attempt, code=code, message=message, param="messages"))
+
+    return script
+
+
+def say(*texts: str) -> Script:
+    """One token per text."""
+
+    async def script(worker: ScriptedWorker, job: Job) -> None:
+        attempt = uuid.uuid4().hex
+        worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=5))
+        for position, text in enumerate(texts):
+            finish = "stop" if position == len(texts) - 1 else None
+            worker.send(job, Delta(j=job.id, a=attempt, s=position, ids=[position], t=text, f=finish))
+        worker.send(job, Finished(j=job.id, a=attempt, usage=usage(job, len(texts))))
+
+    return script
