@@ -15,6 +15,7 @@ from typing import Any
 import gguf
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from transformers import AutoConfig, PreTrainedConfig
 
@@ -93,9 +94,8 @@ class GGUFFile:
     def _read(self, info: TensorInfo) -> Tensor:
         kind = gguf.GGMLQuantizationType(info.ggml_type)
         raw = np.memmap(self.path, np.uint8, "r", info.offset, (_bytes_of(info),))
-        rows = raw.reshape(gguf.quant_shape_to_byte_shape(info.shape, kind)) if kind not in _PLAIN else raw
         try:
-            values = _PLAIN[kind](raw) if kind in _PLAIN else gguf.quants.dequantize(rows, kind)
+            values = _PLAIN[kind](raw) if kind in _PLAIN else _dequantised(raw, kind)
         except NotImplementedError as error:
             raise UnsupportedModel(f"{info.name} is quantised as {kind.name}, which we can't read") from error
         return torch.from_numpy(np.array(values, np.float32)).reshape(info.shape)
@@ -105,6 +105,14 @@ _PLAIN: dict[gguf.GGMLQuantizationType, Any] = {
     gguf.GGMLQuantizationType.F32: lambda raw: raw.view(np.float32),
     gguf.GGMLQuantizationType.F16: lambda raw: raw.view(np.float16),
 }
+
+
+def _dequantised(raw: NDArray[np.uint8], kind: gguf.GGMLQuantizationType) -> NDArray[np.float32]:
+    """All values in one row. Some 4 MiB of them at a time: the library alone goes by 16 rows, which is slower."""
+    block, size = gguf.GGML_QUANT_SIZES[kind]
+    step = (1 << 20) // block * size
+    parts = [gguf.quants.dequantize(raw[at : at + step][None], kind)[0] for at in range(0, raw.size, step)]
+    return np.concatenate(parts)
 
 
 def _published_name(name: str) -> str:

@@ -147,7 +147,7 @@ def _from_pretrained(folder: Path, config: PreTrainedConfig, dtype: torch.dtype)
     return model
 
 
-class _ReadyOutput(BaseModelOutputWithPast):
+class _ReadyOutput(BaseModelOutputWithPast):  # type: ignore[misc]
     """Hidden states, and None for whatever else an architecture looks for (router logits, cross attentions)."""
 
     def __getattr__(self, name: str) -> None:

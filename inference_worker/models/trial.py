@@ -2,7 +2,7 @@
 
 Two short sequences run packed, by a plain attention behind our port, and each alone, by the model's own eager code.
 They differ when an architecture does what the port can't see: position biases in the mask, states besides keys and
-values (convolutions, recurrences), attention to both sides. Cheaper than a list of architectures, and never out of date.
+values (convolutions, recurrences), attention to both sides. No list of architectures can go out of date.
 """
 
 from __future__ import annotations
