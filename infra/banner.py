@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
 
+from inference_worker.model_source import resolve
 from infra.credentials import password_file
 from infra.processes import PlatformProcesses
 from infra.rabbitmq import definitions
@@ -44,9 +45,10 @@ def greet_serve(url: str, key: str, model: str, *, home: str) -> None:
     _show("Headrace", lines, f"{curl(url, key, model)}\nCtrl-C stops everything.")
 
 
-def greet_platform(processes: PlatformProcesses, running: list[str], key: str, model: str) -> None:
+def greet_platform(processes: PlatformProcesses, running: list[str], key: str) -> None:
     """The platform is ready."""
     url = base_url(processes.settings.host, processes.settings.port)
+    model = resolve(processes.settings.model_or_default).served_name
     console_url = f"{processes.broker.management_url}/#/queues"
     lines = [
         ("API", f"{url}/v1"),

@@ -56,6 +56,7 @@ Name = Annotated[str, typer.Argument(help="As `headrace ps` shows it: gateway-1,
 def settings_classes() -> list[type[BaseSettings]]:
     """The settings of every process."""
     from auth_billing.settings import BillingSettings  # noqa: PLC0415
+
     from gateway.settings import GatewaySettings  # noqa: PLC0415
     from inference_worker.settings import WorkerSettings  # noqa: PLC0415
 
@@ -230,7 +231,7 @@ def worker(
     ops_port: OpsPort = None,
 ) -> None:
     """One model on one GPU (or CPU), taking jobs from its queue."""
-    from inference_worker.__main__ import serve as serve_worker  # noqa: PLC0415
+    from inference_worker.__main__ import run as run_worker  # noqa: PLC0415
     from inference_worker.settings import WorkerSettings  # noqa: PLC0415
 
     settings = environment.load(
@@ -247,7 +248,7 @@ def worker(
         amqp_url=amqp_url,
         ops_port=ops_port,
     )
-    _run(settings, settings.id, serve_worker)
+    asyncio.run(run_worker(settings))
 
 
 @app.command(rich_help_panel=PROCESSES)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
-from infra import launcher_socket
+from infra import account_access, launcher_socket
+from infra.banner import base_url
 from infra.home import Holder, HomeBusy, held
 from infra.launcher_socket import Command, Refused
 from infra.process_records import ProcessRecords, ProcessState, end_orphans
@@ -31,7 +33,7 @@ class PlatformLauncher:
     """One platform on this machine."""
 
     def __init__(
-        self, settings: LauncherSettings, say: Say, greet: Callable[[PlatformProcesses, list[str]], None]
+        self, settings: LauncherSettings, say: Say, greet: Callable[[PlatformProcesses, list[str], str], None]
     ) -> None:
         self._settings = settings
         self._home = settings.folder
@@ -41,6 +43,7 @@ class PlatformLauncher:
         self._processes = PlatformProcesses(settings, self._home)
         self._supervisor = Supervisor(self._records, say)
         self._scaling = asyncio.Lock()
+        self._key = ""
 
     async def run(self) -> None:
         """Start everything, keep it running until SIGTERM or Ctrl-C, stop everything.
@@ -60,18 +63,18 @@ class PlatformLauncher:
                 await self._until(stop, self._start())
                 if not stop.is_set():
                     async with launcher_socket.listening(self._home, self.obey):
-                        self._greet(self._processes, self._supervisor.names())
+                        self._greet(self._processes, self._supervisor.names(), self._key)
                         await stop.wait()
             finally:
                 await self._stop()
 
     @property
     def _url(self) -> str:
-        return f"http://{self._settings.host}:{self._settings.port}"
+        return base_url(self._settings.host, self._settings.port)
 
-    async def _until(self, stop: asyncio.Event, work: asyncio.Future[None] | object) -> None:
+    async def _until(self, stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
         """Do `work` unless `stop` comes first."""
-        task = asyncio.ensure_future(work)  # type: ignore[arg-type]
+        task = asyncio.create_task(work)
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
@@ -104,6 +107,8 @@ class PlatformLauncher:
             raise StartupError(str(error)) from error
         self._say("starting RabbitMQ and the store ...")
         await asyncio.gather(self._require(broker), self._require(self._processes.store_program()))
+        async with account_access.opened(self._home, self._processes.store.url) as access:
+            self._key = await access.give_development_key(f"{self._url}/v1")
         self._say("starting billing, gateway and workers (they load the model) ...")
         await self._require(self._processes.billing())
         workers = self._settings.workers

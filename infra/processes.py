@@ -6,6 +6,7 @@ addresses. Does not start anything: `infra/supervisor.py` does.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from infra.credentials import broker_passwords
-from infra.embedded_store import EmbeddedStore
+from infra.embedded_store import EmbeddedStore, answers
 from infra.home import Home
 from infra.rabbitmq import definitions
 from infra.rabbitmq.node import NodePorts, RabbitMQNode
@@ -76,13 +77,17 @@ class PlatformProcesses:
         )
 
     def store_program(self) -> ProcessSpec:
-        """The store, ready when its port takes a connection."""
+        """The store, ready when it answers MongoDB's `hello`."""
+
+        async def store_answers() -> bool:
+            return await asyncio.to_thread(answers, self.store.port)
+
         return ProcessSpec(
             name="store",
             argv=self.store.command(),
             environment=os.environ,
             log=self.home.log / "store.log",
-            ready=port_speaks(self.store.port),
+            ready=store_answers,
             grace=30.0,
             order=STORE,
         )
@@ -108,7 +113,7 @@ class PlatformProcesses:
             own["HEADRACE_THREADS"] = str(threads_each(of))
         return self._ours(name, ["worker", "--id", name], WORKER, own)
 
-    def _accounts(self, user: str) -> Mapping[str, str]:
+    def _accounts(self, user: str) -> dict[str, str]:
         return {
             "HEADRACE_AMQP_URL": self.broker.amqp_url(user),
             "HEADRACE_MONGODB_URL": self.store.url,

@@ -44,13 +44,13 @@ def _speaks(port: int, greeting: bytes, answer: bytes) -> bool:
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT) as connection:
             connection.sendall(greeting)
-            return not answer or connection.recv(len(answer)) == answer
+            return connection.recv(len(answer)) == answer
     except OSError:
         return False
 
 
-def port_speaks(port: int, greeting: bytes = b"", answer: bytes = b"") -> Callable[[], Awaitable[bool]]:
-    """Whether a loopback port takes a connection, and answers `greeting` with something that begins with `answer`."""
+def port_speaks(port: int, greeting: bytes, answer: bytes) -> Callable[[], Awaitable[bool]]:
+    """Whether a loopback port answers `greeting` with something that begins with `answer`."""
 
     async def ready() -> bool:
         return await asyncio.to_thread(_speaks, port, greeting, answer)

@@ -1,0 +1,68 @@
+"""Opens the accounts for a process of ours: the store's connection, the installation's pepper, the development account.
+
+Knows where things are (`home`, a URL), not what an account is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from auth_billing.accounts import ensure_development_account
+from auth_billing.errors import StoreUnavailable
+from auth_billing.pepper import load_pepper
+from auth_billing.service import AuthBilling
+from auth_billing.store.accounts import MongoAccountStore
+from auth_billing.store.api_keys import MongoApiKeyStore
+from auth_billing.store.connection import StoreConnection
+from infra.credentials import read_client_key, write_client_env
+from infra.home import Home
+from infra.runtime.lifecycle import StartupError
+
+
+@dataclass(frozen=True)
+class AccountAccess:
+    """Accounts in a store that answers."""
+
+    home: Home
+    connection: StoreConnection
+    pepper: bytes
+
+    def facade(self) -> AuthBilling:
+        """What a gateway asks."""
+        return AuthBilling(MongoApiKeyStore(self.connection), self.pepper)
+
+    async def give_development_key(self, base_url: str) -> str:
+        """The development account's API key, written into `client.env` with `base_url` (`.../v1`).
+
+        Raises:
+            StartupError: the store went away.
+        """
+        accounts, keys = MongoAccountStore(self.connection), MongoApiKeyStore(self.connection)
+        try:
+            key = await ensure_development_account(accounts, keys, self.pepper, read_client_key(self.home))
+        except StoreUnavailable as error:
+            raise StartupError(f"the store does not answer: {error}") from error
+        write_client_env(self.home, base_url, key)
+        return key
+
+
+@asynccontextmanager
+async def opened(home: Home, mongodb_url: str, pepper: str = "") -> AsyncIterator[AccountAccess]:
+    """Access to accounts, for as long as the context lasts.
+
+    Raises:
+        StartupError: there is no store there, or no usable pepper.
+    """
+    if not mongodb_url:
+        raise StartupError("no store given: set HEADRACE_MONGODB_URL, for example mongodb://127.0.0.1:27017/headrace")
+    secret = load_pepper(home.path, pepper)
+    connection = StoreConnection(mongodb_url)
+    try:
+        await connection.ping()
+        yield AccountAccess(home, connection, secret)
+    except StoreUnavailable as error:
+        raise StartupError(f"cannot reach the store: {error}") from error
+    finally:
+        connection.close()
