@@ -1,0 +1,56 @@
+"""The yardstick: paged causal attention spelled out, one sequence after the other, in float32.
+
+Every other backend is tested against this one. Knows no speed.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from inference_worker.attention.backend import AttentionBackend, AttentionMetadata
+
+
+class ReferenceAttention(AttentionBackend):
+    """Loops over sequences; see `AttentionBackend`."""
+
+    name = "reference"
+
+    def forward(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        metadata: AttentionMetadata,
+        *,
+        scale: float,
+        sliding_window: int | None = None,
+    ) -> Tensor:
+        """See `AttentionBackend.forward`."""
+        self.cache.write(layer, metadata.slot_mapping, key, value)
+        output = torch.empty_like(query)
+        starts = metadata.query_start.tolist()
+        for index, length in enumerate(metadata.sequence_lengths.tolist()):
+            rows = slice(starts[index], starts[index + 1])
+            table = metadata.block_tables[index]
+            keys = self.cache.keys[layer][table].flatten(0, 1)[:length]
+            values = self.cache.values[layer][table].flatten(0, 1)[:length]
+            output[rows] = _attend(query[rows], keys, values, scale, sliding_window).to(query.dtype)
+        return output
+
+
+def _attend(query: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None) -> Tensor:
+    """One sequence: query [q, Hq, D] over keys and values [n, Hkv, D] to [q, Hq, D] float32."""
+    group = query.shape[1] // keys.shape[1]
+    keys = keys.float().repeat_interleave(group, dim=1)
+    values = values.float().repeat_interleave(group, dim=1)
+    scores = torch.einsum("qhd,nhd->hqn", query.float(), keys) * scale
+    count, length = query.shape[0], keys.shape[0]
+    seen = torch.arange(length, device=query.device)
+    own = torch.arange(length - count, length, device=query.device)[:, None]
+    hidden = seen > own
+    if window is not None:
+        hidden |= seen <= own - window
+    weights = scores.masked_fill(hidden, float("-inf")).softmax(dim=-1)
+    return torch.einsum("hqn,nhd->qhd", weights, values)

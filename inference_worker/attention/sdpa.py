@@ -1,0 +1,135 @@
+"""Attention by padded gather and PyTorch's fused kernel: no Python loop per sequence, on any device.
+
+Sequences of a step are grouped by the power of two above their query length, so that padding at most doubles the
+queries and single-token rows never pay for a long prompt chunk. The grouping is worked out once a step, not per layer.
+Knows tensors and the cache's layout only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from inference_worker.attention.backend import AttentionBackend, AttentionMetadata
+from inference_worker.execution.kv_cache import KVCache
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Sequences with similar query lengths, padded to the longest (q) and to the longest context (n).
+
+    Attributes:
+        rows: [s, q] rows of the step; padding repeats a valid row.
+        valid: [s, q] which of them are no padding; `None`: all.
+        tables: [s, n / block_size] block numbers.
+        own: [s, q, 1] position of each query in its sequence.
+        masks: per sliding window, [s, 1, q, n] what each query sees.
+    """
+
+    rows: Tensor
+    valid: Tensor | None
+    tables: Tensor
+    own: Tensor
+    masks: dict[int | None, Tensor] = field(default_factory=dict)
+
+    def mask(self, window: int | None, length: int) -> Tensor:
+        """[s, 1, q, n] bool: causal, and within the window."""
+        if window not in self.masks:
+            seen = torch.arange(length, device=self.own.device)
+            visible = seen <= self.own
+            if window is not None:
+                visible &= seen > self.own - window
+            self.masks[window] = visible[:, None]
+        return self.masks[window]
+
+
+class SdpaAttention(AttentionBackend):
+    """Gathers each group's blocks into one padded tensor; see `AttentionBackend`."""
+
+    name = "sdpa"
+
+    def __init__(self, cache: KVCache) -> None:
+        super().__init__(cache)
+        self._planned_for: AttentionMetadata | None = None
+        self._groups: list[_Group] = []
+
+    def forward(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        metadata: AttentionMetadata,
+        *,
+        scale: float,
+        sliding_window: int | None = None,
+    ) -> Tensor:
+        """See `AttentionBackend.forward`."""
+        self.cache.write(layer, metadata.slot_mapping, key, value)
+        if metadata is not self._planned_for:
+            self._groups, self._planned_for = _plan(metadata, self.cache.shape.block_size), metadata
+        output = torch.empty_like(query)
+        for group in self._groups:
+            attended = self._attend(layer, query[group.rows], group, scale, sliding_window)
+            if group.valid is None:
+                output[group.rows] = attended
+            else:
+                output[group.rows[group.valid]] = attended[group.valid]
+        return output
+
+    def _attend(self, layer: int, query: Tensor, group: _Group, scale: float, window: int | None) -> Tensor:
+        """One group: [s, q, Hq, D] to the same.
+
+        The query heads that share a key-value head are folded into the query dimension: nothing is repeated.
+        """
+        count, queries, heads, size = query.shape
+        keys = self.cache.keys[layer][group.tables].flatten(1, 2).transpose(1, 2)
+        values = self.cache.values[layer][group.tables].flatten(1, 2).transpose(1, 2)
+        shared = heads // keys.shape[1]
+        folded = query.view(count, queries, -1, shared, size).permute(0, 2, 3, 1, 4).flatten(2, 3)
+        mask = group.mask(window, keys.shape[2]).repeat(1, 1, shared, 1)
+        attended = scaled_dot_product_attention(folded, keys, values, attn_mask=mask, scale=scale)
+        return (
+            attended.view(count, -1, shared, queries, size).permute(0, 3, 1, 2, 4).reshape(count, queries, heads, size)
+        )
+
+
+def _plan(metadata: AttentionMetadata, block_size: int) -> list[_Group]:
+    """Group the sequences of a step by the bit length of their query count."""
+    counts = metadata.query_start.diff()
+    members: dict[int, list[int]] = {}
+    for index, count in enumerate(counts.tolist()):
+        members.setdefault((count - 1).bit_length(), []).append(index)
+    if len(members) == 1 and metadata.max_query_length == 1:
+        everyone = torch.arange(len(counts), device=counts.device)
+        return [_group(metadata, everyone, 1, metadata.max_sequence_length, block_size)]
+    lengths = metadata.sequence_lengths.tolist()
+    queries = counts.tolist()
+    return [
+        _group(
+            metadata,
+            torch.tensor(indexes, device=counts.device),
+            max(queries[i] for i in indexes),
+            max(lengths[i] for i in indexes),
+            block_size,
+        )
+        for indexes in members.values()
+    ]
+
+
+def _group(metadata: AttentionMetadata, indexes: Tensor, queries: int, length: int, block_size: int) -> _Group:
+    starts = metadata.query_start[indexes, None]
+    counts = metadata.query_start[indexes + 1, None] - starts
+    # Padding repeats the last row, so that every query sees something and no softmax divides by zero.
+    steps = torch.arange(queries, device=indexes.device).expand(len(indexes), -1)
+    offsets = torch.minimum(steps, counts - 1)
+    own = metadata.sequence_lengths[indexes, None] - counts + offsets
+    return _Group(
+        rows=starts + offsets,
+        valid=None if queries == 1 else steps < counts,
+        tables=metadata.block_tables[indexes, : -(-length // block_size)],
+        own=own[..., None],
+    )

@@ -1,0 +1,135 @@
+"""The engine: plans a step, computes it, takes in the outcome. Token ids in, token events out.
+
+Knows no text, queue or process; `engine_main.py` steps it.
+"""
+
+from __future__ import annotations
+
+import structlog
+import torch
+
+from inference_worker.attention.registry import create_attention
+from inference_worker.engine_protocol import EngineLoad, GenerationRequest, Ready, RequestFailed, TokenEvent
+from inference_worker.errors import ModelError
+from inference_worker.execution.cache_size import count_blocks
+from inference_worker.execution.isolation import IsolatingRunner
+from inference_worker.execution.kv_cache import KVCache, KVCacheShape
+from inference_worker.execution.loading import load_model
+from inference_worker.execution.model_runner import ModelRunner, Runner
+from inference_worker.execution.number_format import number_format
+from inference_worker.model_source import resolve
+from inference_worker.models.base import CausalLM, ModelShape
+from inference_worker.scheduling.block_manager import BlockManager
+from inference_worker.scheduling.limits import EngineLimits
+from inference_worker.scheduling.prefix_cache import NoPrefixCache, PrefixCache
+from inference_worker.scheduling.scheduler import Scheduler
+from inference_worker.settings import EngineSettings
+
+log = structlog.get_logger(__name__)
+
+
+class Engine:
+    """One model, one KV cache, one scheduler. Not thread-safe: its owner adds, aborts and steps in turn."""
+
+    def __init__(self, scheduler: Scheduler, runner: Runner, ready: Ready) -> None:
+        self.scheduler = scheduler
+        self.runner = runner
+        self._ready = ready
+
+    @classmethod
+    def from_settings(cls, settings: EngineSettings) -> Engine:
+        """Load the model and build an engine around it.
+
+        Raises:
+            ModelError: it can't be loaded, or there is no memory for its cache.
+        """
+        device = torch.device(settings.device)
+        dtype = number_format(settings.dtype, device)
+        return cls.around(load_model(resolve(settings.model), dtype, device), settings, dtype)
+
+    @classmethod
+    def around(cls, model: CausalLM, settings: EngineSettings, dtype: torch.dtype) -> Engine:
+        """Build an engine around a loaded model, with a KV cache of `dtype`.
+
+        Raises:
+            ModelError: there is no memory for its cache.
+        """
+        device, shape = torch.device(settings.device), model.shape
+        cache_shape = KVCacheShape(shape.layers, shape.kv_heads, shape.head_size, settings.block_size, dtype)
+        blocks = count_blocks(settings, cache_shape, _wanted_context(settings, shape), device)
+        limits = _limits(settings, shape, blocks)
+        attention = create_attention(settings.attention, KVCache(cache_shape, blocks, device), device)
+        prefix_cache = PrefixCache() if settings.enable_prefix_caching else NoPrefixCache()
+        ready = Ready(
+            max_model_len=limits.max_model_len,
+            vocab_size=shape.vocab_size,
+            max_num_seqs=limits.max_num_seqs,
+            kv_blocks=blocks,
+            block_size=settings.block_size,
+            device=str(device),
+            dtype=str(dtype).removeprefix("torch."),
+            attention=attention.name,
+            eos_token_ids=sorted(shape.eos_token_ids),
+        )
+        return cls(
+            Scheduler(limits, BlockManager(blocks, settings.block_size, prefix_cache)),
+            IsolatingRunner(ModelRunner(model, attention, device)),
+            ready,
+        )
+
+    def ready(self) -> Ready:
+        """What was loaded, and its limits."""
+        return self._ready
+
+    def add(self, request: GenerationRequest) -> None:
+        """Take a request in. One that can never run here becomes a failure."""
+        self.scheduler.add(request)
+
+    def abort(self, request: str, choice: int | None = None) -> None:
+        """Drop a request, or one choice of it; its blocks are free at once. Unknown ids are ignored."""
+        self.scheduler.abort(request, choice)
+
+    def step(self) -> list[TokenEvent]:
+        """Compute one step for all running sequences."""
+        batch = self.scheduler.schedule()
+        result = self.runner.execute(batch)
+        return self.scheduler.commit(batch, result)
+
+    def has_work(self) -> bool:
+        """There is something to step for."""
+        return self.scheduler.has_work()
+
+    def load(self) -> EngineLoad:
+        """Counters and gauges."""
+        return self.scheduler.load()
+
+    def failures(self) -> list[RequestFailed]:
+        """Requests that failed since the last call."""
+        return self.scheduler.take_failures()
+
+
+def _wanted_context(settings: EngineSettings, shape: ModelShape) -> int:
+    """The context asked for.
+
+    Raises:
+        ModelError: the model was not made for so long a context.
+    """
+    if settings.max_model_len is None:
+        return shape.max_position
+    if settings.max_model_len > shape.max_position:
+        raise ModelError(f"max_model_len {settings.max_model_len}: the model's context is {shape.max_position}")
+    return settings.max_model_len
+
+
+def _limits(settings: EngineSettings, shape: ModelShape, blocks: int) -> EngineLimits:
+    """The limits in force: a single sequence must fit the pool."""
+    wanted, held = _wanted_context(settings, shape), blocks * settings.block_size
+    if held < wanted:
+        log.warning("context shortened to what the KV cache holds", max_model_len=held, wanted=wanted)
+    return EngineLimits(
+        max_model_len=min(wanted, held),
+        max_num_seqs=settings.max_num_seqs,
+        max_num_batched_tokens=settings.max_num_batched_tokens,
+        vocab_size=shape.vocab_size,
+        eos_token_ids=frozenset(shape.eos_token_ids),
+    )

@@ -1,0 +1,85 @@
+"""From a planned batch to tensors: built in numpy on the host, sent to the device in one transfer.
+
+Knows sequences' numbers and the cache's block size, not models.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from inference_worker.attention.backend import AttentionMetadata
+from inference_worker.batch import ScheduledSequence
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class StepInputs:
+    """What one forward pass is given.
+
+    Attributes:
+        token_ids, positions: [T] int64.
+        sampled_rows: [R] rows of T whose next token is drawn.
+    """
+
+    token_ids: Tensor
+    positions: Tensor
+    sampled_rows: Tensor
+    attention: AttentionMetadata
+
+
+def build_inputs(entries: list[ScheduledSequence], block_size: int, device: torch.device) -> StepInputs:
+    """Pack the (non-empty) entries of a step, sequence after sequence."""
+    starts = np.array([entry.start for entry in entries])
+    counts = np.array([entry.count for entry in entries])
+    query_start = np.concatenate(([0], np.cumsum(counts)))
+    owners = np.repeat(np.arange(len(entries)), counts)
+    positions = np.arange(query_start[-1]) + (starts - query_start[:-1])[owners]
+    tables = _block_tables(entries)
+    slots = tables[owners, positions // block_size] * block_size + positions % block_size
+    sampling = np.array([entry.samples for entry in entries])
+    columns = (
+        _token_ids(entries),
+        positions,
+        slots,
+        query_start,
+        starts + counts,
+        (query_start[1:] - 1)[sampling],
+        tables.reshape(-1),
+    )
+    token_ids, places, slot_mapping, offsets, lengths, sampled_rows, flat_tables = _send(columns, device)
+    metadata = AttentionMetadata(
+        query_start=offsets,
+        sequence_lengths=lengths,
+        block_tables=flat_tables.view(tables.shape),
+        slot_mapping=slot_mapping,
+        max_query_length=int(counts.max()),
+        max_sequence_length=int((starts + counts).max()),
+    )
+    return StepInputs(token_ids, places, sampled_rows, metadata)
+
+
+def _token_ids(entries: list[ScheduledSequence]) -> Integers:
+    parts = [entry.sequence.token_ids[entry.start : entry.start + entry.count] for entry in entries]
+    return np.frombuffer(b"".join(parts), dtype=np.int64)
+
+
+def _block_tables(entries: list[ScheduledSequence]) -> Integers:
+    """[S, B], rows padded with block 0."""
+    tables = [entry.sequence.block_table for entry in entries]
+    lengths = np.array([len(table) for table in tables])
+    padded = np.zeros((len(tables), lengths.max()), dtype=np.int64)
+    filled = np.arange(padded.shape[1]) < lengths[:, None]
+    padded[filled] = np.frombuffer(b"".join(tables), dtype=np.int64)
+    return padded
+
+
+def _send(columns: tuple[Integers, ...], device: torch.device) -> tuple[Tensor, ...]:
+    """All columns in one tensor on the device, as views."""
+    packed = torch.from_numpy(np.concatenate(columns)).to(device)
+    return torch.split(packed, [len(column) for column in columns])

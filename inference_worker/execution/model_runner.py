@@ -1,0 +1,63 @@
+"""Computes a planned batch: copies blocks, runs the model over the packed tokens, draws the next ones.
+
+Knows tensors, a model and a sampler, not who planned the batch or why. The result is plain Python.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+
+from inference_worker.attention.backend import AttentionBackend, StepAttention
+from inference_worker.batch import Batch, BlockCopy, ScheduledSequence, StepResult
+from inference_worker.execution.inputs import build_inputs
+from inference_worker.models.base import CausalLM
+from inference_worker.sampling.sampler import Sampler
+
+
+class Runner(Protocol):
+    """What the engine expects of whatever computes its batches."""
+
+    def execute(self, batch: Batch) -> StepResult:
+        """Compute one step."""
+        ...
+
+
+class ModelRunner:
+    """One model over one KV cache on one device."""
+
+    def __init__(self, model: CausalLM, attention: AttentionBackend, device: torch.device) -> None:
+        self.model = model
+        self.attention = attention
+        self.device = device
+        self.sampler = Sampler()
+
+    def execute(self, batch: Batch) -> StepResult:
+        """Compute one step."""
+        self.copy_blocks(batch.copies)
+        return self.compute(batch.entries)
+
+    @torch.inference_mode()
+    def copy_blocks(self, copies: list[BlockCopy]) -> None:
+        """Make the copies of copy-on-write: all sources are read before any target is written."""
+        if copies:
+            source, target = torch.tensor([(copy.source, copy.target) for copy in copies], device=self.device).T
+            self.attention.cache.copy_blocks(source, target)
+
+    @torch.inference_mode()
+    def compute(self, entries: list[ScheduledSequence]) -> StepResult:
+        """Compute some entries. Doing it again gives the same: keys and values go to the same slots."""
+        if not entries:
+            return StepResult()
+        inputs = build_inputs(entries, self.attention.cache.shape.block_size, self.device)
+        step = StepAttention(self.attention, inputs.attention)
+        hidden = self.model.forward(inputs.token_ids, inputs.positions, step)
+        result = StepResult([None] * len(entries), [None] * len(entries))
+        sampling = [index for index, entry in enumerate(entries) if entry.samples]
+        if sampling:
+            logits = self.model.logits(hidden[inputs.sampled_rows])
+            tokens, logprobs = self.sampler.sample(logits, [entries[index].sequence for index in sampling])
+            for index, token, entry in zip(sampling, tokens, logprobs, strict=True):
+                result.token_ids[index], result.logprobs[index] = token, entry
+        return result

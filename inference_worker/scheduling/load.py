@@ -1,0 +1,46 @@
+"""What the engine has done and holds, as numbers for metrics. Decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+from inference_worker.engine_protocol import EngineLoad
+from inference_worker.scheduling.block_manager import BlockManager
+from inference_worker.sequence import Sequence
+
+
+@dataclass(slots=True)
+class Counters:
+    """The growing part of `EngineLoad`; the same names."""
+
+    prompt_tokens: int = 0
+    generation_tokens: int = 0
+    prefix_cache_queries: int = 0
+    prefix_cache_hits: int = 0
+    preemptions: int = 0
+    steps: int = 0
+
+    def admit(self, sequence: Sequence) -> None:
+        """Count a prompt on its first admission; a sequence that comes back after preemption counts once."""
+        if sequence.admitted:
+            return
+        sequence.admitted = True
+        sequence.cached_tokens = min(sequence.computed, sequence.prompt_length)
+        self.prompt_tokens += sequence.prompt_length
+        self.prefix_cache_queries += sequence.prompt_length
+        self.prefix_cache_hits += sequence.cached_tokens
+
+    def to_load(self, **gauges: int) -> EngineLoad:
+        """Together with the gauges."""
+        return EngineLoad(**asdict(self), **gauges)
+
+
+def tokens_held(running: Iterable[Sequence], blocks: BlockManager) -> int:
+    """Token slots in use, shared blocks counted once: all slots of used blocks but the empty ones of last blocks."""
+    empty = {
+        sequence.block_table[-1]: len(sequence.block_table) * blocks.block_size - sequence.computed
+        for sequence in running
+        if sequence.block_table
+    }
+    return blocks.used * blocks.block_size - sum(empty.values())

@@ -1,0 +1,232 @@
+"""Decides what each step computes, and takes in what it computed.
+
+Continuous batching (Yu et al. 2022, Orca) without a prefill and a decode phase: every sequence has tokens known and
+tokens computed, and a step computes some of the difference within a token budget. Running sequences come first, then the
+waiting are admitted. When blocks run out, the sequence that came last gives its own back and waits at the front, its
+tokens kept, to be recomputed.
+
+Plain Python on numbers: knows no tensors, no model, no text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from inference_worker.batch import Batch, BlockCopy, ScheduledSequence, StepResult
+from inference_worker.engine_protocol import (
+    EngineLoad,
+    GenerationRequest,
+    PositionLogprobs,
+    RequestFailed,
+    TokenEvent,
+)
+from inference_worker.scheduling.admission import refusal, to_sequences
+from inference_worker.scheduling.block_manager import BlockManager
+from inference_worker.scheduling.limits import EngineLimits
+from inference_worker.scheduling.load import Counters, tokens_held
+from inference_worker.scheduling.stopping import finish_reason, stop_token
+from inference_worker.scheduling.waiting_queue import WaitingQueue
+from inference_worker.sequence import Sequence
+
+
+@dataclass(slots=True)
+class _Plan:
+    """A step being planned: `running[:position]` have had their turn."""
+
+    budget: int
+    position: int = 0
+    preempted: bool = False
+    entries: list[ScheduledSequence] = field(default_factory=list)
+    copies: list[BlockCopy] = field(default_factory=list)
+
+
+class Scheduler:
+    """Owns all sequences between `add` and their last event."""
+
+    def __init__(self, limits: EngineLimits, blocks: BlockManager) -> None:
+        """Raises `ValueError` if a sequence of full length could never be computed, even alone."""
+        if blocks.blocks_for(limits.max_model_len) > blocks.num_blocks:
+            raise ValueError(f"{blocks.num_blocks} blocks can't hold a context of {limits.max_model_len} tokens")
+        self.limits = limits
+        self.blocks = blocks
+        self.waiting = WaitingQueue()
+        self.running: list[Sequence] = []
+        self._choices: dict[str, list[Sequence]] = {}
+        self._ended_early: list[Sequence] = []
+        self._failures: list[RequestFailed] = []
+        self._counters = Counters()
+
+    # --- Requests come and go -----------------------------------------------------------------------
+
+    def add(self, request: GenerationRequest) -> None:
+        """Queue a request, or note its failure. A live request of the same id is replaced."""
+        self.abort(request.id)
+        reason = refusal(request, self.limits)
+        if reason is not None:
+            self._failures.append(RequestFailed(request=request.id, message=reason))
+            return
+        choices = to_sequences(request, self.limits)
+        self._choices[request.id] = choices[:]
+        self._ended_early += [sequence for sequence in choices if finish_reason(sequence)]
+        due = [sequence for sequence in choices if not finish_reason(sequence)]
+        if due:
+            due[0].siblings = due[1:]
+            self.waiting.push(due[0])
+
+    def abort(self, request: str, choice: int | None = None) -> None:
+        """Drop a request or one choice of it, freeing its blocks at once. Unknown ones are ignored."""
+        going = [s for s in self._choices.get(request, ()) if choice is None or s.choice == choice]
+        for sequence in going:
+            if sequence.siblings:
+                self._promote_sibling(sequence)
+            self._end(sequence)
+            self.waiting.discard(sequence)
+        for left in self._choices.get(request, ()):
+            left.siblings = [s for s in left.siblings if not s.ended]
+        if going:
+            self._ended_early = [s for s in self._ended_early if not s.ended]
+            self.running = [s for s in self.running if not s.ended]
+
+    def has_work(self) -> bool:
+        """A step would do something."""
+        return bool(self._choices)
+
+    def take_failures(self) -> list[RequestFailed]:
+        """Failures since the last call."""
+        failures, self._failures = self._failures, []
+        return failures
+
+    def load(self) -> EngineLoad:
+        """Counters and gauges as of now."""
+        live = sum(map(len, self._choices.values()))
+        return self._counters.to_load(
+            running=len(self.running),
+            waiting=live - len(self.running),
+            kv_blocks_used=self.blocks.used,
+            kv_blocks_total=self.blocks.num_blocks,
+            kv_tokens_held=tokens_held(self.running, self.blocks),
+        )
+
+    # --- Plan ---------------------------------------------------------------------------------------
+
+    def schedule(self) -> Batch:
+        """The next step. It is committed before another is planned."""
+        plan = _Plan(budget=self.limits.max_num_batched_tokens)
+        self._advance(plan)
+        while plan.budget and not plan.preempted and self._admit():
+            self._advance(plan)
+        return Batch(plan.entries, plan.copies)
+
+    def _advance(self, plan: _Plan) -> None:
+        """Give every running sequence that had no turn yet its tokens."""
+        while plan.budget and plan.position < len(self.running):
+            sequence = self.running[plan.position]
+            count = min(sequence.target - sequence.computed, plan.budget)
+            end = sequence.computed + count
+            if not self._make_room(plan, sequence, end):
+                return
+            plan.copies += self.blocks.extend(sequence, end)
+            plan.entries.append(ScheduledSequence(sequence, sequence.computed, count))
+            plan.budget -= count
+            plan.position += 1
+
+    def _make_room(self, plan: _Plan, sequence: Sequence, end: int) -> bool:
+        """Preempt from the end until `sequence` fits; False: it was itself the last."""
+        while not self.blocks.can_extend(sequence, end):
+            victim = self.running.pop()
+            self.blocks.release(victim)
+            self.waiting.push_front(victim)
+            self._counters.preemptions += 1
+            plan.preempted = True
+            if victim is sequence:
+                return False
+        return True
+
+    def _admit(self) -> bool:
+        """Move the next waiting sequence to the running ones, if there is room for all that it knows."""
+        sequence = self.waiting.peek()
+        if sequence is None or len(self.running) >= self.limits.max_num_seqs:
+            return False
+        prefix = self.blocks.find_prefix(sequence)
+        if not self.blocks.can_admit(sequence, prefix):
+            return False
+        self.running.append(self.waiting.pop())
+        self.blocks.adopt(sequence, prefix)
+        self._counters.admit(sequence)
+        self._fork_when_due(sequence)
+        return True
+
+    def _fork_when_due(self, leader: Sequence) -> None:
+        """Once the prompt but its last token is computed, siblings share it; those without a seat wait for one."""
+        if not leader.siblings or leader.computed < leader.target:
+            return
+        siblings, leader.siblings = leader.siblings, []
+        seats = self.limits.max_num_seqs - len(self.running)
+        for sibling in siblings:
+            sibling.inherit(leader)
+        for sibling in siblings[:seats]:
+            self.blocks.fork(leader, sibling)
+            self.running.append(sibling)
+        for sibling in reversed(siblings[seats:]):
+            self.waiting.push_front(sibling)
+
+    def _promote_sibling(self, leader: Sequence) -> None:
+        """Its choice is dropped before the fork: the next one starts over (the prefix cache knows its prompt)."""
+        heir, *rest = leader.siblings
+        leader.siblings, heir.siblings = [], rest
+        heir.inherit(leader)
+        self.waiting.push_front(heir)
+
+    # --- Commit -------------------------------------------------------------------------------------
+
+    def commit(self, batch: Batch, result: StepResult) -> list[TokenEvent]:
+        """Take in a step's outcome; what is over gives its blocks back."""
+        self._counters.steps += 1
+        for request in result.failed:
+            self._failures.append(RequestFailed(request=request, message="the model could not compute this request"))
+            self.abort(request)
+        events = [self._event(sequence, []) for sequence in self._ended_early]
+        self._ended_early = []
+        for entry, token, logprobs in zip(batch.entries, result.token_ids, result.logprobs, strict=True):
+            if not entry.sequence.ended:
+                self._compute(entry)
+                if token is not None:
+                    events.append(self._append(entry.sequence, token, logprobs))
+        self.running = [sequence for sequence in self.running if not sequence.ended]
+        return events
+
+    def _compute(self, entry: ScheduledSequence) -> None:
+        entry.sequence.computed = entry.start + entry.count
+        self.blocks.publish(entry.sequence)
+        self._fork_when_due(entry.sequence)
+
+    def _append(self, sequence: Sequence, token: int, logprobs: PositionLogprobs | None) -> TokenEvent:
+        sequence.token_ids.append(token)
+        self._counters.generation_tokens += 1
+        return self._event(sequence, [token], None if logprobs is None else [logprobs])
+
+    def _event(
+        self, sequence: Sequence, tokens: list[int], logprobs: list[PositionLogprobs] | None = None
+    ) -> TokenEvent:
+        event = TokenEvent(
+            request=sequence.request,
+            choice=sequence.choice,
+            position=sequence.generated - len(tokens),
+            token_ids=tokens,
+            logprobs=logprobs,
+            finish_reason=finish_reason(sequence),
+            stop_token=stop_token(sequence),
+            cached_tokens=0 if sequence.announced else sequence.cached_tokens,
+        )
+        sequence.announced = True
+        if event.finish_reason:
+            self._end(sequence)
+        return event
+
+    def _end(self, sequence: Sequence) -> None:
+        """Forget a sequence; the caller takes it out of `running` and `waiting`."""
+        sequence.ended = True
+        self.blocks.release(sequence)
+        left = [s for s in self._choices.pop(sequence.request) if s is not sequence]
+        if left:
+            self._choices[sequence.request] = left

@@ -1,0 +1,24 @@
+"""When a choice is over: a stop token or its length. Stop strings are text, so the worker looks for those."""
+
+from __future__ import annotations
+
+from inference_worker.engine_protocol import EngineFinishReason
+from inference_worker.sequence import Sequence
+
+
+def finish_reason(sequence: Sequence) -> EngineFinishReason | None:
+    """Why the choice ends with its last known token; `None`: it goes on.
+
+    Below `min_tokens` stop tokens are masked when sampling, so none can be drawn too early.
+    """
+    if stop_token(sequence) is not None:
+        return "stop"
+    return "length" if sequence.generated >= sequence.max_tokens else None
+
+
+def stop_token(sequence: Sequence) -> int | None:
+    """The last generated token, if it is a stop token."""
+    if not sequence.generated:
+        return None
+    last = sequence.token_ids[-1]
+    return last if last in sequence.stop_ids else None

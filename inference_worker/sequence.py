@@ -1,0 +1,68 @@
+"""One choice of a request on its way through the engine: tokens known, tokens computed, and the blocks that hold them.
+
+There is no prefill and no decode state: a sequence is due whatever it knows and has not computed. Does not
+know who schedules it, tensors or text.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+
+from router.messages import SamplingParams
+
+
+@dataclass(slots=True, eq=False)
+class Sequence:
+    """Mutable state of one choice.
+
+    Attributes:
+        token_ids: known tokens, prompt then generated. An `array`, so that numpy copies slices without a Python loop.
+        prompt_length: how many of them are the prompt.
+        max_tokens: generate at most this many (never `None`: the context has been counted in).
+        stop_ids: tokens that end the choice.
+        computed: how many leading tokens have their keys and values in the cache.
+        block_table: cache blocks in order of position.
+        block_hashes: chained hashes of the leading full blocks of known tokens, as far as they were needed.
+        published: how many leading blocks the prefix cache has been told of.
+        siblings: choices of the same request that still wait to fork off this one's prompt.
+    """
+
+    request: str
+    choice: int
+    token_ids: array[int]
+    prompt_length: int
+    sampling: SamplingParams
+    max_tokens: int
+    stop_ids: frozenset[int] = frozenset()
+    salt: str = ""
+    computed: int = 0
+    block_table: array[int] = field(default_factory=lambda: array("q"))
+    block_hashes: list[bytes] = field(default_factory=list)
+    published: int = 0
+    siblings: list[Sequence] = field(default_factory=list)
+    cached_tokens: int = 0
+    """Prompt tokens found in the prefix cache on the first admission."""
+    admitted: bool = False
+    """Has been looked up in the prefix cache and counted once."""
+    announced: bool = False
+    """Has had its first event."""
+    ended: bool = False
+
+    @property
+    def generated(self) -> int:
+        """Tokens generated so far, those delivered elsewhere included; the position of the next one."""
+        return len(self.token_ids) - self.prompt_length
+
+    @property
+    def target(self) -> int:
+        """Tokens to have computed for now: all known ones, but siblings fork before the prompt's last token."""
+        return self.prompt_length - 1 if self.siblings else len(self.token_ids)
+
+    def generated_ids(self) -> array[int]:
+        """The generated tokens."""
+        return self.token_ids[self.prompt_length :]
+
+    def inherit(self, leader: Sequence) -> None:
+        """The prompt was looked up and counted for `leader` already."""
+        self.admitted, self.cached_tokens = leader.admitted, leader.cached_tokens

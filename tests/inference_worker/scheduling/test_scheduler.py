@@ -1,0 +1,230 @@
+"""Planning alone, with a runner that draws tokens without a model."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference_worker.batch import Batch, StepResult
+from inference_worker.engine_protocol import GenerationRequest, TokenEvent
+from inference_worker.scheduling.block_manager import BlockManager
+from inference_worker.scheduling.limits import EngineLimits
+from inference_worker.scheduling.prefix_cache import NoPrefixCache, PrefixCache
+from inference_worker.scheduling.scheduler import Scheduler
+from router.messages import SamplingParams
+
+EOS = 2
+
+
+def make(blocks: int = 64, block_size: int = 4, seqs: int = 8, budget: int = 32, cached: bool = True) -> Scheduler:
+    limits = EngineLimits(min(64, blocks * block_size), seqs, budget, 50, frozenset({EOS}))
+    return Scheduler(limits, BlockManager(blocks, block_size, PrefixCache() if cached else NoPrefixCache()))
+
+
+def request(name: str, prompt: int, most: int = 4, n: int = 1, first: int = 5) -> GenerationRequest:
+    sampling = SamplingParams(seed=0, max_tokens=most)
+    return GenerationRequest(id=name, prompt_ids=[first] * prompt, sampling=sampling, n=n)
+
+
+def compute(batch: Batch) -> StepResult:
+    """Every entry that samples draws token 7."""
+    drawn: list[int | None] = [7 if entry.samples else None for entry in batch.entries]
+    return StepResult(drawn, [None] * len(drawn))
+
+
+def step(scheduler: Scheduler) -> list[TokenEvent]:
+    batch = scheduler.schedule()
+    check(scheduler, batch)
+    return scheduler.commit(batch, compute(batch))
+
+
+def check(scheduler: Scheduler, batch: Batch) -> None:
+    """What holds of every plan."""
+    limits, blocks = scheduler.limits, scheduler.blocks
+    assert sum(entry.count for entry in batch.entries) <= limits.max_num_batched_tokens
+    assert len(scheduler.running) <= limits.max_num_seqs
+    assert len({id(entry.sequence) for entry in batch.entries}) == len(batch.entries)
+    holders = Counter(block for sequence in scheduler.running for block in sequence.block_table)
+    assert [holders[block] for block in range(blocks.num_blocks)] == blocks._references
+    assert blocks.used == len(holders)
+    for entry in batch.entries:
+        assert entry.count > 0
+        assert entry.start == entry.sequence.computed
+        table = entry.sequence.block_table
+        assert len(table) == blocks.blocks_for(entry.start + entry.count)
+        for position in range(entry.start, entry.start + entry.count):
+            assert holders[table[position // blocks.block_size]] == 1, "writes to a shared block"
+
+
+def test_the_budget_is_shared_by_chunks_and_single_tokens() -> None:
+    scheduler = make(budget=10)
+    scheduler.add(request("a", 3))
+    step(scheduler)
+    scheduler.add(request("b", 15, first=6))
+    plan = []
+    for _ in range(2):
+        batch = scheduler.schedule()
+        plan.append([(entry.sequence.request, entry.start, entry.count) for entry in batch.entries])
+        scheduler.commit(batch, compute(batch))
+    assert plan == [[("a", 3, 1), ("b", 0, 9)], [("a", 4, 1), ("b", 9, 6)]]
+
+
+def test_the_last_come_is_preempted_and_comes_back_first() -> None:
+    scheduler = make(blocks=4, cached=False)
+    for name in "abc":
+        scheduler.add(request(name, 4 if name == "c" else 5, most=10))
+    step(scheduler)  # a and b hold all four blocks, c waits
+    assert [s.request for s in scheduler.running] == ["a", "b"]
+    while not scheduler.load().preemptions:
+        step(scheduler)
+    assert [s.request for s in scheduler.running] == ["a"]
+    victim = scheduler.waiting.peek()
+    assert victim is not None
+    assert (victim.request, victim.computed, len(victim.block_table)) == ("b", 0, 0)
+    assert victim.generated > 0
+    while scheduler.has_work():
+        step(scheduler)
+
+
+def test_a_whole_prefix_hit_still_computes_the_last_token() -> None:
+    scheduler = make()
+    for name in "ab":
+        scheduler.add(request(name, 8, most=1))
+        batch = scheduler.schedule()
+        if name == "b":
+            assert [(entry.start, entry.count) for entry in batch.entries] == [(4, 4)]
+        (event,) = scheduler.commit(batch, compute(batch))
+        assert event.cached_tokens == (4 if name == "b" else 0)
+
+
+def test_cached_blocks_are_evicted_least_recently_used_first() -> None:
+    scheduler = make(blocks=4, block_size=4)
+    for first in (5, 6, 5):  # 5 is used again: 6 is the older one
+        scheduler.add(request(f"r{first}", 5, most=1, first=first))
+        step(scheduler)
+    scheduler.add(request("new", 9, most=1, first=8))  # takes the two plain blocks and evicts one
+    step(scheduler)
+    for first, cached in ((5, 4), (6, 0)):
+        scheduler.add(request("again", 5, most=1, first=first))
+        assert step(scheduler)[0].cached_tokens == cached
+
+
+def test_seats_are_never_exceeded_by_choices() -> None:
+    scheduler = make(seqs=3)
+    scheduler.add(request("a", 6, n=5))
+    tokens = Counter[int]()
+    while scheduler.has_work():
+        tokens.update(event.choice for event in step(scheduler))
+    assert tokens == dict.fromkeys(range(5), 4)
+    assert scheduler.load().prompt_tokens == 6
+
+
+def test_load_counts_choices_that_are_not_there_yet_as_waiting() -> None:
+    scheduler = make(seqs=2)
+    scheduler.add(request("a", 20, n=3))
+    scheduler.add(request("b", 20))
+    assert (scheduler.load().running, scheduler.load().waiting) == (0, 4)
+    step(scheduler)
+    assert (scheduler.load().running, scheduler.load().waiting) == (2, 2)
+    scheduler.abort("a")
+    assert (scheduler.load().running, scheduler.load().waiting) == (0, 1)
+    scheduler.abort("b", 0)
+    assert not scheduler.has_work()
+
+
+@pytest.mark.parametrize("choice", [0, 1, 2])
+@pytest.mark.parametrize("after", range(6))
+def test_one_choice_can_be_dropped_at_any_time(choice: int, after: int) -> None:
+    scheduler = make(budget=3, seqs=2)
+    scheduler.add(request("a", 8, n=3))
+    events = [event for _ in range(after) for event in step(scheduler)]
+    scheduler.abort("a", choice)
+    before = len(events)
+    while scheduler.has_work():
+        events += step(scheduler)
+    assert all(event.choice != choice for event in events[before:])
+    tokens = Counter(event.choice for event in events)
+    assert all(tokens[other] == 4 for other in {0, 1, 2} - {choice})
+
+
+def test_a_pool_too_small_for_the_context_is_refused() -> None:
+    limits = EngineLimits(65, 1, 1, 50, frozenset())
+    with pytest.raises(ValueError, match="16 blocks"):
+        Scheduler(limits, BlockManager(16, 4, PrefixCache()))
+
+
+arrivals = st.builds(
+    request,
+    st.sampled_from("abcdefgh"),
+    st.integers(1, 40),
+    st.integers(1, 24),
+    st.integers(1, 4),
+    st.integers(5, 6),
+)
+moves = st.one_of(
+    arrivals,
+    st.tuples(st.sampled_from("abcdefgh"), st.none() | st.integers(0, 3)),
+    st.just("step"),
+    st.just("fail"),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(moves, max_size=40),
+    st.integers(16, 40),
+    st.sampled_from([1, 3, 4]),
+    st.integers(1, 6),
+    st.integers(1, 40),
+    st.booleans(),
+)
+def test_whatever_happens_every_request_ends(
+    script: list[object], blocks: int, block_size: int, seqs: int, budget: int, cached: bool
+) -> None:
+    scheduler = make(blocks, block_size, seqs, budget, cached)
+    owed: dict[tuple[str, int], int] = {}
+
+    def settle(events: list[TokenEvent]) -> None:
+        for event in events:
+            key = event.request, event.choice
+            owed[key] -= len(event.token_ids)
+            assert (event.finish_reason is not None) == (owed[key] == 0)
+            if event.finish_reason:
+                del owed[key]
+
+    def forget(name: str, choice: int | None = None) -> None:
+        for key in [key for key in owed if key[0] == name and choice in (None, key[1])]:
+            del owed[key]
+
+    for move in script:
+        if isinstance(move, GenerationRequest):
+            forget(move.id)
+            scheduler.add(move)
+            if not scheduler.take_failures():
+                most = move.sampling.max_tokens
+                assert most is not None
+                owed |= {(move.id, choice): most for choice in range(move.n)}
+        elif isinstance(move, tuple):
+            scheduler.abort(*move)
+            forget(*move)
+        elif move == "step":
+            settle(step(scheduler))
+        elif move == "fail" and (batch := scheduler.schedule()).entries:
+            guilty = batch.entries[0].sequence.request
+            forget(guilty)
+            result = compute(batch)
+            settle(scheduler.commit(batch, StepResult(result.token_ids, result.logprobs, frozenset({guilty}))))
+            assert [failure.request for failure in scheduler.take_failures()] == [guilty]
+        load = scheduler.load()
+        assert load.running + load.waiting == len(owed)
+        assert 0 <= load.kv_tokens_held <= load.kv_blocks_used * block_size
+    patience = 20_000
+    while scheduler.has_work():
+        settle(step(scheduler))
+        patience -= 1
+        assert patience
+    assert not owed
+    assert scheduler.load().kv_blocks_used == 0
