@@ -48,7 +48,7 @@ def permissions() -> dict[str, Permissions]:
             owns=[r"hr\.job\..*"],
         ),
         "billing": _permissions(
-            publishes=[topology.REPLY, topology.CONTROL, topology.DEAD_LETTERS],
+            publishes=[topology.REPLY, topology.CONTROL, topology.SETTLE, topology.DEAD_LETTERS],
             consumes=[topology.SETTLE_QUEUE, topology.DEAD_QUEUE, topology.PARKED_QUEUE],
         ),
         ADMIN: Permissions(".*", ".*", ".*"),

@@ -8,6 +8,7 @@ import threading
 import urllib.parse
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+import psutil
 import pytest
 
 from infra.rabbitmq.node import RabbitMQNode
@@ -129,6 +130,26 @@ async def test_kill_9_of_the_broker_leaves_no_publish_without_an_answer(
         seen.add(delivery.body.decode())
         delivery.ack()
     assert confirmed <= seen
+
+
+async def test_a_frozen_broker_makes_publishes_unknown_in_time(rabbitmq_url: str, rabbitmq_node: RabbitMQNode) -> None:
+    transport = RabbitMQTransport(rabbitmq_url, "gateway-1", publish_timeout=0.5)
+    await transport.start()
+    await transport.declare(topology())
+    assert rabbitmq_node.pid is not None
+    broker = psutil.Process(rabbitmq_node.pid)
+    broker.suspend()
+    try:
+        with pytest.raises(PublishUnknown):
+            await transport.publish(job("frozen"))
+        with pytest.raises(BrokerUnavailable):
+            await transport.consume("work", prefetch=1)
+    finally:
+        broker.resume()
+    await publish_until_taken(transport, job("thawed"))
+    consumer = await transport.consume("work", prefetch=10)
+    assert set(texts(await take(consumer, 2))) == {"frozen", "thawed"}  # unknown is not "not queued"
+    await transport.close()
 
 
 async def test_memory_alarm_blocks_publishing_but_not_acks(make: Make, rabbitmq_node: RabbitMQNode) -> None:

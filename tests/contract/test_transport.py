@@ -204,6 +204,7 @@ async def test_cancelled_consumer_ends_and_its_deliveries_can_be_settled(make_tr
     consumer = await transport.consume("work", prefetch=2)
     a, b = await take(consumer, 2)
     await consumer.cancel()
+    await consumer.cancel()  # again: nothing
     async with asyncio.timeout(5):
         assert [delivery async for delivery in consumer] == []
     a.ack()

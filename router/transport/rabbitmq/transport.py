@@ -218,7 +218,7 @@ class RabbitMQTransport(Transport):
             raise BrokerUnavailable(f"{what}: no answer from the broker") from None
 
     async def _cancel(self, cancel: Callable[[], Coroutine[Any, Any, None]], inbox: Inbox[Any]) -> None:
-        if self._running:
+        if self._running and inbox in self._inboxes:
             self._inboxes.remove(inbox)
             await self._thread.call(cancel())
 
@@ -249,7 +249,7 @@ class RabbitMQTransport(Transport):
         keeper = Keeper(link, user)
         task = self._spawn(keeper.run())
         try:
-            async with asyncio.timeout(2 * RPC_SECONDS if user is not self._publisher else None):
+            async with asyncio.timeout(RPC_SECONDS if self._running else None):  # `start` has a limit of its own
                 await keeper.ready
         except BaseException:
             task.cancel()

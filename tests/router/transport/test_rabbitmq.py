@@ -166,7 +166,7 @@ async def test_mailbox_goes_on_after_a_call_that_raises() -> None:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _loop, context: errors.append(context))
     mailbox, after = Mailbox(loop), asyncio.Event()
-    mailbox.put(lambda: [][0])
+    mailbox.put(partial(int, "not a number"))
     mailbox.put(after.set)
     async with asyncio.timeout(5):
         await after.wait()
