@@ -25,7 +25,7 @@ class IsolatingRunner:
         """Compute one step; requests that can't be computed are named in `StepResult.failed`."""
         # Once and outside of the retries: after a first attempt a source may have been written to.
         self.runner.copy_blocks(batch.copies)
-        return self._compute(batch.entries)
+        return self._compute(batch.entries) if batch.entries else StepResult()
 
     def _compute(self, entries: list[ScheduledSequence]) -> StepResult:
         try:

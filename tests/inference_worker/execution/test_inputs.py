@@ -1,0 +1,36 @@
+"""A batch as tensors."""
+
+from __future__ import annotations
+
+from array import array
+
+import torch
+
+from inference_worker.batch import ScheduledSequence
+from inference_worker.execution.inputs import build_inputs
+from inference_worker.sequence import Sequence
+from router.messages import SamplingParams
+
+
+def sequence(ids: list[int], table: list[int]) -> Sequence:
+    one = Sequence("r", 0, array("q", ids), len(ids), SamplingParams(seed=0), 1)
+    one.block_table = array("q", table)
+    return one
+
+
+def test_sequences_are_packed_one_after_the_other() -> None:
+    entries = [
+        ScheduledSequence(sequence([10, 11, 12, 13, 14, 15], [7, 2]), 3, 2),  # a chunk: does not sample
+        ScheduledSequence(sequence([20], [5]), 0, 1),
+        ScheduledSequence(sequence(list(range(30, 39)), [1, 3, 4]), 2, 7),
+    ]
+    inputs = build_inputs(entries, 4, torch.device("cpu"))
+    assert inputs.token_ids.tolist() == [13, 14, 20, 32, 33, 34, 35, 36, 37, 38]
+    assert inputs.positions.tolist() == [3, 4, 0, 2, 3, 4, 5, 6, 7, 8]
+    assert inputs.sampled_rows.tolist() == [2, 9]
+    metadata = inputs.attention
+    assert metadata.query_start.tolist() == [0, 2, 3, 10]
+    assert metadata.sequence_lengths.tolist() == [5, 1, 9]
+    assert metadata.block_tables.tolist() == [[7, 2, 0], [5, 0, 0], [1, 3, 4]]
+    assert metadata.slot_mapping.tolist() == [31, 8, 20, 6, 7, 12, 13, 14, 15, 16]
+    assert (metadata.max_query_length, metadata.max_sequence_length) == (7, 9)
