@@ -15,9 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import psutil
-from auth_billing.__main__ import serve as serve_billing
-from auth_billing.settings import BillingSettings
+from prometheus_client import CollectorRegistry
 
+from auth_billing.__main__ import consume, prepare_store
+from auth_billing.metrics import BillingMetrics
+from auth_billing.store.connection import StoreConnection
+from auth_billing.store.usage import MongoUsageStore
 from gateway.app import GatewayServices
 from gateway.server import serve_app
 from gateway.settings import GatewaySettings
@@ -104,6 +107,7 @@ class AllInOne:
             raise StartupError(f"the store can't start: {store.reason}")
         async with AsyncExitStack() as opened:
             access = await opened.enter_async_context(account_access.opened(self._home, self._processes.store.url))
+            await prepare_store(access.connection)
             key = await access.give_development_key(f"{self._url}/v1")
             bus = Bus(MemoryTransport(self._broker, "gateway-1"))
             await bus.start()
@@ -111,7 +115,7 @@ class AllInOne:
             app = create_front_door(GatewayServices(bus, access.facade()), self._gateway_settings())
             self._add(lambda stop: serve_app(app, self._gateway_settings(), stop))
             worker = self._add(self._worker)
-            self._add(self._billing)
+            self._add(lambda stop: self._billing(access.connection, stop))
             self._write_record()
             await self._until_loaded(app.state.gateway.models, worker)
             if not self._over():
@@ -144,9 +148,13 @@ class AllInOne:
         # The gateway has ended its streams before the worker is stopped: there is nothing to drain.
         await serve_worker(settings, stop, transport=MemoryTransport(self._broker, settings.id), hand_off=stop)
 
-    async def _billing(self, stop: asyncio.Event) -> None:
-        settings = environment.load(BillingSettings, mongodb_url=self._processes.store.url)
-        await serve_billing(settings, stop, transport=MemoryTransport(self._broker, "billing"))
+    async def _billing(self, connection: StoreConnection, stop: asyncio.Event) -> None:
+        bus = Bus(MemoryTransport(self._broker, "billing"))
+        await bus.start()
+        try:
+            await consume(bus, MongoUsageStore(connection), BillingMetrics(CollectorRegistry()), stop)
+        finally:
+            await bus.close()
 
     async def _until_loaded(self, models: ModelRegistry, worker: Part) -> None:
         began = said = time.monotonic()

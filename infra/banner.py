@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.panel import Panel
-from rich.table import Table
+from rich.markup import escape
 
 from inference_worker.model_source import resolve
 from infra.credentials import password_file
@@ -19,14 +18,12 @@ def base_url(host: str, port: int) -> str:
 
 
 def _show(title: str, lines: list[tuple[str, str]], try_it: str) -> None:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold")
-    grid.add_column(overflow="fold")
-    for name, value in lines:
-        grid.add_row(name, value)
+    """No box: a key that is wrapped or cut by a narrow terminal can't be copied."""
     console = Console(highlight=False)
-    console.print(Panel(grid, title=title, title_align="left", expand=False, border_style="green"))
-    console.print(try_it, markup=False, soft_wrap=True)
+    console.rule(f"[bold green]{title}", align="left", style="green")
+    for name, value in lines:
+        console.print(f"[bold]{name:<12}[/bold] {escape(value)}", soft_wrap=True)
+    console.print(escape(f"\n{try_it}\n"), soft_wrap=True)
 
 
 def curl(url: str, key: str, model: str) -> str:

@@ -56,7 +56,6 @@ Name = Annotated[str, typer.Argument(help="As `headrace ps` shows it: gateway-1,
 def settings_classes() -> list[type[BaseSettings]]:
     """The settings of every process."""
     from auth_billing.settings import BillingSettings  # noqa: PLC0415
-
     from gateway.settings import GatewaySettings  # noqa: PLC0415
     from inference_worker.settings import WorkerSettings  # noqa: PLC0415
 
