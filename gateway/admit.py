@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from router.registry import ModelInfo, ModelRegistry
-
 from auth_billing.service import Principal
 from gateway.errors import BrokerDown, ContextLengthExceeded, InvalidRequest, ModelNotFound, ModelUnavailable
 from gateway.openai.chat_completions import ChatCompletionRequest
@@ -18,6 +16,7 @@ from gateway.openai.completions import CompletionRequest
 from gateway.openai.messages import text_of
 from router.bus import Bus
 from router.messages import ServiceClass
+from router.registry import ModelInfo, ModelRegistry
 from router.transport.base import ConnectionState
 
 Body = ChatCompletionRequest | CompletionRequest
@@ -70,7 +69,7 @@ class Admission:
 
 def _service_class(body: Body) -> ServiceClass:
     tier = body.service_tier
-    return ServiceClass.DEFAULT if tier in (None, "auto") else ServiceClass(tier)
+    return ServiceClass.DEFAULT if tier is None or tier == "auto" else ServiceClass(tier)
 
 
 def _check_length(body: Body, model: ModelInfo) -> None:

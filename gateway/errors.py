@@ -35,7 +35,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from auth_billing.errors import InvalidApiKey, StoreUnavailable
+from auth_billing.errors import AccountError, InvalidApiKey, StoreUnavailable
 from router.errors import BrokerUnavailable, PublishError, PublishUnknown, QueueFull, Unroutable
 from router.messages import Failed, FailureCode
 
@@ -209,6 +209,7 @@ TABLE: Mapping[type[Exception] | FailureCode, Answer] = {
     NotAuthenticated: Answer(401, _REQUEST, "invalid_api_key"),
     AmbiguousCredentials: Answer(400, _REQUEST, "ambiguous_credentials"),
     InvalidApiKey: Answer(401, _REQUEST, "invalid_api_key", message="Incorrect API key provided."),
+    AccountError: Answer(503, _SERVER, "billing_unavailable", retry_after=5, message=_BUSY),
     StoreUnavailable: Answer(503, _SERVER, "billing_unavailable", retry_after=5, message=_BUSY),
     UnknownUrl: Answer(404, _REQUEST, "unknown_url"),
     MethodNotAllowed: Answer(405, _REQUEST, "method_not_allowed"),

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
-from router.registry import ModelRegistry
 
 from gateway.errors import (
     ClientDisconnected,
@@ -31,6 +30,7 @@ from router import control_plane
 from router.bus import Bus
 from router.errors import BrokerUnavailable
 from router.messages import Cancel, Cancelled, Delta, Failed, Finished, Job, Started, Usage
+from router.registry import ModelRegistry
 from router.transport.base import ConnectionState
 
 WATCH_SECONDS = 1.0
@@ -71,7 +71,7 @@ class Generations:
 
 
 class Generation:
-    """Publish, then iterate once; `usage` is true after that. `close` it in any case."""
+    """Publish, then iterate once; `usage` is true after that. Iterating to an end closes it; else its owner must."""
 
     def __init__(self, shared: Generations, jobs: Sequence[Job]) -> None:
         self.jobs = jobs
@@ -128,8 +128,7 @@ class Generation:
         except GenerationError as error:
             self.close(error)
             raise
-        finally:
-            self.close()
+        self.close()
 
     def fail(self, error: GenerationError) -> None:
         """End it from outside; whoever waits for the next token gets `error`."""

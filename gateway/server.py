@@ -133,6 +133,7 @@ async def _shut_down(server: uvicorn.Server, serving: asyncio.Task[None], gatewa
     server.should_exit = True
     await asyncio.wait({serving}, timeout=grace)
     if not serving.done():
-        _log.warning("ending requests that are still running", jobs=len(gateway.inbox))
+        if len(gateway.inbox):
+            _log.warning("ending requests that are still running", jobs=len(gateway.inbox))
         gateway.inbox.fail_all(ServerShutdown())
     await serving

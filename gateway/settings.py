@@ -24,7 +24,7 @@ class GatewaySettings(BaseSettings):
     ops_port: int = Field(0, ge=0, le=65535, description="Port of /metrics and /status; 0: any free one.")
     amqp_url: str = Field("", description="RabbitMQ's URL; empty only inside the all-in-one process.")
     mongodb_url: str = Field("", description="The store's URL; empty only inside the all-in-one process.")
-    key_pepper: str = Field(
+    api_key_pepper: str = Field(
         "", repr=False, description="Secret that API keys are hashed with; the same in all processes that check keys."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is logged.")

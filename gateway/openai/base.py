@@ -55,13 +55,20 @@ def _same(asked: Any, neutral: Any) -> bool:
     return type(asked) is type(neutral) and bool(asked == neutral)
 
 
-_CODES = {"missing": "missing_required_parameter", "unsupported_parameter": "unsupported_parameter"}
+_CODES = {
+    "missing": "missing_required_parameter",
+    "missing_content": "missing_required_parameter",
+    "union_tag_not_found": "missing_required_parameter",
+    "unsupported_parameter": "unsupported_parameter",
+}
+_DISCRIMINATOR = "role"
+"""The one field that chooses between shapes."""
 
 
 def _explain(error: ValidationError, value: dict[str, Any]) -> InvalidRequest:
     """The most specific of pydantic's complaints, as one sentence. The input itself is never repeated."""
     complaints = [
-        (_path(item["loc"], value, missing=item["type"] == "missing"), item["type"], item["msg"])
+        (_path(item["loc"], value, kind=item["type"]), item["type"], item["msg"])
         for item in error.errors(include_url=False, include_input=False, include_context=False)
     ]
     path, kind, message = max(complaints, key=lambda complaint: len(complaint[0]))
@@ -71,15 +78,17 @@ def _explain(error: ValidationError, value: dict[str, Any]) -> InvalidRequest:
     return InvalidRequest(f"{where}{message[:300]}.".replace("..", "."), param=param, code=code)
 
 
-def _path(loc: tuple[int | str, ...], value: Any, *, missing: bool) -> list[int | str]:
+def _path(loc: tuple[int | str, ...], value: Any, *, kind: str) -> list[int | str]:
     """The part of a location that exists in the input: pydantic also names the members of unions that it tried."""
     path: list[int | str] = []
     for step in loc:
         if _has(value, step):
             value = value[step]
             path.append(step)
-    if missing and loc:
+    if kind == "missing":
         path.append(loc[-1])
+    elif kind.startswith("union_tag"):
+        path.append(_DISCRIMINATOR)
     return path
 
 

@@ -5,7 +5,7 @@ Source: `CreateCompletionRequest`, `CreateCompletionResponse` of OpenAI's specif
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, PlainValidator
@@ -18,7 +18,8 @@ from gateway.openai.usage import CompletionUsage
 MAX_PROMPTS = 64
 DEFAULT_MAX_TOKENS = 16
 
-Prompts = list[str] | list[list[int]]
+Prompts = Sequence[str | list[int]]
+"""All strings, or all token lists."""
 
 
 def read_prompts(value: Any) -> Prompts:

@@ -85,7 +85,9 @@ class AssistantMessage(ApiModel):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if self.content is None and self.refusal is None and not self.tool_calls and self.function_call is None:
-            raise PydanticCustomError("missing", "an assistant's message needs 'content' unless it has 'tool_calls'")
+            raise PydanticCustomError(
+                "missing_content", "an assistant's message needs 'content' unless it has 'tool_calls'"
+            )
         return self
 
 

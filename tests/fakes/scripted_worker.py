@@ -171,14 +171,20 @@ def fail(code: FailureCode, message: str = "No.", *, after_tokens: bool = False)
 
 
 def say(*texts: str) -> Script:
-    """One token per text."""
+    """One token per text, in every choice."""
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
         attempt = uuid.uuid4().hex
         worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=5))
         for position, text in enumerate(texts):
             finish = "stop" if position == len(texts) - 1 else None
-            worker.send(job, Delta(j=job.id, a=attempt, s=position, ids=[position], t=text, f=finish))
+            worker.send(
+                job,
+                *(
+                    Delta(j=job.id, a=attempt, c=choice, s=position, ids=[position], t=text, f=finish)
+                    for choice in reversed(range(job.n))
+                ),
+            )
         worker.send(job, Finished(j=job.id, a=attempt, usage=usage(job, len(texts))))
 
     return script

@@ -1,0 +1,110 @@
+"""Who may call what: every route needs a key unless it is marked public."""
+
+from __future__ import annotations
+
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute, iter_route_contexts
+
+from gateway.authenticate import Caller, open_routes, public
+from tests.gateway.conftest import KEY, SetStage
+
+WRONG = {
+    "no header": {},
+    "no key": {"authorization": "Bearer"},
+    "blank key": {"authorization": "Bearer   "},
+    "basic": {"authorization": "Basic aHI6aHI="},
+    "no scheme": {"authorization": KEY},
+    "unknown": {"authorization": "Bearer hr_live_unknown"},
+    "one character more": {"authorization": f"Bearer {KEY}x"},
+    "two keys in one": {"authorization": f"Bearer {KEY} {KEY}"},
+    "SQL": {"authorization": "Bearer ' OR '1'='1"},
+    "operator": {"authorization": 'Bearer {"$gt":""}'},
+    "another header": {"x-api-key": KEY},
+    "very long": {"authorization": "Bearer " + "x" * 1_000_000},
+    "not ASCII": {"authorization": "Bearer schlüssel".encode()},
+}
+
+
+@pytest.mark.parametrize("headers", WRONG.values(), ids=WRONG.keys())
+async def test_wrong_credentials(set_stage: SetStage, headers: dict[str, str]) -> None:
+    stage = await set_stage()
+    del stage.client.headers["authorization"]
+    response = await stage.client.get("/v1/models", headers=headers)
+    assert response.status_code == 401
+    assert response.json()["error"]["code"] == "invalid_api_key"
+    assert response.headers["www-authenticate"] == "Bearer"
+    assert all(len(token) <= 256 and token.isascii() for token in stage.accounts.asked)
+
+
+async def test_key_in_the_query_is_not_read(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    del stage.client.headers["authorization"]
+    assert (await stage.client.get(f"/v1/models?api_key={KEY}&authorization=Bearer%20{KEY}")).status_code == 401
+
+
+async def test_scheme_in_any_case(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    for scheme in ("bearer", "BEARER"):
+        assert (await stage.client.get("/v1/models", headers={"authorization": f"{scheme} {KEY}"})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [[("authorization", f"Bearer {KEY}"), ("authorization", "Bearer other")], [("x-api-key", "other")]],
+)
+async def test_conflicting_credentials(set_stage: SetStage, headers: list[tuple[str, str]]) -> None:
+    stage = await set_stage()
+    if len(headers) == 2:
+        del stage.client.headers["authorization"]
+    response = await stage.client.get("/v1/models", headers=headers)
+    assert response.status_code == 400
+    assert stage.accounts.asked == []
+
+
+async def test_the_body_is_not_read_for_a_stranger(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    response = await stage.client.post(
+        "/v1/chat/completions", content=b"not json", headers={"authorization": "Bearer hr_live_unknown"}
+    )
+    assert response.status_code == 401
+    assert response.headers["connection"] == "close"
+
+
+async def test_store_down(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    response = await stage.client.get("/v1/models", headers={"authorization": "Bearer hr_live_down"})
+    assert response.status_code == 503
+    assert response.json()["error"]["code"] == "billing_unavailable"
+    assert "mongodb" not in response.text
+    assert int(response.headers["retry-after"]) <= 60
+
+
+async def test_every_route_of_the_app_is_closed_or_public(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    assert open_routes(stage.app) == []
+    del stage.client.headers["authorization"]
+    opened = set()
+    for route in iter_route_contexts(stage.app.routes):
+        assert isinstance(route.original_route, APIRoute)
+        for method in route.methods or ():
+            response = await stage.client.request(method, str(route.path).replace("{name:path}", "x"))
+            opened |= {route.path} if response.status_code != 401 else set()
+    assert opened == {"/healthz", "/readyz"}
+
+
+def test_a_forgotten_dependency_is_found() -> None:
+    app = FastAPI(openapi_url=None)
+
+    @app.get("/v1/forgotten")
+    async def forgotten() -> None: ...
+
+    @app.get("/v1/closed")
+    async def closed(caller: Caller) -> None: ...
+
+    @app.get("/public")
+    @public
+    async def everybody() -> None: ...
+
+    app.mount("/mounted", FastAPI())
+    assert open_routes(app) == ["/v1/forgotten", "/mounted"]
