@@ -100,7 +100,7 @@ async def run(settings: WorkerSettings) -> None:
 def main() -> None:
     """Read settings from the environment and run."""
     try:
-        settings = WorkerSettings()
+        settings = WorkerSettings()  # type: ignore[call-arg]  # the environment gives them
     except ValidationError as error:
         first = error.errors()[0]
         name = "_".join(["HEADRACE", *map(str, first["loc"])]).upper()

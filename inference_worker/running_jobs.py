@@ -122,7 +122,7 @@ class RunningJobs:
 
 
 class RecentJobs:
-    """Ids remembered for a while: of cancelled jobs, for a cancel may overtake its job in the queue, and of done ones."""
+    """Ids remembered for a while: of cancelled jobs, which a cancel may overtake, and of done ones."""
 
     def __init__(self) -> None:
         self._ids: OrderedDict[str, float] = OrderedDict()

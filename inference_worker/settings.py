@@ -95,29 +95,33 @@ class WorkerSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="HEADRACE_", frozen=True, extra="forbid")
 
-    amqp_url: str = Field("", description="RabbitMQ to take jobs from; empty only in the all-in-one process")
+    amqp_url: str = Field(default="", description="RabbitMQ to take jobs from; empty only in the all-in-one process")
     model: str = Field(description="Model to serve: a Hugging Face id, a folder with safetensors, or a .gguf file")
     served_model_name: ModelName | None = Field(
-        None, description="Name clients ask for; by default taken from the model's id or file name"
+        default=None, description="Name clients ask for; by default taken from the model's id or file name"
     )
-    id: WorkerId = Field("worker-1", description="Name of this worker, unique on its broker")
-    device: Device = Field("cpu", description="Where the engine computes: cpu, cuda or cuda:N")
-    dtype: DType = Field("auto", description="Number format of weights and KV cache")
-    max_model_len: int | None = Field(None, ge=2, description="Context length in tokens; by default the model's own")
-    max_num_seqs: int = Field(64, ge=1, le=4096, description="Sequences computed together in one step at most")
-    max_num_batched_tokens: int = Field(2048, ge=16, description="Tokens computed in one step at most")
-    block_size: int = Field(16, ge=1, le=256, description="Tokens in one block of the KV cache")
+    id: WorkerId = Field(default="worker-1", description="Name of this worker, unique on its broker")
+    device: Device = Field(default="cpu", description="Where the engine computes: cpu, cuda or cuda:N")
+    dtype: DType = Field(default="auto", description="Number format of weights and KV cache")
+    max_model_len: int | None = Field(
+        default=None, ge=2, description="Context length in tokens; by default the model's own"
+    )
+    max_num_seqs: int = Field(default=64, ge=1, le=4096, description="Sequences computed together in one step at most")
+    max_num_batched_tokens: int = Field(default=2048, ge=16, description="Tokens computed in one step at most")
+    block_size: int = Field(default=16, ge=1, le=256, description="Tokens in one block of the KV cache")
     kv_cache_memory: Size | None = Field(
-        None, description="Memory of the KV cache, for example 2GiB; by default a share of what is free"
+        default=None, description="Memory of the KV cache, for example 2GiB; by default a share of what is free"
     )
-    enable_prefix_caching: bool = Field(True, description="Reuse KV blocks of prompts with the same beginning")
-    attention: str = Field("auto", description="Attention backend; auto picks the best for the device")
-    threads: int | None = Field(None, ge=1, description="CPU threads of the engine; by default one per core")
-    drain_grace: float = Field(120.0, ge=0, description="Seconds that running jobs may take to end when draining")
-    ops_host: str = Field("127.0.0.1", description="Address of the /metrics, /healthz and /status server")
-    ops_port: int = Field(0, ge=0, le=65535, description="Port of that server; 0: any free one")
-    log_level: str = Field("info", description="Least level that is logged: debug, info, warning or error")
-    log_style: Literal["console", "json"] = Field("console", description="Logs for people or for machines")
+    enable_prefix_caching: bool = Field(default=True, description="Reuse KV blocks of prompts with the same beginning")
+    attention: str = Field(default="auto", description="Attention backend; auto picks the best for the device")
+    threads: int | None = Field(default=None, ge=1, description="CPU threads of the engine; by default one per core")
+    drain_grace: float = Field(
+        default=120.0, ge=0, description="Seconds that running jobs may take to end when draining"
+    )
+    ops_host: str = Field(default="127.0.0.1", description="Address of the /metrics, /healthz and /status server")
+    ops_port: int = Field(default=0, ge=0, le=65535, description="Port of that server; 0: any free one")
+    log_level: str = Field(default="info", description="Least level that is logged: debug, info, warning or error")
+    log_style: Literal["console", "json"] = Field(default="console", description="Logs for people or for machines")
 
     def engine(self) -> EngineSettings:
         """The part that the engine process needs."""

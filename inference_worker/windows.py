@@ -49,7 +49,7 @@ class Outbox:
         self._timer: asyncio.TimerHandle | None = None
 
     def put(self, gateway: str, reply: Reply, *, urgent: bool = False) -> None:
-        """Add a reply; it leaves at the next `flush_due` if `urgent`, at once if much has gathered, else by the timer."""
+        """Add a reply; it leaves at the next `flush_due` if `urgent`, at once if much has gathered, else soon."""
         waiting = self._gateways.setdefault(gateway, _Waiting())
         waiting.replies.append(reply)
         waiting.size += _size(reply)
@@ -82,9 +82,9 @@ class Outbox:
         self._gateways.pop(gateway, None)
 
     @property
-    def empty(self) -> bool:
-        """Whether nothing waits."""
-        return not any(waiting.replies for waiting in self._gateways.values())
+    def waiting(self) -> bool:
+        """Whether anything waits."""
+        return any(waiting.replies for waiting in self._gateways.values())
 
     def _send(self, gateway: str, waiting: _Waiting) -> None:
         try:

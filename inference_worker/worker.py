@@ -120,6 +120,7 @@ class Worker:
         load = self._generator.load
         return {
             "model": self._model,
+            "device": self._settings.device,
             "state": "starting" if self._ready is None else str(self._state),
             "running": load.running,
             "waiting": load.waiting + self._admission.waiting,
@@ -308,12 +309,12 @@ class Worker:
             if not self._admission.has_place(running):
                 self._hand_back(running)
         if len(self._jobs):
-            await self._wait_for(self._idle, self._hand_off, timeout=self._settings.drain_grace)
+            await self._wait_for(self._idle, self._hand_off, at_most=self._settings.drain_grace)
         for running in self._jobs:
             self._hand_back(running)
         self._outbox.flush()
         if len(self._jobs):  # ended, but not settled yet
-            await self._wait_for(self._idle, timeout=SETTLE_PATIENCE)
+            await self._wait_for(self._idle, at_most=SETTLE_PATIENCE)
 
     def _hand_back(self, running: RunningJob) -> None:
         if running.ended:  # its usage record is on its way
@@ -339,9 +340,9 @@ class Worker:
 
         task.add_done_callback(done)
 
-    async def _wait_for(self, *events: asyncio.Event, timeout: float | None = None) -> None:
-        """Return when one of `events` is set, or after `timeout` seconds."""
+    async def _wait_for(self, *events: asyncio.Event, at_most: float | None = None) -> None:
+        """Return when one of `events` is set, or after `at_most` seconds."""
         waits = [asyncio.create_task(event.wait()) for event in events]
-        await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(waits, timeout=at_most, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()

@@ -1,3 +1,3 @@
 """Fixtures of all tests."""
 
-pytest_plugins = ["tests.rabbitmq_fixtures", "tests.store_fixtures"]
+pytest_plugins = ["tests.model_fixtures", "tests.rabbitmq_fixtures", "tests.store_fixtures"]

@@ -1,0 +1,179 @@
+"""An engine that counts: the token at position i is the number i. No torch, no child process.
+
+With `step_time` it steps by itself, as a real one does; without, a test calls `step`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from inference_worker.engine_client import EngineClient
+from inference_worker.engine_protocol import (
+    Candidate,
+    EngineLoad,
+    GenerationRequest,
+    PositionLogprobs,
+    Ready,
+    RequestFailed,
+    StepReport,
+    TokenEvent,
+)
+from inference_worker.errors import EngineDied, EngineStartFailed
+from tests.fakes.counting_text import END, FIRST, NUMBERS, VOCAB_SIZE
+
+
+@dataclass
+class _Counting:
+    request: GenerationRequest
+    counts: dict[int, int] = field(default_factory=dict)
+    """Next position of each choice that is still running."""
+
+
+class CountingEngine(EngineClient):
+    """Counts for at most `capacity` choices at once; the rest wait."""
+
+    def __init__(self, *, step_time: float | None = None, capacity: int = 64, max_model_len: int = 2048) -> None:
+        self._step_time = step_time
+        self._capacity = capacity
+        self._max_model_len = max_model_len
+        self._reports: asyncio.Queue[StepReport | EngineDied | None] = asyncio.Queue()
+        self._requests: dict[str, _Counting] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._generated = 0
+        self._prompted = 0
+        self._steps = 0
+        self.alive = False
+        self.starts = 0
+        self.failing_starts = 0
+        """How many of the next starts fail."""
+        self.submitted: list[str] = []
+        self.aborted: list[tuple[str, int | None]] = []
+
+    @property
+    def requests(self) -> list[GenerationRequest]:
+        """What it has now."""
+        return [counting.request for counting in self._requests.values()]
+
+    async def start(self) -> Ready:
+        """See `EngineClient.start`."""
+        self.starts += 1
+        if self.failing_starts:
+            self.failing_starts -= 1
+            raise EngineStartFailed("told to fail")
+        self.alive = True
+        self._reports = asyncio.Queue()
+        if self._step_time is not None:
+            self._task = asyncio.create_task(self._step_for_ever(self._step_time))
+        return Ready(
+            max_model_len=self._max_model_len,
+            vocab_size=VOCAB_SIZE,
+            max_num_seqs=self._capacity,
+            kv_blocks=self._capacity,
+            block_size=16,
+            device="cpu",
+            dtype="float32",
+            attention="counting",
+            eos_token_ids=[END],
+        )
+
+    def submit(self, request: GenerationRequest) -> None:
+        """See `EngineClient.submit`."""
+        if not self.alive:
+            raise EngineDied("dead")
+        self.submitted.append(request.id)
+        self._prompted += len(request.prompt_ids)
+        delivered = request.delivered or [[]] * request.n
+        self._requests[request.id] = _Counting(request, {choice: len(delivered[choice]) for choice in range(request.n)})
+
+    def abort(self, request: str, choice: int | None = None) -> None:
+        """See `EngineClient.abort`."""
+        self.aborted.append((request, choice))
+        counting = self._requests.get(request)
+        if counting is None:
+            return
+        counting.counts.pop(choice, None) if choice is not None else counting.counts.clear()  # type: ignore[func-returns-value]
+        if not counting.counts:
+            del self._requests[request]
+
+    async def reports(self) -> AsyncIterator[StepReport]:
+        """See `EngineClient.reports`."""
+        reports = self._reports
+        while (report := await reports.get()) is not None:
+            if isinstance(report, EngineDied):
+                raise report
+            yield report
+
+    async def stop(self) -> None:
+        """See `EngineClient.stop`."""
+        self._end()
+        self._reports.put_nowait(None)
+
+    def die(self) -> None:
+        """Go as if killed."""
+        self._end()
+        self._reports.put_nowait(EngineDied("killed by the test"))
+
+    def fail(self, request: str) -> None:
+        """Fail one request."""
+        self._requests.pop(request, None)
+        failed = [RequestFailed(request=request, message="told to")]
+        self._reports.put_nowait(StepReport(failed=failed, load=self._load()))
+
+    def step(self, steps: int = 1) -> None:
+        """Give each running choice its next token, `steps` times."""
+        for _ in range(steps):
+            self._steps += 1
+            running = [(each, choice) for each in self._requests.values() for choice in each.counts][: self._capacity]
+            events = [self._count(counting, choice) for counting, choice in running]
+            for request in [key for key, counting in self._requests.items() if not counting.counts]:
+                del self._requests[request]
+            self._reports.put_nowait(StepReport(events=events, load=self._load()))
+
+    def _count(self, counting: _Counting, choice: int) -> TokenEvent:
+        position = counting.counts[choice]
+        sampling = counting.request.sampling
+        limit = sampling.max_tokens or self._max_model_len - len(counting.request.prompt_ids)
+        token = FIRST + position % NUMBERS
+        stopped = token in sampling.stop_token_ids
+        last = stopped or position + 1 >= limit
+        if last:
+            del counting.counts[choice]
+        else:
+            counting.counts[choice] = position + 1
+        self._generated += 1
+        candidate = Candidate(token, -0.5)
+        return TokenEvent(
+            request=counting.request.id,
+            choice=choice,
+            position=position,
+            token_ids=[token],
+            logprobs=[PositionLogprobs(candidate, [candidate])] if sampling.logprobs is not None else None,
+            finish_reason=("stop" if stopped else "length") if last else None,
+            stop_token=token if stopped else None,
+        )
+
+    def _load(self) -> EngineLoad:
+        running = sum(len(counting.counts) for counting in self._requests.values())
+        return EngineLoad(
+            running=min(running, self._capacity),
+            waiting=max(0, running - self._capacity),
+            kv_blocks_used=min(running, self._capacity),
+            kv_blocks_total=self._capacity,
+            prompt_tokens=self._prompted,
+            generation_tokens=self._generated,
+            steps=self._steps,
+        )
+
+    def _end(self) -> None:
+        self.alive = False
+        self._requests.clear()
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _step_for_ever(self, seconds: float) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            if self._requests:
+                self.step()

@@ -1,0 +1,50 @@
+"""A real tokenizer and template whose ids past `FIRST` are numbers: id FIRST+i is the text f"{i} ".
+
+With it loss, repetition and disorder of tokens can be seen in a client's text. Prompts are bytes, one id each.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inference_worker.text.chat_template import ChatTemplate
+from inference_worker.text.processor import TextProcessor
+from inference_worker.text.token_bytes import byte_alphabet
+from inference_worker.text.tokenizer import Tokenizer
+
+BEGIN, END = 256, 257
+FIRST = 258
+NUMBERS = 10_000
+VOCAB_SIZE = FIRST + NUMBERS
+
+TEMPLATE = (
+    "{% for message in messages %}<|begin|>{{ message.role }}\n{{ message.content }}<|end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|begin|>assistant\n{% endif %}"
+)
+
+
+def counting_text() -> TextProcessor:
+    """The text side of the counting engine."""
+    tokenizer = Tokenizer(definition())
+    return TextProcessor(tokenizer, ChatTemplate(TEMPLATE, {"eos_token": "<|end|>"}))
+
+
+def definition() -> dict[str, Any]:
+    """Its `tokenizer.json`."""
+    vocabulary = dict(byte_alphabet())
+    vocabulary |= {"<|begin|>": BEGIN, "<|end|>": END}
+    vocabulary |= {f"{number}Ġ": FIRST + number for number in range(NUMBERS)}
+    return {
+        "version": "1.0",
+        "added_tokens": [_control("<|begin|>", BEGIN), _control("<|end|>", END)],
+        "normalizer": None,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+        "post_processor": None,
+        "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+        "model": {"type": "BPE", "vocab": vocabulary, "merges": []},
+    }
+
+
+def _control(text: str, id_: int) -> dict[str, Any]:
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    return {"id": id_, "content": text, "special": True, **flags}

@@ -1,0 +1,62 @@
+"""A real worker process around the counting engine: `python -m tests.fakes.counting_worker --amqp-url ... --id ...`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from prometheus_client import CollectorRegistry
+
+from inference_worker.metrics import WorkerMetrics
+from inference_worker.settings import WorkerSettings
+from inference_worker.worker import Worker
+from infra.runtime import lifecycle, logging
+from infra.runtime.metrics import OpsServer
+from router.bus import Bus
+from router.transport.rabbitmq import RabbitMQTransport
+from tests.fakes.counting_engine import CountingEngine
+from tests.fakes.counting_text import counting_text
+
+
+async def _run(arguments: argparse.Namespace) -> None:
+    settings = WorkerSettings(
+        amqp_url=arguments.amqp_url,
+        model=arguments.model,
+        id=arguments.id,
+        max_num_seqs=arguments.capacity,
+        drain_grace=arguments.drain_grace,
+        ops_port=arguments.ops_port,
+    )
+    logging.configure(settings.id, style="console", level=settings.log_level)
+    stop, hand_off = asyncio.Event(), asyncio.Event()
+    lifecycle.stop_on_signals(stop, again=hand_off.set)
+    bus = Bus(RabbitMQTransport(settings.amqp_url, name=settings.id))
+    engine = CountingEngine(step_time=arguments.step_time, capacity=arguments.capacity)
+    registry = CollectorRegistry()
+    metrics = WorkerMetrics(registry, settings.model)
+    worker = Worker(bus, engine, counting_text(), settings, metrics, model=settings.model, hand_off=hand_off)
+    ops = OpsServer(registry, settings.ops_host, settings.ops_port, live=worker.status)
+    await ops.start()
+    try:
+        await bus.start()
+        await worker.run(stop)
+    finally:
+        await bus.close()
+        await ops.stop()
+
+
+def main() -> None:
+    """Read the command line and run."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--amqp-url", required=True)
+    parser.add_argument("--id", default="worker-1")
+    parser.add_argument("--model", default="counting")
+    parser.add_argument("--capacity", type=int, default=64)
+    parser.add_argument("--step-time", type=float, default=0.01)
+    parser.add_argument("--drain-grace", type=float, default=120.0)
+    parser.add_argument("--ops-port", type=int, default=0)
+    lifecycle.run(_run(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

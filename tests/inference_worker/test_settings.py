@@ -1,0 +1,48 @@
+"""Unsafe or meaningless settings are refused at the start."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from inference_worker.settings import WorkerSettings, parse_size
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("2GiB", 2 * 1024**3), ("1.5 MiB", 1536 * 1024), ("500MB", 500 * 10**6), ("4096", 4096), ("7B", 7), ("1k", 1000)],
+)
+def test_sizes_are_read(text: str, size: int) -> None:
+    assert parse_size(text) == size
+    assert WorkerSettings(model="m", kv_cache_memory=text).engine().kv_cache_memory == size  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kv_cache_memory": "lots"},
+        {"kv_cache_memory": 0},
+        {"served_model_name": "a*"},
+        {"served_model_name": "a b"},
+        {"served_model_name": "#"},
+        {"id": "worker.1"},
+        {"device": "tpu"},
+        {"max_num_seqs": 0},
+        {"unknown": 1},
+    ],
+)
+def test_what_is_wrong_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        WorkerSettings(model="m", **wrong)  # type: ignore[arg-type]
+
+
+def test_the_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_MODEL", "org/model:v1.2_x")
+    monkeypatch.setenv("HEADRACE_SERVED_MODEL_NAME", "org/model:v1.2_x")
+    monkeypatch.setenv("HEADRACE_MAX_NUM_SEQS", "3")
+    settings = WorkerSettings()  # type: ignore[call-arg]
+    assert (settings.served_model_name, settings.engine().max_num_seqs) == ("org/model:v1.2_x", 3)
+
+
+def test_every_field_is_described() -> None:
+    assert all(field.description for field in WorkerSettings.model_fields.values())

@@ -1,0 +1,105 @@
+"""Windows: many deltas in one message, the urgent ones soon, order kept whatever the broker does."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from inference_worker import windows
+from inference_worker.windows import Outbox
+from router.bus import Bus
+from router.errors import BrokerUnavailable
+from router.messages import Delta, Window
+
+
+class Post:
+    """A bus that only takes windows."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, Window]] = []
+        self.away = False
+
+    def send_window(self, gateway: str, window: Window) -> None:
+        if self.away:
+            raise BrokerUnavailable("away")
+        self.sent.append((gateway, window))
+
+    @property
+    def positions(self) -> list[list[int]]:
+        return [[reply.s for reply in window.b if isinstance(reply, Delta)] for _, window in self.sent]
+
+
+def outbox(post: Post, given_up: list[str] | None = None) -> Outbox:
+    return Outbox(cast(Bus, post), "worker-1", (given_up if given_up is not None else []).append)
+
+
+def delta(position: int, text: str = "x") -> Delta:
+    return Delta(j="j", a="a", s=position, ids=[1], t=text)
+
+
+async def test_a_step_is_one_window_per_gateway() -> None:
+    post = Post()
+    out = outbox(post)
+    for position in range(5):
+        out.put("g1", delta(position))
+        out.put("g2", delta(position))
+    out.flush_due()
+    assert [gateway for gateway, _ in post.sent] == ["g1", "g2"]
+    assert post.positions == [[0, 1, 2, 3, 4]] * 2
+
+
+async def test_steps_shorter_than_the_interval_share_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "INTERVAL", 3600.0)
+    post = Post()
+    out = outbox(post)
+    out.put("g", delta(0))
+    out.flush_due()
+    out.put("g", delta(1))
+    out.flush_due()
+    out.put("g", delta(2), urgent=True)
+    assert post.positions == [[0]]
+    out.flush_due()
+    assert post.positions == [[0], [1, 2]]
+
+
+async def test_what_is_left_leaves_by_the_timer() -> None:
+    post = Post()
+    out = outbox(post)
+    out.put("g", delta(0))
+    async with asyncio.timeout(5):
+        while out.waiting:  # noqa: ASYNC110 - a timer, not an event, ends it
+            await asyncio.sleep(0.001)
+    assert post.positions == [[0]]
+
+
+async def test_a_large_window_leaves_at_once() -> None:
+    post = Post()
+    outbox(post).put("g", delta(0, "x" * windows.WINDOW_BYTES))
+    assert post.positions == [[0]]
+
+
+async def test_order_is_kept_while_the_broker_is_away() -> None:
+    post = Post()
+    out = outbox(post)
+    post.away = True
+    for position in range(3):
+        out.put("g", delta(position), urgent=True)
+        out.flush_due()
+    assert post.sent == []
+    post.away = False
+    out.put("g", delta(3), urgent=True)
+    out.flush_due()
+    assert post.positions == [[0, 1, 2, 3]]
+
+
+async def test_a_gateway_that_is_owed_too_much_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "WAITING_BYTES", 1000)
+    post, given_up = Post(), list[str]()
+    out = outbox(post, given_up)
+    post.away = True
+    out.put("g", delta(0, "x" * 2000), urgent=True)
+    out.flush_due()
+    assert given_up == ["g"]
+    assert not out.waiting

@@ -1,0 +1,152 @@
+"""A worker on the in-memory transport, with a gateway's ears: what the worker's tests stand on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from inference_worker.metrics import WorkerMetrics
+from inference_worker.settings import WorkerSettings
+from inference_worker.worker import Worker
+from router import topology
+from router.bus import Bus
+from router.messages import (
+    ChatPrompt,
+    Delta,
+    Job,
+    Prompt,
+    Reply,
+    SamplingParams,
+    ServiceClass,
+    Terminal,
+    UsageRecord,
+    WorkerStatus,
+)
+from router.transport.memory import MemoryBroker, MemoryTransport
+from tests.fakes.counting_engine import CountingEngine
+from tests.fakes.counting_text import counting_text
+
+MODEL = "counting"
+CHAT = ChatPrompt(messages=[{"role": "user", "content": "count"}])
+
+
+def make_job(id_: str, *, prompt: Prompt = CHAT, max_tokens: int | None = 3, **fields: Any) -> Job:
+    """A job for the counting engine."""
+    sampling = fields.pop("sampling", SamplingParams(seed=1, max_tokens=max_tokens))
+    now = time.time()
+    values = {"tenant": "t", "reply_to": "gateway-1", "created": now, "deadline": now + 60, **fields}
+    return Job(id=id_, model=MODEL, prompt=prompt, sampling=sampling, **values)
+
+
+class Bench:
+    """One worker, its broker, and everything that it said."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.broker = MemoryBroker()
+        self.transport = MemoryTransport(self.broker, "worker-1")
+        self.outside = Bus(MemoryTransport(self.broker, "gateway-1"))
+        self.bus = Bus(self.transport)
+        self.engine = CountingEngine(capacity=settings.get("max_num_seqs", 4))
+        self.settings = WorkerSettings(**{"model": MODEL, "max_num_seqs": 4, **settings})
+        self.stop, self.hand_off = asyncio.Event(), asyncio.Event()
+        metrics = WorkerMetrics(CollectorRegistry(), MODEL)
+        self.worker = Worker(
+            self.bus, self.engine, counting_text(), self.settings, metrics, model=MODEL, hand_off=self.hand_off
+        )
+        self.replies: list[Reply] = []
+        self.records: list[UsageRecord] = []
+        self.statuses: list[WorkerStatus] = []
+        self.running: asyncio.Task[None] | None = None
+        self._ears: list[asyncio.Task[None]] = []
+
+    @contextlib.asynccontextmanager
+    async def up(self) -> AsyncIterator[Bench]:
+        """Start everything; at the end stop the worker, if it still runs."""
+        await self.outside.start()
+        await self.bus.start()
+        await self.outside.declare_model(MODEL)
+        inbox = await self.outside.replies("gateway-1")
+        statuses = await self.outside.statuses()
+        usage = await self.outside.usage_records(prefetch=100)
+        self._ears = [
+            asyncio.create_task(self._hear_replies(inbox)),
+            asyncio.create_task(self._hear(usage)),
+            asyncio.create_task(self._hear_statuses(statuses)),
+        ]
+        self.inbox = inbox
+        running = self.running = asyncio.create_task(self.worker.run(self.stop))
+        try:
+            await self.until(lambda: self.statuses or running.done())
+            yield self
+        finally:
+            self.hand_off.set()
+            self.stop.set()
+            await asyncio.wait([self.running], timeout=10)
+            for ear in self._ears:
+                ear.cancel()
+            await self.bus.close()
+            await self.outside.close()
+
+    async def send(self, *jobs: Job) -> None:
+        """Queue jobs, as a gateway does."""
+        for job in jobs:
+            await self.outside.publish_job(
+                job, {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+            )
+
+    async def until(self, condition: Callable[[], object], seconds: float = 5.0) -> None:
+        """Wait for something that is about to happen."""
+        async with asyncio.timeout(seconds):
+            while not condition():  # noqa: ASYNC110 - the condition belongs to others
+                await asyncio.sleep(0.002)
+
+    async def submitted(self, count: int) -> None:
+        """Wait until so many requests reached the engine."""
+        await self.until(lambda: len(self.engine.submitted) >= count)
+
+    def of(self, job: str) -> list[Reply]:
+        """What was said about a job."""
+        return [reply for reply in self.replies if reply.j == job]
+
+    def terminals(self, job: str) -> list[Terminal]:
+        """How a job ended; must be one."""
+        return [reply for reply in self.of(job) if isinstance(reply, Terminal)]
+
+    def text(self, job: str, choice: int = 0) -> str:
+        """The text of one choice."""
+        return "".join(reply.t for reply in self.of(job) if isinstance(reply, Delta) and reply.c == choice)
+
+    async def ended(self, job: str) -> tuple[Terminal, UsageRecord]:
+        """Wait for a job's terminal, record and acknowledgement; there must be exactly one of each."""
+        await self.until(lambda: self.terminals(job) and [r for r in self.records if r.job == job])
+        await self.until(lambda: self.worker._jobs.job(job) is None)
+        records = [record for record in self.records if record.job == job]
+        (terminal,), (record,) = self.terminals(job), records
+        assert self.of(job)[-1] is terminal
+        return terminal, record
+
+    def unsettled(self) -> int:
+        """Deliveries that the worker holds."""
+        return len(self.worker._jobs)
+
+    def queued(self, service_class: ServiceClass = ServiceClass.DEFAULT) -> int:
+        """Messages ready in a job queue."""
+        return len(self.broker.queue(topology.job_queue(MODEL, service_class)))
+
+    async def _hear_replies(self, inbox: Any) -> None:
+        async for window in inbox:
+            self.replies.extend(window.b)
+
+    async def _hear(self, usage: Any) -> None:
+        async for envelope in usage:
+            self.records.append(envelope.message)
+            envelope.delivery.ack()
+
+    async def _hear_statuses(self, statuses: Any) -> None:
+        async for status in statuses:
+            self.statuses.append(status)
