@@ -13,7 +13,7 @@ from infra.runtime.logging import LogStyle
 class GatewaySettings(BaseSettings):
     """Settings of one gateway process (`HEADRACE_…`)."""
 
-    model_config = SettingsConfigDict(env_prefix="HEADRACE_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="HEADRACE_", frozen=True, extra="forbid")
 
     gateway_id: str = Field(
         "gateway-1", pattern=r"^[A-Za-z0-9_-]{1,64}$", description="This gateway's name; replies are sent to it by it."

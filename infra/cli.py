@@ -203,7 +203,7 @@ def gateway(
         host=host,
         amqp_url=amqp_url,
         mongodb_url=mongodb_url,
-        gateway_ops_port=ops_port,
+        ops_port=ops_port,
     )
     _run(settings, settings.gateway_id, serve_gateway)
 
