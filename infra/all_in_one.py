@@ -45,6 +45,8 @@ Say = Callable[[str], None]
 
 PROGRESS_SECONDS = 5.0
 ORPHAN_GRACE_SECONDS = 5.0
+KV_CACHE_BYTES = 1024**3
+"""A laptop does more than serve a model: unless told otherwise, not the share of memory that a worker takes."""
 STREAM_GRACE_SECONDS = 5.0
 """What running streams get at Ctrl-C: somebody waits for their terminal."""
 
@@ -144,6 +146,7 @@ class AllInOne:
             model=self._settings.model_or_default,
             device=self._settings.device,
             ops_port=self._ops_port,
+            kv_cache_memory=None if environment.variable("kv_cache_memory") in os.environ else KV_CACHE_BYTES,
         )
         # The gateway has ended its streams before the worker is stopped: there is nothing to drain.
         await serve_worker(settings, stop, transport=MemoryTransport(self._broker, settings.id), hand_off=stop)

@@ -50,7 +50,7 @@ async def serve_gateway(settings: GatewaySettings, stop: asyncio.Event) -> None:
         raise StartupError("no broker given: set HEADRACE_AMQP_URL, for example amqp://user:password@127.0.0.1:5672/")
     home = environment.load(LauncherSettings).folder
     bus = Bus(RabbitMQTransport(settings.amqp_url, settings.gateway_id))
-    async with account_access.opened(home, settings.mongodb_url, settings.key_pepper) as access:
+    async with account_access.opened(home, settings.mongodb_url, settings.api_key_pepper) as access:
         try:
             await bus.start()
             await serve_app(create_front_door(GatewayServices(bus, access.facade()), settings), settings, stop)

@@ -10,7 +10,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from infra.credentials import broker_passwords
@@ -18,7 +18,7 @@ from infra.embedded_store import EmbeddedStore, answers
 from infra.home import Home
 from infra.rabbitmq import definitions
 from infra.rabbitmq.node import NodePorts, RabbitMQNode
-from infra.readiness import free_port, port_speaks, url_says_yes
+from infra.readiness import free_port, port_speaks, state_is_past_starting, url_says_yes
 from infra.settings import LauncherSettings
 from infra.supervisor import ProcessSpec
 
@@ -111,7 +111,8 @@ class PlatformProcesses:
         }
         if "HEADRACE_THREADS" not in os.environ:
             own["HEADRACE_THREADS"] = str(threads_each(of))
-        return self._ours(name, ["worker", "--id", name], WORKER, own)
+        spec = self._ours(name, ["worker", "--id", name], WORKER, own)
+        return replace(spec, ready=state_is_past_starting(spec.status_url))
 
     def _accounts(self, user: str) -> dict[str, str]:
         return {

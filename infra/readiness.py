@@ -74,3 +74,13 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def state_is_past_starting(url: str) -> Callable[[], Awaitable[bool]]:
+    """Whether a process says a `state` in its `/status` other than `starting` (in which a worker loads its model)."""
+
+    async def ready() -> bool:
+        status = await asyncio.to_thread(get_json, url)
+        return status is not None and status.get("state") not in (None, "starting")
+
+    return ready

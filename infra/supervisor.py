@@ -202,7 +202,7 @@ class SupervisedProcess:
 
     async def _pause(self, status: int, deaths: int) -> None:
         refused = status == EXIT_CANNOT_START
-        reason = last_line(self.spec.log) if refused else _in_words(status)
+        reason = last_line(self.spec.log) if refused else _in_words(status, self.spec.log)
         pause = self._backoff.refused if refused else self._backoff.pause(deaths)
         self._change(ProcessState.REFUSED if refused else ProcessState.WAITING, reason=reason)
         said = f"can't start: {reason}" if refused else reason
@@ -226,11 +226,11 @@ class SupervisedProcess:
         self._records.write(self._record)
 
 
-def _in_words(status: int) -> str:
+def _in_words(status: int, log: Path) -> str:
     if status < 0:
         with contextlib.suppress(ValueError):
             return f"was ended by {signal.Signals(-status).name}"
-    return f"ended with status {status}"
+    return f"ended with status {status} ({last_line(log)})"
 
 
 def last_line(log: Path, *, window: int = 4096) -> str:
