@@ -28,7 +28,7 @@ def body_of(kind: type[Body]) -> Callable[..., Coroutine[Any, Any, Body]]:
         settings = gateway_of(request).settings
         strict_json.check_headers(request.headers, settings.max_body_bytes)
         raw = await strict_json.read_body(request.stream(), settings.max_body_bytes, settings.body_timeout)
-        return kind.parse(await strict_json.parse(raw))
+        return await strict_json.parse(raw, kind.parse)
 
     return read
 

@@ -10,14 +10,17 @@ import asyncio
 import json
 import math
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from email.message import Message
-from typing import Any, NoReturn
+from itertools import accumulate
+from typing import Any, NoReturn, TypeVar
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 
 from gateway.errors import BodyTooLarge, BodyTooSlow, ClientDisconnected, MalformedRequest, UnsupportedMediaType
+
+T = TypeVar("T")
 
 MAX_DEPTH = 64
 MAX_INTEGER_DIGITS = 20
@@ -27,8 +30,8 @@ INLINE_BYTES = 64 * 1024
 """Larger bodies are parsed in a thread, so that other streams do not wait."""
 
 _STRING = re.compile(rb'"[^"]*"')
-_BRACKETS = b"[]{}"
-_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in _BRACKETS)
+_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in _STEPS)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -75,17 +78,19 @@ async def read_body(chunks: AsyncIterator[bytes], max_bytes: int, seconds: float
     return bytes(body)
 
 
-async def parse(body: bytes) -> Any:
-    """Decode strict JSON, off the event loop if it is long.
+async def parse(body: bytes, build: Callable[[Any], T]) -> T:
+    """Decode strict JSON and `build` something of it, off the event loop if it is long.
 
     Raises:
         MalformedRequest: it is not strict JSON in UTF-8, or is nested too deeply.
     """
-    return parse_now(body) if len(body) <= INLINE_BYTES else await asyncio.to_thread(parse_now, body)
+    if len(body) <= INLINE_BYTES:
+        return build(parse_now(body))
+    return await asyncio.to_thread(lambda: build(parse_now(body)))
 
 
 def parse_now(body: bytes) -> Any:
-    """As `parse`, here and now."""
+    """Decode strict JSON, here and now; raises as `parse` does."""
     _check_depth(body)
     try:
         value = json.loads(
@@ -105,15 +110,11 @@ def parse_now(body: bytes) -> Any:
 
 
 def _check_depth(body: bytes) -> None:
-    """Pairs of brackets are removed from the inside out; what is left after `MAX_DEPTH` rounds is too deep."""
+    """Before parsing: the parser's own limit is the stack."""
     plain = _STRING.sub(b"", body.replace(rb"\\", b"").replace(rb"\"", b""))
     brackets = plain.translate(None, _NOT_BRACKETS)
-    for _ in range(MAX_DEPTH):
-        if not brackets:
-            return
-        brackets = brackets.replace(b"[]", b"-").replace(b"{}", b"-").translate(None, b"-")
-    if brackets:
-        raise MalformedRequest(f"The JSON body is malformed or nested deeper than {MAX_DEPTH} levels.")
+    if any(depth > MAX_DEPTH for depth in accumulate(map(_STEPS.__getitem__, brackets))):
+        raise MalformedRequest(f"The JSON body is nested deeper than {MAX_DEPTH} levels.")
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 
 import pytest
@@ -73,9 +74,11 @@ def test_reads(body: bytes) -> None:
 
 async def test_long_bodies_are_parsed_off_the_loop() -> None:
     body = b'["' + b"a" * INLINE_BYTES + b'"]'
-    assert await parse(body) == ["a" * INLINE_BYTES]
+    thread = threading.get_ident()
+    assert await parse(body, lambda value: (value, threading.get_ident() == thread)) == (["a" * INLINE_BYTES], False)
+    assert await parse(b"1", lambda value: (value, threading.get_ident() == thread)) == (1, True)
     with pytest.raises(MalformedRequest):
-        await parse(body + b"x")
+        await parse(body + b"x", list)
 
 
 @pytest.mark.parametrize(
