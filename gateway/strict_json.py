@@ -23,6 +23,8 @@ from gateway.errors import BodyTooLarge, BodyTooSlow, ClientDisconnected, Malfor
 T = TypeVar("T")
 
 MAX_DEPTH = 64
+MAX_CONTAINERS = 50_000
+"""Millions of empty arrays fit into a body, and the parser makes them all without letting go of the interpreter."""
 MAX_INTEGER_DIGITS = 20
 """Enough for 64 bits and a sign."""
 MAX_FLOAT_CHARACTERS = 128
@@ -91,7 +93,7 @@ async def parse(body: bytes, build: Callable[[Any], T]) -> T:
 
 def parse_now(body: bytes) -> Any:
     """Decode strict JSON, here and now; raises as `parse` does."""
-    _check_depth(body)
+    _check_shape(body)
     try:
         value = json.loads(
             body.decode("utf-8"),
@@ -109,10 +111,12 @@ def parse_now(body: bytes) -> Any:
     return value
 
 
-def _check_depth(body: bytes) -> None:
-    """Before parsing: the parser's own limit is the stack."""
+def _check_shape(body: bytes) -> None:
+    """Before parsing: the parser's own limits are the stack and the memory."""
     plain = _STRING.sub(b"", body.replace(rb"\\", b"").replace(rb"\"", b""))
     brackets = plain.translate(None, _NOT_BRACKETS)
+    if len(brackets) > 2 * MAX_CONTAINERS:
+        raise MalformedRequest(f"The JSON body has more than {MAX_CONTAINERS} arrays and objects.")
     if any(depth > MAX_DEPTH for depth in accumulate(map(_STEPS.__getitem__, brackets))):
         raise MalformedRequest(f"The JSON body is nested deeper than {MAX_DEPTH} levels.")
 

@@ -27,6 +27,7 @@ BAD = {
     "65 deep": b"[" * 65 + b"]" * 65,
     "100,000 deep": b"[" * 100_000 + b"]" * 100_000,
     "100,000 open": b'{"a":' * 100_000,
+    "too many arrays": b"[" + b"[]," * 60_000 + b"[]]",
     "unbalanced": b"[}",
     "duplicate key": b'{"a": 1, "a": 2}',
     "nested duplicate key": b'[{"x": {"a": 1, "\\u0061": 2}}]',
