@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import suppress
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 from pydantic import ValidationError
 
+from inference_worker import engine_main
 from inference_worker.engine_process import ProcessEngine
 from inference_worker.errors import EngineDied, EngineStartFailed, ModelError
 from inference_worker.metrics import WorkerMetrics
@@ -45,7 +47,7 @@ async def serve(
     model = settings.served_model_name or _default_name(source)
     bus = Bus(transport or _transport(settings))
     registry = CollectorRegistry()
-    engine = ProcessEngine(settings.engine())
+    engine = ProcessEngine(settings.engine(), target=_engine_target(settings))
     metrics = WorkerMetrics(registry, model)
     worker = Worker(bus, engine, text, settings, metrics, model=model, hand_off=hand_off)
     ops = OpsServer(registry, settings.ops_host, settings.ops_port, live=worker.status)
@@ -61,6 +63,15 @@ async def serve(
         await ops.stop()
         await bus.close()
         text.close()
+
+
+def _engine_target(settings: WorkerSettings) -> engine_main.Target:
+    return partial(
+        engine_main.run,
+        process=f"{settings.id}/engine",
+        log_style=settings.log_style,
+        log_level=settings.log_level,
+    )
 
 
 def _read_model(settings: WorkerSettings) -> tuple[ModelSource, TextProcessor]:

@@ -32,6 +32,7 @@ from inference_worker.engine_protocol import (
 )
 from inference_worker.errors import WorkerError
 from inference_worker.settings import EngineSettings
+from infra.runtime import logging
 
 Target = Callable[[EngineSettings, Connection, Connection], None]
 
@@ -64,8 +65,17 @@ class SteppingEngine(Protocol):
         """Requests that failed since the last call."""
 
 
-def run(settings: EngineSettings, commands: Connection, reports: Connection) -> None:
+def run(
+    settings: EngineSettings,
+    commands: Connection,
+    reports: Connection,
+    *,
+    process: str = "engine",
+    log_style: logging.LogStyle = "console",
+    log_level: str = "info",
+) -> None:
     """The child's main function: load the model, say `Ready` or why not, then serve."""
+    logging.configure(process, style=log_style, level=log_level)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides when we end
     mouth = Mouth(reports)
     try:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from collections.abc import Mapping
+from typing import cast
 
 import pytest
 
 from inference_worker import generator, worker
 from inference_worker.errors import EngineDied, EngineStartFailed
 from router import control_plane, topology
+from router.bus import Envelope
 from router.errors import BrokerUnavailable
 from router.messages import (
     Cancel,
@@ -32,7 +35,7 @@ from router.messages import (
     WorkerState,
     encode,
 )
-from router.transport.base import Outgoing
+from router.transport.base import Delivery, Outgoing
 from tests.fakes.counting_text import FIRST
 from tests.inference_worker.worker_bench import CHAT, MODEL, Bench, make_job
 
@@ -407,3 +410,57 @@ async def test_heartbeats_say_what_is_served() -> None:
     status = bench.statuses[0]
     assert (status.worker, status.model, status.max_num_seqs, status.max_model_len) == ("worker-1", MODEL, 7, 2048)
     assert status.max_token_bytes == len("<|begin|>")
+
+
+async def test_a_duplicate_of_a_running_job_is_answered_once() -> None:
+    async with Bench().up() as bench:
+        await bench.send(make_job("j"), make_job("j"))
+        await bench.submitted(1)
+        bench.engine.step(3)
+        await bench.ended("j")
+        assert bench.engine.starts == len(bench.engine.submitted) == 1
+
+
+class Redelivered:
+    """A delivery as seen from the worker."""
+
+    headers: Mapping[str, str] = {}
+    delivery_count = 1
+
+    def __init__(self, *, lost: bool = False) -> None:
+        self.lost = lost
+        self.settled: list[str] = []
+
+    def ack(self) -> None:
+        self.settled.append("ack")
+
+
+async def test_a_job_that_comes_back_after_a_reconnect_is_adopted_and_the_new_delivery_acknowledged() -> None:
+    async with Bench().up() as bench:
+        await bench.send(make_job("j"))
+        await bench.submitted(1)
+        running = bench.worker._jobs.job("j")
+        assert running is not None
+        running.delivery = cast(Delivery, Redelivered(lost=True))
+        again = Redelivered()
+        bench.worker._take(Envelope(running.job, cast(Delivery, again)))
+        bench.engine.step(3)
+        await bench.ended("j")
+    assert again.settled == ["ack"]
+    assert len(bench.engine.submitted) == 1
+
+
+async def test_a_lost_delivery_s_job_that_comes_back_when_done_is_only_acknowledged() -> None:
+    async with Bench().up() as bench:
+        await bench.send(make_job("j"))
+        await bench.submitted(1)
+        running = bench.worker._jobs.job("j")
+        assert running is not None
+        running.delivery = cast(Delivery, Redelivered(lost=True))
+        bench.engine.step(3)
+        await bench.ended("j")
+        again = Redelivered()
+        bench.worker._take(Envelope(running.job, cast(Delivery, again)))
+        assert again.settled == ["ack"]
+        assert len(bench.worker._jobs) == 0
+    assert len(bench.terminals("j")) == 1

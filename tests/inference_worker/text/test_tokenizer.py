@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import tokenizers
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
 
@@ -92,7 +92,12 @@ async def test_control_tokens_hide_nowhere() -> None:
     assert ids.count(END) == 3
 
 
-@given(st.lists(st.text("<|begind>x \ufdd0", max_size=12), max_size=4))
+pieces = st.sampled_from(["<", "|", "begin", "end", ">", "<|begin|>", "<|be", "gin|>", "x", " ", "\ufdd0"])
+
+
+@given(st.lists(st.lists(pieces, max_size=4).map("".join), max_size=4))
+@example(["a<|be", "gin|>"])
+@example(["<<|begin|>", "<", "|end|>"])
 def test_what_users_write_never_becomes_a_control_token(contents: list[str]) -> None:
     tokens = ControlTokens([ControlToken("<|begin|>", BEGIN), ControlToken("<|end|>", END)])
     marker = unused_marker(contents)

@@ -1,0 +1,99 @@
+"""The counting worker as a process of its own on a real broker: many streams, a drain, nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+
+import pytest
+
+from router.bus import Bus
+from router.messages import ChatPrompt, Delta, Finished, Job, SamplingParams, Terminal, UsageRecord
+from router.transport.rabbitmq import RabbitMQTransport
+
+MODEL = "counting-d"
+JOBS = 24
+
+pytestmark = pytest.mark.rabbitmq
+
+
+def job(number: int, max_tokens: int) -> Job:
+    return Job(
+        id=f"j{number}",
+        model=MODEL,
+        tenant="t",
+        reply_to="gateway-d",
+        created=time.time(),
+        deadline=time.time() + 60,
+        prompt=ChatPrompt(messages=[{"role": "user", "content": "count"}]),
+        sampling=SamplingParams(seed=1, max_tokens=max_tokens),
+    )
+
+
+async def worker_process(url: str, name: str) -> asyncio.subprocess.Process:
+    command = ["-m", "tests.fakes.counting_worker", "--amqp-url", url, "--id", name, "--model", MODEL]
+    return await asyncio.create_subprocess_exec(sys.executable, *command, "--capacity", "8", "--step-time", "0.02")
+
+
+async def test_two_workers_share_a_queue_and_one_drains_meanwhile(rabbitmq_url: str) -> None:
+    bus = Bus(RabbitMQTransport(rabbitmq_url, name="gateway-d"))
+    await bus.start()
+    await bus.declare_model(MODEL)
+    inbox, statuses = await bus.replies("gateway-d"), await bus.statuses()
+    usage = await bus.usage_records(prefetch=100)
+    workers = [await worker_process(rabbitmq_url, name) for name in ("worker-d1", "worker-d2")]
+    try:
+        async with asyncio.timeout(60):
+            seen: set[str] = set()
+            async for status in statuses:
+                seen.add(status.worker)
+                if len(seen) == 2:
+                    break
+            await asyncio.gather(*(bus.publish_job(job(number, 40), {}) for number in range(JOBS)))
+            texts: dict[str, str] = {}
+            ended: list[Terminal] = []
+            async for window in inbox:
+                for reply in window.b:
+                    if isinstance(reply, Delta):
+                        if not texts:
+                            workers[0].send_signal(signal.SIGTERM)
+                        texts[reply.j] = texts.get(reply.j, "") + reply.t
+                    elif isinstance(reply, Terminal):
+                        ended.append(reply)
+                if len(ended) == JOBS:
+                    break
+            assert await workers[0].wait() == 0
+            records: list[UsageRecord] = []
+            async for envelope in usage:
+                records.append(envelope.message)
+                envelope.delivery.ack()
+                if len(records) == JOBS:
+                    break
+        assert all(isinstance(terminal, Finished) for terminal in ended)
+        assert set(texts.values()) == {"".join(f"{number} " for number in range(40))}
+        assert {record.usage.completion_tokens for record in records} == {40}
+        assert {record.job for record in records} == texts.keys()
+        assert {record.worker for record in records} == {"worker-d1", "worker-d2"}
+        workers[1].send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(workers[1].wait(), 20) == 0
+    finally:
+        for process in workers:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        await bus.close()
+
+
+async def test_no_broker_is_one_line() -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *["-m", "inference_worker"],
+        env={"HEADRACE_AMQP_URL": "amqp://127.0.0.1:1/", "HEADRACE_MODEL": "/nowhere", "PATH": "/usr/bin:/bin"},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, said = await process.communicate()
+    assert process.returncode == 78
+    assert said.decode().startswith("headrace: ")
+    assert said.count(b"\n") == 1
