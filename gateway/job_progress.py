@@ -1,8 +1,8 @@
 """What has been accepted of one job: which attempt speaks for it, and how far each choice is.
 
-Three fences. The attempt id: only one attempt speaks, and a zombie is not heard. The position: a token that is
-already here is dropped, one that is missing is an error. The end: nothing follows a choice's last token.
-This module does no I/O and does not know what happens to what it admits.
+Three fences. The attempt id: only one attempt speaks, and a zombie is not heard; the reaper, who closes jobs that are
+dead in their queue, always is. The position: a token that is already here is dropped, one that is missing is an error.
+The end: nothing follows a choice's last token. This module does no I/O and does not know what happens to what it admits.
 
 A second attempt is accepted only while nothing of the first has been admitted: going on where a lost worker stopped
 needs the tokens to be sent to the new one first.
@@ -11,7 +11,7 @@ needs the tokens to be sent to the new one first.
 from __future__ import annotations
 
 from gateway.errors import RepliesLost, WorkerLost
-from router.messages import Cancelled, Delta, Failed, Finished, Reply, Started
+from router.messages import REAPER, Cancelled, Delta, Failed, Finished, Reply, Started
 
 
 class JobProgress:
@@ -52,7 +52,7 @@ class JobProgress:
         return sum(self._positions)
 
     def _speaks(self, reply: Reply, worker: str) -> bool:
-        if reply.a == self._attempt:
+        if reply.a == self._attempt or (worker == REAPER and isinstance(reply, Failed)):
             return True
         if reply.a in self._superseded or not (self._attempt is None or isinstance(reply, Started)):
             return False

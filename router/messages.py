@@ -222,6 +222,9 @@ class Cancelled(_Reply, frozen=True, kw_only=True, tag="cancelled"):
     usage: Usage
 
 
+REAPER = "reaper"
+"""The `w` of windows that close jobs dead in their queue: whoever was running one is not any more."""
+
 Reply = Started | Delta | Finished | Failed | Cancelled
 Terminal = Finished | Failed | Cancelled
 

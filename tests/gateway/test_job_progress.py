@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gateway.errors import RepliesLost, WorkerLost
 from gateway.job_progress import JobProgress
-from router.messages import Cancelled, Delta, Failed, FailureCode, Finished, Started, Usage
+from router.messages import REAPER, Cancelled, Delta, Failed, FailureCode, Finished, Started, Usage
 
 USAGE = Usage(prompt_tokens=1)
 
@@ -110,3 +110,13 @@ def test_only_a_start_makes_an_attempt_current() -> None:
     progress.admits(started("a"), "w-1")
     assert not progress.admits(delta(0, attempt="b"), "w-2")
     assert not progress.admits(finished("b"), "w-2")
+
+
+def test_the_reaper_closes_a_job_whatever_attempt_was_bound() -> None:
+    progress = JobProgress(1)
+    progress.admits(started(), "w")
+    progress.admits(delta(0), "w")
+    failed = Failed(j="j", a="reaped", code=FailureCode.FAILED_REPEATEDLY, message="given up")
+    assert not progress.admits(failed, "some other worker")
+    assert progress.admits(failed, REAPER)
+    assert progress.ended
