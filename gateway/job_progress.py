@@ -1,8 +1,9 @@
 """What has been accepted of one job: which attempt speaks for it, and how far each choice is.
 
 Three fences. The attempt id: only one attempt speaks, and a zombie is not heard; the reaper, who closes jobs that are
-dead in their queue, always is. The position: a token that is already here is dropped, one that is missing is an error.
-The end: nothing follows a choice's last token. This module does no I/O and does not know what happens to what it admits.
+dead in their queue, always is. The position: a token that is already here is dropped, one that is missing is an
+error. The end: nothing follows a choice's last token. This module does no I/O and does not know what becomes of what it
+admits.
 
 A second attempt is accepted only while nothing of the first has been admitted: going on where a lost worker stopped
 needs the tokens to be sent to the new one first.
