@@ -14,8 +14,13 @@ def test_a_worker_is_described_by_its_load() -> None:
     assert in_words(status) == "smollm2-135m-instruct on cpu: 3 running, 0 waiting, KV 12%"
 
 
+def test_a_gateway_is_described_by_its_requests() -> None:
+    status = {"gateway": "gateway-1", "broker": "up", "jobs": 2, "models": ["a", "b"]}
+    assert in_words(status) == "2 requests open; models: a, b; broker up"
+
+
 def test_others_are_shown_as_they_describe_themselves() -> None:
-    assert in_words({"streams_open": 2, "broker": "up", "detail": {}}) == "2 streams open, broker up"
+    assert in_words({"settled": 2, "broker": "up", "detail": {}}) == "2 settled, broker up"
 
 
 def test_durations_read_well() -> None:

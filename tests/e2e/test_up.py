@@ -1,0 +1,208 @@
+"""`headrace up` from outside: every process real, over a private RabbitMQ, with two workers.
+
+The tests stand in the order in which they use the platform; the last one ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import signal
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import psutil
+import pytest
+
+from infra.credentials import password_file
+from infra.home import Home
+from infra.processes import worker_name
+from infra.rabbitmq.errors import BrokerNotInstalled
+from infra.rabbitmq.node import find_program
+from infra.readiness import free_port
+from infra.runtime.lifecycle import EXIT_CANNOT_START
+from tests.e2e.launched import MODEL, Launched, until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.model, pytest.mark.store, pytest.mark.rabbitmq]
+
+STREAMS = 64
+TOPICS = ["rivers", "bread", "the moon", "chess", "owls", "glass", "tea", "snow"]
+
+
+@pytest.fixture(scope="module")
+def console_port() -> int:
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def platform(e2e_home: Path, console_port: int) -> Iterator[Launched]:
+    """`headrace up` with two workers, ready."""
+    try:
+        find_program("rabbitmq-server")
+    except BrokerNotInstalled as error:
+        pytest.fail(str(error)) if os.environ.get("CI") else pytest.skip(str(error))
+    launched = Launched(
+        ["up", "--workers", "2"],
+        e2e_home,
+        free_port(),
+        HEADRACE_RABBITMQ_PORT=str(free_port()),
+        HEADRACE_RABBITMQ_CONSOLE_PORT=str(console_port),
+        HEADRACE_KV_CACHE_MEMORY="512MiB",
+        HEADRACE_DTYPE="float32",
+    )
+    try:
+        launched.until_ready()
+        yield launched
+    finally:
+        launched.end()
+
+
+def pid_of(platform: Launched, name: str) -> int:
+    """0 while there is none."""
+    path = platform.home / "run" / f"{name}.pid"
+    return int(path.read_text()) if path.exists() else 0
+
+
+def state_of(platform: Launched, name: str) -> str:
+    path = platform.home / "run" / f"{name}.json"
+    return str(json.loads(path.read_text())["state"]) if path.exists() else "none"
+
+
+def queues(platform: Launched, port: int) -> list[dict[str, Any]]:
+    """What the management console shows of the queues."""
+    password = password_file(Home(platform.home), "admin").read_text().strip()
+    token = base64.b64encode(f"admin:{password}".encode()).decode()
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/api/queues/headrace", headers={"Authorization": f"Basic {token}"}
+    )
+    with urllib.request.urlopen(request, timeout=10) as response:
+        return json.load(response)
+
+
+def question(number: int) -> str:
+    return f"Write {number % 5 + 1} short words about {TOPICS[number % len(TOPICS)]}. Number {number}."
+
+
+async def ask(client: openai.AsyncOpenAI, number: int) -> tuple[str, int, int]:
+    """One greedy stream: its text, and prompt and generated tokens by its usage."""
+    stream = await client.chat.completions.create(
+        model=MODEL,
+        messages=[{"role": "user", "content": question(number)}],
+        temperature=0,
+        max_tokens=8 + number % 9,
+        stream=True,
+        stream_options={"include_usage": True},
+    )
+    text, usage = "", None
+    async for chunk in stream:
+        text += "".join(choice.delta.content or "" for choice in chunk.choices)
+        usage = chunk.usage or usage
+    assert usage is not None
+    return text, usage.prompt_tokens, usage.completion_tokens
+
+
+def async_client(platform: Launched) -> openai.AsyncOpenAI:
+    known = platform.client()
+    return openai.AsyncOpenAI(base_url=known.base_url, api_key=known.api_key, max_retries=0, timeout=200)
+
+
+def test_every_process_has_a_pid_file_and_a_line_in_ps(platform: Launched) -> None:
+    shown = platform.headrace("ps").stdout
+    for name in ("rabbitmq", "store", "billing", "gateway-1", "worker-1", "worker-2"):
+        assert psutil.pid_exists(pid_of(platform, name)), name
+        assert name in shown
+    assert f"{MODEL} on cpu: 0 running, 0 waiting, KV 0%" in shown
+    assert psutil.Process(pid_of(platform, "rabbitmq")).name() == "beam.smp"
+
+
+def test_the_banner_names_the_console_and_where_its_password_is(platform: Launched, console_port: int) -> None:
+    assert f"http://127.0.0.1:{console_port}/" in platform.output
+    assert str(password_file(Home(platform.home), "admin")) in platform.output
+    names = {queue["name"] for queue in queues(platform, console_port)}
+    assert {f"hr.job.{MODEL}.{tier}.v1" for tier in ("priority", "default", "flex")} <= names
+
+
+async def test_64_streams_at_once_equal_each_alone(platform: Launched, console_port: int) -> None:
+    async with async_client(platform) as client:
+        together = await asyncio.gather(*(ask(client, number) for number in range(STREAMS)))
+        for number in range(STREAMS):
+            assert together[number] == await ask(client, number), question(number)
+    assert all(0 < tokens <= 8 + number % 9 for number, (_, _, tokens) in enumerate(together))
+    # The console's figures are some seconds old.
+    until(lambda: all(queue.get("messages", 1) == 0 for queue in queues(platform, console_port)), 60)
+    assert all(queue["messages_unacknowledged"] == 0 for queue in queues(platform, console_port))
+
+
+def test_both_workers_take_part(platform: Launched) -> None:
+    for number in (1, 2):
+        status = json.loads((platform.home / "run" / f"{worker_name(number)}.json").read_text())["status_url"]
+        with urllib.request.urlopen(status.replace("/status", "/metrics"), timeout=10) as response:
+            metrics = response.read().decode()
+        line = next(line for line in metrics.splitlines() if line.startswith("headrace_generation_tokens_total{"))
+        assert float(line.split()[-1]) > 0
+
+
+def test_a_killed_worker_is_started_again(platform: Launched) -> None:
+    before = pid_of(platform, "worker-2")
+    os.kill(before, signal.SIGKILL)
+    until(lambda: pid_of(platform, "worker-2") not in (0, before) and state_of(platform, "worker-2") == "ready", 120)
+    assert "worker-2 was ended by SIGKILL" in platform.output
+
+
+async def test_a_worker_that_is_stopped_finishes_its_streams_first(platform: Launched) -> None:
+    async with async_client(platform) as client:
+        streams = [asyncio.create_task(ask(client, number)) for number in range(12)]
+        await asyncio.wait(streams, return_when=asyncio.FIRST_COMPLETED)
+        stopped = await asyncio.to_thread(platform.headrace, "stop", "worker-2")
+        assert "worker-2: stopped" in stopped.stdout
+        texts = await asyncio.gather(*streams)
+    assert all(tokens > 0 for _, _, tokens in texts)
+    assert state_of(platform, "worker-2") == "stopped"
+    assert pid_of(platform, "worker-2") == 0
+
+
+def test_it_stays_stopped_until_it_is_started(platform: Launched) -> None:
+    assert "worker-2: ready" in platform.headrace("start", "worker-2").stdout
+
+
+def test_a_second_up_scales(platform: Launched) -> None:
+    more = platform.headrace("up", "--workers", "3")
+    assert "3 workers: 1 started, 0 drained" in more.stdout, more.stderr
+    assert state_of(platform, "worker-3") == "ready"
+    fewer = platform.headrace("up", "--workers", "1")
+    assert "1 workers: 0 started, 2 drained" in fewer.stdout, fewer.stderr
+    assert state_of(platform, "worker-3") == "none"
+    assert platform.client().completions.create(model=MODEL, prompt="1, 2,", max_tokens=2).usage is not None
+
+
+def test_serve_in_the_same_home_says_what_runs(platform: Launched) -> None:
+    done = platform.headrace("serve", "--port", str(free_port()))
+    assert done.returncode == EXIT_CANNOT_START
+    assert "`headrace up` already runs" in done.stderr
+
+
+def test_the_next_up_clears_away_what_a_killed_launcher_left(platform: Launched) -> None:
+    platform.process.kill()
+    platform.process.wait()
+    assert psutil.pid_exists(pid_of(platform, "worker-1"))  # the platform goes on without its launcher
+    left = pid_of(platform, "gateway-1")
+    again = Launched(
+        ["up", "--workers", "1"],
+        platform.home,
+        platform.port,
+        **{name: value for name, value in platform.environment.items() if name.startswith("HEADRACE_")},
+    )
+    try:
+        until(lambda: pid_of(again, "gateway-1") not in (0, left), 120, lambda: again.output)
+        until(lambda: state_of(again, "worker-1") == "ready", 120, lambda: again.output)
+        assert "ended what a killed launcher had left running" in again.output
+        assert again.interrupt() == 0
+        assert again.ours() == []
+        assert list((again.home / "run").glob("*.pid")) == []
+    finally:
+        again.end()
