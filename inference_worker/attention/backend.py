@@ -1,8 +1,8 @@
 """The attention port: what every backend is given and must do.
 
 All tokens of a step are packed in one flat dimension T, sequence after sequence; there is no padding and no
-difference between prefill and decode. Sequence `s` owns query rows `query_start[s] .. query_start[s+1]-1`, which are the
-*last* of its `sequence_lengths[s]` known positions.
+difference between prefill and decode. Sequence `s` owns query rows `query_start[s] .. query_start[s+1]-1`, which are
+the *last* of its `sequence_lengths[s]` known positions.
 
 This module knows tensors and shapes, not models, schedulers or sampling.
 """

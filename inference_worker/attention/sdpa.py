@@ -26,24 +26,24 @@ class _Group:
         valid: [s, q] which of them are no padding; `None`: all.
         tables: [s, n / block_size] block numbers.
         own: [s, q, 1] position of each query in its sequence.
-        masks: per sliding window, [s, 1, q, n] what each query sees.
+        masks: what each query sees, made once per sliding window and number of query heads to a key-value head.
     """
 
     rows: Tensor
     valid: Tensor | None
     tables: Tensor
     own: Tensor
-    masks: dict[int | None, Tensor] = field(default_factory=dict)
+    masks: dict[tuple[int | None, int], Tensor] = field(default_factory=dict)
 
-    def mask(self, window: int | None, length: int) -> Tensor:
-        """[s, 1, q, n] bool: causal, and within the window."""
-        if window not in self.masks:
+    def mask(self, window: int | None, shared: int, length: int) -> Tensor:
+        """[s, 1, shared * q, n] bool: causal, and within the window."""
+        if (window, shared) not in self.masks:
             seen = torch.arange(length, device=self.own.device)
             visible = seen <= self.own
             if window is not None:
                 visible &= seen > self.own - window
-            self.masks[window] = visible[:, None]
-        return self.masks[window]
+            self.masks[window, shared] = visible[:, None].repeat(1, 1, shared, 1)
+        return self.masks[window, shared]
 
 
 class SdpaAttention(AttentionBackend):
@@ -90,7 +90,7 @@ class SdpaAttention(AttentionBackend):
         values = self.cache.values[layer][group.tables].flatten(1, 2).transpose(1, 2)
         shared = heads // keys.shape[1]
         folded = query.view(count, queries, -1, shared, size).permute(0, 2, 3, 1, 4).flatten(2, 3)
-        mask = group.mask(window, keys.shape[2]).repeat(1, 1, shared, 1)
+        mask = group.mask(window, shared, keys.shape[2])
         attended = scaled_dot_product_attention(folded, keys, values, attn_mask=mask, scale=scale)
         return (
             attended.view(count, -1, shared, queries, size).permute(0, 3, 1, 2, 4).reshape(count, queries, heads, size)
