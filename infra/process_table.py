@@ -125,6 +125,9 @@ def in_words(status: dict[str, Any]) -> str:
             f"{status['model']} on {status.get('device', '?')}: {status.get('running', 0)} running, "
             f"{status.get('waiting', 0)} waiting, KV {usage:.0%}"
         )
+    if "jobs" in status:
+        models = ", ".join(status.get("models", [])) or "none"
+        return f"{status['jobs']} requests open; models: {models}; broker {status.get('broker', '?')}"
     return ", ".join(
         _figure(key.replace("_", " "), value) for key, value in status.items() if not isinstance(value, dict)
     )

@@ -50,7 +50,7 @@ class Launched:
         self.port = port
         self.output_file = home / "launcher.out"
         self.environment = environment(home, port, extra)
-        with self.output_file.open("ab") as output:
+        with self.output_file.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "infra.cli", *arguments],
                 env=self.environment,
