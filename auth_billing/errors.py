@@ -2,7 +2,8 @@
 
 AccountError
 ├── InvalidApiKey        malformed, unknown, wrong, revoked or expired: the caller is never told which
-└── StoreUnavailable     the store does not answer: nothing was decided
+├── StoreUnavailable     the store does not answer: nothing was decided
+└── RecordRefused        the store will never take this record, however often it is asked
 """
 
 
@@ -16,3 +17,7 @@ class InvalidApiKey(AccountError):
 
 class StoreUnavailable(AccountError):
     """The store does not answer in time: nothing was decided."""
+
+
+class RecordRefused(AccountError):
+    """The store can't hold this record (a number too large, a document too long): trying again will not help."""

@@ -5,7 +5,17 @@ Knows no HTTP (no status codes, no FastAPI) and no MongoDB (that is `store/`).
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from auth_billing import api_keys
+from auth_billing.api_keys import ApiKey
+from auth_billing.errors import InvalidApiKey
+from auth_billing.key_cache import KeyCache
+from auth_billing.records import ApiKeyRecord, ApiKeyStore
 
 
 @dataclass(frozen=True)
@@ -18,3 +28,88 @@ class Principal:
     key_id: str
     tenant: str
     cache_salt: str
+
+
+class AuthBilling:
+    """Accounts, as the gateway sees them.
+
+    Args:
+        api_keys: where keys are stored.
+        pepper: the installation's secret; the same in every process.
+        cache: which keys were lately good or bad.
+        clock: Unix seconds, for expiry.
+    """
+
+    def __init__(
+        self,
+        api_keys: ApiKeyStore,
+        pepper: bytes,
+        *,
+        cache: KeyCache | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._api_keys = api_keys
+        self._pepper = pepper
+        self._cache = cache or KeyCache()
+        self._clock = clock
+        self._nobody = bytes(hashlib.sha256().digest_size)
+
+    async def authenticate(self, token: str) -> Principal:
+        """Whose key `token` is. While the store is away, keys that were good within the cache's time still are.
+
+        Raises:
+            InvalidApiKey: malformed (told without asking the store), unknown, wrong, revoked or expired.
+            StoreUnavailable: not known lately, and the store does not answer.
+        """
+        key = api_keys.parse(token)
+        if key is None:
+            raise InvalidApiKey("malformed key")
+        record = await self._verify(key)
+        if not record.is_live(self._clock()):  # looked at each time: a key may expire while it is cached
+            raise InvalidApiKey(f"key {key.key_id} is revoked or expired")
+        return Principal(record.key_id, record.organisation, self._cache_salt(record.organisation))
+
+    async def create_api_key(
+        self, organisation: str, project: str, *, name: str, expires: float | None = None
+    ) -> ApiKey:
+        """Give a project a new key. Its text is known only now; the store keeps a digest.
+
+        Raises:
+            StoreUnavailable: it may or may not have been stored; nobody has its text.
+        """
+        key = api_keys.generate()
+        await self._api_keys.add(
+            ApiKeyRecord(
+                key_id=key.key_id,
+                digest=api_keys.digest(self._pepper, key.secret),
+                last4=key.text[-4:],
+                organisation=organisation,
+                project=project,
+                name=name,
+                created=self._clock(),
+                expires=expires,
+            )
+        )
+        return key
+
+    async def _verify(self, key: ApiKey) -> ApiKeyRecord:
+        """The record of `key` if its secret is right."""
+        digest = api_keys.digest(self._pepper, key.secret)
+        identity = (key.key_id, digest)
+        remembered = self._cache.good(identity)
+        if remembered is not None:
+            return remembered
+        if self._cache.is_bad(identity):
+            raise InvalidApiKey(f"key {key.key_id} is unknown or wrong")
+        record = await self._api_keys.find(key.key_id)
+        # An unknown id is compared too, so that it takes as long as a wrong secret.
+        right = hmac.compare_digest(record.digest if record is not None else self._nobody, digest)
+        if record is None or not right or not record.is_live(self._clock()):
+            self._cache.remember_bad(identity)
+            raise InvalidApiKey(f"key {key.key_id} is unknown, wrong, revoked or expired")
+        self._cache.remember_good(identity, record)
+        return record
+
+    def _cache_salt(self, tenant: str) -> str:
+        # The colon is in no key's secret, so this is never what `api_keys.digest` computes.
+        return hmac.new(self._pepper, f"cache-salt:{tenant}".encode(), hashlib.sha256).hexdigest()[:32]

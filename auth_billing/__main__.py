@@ -1,0 +1,108 @@
+"""The billing process: settles usage records and closes dead jobs. Serves no users; see `service.py` for the facade."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from auth_billing.errors import StoreUnavailable
+from auth_billing.metrics import BillingMetrics
+from auth_billing.reaper import Reaper
+from auth_billing.records import UsageStore
+from auth_billing.settings import BillingSettings
+from auth_billing.settlement import SettlementConsumer
+from auth_billing.store.connection import StoreConnection
+from auth_billing.store.indexes import create_indexes
+from auth_billing.store.usage import MongoUsageStore
+from infra.runtime import lifecycle, logging
+from infra.runtime.lifecycle import StartupError
+from infra.runtime.metrics import OpsServer
+from router.bus import Bus
+from router.errors import BrokerUnavailable
+from router.transport.rabbitmq.transport import RabbitMQTransport
+
+NAME = "billing"
+
+_log = structlog.get_logger(__name__)
+
+
+async def serve(settings: BillingSettings, stop: asyncio.Event) -> None:
+    """Run the billing process until `stop` is set.
+
+    Raises:
+        StartupError: no broker or store, or the ops port is taken.
+    """
+    _require(settings)
+    connection = StoreConnection(settings.mongodb_url)
+    bus = Bus(RabbitMQTransport(settings.amqp_url, NAME))
+    try:
+        await prepare_store(connection)
+        await _start(bus)
+        await _serve(settings, bus, MongoUsageStore(connection), stop)
+    finally:
+        await bus.close()
+        connection.close()
+
+
+async def prepare_store(connection: StoreConnection) -> None:
+    """Make sure that the store answers and has its indexes.
+
+    Raises:
+        StartupError: it does not answer.
+    """
+    try:
+        await connection.ping()
+        await create_indexes(connection)
+    except StoreUnavailable as error:
+        raise StartupError(f"the store does not answer (HEADRACE_MONGODB_URL): {error}") from error
+
+
+async def consume(bus: Bus, usage_store: UsageStore, metrics: BillingMetrics, stop: asyncio.Event) -> None:
+    """Run settlement and reaper on a started bus until `stop`; the all-in-one process calls this too."""
+    async with asyncio.TaskGroup() as group:
+        group.create_task(SettlementConsumer(bus, usage_store, metrics=metrics).run(stop))
+        group.create_task(Reaper(bus, metrics=metrics).run(stop))
+
+
+async def _serve(settings: BillingSettings, bus: Bus, usage_store: UsageStore, stop: asyncio.Event) -> None:
+    registry = CollectorRegistry()
+    metrics = BillingMetrics(registry)
+
+    def live() -> dict[str, Any]:
+        return {"broker": bus.state.value, **metrics.summary()}
+
+    ops = OpsServer(registry, settings.ops_host, settings.ops_port, live)
+    await ops.start()
+    try:
+        _log.info("billing ready", ops_port=ops.port)
+        await consume(bus, usage_store, metrics, stop)
+    finally:
+        await ops.stop()
+
+
+async def _start(bus: Bus) -> None:
+    try:
+        await bus.start()
+    except BrokerUnavailable as error:
+        raise StartupError(str(error)) from error
+
+
+def _require(settings: BillingSettings) -> None:
+    for name, value in (("HEADRACE_AMQP_URL", settings.amqp_url), ("HEADRACE_MONGODB_URL", settings.mongodb_url)):
+        if not value:
+            raise StartupError(f"{name} is not set: the billing process needs a broker and a store")
+
+
+async def _main() -> None:
+    settings = BillingSettings()
+    logging.configure(NAME, style=settings.log_style, level=settings.log_level)
+    stop = asyncio.Event()
+    lifecycle.stop_on_signals(stop)
+    await serve(settings, stop)
+
+
+if __name__ == "__main__":
+    lifecycle.run(_main())

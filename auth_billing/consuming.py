@@ -1,0 +1,28 @@
+"""Running a consumer until the process stops: input ends first, what is in hand gets seconds, the rest goes back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+
+async def consume_until(
+    stop: asyncio.Event, work: Coroutine[Any, Any, None], end_input: Callable[[], Awaitable[None]], *, grace: float
+) -> None:
+    """Run `work` until it ends by itself or `stop` is set; then end its input and cancel it after `grace` seconds.
+
+    Whatever `work` raises comes out here.
+    """
+    working = asyncio.create_task(work)
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        await end_input()
+        await asyncio.wait({working}, timeout=grace)
+    finally:
+        stopping.cancel()
+        working.cancel()
+        await asyncio.wait({working, stopping})
+    if not working.cancelled():
+        working.result()

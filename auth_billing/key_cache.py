@@ -1,0 +1,69 @@
+"""Remembers for some seconds which keys were good and which were not, so that not every request asks the store.
+
+An entry is found by key id *and* full digest, never by a part of a key: a wrong secret can neither use nor replace
+the entry of the right one. Does not know whether a remembered key has expired since: the caller looks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from auth_billing.records import ApiKeyRecord
+
+GOOD_FOR = 30.0
+"""Seconds that a good key is remembered: the longest that a revoked one may go on, and a store may be away."""
+BAD_FOR = 5.0
+CAPACITY = 10_000
+
+Identity = tuple[str, bytes]
+V = TypeVar("V")
+
+
+class KeyCache:
+    """Good and bad keys, each with a bound: a flood of bad ones pushes no good one out."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, capacity: int = CAPACITY) -> None:
+        self._good: _Expiring[ApiKeyRecord] = _Expiring(GOOD_FOR, capacity, clock)
+        self._bad: _Expiring[bool] = _Expiring(BAD_FOR, capacity, clock)
+
+    def good(self, identity: Identity) -> ApiKeyRecord | None:
+        """The record of a key that was good within `GOOD_FOR` seconds."""
+        return self._good.get(identity)
+
+    def is_bad(self, identity: Identity) -> bool:
+        """Whether the key was bad within `BAD_FOR` seconds."""
+        return self._bad.get(identity) is not None
+
+    def remember_good(self, identity: Identity, record: ApiKeyRecord) -> None:
+        """The store has just confirmed it."""
+        self._good.put(identity, record)
+
+    def remember_bad(self, identity: Identity) -> None:
+        """The store has just denied it."""
+        self._bad.put(identity, True)
+
+
+class _Expiring(Generic[V]):
+    """Values that last `seconds`; at `capacity` the oldest goes."""
+
+    def __init__(self, seconds: float, capacity: int, clock: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._capacity = capacity
+        self._clock = clock
+        self._entries: OrderedDict[Identity, tuple[float, V]] = OrderedDict()
+
+    def get(self, identity: Identity) -> V | None:
+        until, value = self._entries.get(identity, (0.0, None))
+        if value is None or self._clock() >= until:
+            self._entries.pop(identity, None)
+            return None
+        return value
+
+    def put(self, identity: Identity, value: V) -> None:
+        self._entries[identity] = (self._clock() + self._seconds, value)
+        self._entries.move_to_end(identity)
+        if len(self._entries) > self._capacity:
+            self._entries.popitem(last=False)

@@ -1,0 +1,50 @@
+"""What the billing process counts."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client.metrics import MetricWrapperBase
+
+
+class BillingMetrics:
+    """Counters and gauges of one billing process."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.settled = Counter(
+            "headrace_usage_records_settled",
+            "Usage records stored, by outcome of the job.",
+            ["outcome"],
+            registry=registry,
+        )
+        self.repeated = Counter(
+            "headrace_usage_records_repeated", "Usage records that were stored already.", registry=registry
+        )
+        self.parked = Counter(
+            "headrace_messages_parked", "Messages put aside for a person to look at.", ["queue"], registry=registry
+        )
+        self.retries = Counter(
+            "headrace_settlement_retries", "Tries that the store or the broker did not answer.", registry=registry
+        )
+        self.unsettled = Gauge(
+            "headrace_usage_records_unsettled", "Usage records taken and not yet stored.", registry=registry
+        )
+        self.reaped = Counter(
+            "headrace_jobs_reaped",
+            "Dead jobs whose callers were told, by what they were told.",
+            ["code"],
+            registry=registry,
+        )
+
+    def summary(self) -> dict[str, int]:
+        """The sums, for `headrace ps`."""
+        return {
+            "settled": _total(self.settled),
+            "unsettled": _total(self.unsettled),
+            "parked": _total(self.parked),
+            "reaped": _total(self.reaped),
+        }
+
+
+def _total(metric: MetricWrapperBase) -> int:
+    samples = (sample for family in metric.collect() for sample in family.samples)
+    return int(sum(sample.value for sample in samples if not sample.name.endswith("_created")))

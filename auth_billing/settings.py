@@ -1,0 +1,31 @@
+"""What an operator can set about the billing process. Read once at start-up, then passed down as narrow values."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from infra.runtime.logging import LogStyle
+
+
+class BillingSettings(BaseSettings):
+    """Settings of the billing process: environment variables `HEADRACE_...`, overridden by the command line."""
+
+    model_config = SettingsConfigDict(env_prefix="HEADRACE_", frozen=True, extra="forbid")
+
+    amqp_url: str = Field(
+        default="", repr=False, description="RabbitMQ to take usage records and dead jobs from; required"
+    )
+    mongodb_url: str = Field(
+        default="", repr=False, description="MongoDB (or the embedded store) to keep them in; required"
+    )
+    ops_host: str = Field(
+        default="127.0.0.1", description="Address of /metrics, /healthz and /status; never make it public"
+    )
+    ops_port: int = Field(default=9102, ge=0, le=65535, description="Port of /metrics, /healthz and /status")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least level that is logged"
+    )
+    log_style: LogStyle = Field(default="console", description="Logs for people or for machines")

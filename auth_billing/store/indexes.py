@@ -1,0 +1,18 @@
+"""The indexes that queries rely on, made at start (making one that exists does nothing)."""
+
+from __future__ import annotations
+
+from auth_billing.store import accounts, api_keys, usage
+from auth_billing.store.connection import StoreConnection, translated_errors
+
+
+async def create_indexes(connection: StoreConnection) -> None:
+    """Make all indexes.
+
+    Raises:
+        StoreUnavailable: the store does not answer.
+    """
+    with translated_errors():
+        await connection.durable(api_keys.COLLECTION).create_index([("project", 1)])
+        await connection.durable(accounts.PROJECTS).create_index([("organisation", 1)])
+        await connection.durable(usage.COLLECTION).create_index([("tenant", 1), ("at", -1)])

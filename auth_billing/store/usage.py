@@ -1,0 +1,55 @@
+"""Usage records in MongoDB: `usage {_id: "<job>:<attempt>", job, attempt, tenant, ...}`, insert-only.
+
+The `_id` follows from the record, so storing one twice is storing it once (MONEY 4.5), whatever was lost,
+repeated or unknown on the way.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from pymongo.errors import DuplicateKeyError
+
+from auth_billing.records import Insertion
+from auth_billing.store.connection import StoreConnection, translated_errors
+from router.messages import UsageRecord
+
+COLLECTION = "usage"
+
+
+class MongoUsageStore:
+    """Implements `records.UsageStore`."""
+
+    def __init__(self, connection: StoreConnection) -> None:
+        self._usage = connection.durable(COLLECTION)
+
+    async def add(self, record: UsageRecord) -> Insertion:
+        """Store a record once, and say whether it was there."""
+        document = _to_document(record)
+        with translated_errors():
+            try:
+                await self._usage.insert_one(document)
+            except DuplicateKeyError:
+                stored = await self._usage.find_one({"_id": document["_id"]})
+                return Insertion.REPEATED if _same(stored, document) else Insertion.CONFLICTING
+        return Insertion.NEW
+
+
+def _to_document(record: UsageRecord) -> dict[str, Any]:
+    usage = record.usage
+    return {
+        "_id": f"{record.job}:{record.attempt}",
+        **{name: str(getattr(record, name)) for name in ("job", "attempt", "tenant", "model", "worker", "digest")},
+        "outcome": record.outcome.value,
+        "error": record.error.value if record.error is not None else None,
+        "usage": msgspec.structs.asdict(usage),
+        "at": record.at,
+    }
+
+
+def _same(stored: dict[str, Any] | None, document: dict[str, Any]) -> bool:
+    """Whether two records say the same, but for the time at which they were written."""
+    if stored is None:
+        return False
+    return {**stored, "at": None} == {**document, "at": None}

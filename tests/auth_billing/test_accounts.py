@@ -1,0 +1,52 @@
+"""The development account: one usable key, kept while it verifies."""
+
+import pytest
+
+from auth_billing import api_keys
+from auth_billing.accounts import ORGANISATION, PROJECT, ensure_development_account
+from auth_billing.errors import InvalidApiKey, StoreUnavailable
+from auth_billing.service import AuthBilling
+from tests.fakes.accounts import DictAccountStore, DictApiKeyStore
+
+PEPPER = b"p" * 32
+
+
+@pytest.fixture
+def accounts():
+    return DictAccountStore()
+
+
+@pytest.fixture
+def keys():
+    return DictApiKeyStore()
+
+
+async def test_a_new_installation_gets_an_organisation_a_project_and_one_key(accounts, keys):
+    key = await ensure_development_account(accounts, keys, PEPPER)
+    assert (list(accounts.organisations), list(accounts.projects)) == ([ORGANISATION], [PROJECT])
+    assert (await AuthBilling(keys, PEPPER).authenticate(key)).tenant == ORGANISATION
+
+
+async def test_a_key_that_verifies_is_kept(accounts, keys):
+    key = await ensure_development_account(accounts, keys, PEPPER)
+    assert await ensure_development_account(accounts, keys, PEPPER, key) == key
+    assert len(keys.records) == 1
+
+
+@pytest.mark.parametrize("lost", [None, "", "garbage", api_keys.generate().text])
+async def test_a_lost_key_is_replaced_and_revoked(accounts, keys, lost):
+    old = await ensure_development_account(accounts, keys, PEPPER)
+    new = await ensure_development_account(accounts, keys, PEPPER, lost)
+    service = AuthBilling(keys, PEPPER)
+    await service.authenticate(new)
+    with pytest.raises(InvalidApiKey):
+        await service.authenticate(old)
+
+
+async def test_while_the_store_is_away_nothing_is_decided(accounts, keys):
+    key = await ensure_development_account(accounts, keys, PEPPER)
+    keys.absence.away = True
+    with pytest.raises(StoreUnavailable):
+        await ensure_development_account(accounts, keys, PEPPER, key)
+    keys.absence.away = False
+    assert await ensure_development_account(accounts, keys, PEPPER, key) == key

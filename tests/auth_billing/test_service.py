@@ -1,0 +1,177 @@
+"""Whose key is it: the cache's time, expiry and revocation, and what happens while the store is away."""
+
+import hmac
+from dataclasses import replace
+
+import pytest
+
+from auth_billing import api_keys
+from auth_billing.errors import InvalidApiKey, StoreUnavailable
+from auth_billing.key_cache import BAD_FOR, GOOD_FOR, KeyCache
+from auth_billing.service import AuthBilling
+from tests.fakes.accounts import DictApiKeyStore, FakeClock
+
+PEPPER = b"p" * 32
+
+
+@pytest.fixture
+def store():
+    return DictApiKeyStore()
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def service(store, clock):
+    return AuthBilling(store, PEPPER, cache=KeyCache(clock), clock=clock)
+
+
+async def test_a_key_is_good_at_once_and_names_its_tenant(service):
+    key = await service.create_api_key("acme", "acme-web", name="first")
+    principal = await service.authenticate(key.text)
+    assert (principal.key_id, principal.tenant) == (key.key_id, "acme")
+
+
+async def test_the_store_never_sees_the_secret(service, store):
+    key = await service.create_api_key("acme", "acme-web", name="first")
+    (record,) = store.records.values()
+    assert key.secret not in repr(vars(record))
+    assert record.digest == api_keys.digest(PEPPER, key.secret)
+    assert record.last4 == key.text[-4:]
+
+
+@pytest.mark.parametrize(
+    "token", ["", "Bearer", "' OR '1'='1", '{"$gt":""}', "é" * 90, "\0", "x" * 1_000_000, "sk-abc"]
+)
+async def test_garbage_never_reaches_the_store(service, store, token):
+    with pytest.raises(InvalidApiKey):
+        await service.authenticate(token)
+    assert store.absence.asked == 0
+
+
+async def test_unknown_id_and_wrong_secret_are_refused_alike(service, store):
+    key = await service.create_api_key("acme", "acme-web", name="first")
+    other = api_keys.generate()
+    for wrong in (other, api_keys.ApiKey(key.key_id, other.secret)):
+        with pytest.raises(InvalidApiKey):
+            await service.authenticate(wrong.text)
+
+
+async def test_known_and_unknown_ids_are_both_compared_in_constant_time(service, monkeypatch):
+    compared = []
+    real = hmac.compare_digest
+    monkeypatch.setattr(hmac, "compare_digest", lambda a, b: compared.append((len(a), len(b))) or real(a, b))
+    key = await service.create_api_key("acme", "acme-web", name="first")
+    for wrong in (api_keys.generate(), api_keys.ApiKey(key.key_id, api_keys.generate().secret)):
+        with pytest.raises(InvalidApiKey):
+            await service.authenticate(wrong.text)
+    assert compared == [(32, 32), (32, 32)]
+
+
+async def test_a_digest_of_zeros_is_nobodys(service, store, monkeypatch):
+    """The dummy that unknown ids are compared with must not let anybody in."""
+    monkeypatch.setattr(api_keys, "digest", lambda pepper, secret: bytes(32))
+    with pytest.raises(InvalidApiKey):
+        await service.authenticate(api_keys.generate().text)
+
+
+async def test_a_good_key_is_remembered_for_thirty_seconds_and_no_longer(service, store, clock):
+    key = (await service.create_api_key("acme", "acme-web", name="first")).text
+    await service.authenticate(key)
+    asked = store.absence.asked
+    store.absence.away = True
+    clock.now += GOOD_FOR - 0.01
+    assert (await service.authenticate(key)).tenant == "acme"
+    assert store.absence.asked == asked
+    clock.now += 0.01
+    with pytest.raises(StoreUnavailable):
+        await service.authenticate(key)
+
+
+async def test_a_bad_key_is_remembered_for_five_seconds(service, store, clock):
+    key = api_keys.generate()
+    for _ in range(3):
+        with pytest.raises(InvalidApiKey):
+            await service.authenticate(key.text)
+    assert store.absence.asked == 1
+    clock.now += BAD_FOR
+    with pytest.raises(InvalidApiKey):
+        await service.authenticate(key.text)
+    assert store.absence.asked == 2
+
+
+async def test_a_wrong_secret_neither_uses_nor_spoils_the_entry_of_the_right_one(service):
+    key = await service.create_api_key("acme", "acme-web", name="first")
+    wrong = api_keys.ApiKey(key.key_id, api_keys.generate().secret)
+    await service.authenticate(key.text)
+    with pytest.raises(InvalidApiKey):
+        await service.authenticate(wrong.text)
+    await service.authenticate(key.text)
+
+
+async def test_a_failed_lookup_is_not_remembered(service, store):
+    key = (await service.create_api_key("acme", "acme-web", name="first")).text
+    store.absence.failures = 1
+    with pytest.raises(StoreUnavailable):
+        await service.authenticate(key)
+    await service.authenticate(key)
+
+
+async def test_a_key_expires_on_time_though_it_is_cached(service, clock):
+    key = (await service.create_api_key("acme", "acme-web", name="first", expires=clock.now + 10)).text
+    await service.authenticate(key)
+    clock.now += 10
+    with pytest.raises(InvalidApiKey):
+        await service.authenticate(key)
+
+
+async def test_a_revoked_key_is_refused_when_the_cache_has_forgotten_it(service, store, clock):
+    key = await service.create_api_key("acme", "acme-web", name="first")
+    await service.authenticate(key.text)
+    store.records[key.key_id] = replace(store.records[key.key_id], revoked=clock.now)
+    clock.now += GOOD_FOR
+    with pytest.raises(InvalidApiKey):
+        await service.authenticate(key.text)
+
+
+async def test_a_flood_of_bad_keys_pushes_no_good_one_out(store, clock):
+    service = AuthBilling(store, PEPPER, cache=KeyCache(clock, capacity=3), clock=clock)
+    key = (await service.create_api_key("acme", "acme-web", name="first")).text
+    await service.authenticate(key)
+    for _ in range(10):
+        with pytest.raises(InvalidApiKey):
+            await service.authenticate(api_keys.generate().text)
+    store.absence.away = True
+    await service.authenticate(key)
+
+
+async def test_the_cache_is_bounded(store, clock):
+    service = AuthBilling(store, PEPPER, cache=KeyCache(clock, capacity=2), clock=clock)
+    keys = [(await service.create_api_key("acme", "acme-web", name="k")).text for _ in range(3)]
+    for key in keys:
+        await service.authenticate(key)
+    store.absence.away = True
+    with pytest.raises(StoreUnavailable):
+        await service.authenticate(keys[0])
+    await service.authenticate(keys[2])
+
+
+async def test_tenants_have_different_cache_salts_that_stay(service, store, clock):
+    salts = set()
+    for tenant in ("acme", "acme", "other"):
+        key = await service.create_api_key(tenant, tenant, name="k")
+        salts.add((await service.authenticate(key.text)).cache_salt)
+    assert len(salts) == 2
+    elsewhere = AuthBilling(store, b"q" * 32, clock=clock)
+    key = await elsewhere.create_api_key("acme", "acme", name="k")
+    assert (await elsewhere.authenticate(key.text)).cache_salt not in salts
+
+
+async def test_no_error_has_the_secret_in_it(service):
+    key = api_keys.generate()
+    with pytest.raises(InvalidApiKey) as caught:
+        await service.authenticate(key.text)
+    assert key.secret not in str(caught.value)

@@ -1,0 +1,94 @@
+"""Stores of accounts in dictionaries, which can be made to go away; and a clock that stands still."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from auth_billing.errors import RecordRefused, StoreUnavailable
+from auth_billing.records import ApiKeyRecord, Insertion, Organisation, Project
+from router.messages import UsageRecord
+
+
+class FakeClock:
+    def __init__(self, now: float = 1_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Absence:
+    """Whether a store is away, and how often it was asked."""
+
+    def __init__(self) -> None:
+        self.away = False
+        self.failures = 0
+        """Fail so many times more, then answer."""
+        self.asked = 0
+
+    def check(self) -> None:
+        self.asked += 1
+        if self.failures:
+            self.failures -= 1
+            raise StoreUnavailable("away for a moment")
+        if self.away:
+            raise StoreUnavailable("away")
+
+
+class DictApiKeyStore:
+    def __init__(self) -> None:
+        self.absence = Absence()
+        self.records: dict[str, ApiKeyRecord] = {}
+
+    async def find(self, key_id: str) -> ApiKeyRecord | None:
+        self.absence.check()
+        return self.records.get(key_id)
+
+    async def add(self, record: ApiKeyRecord) -> None:
+        self.absence.check()
+        self.records[record.key_id] = record
+
+    async def revoke(self, project: str, now: float) -> int:
+        self.absence.check()
+        live = [r for r in self.records.values() if r.project == project and r.revoked is None]
+        for record in live:
+            self.records[record.key_id] = replace(record, revoked=now)
+        return len(live)
+
+
+class DictAccountStore:
+    def __init__(self) -> None:
+        self.organisations: dict[str, Organisation] = {}
+        self.projects: dict[str, Project] = {}
+
+    async def ensure_organisation(self, organisation: Organisation) -> None:
+        self.organisations.setdefault(organisation.id, organisation)
+
+    async def ensure_project(self, project: Project) -> None:
+        self.projects.setdefault(project.id, project)
+
+
+class DictUsageStore:
+    def __init__(self) -> None:
+        self.absence = Absence()
+        self.lose_answer = 0
+        """Store the next so many records, but fail to say so."""
+        self.records: dict[tuple[str, str], UsageRecord] = {}
+        self.refused: set[str] = set()
+
+    async def add(self, record: UsageRecord) -> Insertion:
+        self.absence.check()
+        if record.job in self.refused:
+            raise RecordRefused("too long")
+        identity = (record.job, record.attempt)
+        stored = self.records.setdefault(identity, record)
+        if self.lose_answer:
+            self.lose_answer -= 1
+            raise StoreUnavailable("no answer: it may have been stored")
+        if stored is record:
+            return Insertion.NEW
+        return Insertion.REPEATED if replace_at(stored) == replace_at(record) else Insertion.CONFLICTING
+
+
+def replace_at(record: UsageRecord) -> tuple[object, ...]:
+    return tuple(getattr(record, name) for name in record.__struct_fields__ if name != "at")
