@@ -15,7 +15,6 @@ from typing import Any
 import structlog
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
-from router.registry import ModelRegistry
 
 from auth_billing.service import AuthBilling
 from gateway import error_handlers
@@ -32,6 +31,7 @@ from gateway.settings import GatewaySettings
 from infra.runtime.lifecycle import StartupError
 from router.bus import Bus, Feed
 from router.messages import WorkerStatus
+from router.registry import ModelRegistry
 
 _log = structlog.get_logger(__name__)
 
@@ -90,6 +90,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         asyncio.create_task(_supervise(gateway, _observe(gateway.models, statuses))),
     ]
     try:
+        # A gateway that has not heard every worker yet would call their models unknown (404).
+        await asyncio.sleep(gateway.settings.registry_warmup)
         yield
     finally:
         await windows.close()

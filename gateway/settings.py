@@ -45,4 +45,7 @@ class GatewaySettings(BaseSettings):
     max_unread_bytes: PositiveInt = Field(
         1024 * 1024, description="Text kept for a client that reads too slowly before it is dropped."
     )
+    registry_warmup: float = Field(
+        1.5, ge=0, description="Seconds that a starting gateway hears workers' heartbeats before it takes requests."
+    )
     shutdown_grace: float = Field(120.0, ge=0, description="Seconds that running requests get when the gateway stops.")

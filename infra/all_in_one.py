@@ -31,22 +31,19 @@ from infra.banner import base_url, greet_serve
 from infra.front_door import create_front_door
 from infra.home import Holder, Home, held
 from infra.process_records import ProcessRecord, ProcessRecords, ProcessState, end_orphans
-from infra.processes import PlatformProcesses
-from infra.readiness import free_port, is_free
+from infra.processes import PlatformProcesses, kv_cache_each
+from infra.readiness import free_port, is_free, url_says_yes
 from infra.runtime import logging
 from infra.runtime.lifecycle import StartupError, stop_on_signals
 from infra.settings import LauncherSettings
 from infra.supervisor import Supervisor
 from router.bus import Bus
-from router.registry import ModelRegistry
 from router.transport.memory import MemoryBroker, MemoryTransport
 
 Say = Callable[[str], None]
 
 PROGRESS_SECONDS = 5.0
 ORPHAN_GRACE_SECONDS = 5.0
-KV_CACHE_BYTES = 1024**3
-"""A laptop does more than serve a model: unless told otherwise, not the share of memory that a worker takes."""
 STREAM_GRACE_SECONDS = 5.0
 """What running streams get at Ctrl-C: somebody waits for their terminal."""
 
@@ -110,18 +107,18 @@ class AllInOne:
         async with AsyncExitStack() as opened:
             access = await opened.enter_async_context(account_access.opened(self._home, self._processes.store.url))
             await prepare_store(access.connection)
-            key = await access.give_development_key(f"{self._url}/v1")
             bus = Bus(MemoryTransport(self._broker, "gateway-1"))
             await bus.start()
             opened.push_async_callback(bus.close)
-            app = create_front_door(GatewayServices(bus, access.facade()), self._gateway_settings())
-            self._add(lambda stop: serve_app(app, self._gateway_settings(), stop))
-            worker = self._add(self._worker)
             self._add(lambda stop: self._billing(access.connection, stop))
             self._write_record()
-            await self._until_loaded(app.state.gateway.models, worker)
-            if not self._over():
-                served = app.state.gateway.models.models()[0].name
+            served = await self._loaded(bus, self._add(self._worker))
+            if served is not None:
+                # Last, so that whoever is let in is answered.
+                app = create_front_door(GatewayServices(bus, access.facade()), self._gateway_settings())
+                await self._listening(self._add(lambda stop: serve_app(app, self._gateway_settings(), stop)))
+            if served is not None and not self._over():
+                key = await access.give_development_key(f"{self._url}/v1")
                 greet_serve(self._url, key, served, home=str(self._home.path))
             await self._until_over()
             await self._end_parts()
@@ -146,7 +143,7 @@ class AllInOne:
             model=self._settings.model_or_default,
             device=self._settings.device,
             ops_port=self._ops_port,
-            kv_cache_memory=None if environment.variable("kv_cache_memory") in os.environ else KV_CACHE_BYTES,
+            kv_cache_memory=kv_cache_each(self._settings.device),
         )
         # The gateway has ended its streams before the worker is stopped: there is nothing to drain.
         await serve_worker(settings, stop, transport=MemoryTransport(self._broker, settings.id), hand_off=stop)
@@ -159,13 +156,25 @@ class AllInOne:
         finally:
             await bus.close()
 
-    async def _until_loaded(self, models: ModelRegistry, worker: Part) -> None:
+    async def _loaded(self, bus: Bus, worker: Part) -> str | None:
+        """The name of the model once the worker serves it; `None`: stopped or failed before."""
+        heartbeat = asyncio.create_task(_first_heartbeat(bus))
         began = said = time.monotonic()
-        while not any(model.alive for model in models.models()) and not self._over():
-            await asyncio.wait({worker.task}, timeout=0.1)
+        while not heartbeat.done() and not self._over():
+            await asyncio.wait({heartbeat, worker.task}, timeout=0.1, return_when=asyncio.FIRST_COMPLETED)
             if time.monotonic() - said >= PROGRESS_SECONDS:
                 said = time.monotonic()
                 self._say(f"loading the model ... {said - began:.0f} s")
+        if heartbeat.done():
+            return heartbeat.result()
+        heartbeat.cancel()
+        return None
+
+    async def _listening(self, gateway: Part) -> None:
+        """Wait until the gateway answers, or anything has ended."""
+        ready = url_says_yes(f"{self._url}/readyz")
+        while not self._over() and not await ready():
+            await asyncio.wait({gateway.task}, timeout=0.1)
 
     def _over(self) -> bool:
         return self._stop.is_set() or any(part.task.done() for part in self._parts)
@@ -176,8 +185,8 @@ class AllInOne:
         stopping.cancel()
 
     async def _end_parts(self) -> None:
-        """Stop gateway, worker and billing in this order; the first error of one is raised."""
-        parts, self._parts = self._parts, []
+        """Stop what was started last first: gateway, worker, billing; the first error of one is raised."""
+        parts, self._parts = self._parts[::-1], []
         for part in parts:
             await part.end()
         for part in parts:
@@ -188,7 +197,7 @@ class AllInOne:
         for part in self._parts:
             part.stop.set()
         if self._parts:
-            self._parts[0].task.cancel()
+            self._parts[-1].task.cancel()
         self._supervisor.hurry()
 
     def _write_record(self) -> None:
@@ -203,6 +212,15 @@ class AllInOne:
                 order=len(self._supervisor.names()),
             )
         )
+
+
+async def _first_heartbeat(bus: Bus) -> str:
+    """The model of the first worker that is heard."""
+    statuses = await bus.statuses()
+    try:
+        return (await anext(aiter(statuses))).model
+    finally:
+        await statuses.close()
 
 
 async def serve_all_in_one(settings: LauncherSettings, say: Say) -> None:

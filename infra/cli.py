@@ -19,6 +19,7 @@ from rich.console import Console
 from infra import environment
 from infra.home import holder_of, stop_holder
 from infra.launcher_socket import Command, ask
+from infra.runtime import lifecycle
 from infra.runtime.lifecycle import StartupError, exit_cannot_start, stop_on_signals
 from infra.settings import LauncherSettings
 
@@ -90,7 +91,7 @@ def serve(
     settings = environment.load(LauncherSettings, port=port, model=model, device=device)
     from infra.all_in_one import serve_all_in_one  # noqa: PLC0415
 
-    asyncio.run(serve_all_in_one(settings, _say))
+    lifecycle.run(serve_all_in_one(settings, _say))
 
 
 @app.command(rich_help_panel=EVERYTHING)
@@ -179,7 +180,7 @@ def _run(settings: BaseSettings, process: str, main: Callable[[Any, asyncio.Even
         stop_on_signals(stop)
         await main(settings, stop)
 
-    asyncio.run(run())
+    lifecycle.run(run())
 
 
 @app.command(rich_help_panel=PROCESSES)
@@ -247,7 +248,7 @@ def worker(
         amqp_url=amqp_url,
         ops_port=ops_port,
     )
-    asyncio.run(run_worker(settings))
+    lifecycle.run(run_worker(settings))
 
 
 @app.command(rich_help_panel=PROCESSES)

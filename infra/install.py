@@ -257,9 +257,28 @@ def _npm() -> str:
     return npm
 
 
+def programs_for_tests_step(installation: Installation, log: Path) -> Step:
+    """What tests start besides our own: RabbitMQ and a browser."""
+
+    def missing() -> list[str]:
+        # Debian puts RabbitMQ's programs where only root's PATH looks.
+        path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin"])
+        return [package for package in ("rabbitmq-server", "chromium") if shutil.which(package, path=path) is None]
+
+    def do() -> None:
+        packages = missing()
+        if os.geteuid() != 0 or shutil.which("apt-get") is None:
+            print(f"tests that need them will be skipped: `sudo apt-get install {' '.join(packages)}`", flush=True)
+            return
+        run(["apt-get", "update"], log)
+        run(["apt-get", "install", "-y", "--no-install-recommends", *packages], log)
+
+    return Step("programs for the tests", lambda: not installation.dev or not missing(), do)
+
+
 # --- Doing them -----------------------------------------------------------------------------------
 
-STEPS = (environment_step, packages_step, store_step, model_step, front_end_step)
+STEPS = (environment_step, packages_step, store_step, model_step, front_end_step, programs_for_tests_step)
 
 
 def perform(step: Step, label: str) -> None:

@@ -109,13 +109,12 @@ class PlatformLauncher:
         await asyncio.gather(self._require(broker), self._require(self._processes.store_program()))
         async with account_access.opened(self._home, self._processes.store.url) as access:
             self._key = await access.give_development_key(f"{self._url}/v1")
-        self._say("starting billing, gateway and workers (they load the model) ...")
+        self._say("starting billing, workers (they load the model) and gateway ...")
         await self._require(self._processes.billing())
         workers = self._settings.workers
-        await asyncio.gather(
-            self._require(self._processes.gateway()),
-            *(self._hire(number, of=workers) for number in range(1, workers + 1)),
-        )
+        await asyncio.gather(*(self._hire(number, of=workers) for number in range(1, workers + 1)))
+        # Last, so that whoever is let in is answered.
+        await self._require(self._processes.gateway())
 
     async def _require(self, spec: ProcessSpec) -> None:
         """Start what nothing works without."""

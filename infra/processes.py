@@ -111,6 +111,8 @@ class PlatformProcesses:
         }
         if "HEADRACE_THREADS" not in os.environ:
             own["HEADRACE_THREADS"] = str(threads_each(of))
+        if (memory := kv_cache_each(self.settings.device)) is not None:
+            own["HEADRACE_KV_CACHE_MEMORY"] = memory
         spec = self._ours(name, ["worker", "--id", name], WORKER, own)
         return replace(spec, ready=state_is_past_starting(spec.status_url))
 
@@ -137,6 +139,11 @@ class PlatformProcesses:
             status_url=f"http://127.0.0.1:{port}/status",
             order=order,
         )
+
+
+def kv_cache_each(device: str) -> str | None:
+    """KV cache of an engine that shares its machine with all else; `None`: the operator or the engine decides."""
+    return None if device != "cpu" or "HEADRACE_KV_CACHE_MEMORY" in os.environ else "1GiB"
 
 
 def threads_each(workers: int) -> int:

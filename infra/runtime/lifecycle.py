@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
+import uvloop
+
 EXIT_CANNOT_START = 78
 """`EX_CONFIG` of sysexits.h: trying again without a change will not help."""
 
@@ -36,8 +38,9 @@ def stop_on_signals(stop: asyncio.Event, *, again: Callable[[], None] | None = N
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    """Run a process's main coroutine; a `StartupError` becomes one line and an exit status."""
+    """Run a process's main coroutine on uvloop; a `StartupError` becomes one line and an exit status."""
     try:
-        asyncio.run(main)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(main)
     except StartupError as error:
         exit_cannot_start(error)

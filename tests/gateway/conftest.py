@@ -82,7 +82,7 @@ async def stage(script: Script = count, **settings: Any) -> AsyncIterator[Stage]
         for bus in buses:
             await bus.start()
             stack.push_async_callback(bus.close)
-        app = create_app(GatewayServices(buses[0], accounts), GatewaySettings(**settings))
+        app = create_app(GatewayServices(buses[0], accounts), GatewaySettings(**{"registry_warmup": 0.0} | settings))
         await stack.enter_async_context(app.router.lifespan_context(app))
         worker = await stack.enter_async_context(ScriptedWorker(buses[1], MODEL, script).running())
         transport = httpx.ASGITransport(app)
