@@ -39,13 +39,24 @@ class AccountAccess:
         Raises:
             StartupError: the store went away.
         """
-        accounts, keys = MongoAccountStore(self.connection), MongoApiKeyStore(self.connection)
-        try:
-            key = await ensure_development_account(accounts, keys, self.pepper, read_client_key(self.home))
-        except StoreUnavailable as error:
-            raise StartupError(f"the store does not answer: {error}") from error
+        key = await self._development_key(read_client_key(self.home))
         write_client_env(self.home, base_url, key)
         return key
+
+    async def renew_development_key(self) -> str:
+        """A new API key of the development account; earlier ones are revoked.
+
+        Raises:
+            StartupError: the store went away.
+        """
+        return await self._development_key(None)
+
+    async def _development_key(self, known: str | None) -> str:
+        accounts, keys = MongoAccountStore(self.connection), MongoApiKeyStore(self.connection)
+        try:
+            return await ensure_development_account(accounts, keys, self.pepper, known)
+        except StoreUnavailable as error:
+            raise StartupError(f"the store does not answer: {error}") from error
 
 
 @asynccontextmanager

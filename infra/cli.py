@@ -261,6 +261,22 @@ def billing(amqp_url: AmqpUrl = None, mongodb_url: MongoUrl = None, ops_port: Op
     _run(settings, "billing", serve_billing)
 
 
+@app.command(rich_help_panel=PROCESSES)
+def key(mongodb_url: MongoUrl = None) -> None:
+    """Make the development account's API key anew and print it; an earlier one stops working."""
+    from gateway.settings import GatewaySettings  # noqa: PLC0415
+    from infra import account_access  # noqa: PLC0415
+
+    settings = environment.load(GatewaySettings, mongodb_url=mongodb_url)
+    home = environment.load(LauncherSettings).folder
+
+    async def renew() -> str:
+        async with account_access.opened(home, settings.mongodb_url, settings.api_key_pepper) as access:
+            return await access.renew_development_key()
+
+    _say(asyncio.run(renew()))
+
+
 def main() -> None:
     """The entry point: a process that can't start says why in one line."""
     try:
