@@ -23,10 +23,9 @@ from auth_billing.retry import RetryDelay, exponential_delay
 from router import messages, topology
 from router.bus import REASON_HEADER, Bus
 from router.errors import PublishError, UndecodableMessage
-from router.messages import Failed, FailureCode, Job, Outcome, Usage, UsageRecord, Window
+from router.messages import REAPER, Failed, FailureCode, Job, Outcome, Usage, UsageRecord, Window
 from router.transport.base import Consumer, Delivery
 
-WORKER_ID = "reaper"
 PREFETCH = 32
 STOP_SECONDS = 5.0
 MAX_ROUTING_KEY = 255
@@ -115,7 +114,7 @@ class Reaper:
         if len(address.reply_to.encode()) > MAX_ROUTING_KEY:
             return  # no gateway has such a name
         failed = Failed(j=address.id, a=attempt_id(address.id), code=code, message=message)
-        self._bus.send_window(address.reply_to, Window(w=WORKER_ID, b=[failed]))
+        self._bus.send_window(address.reply_to, Window(w=REAPER, b=[failed]))
 
     def _count(self, job: str | None, code: FailureCode, delivery: Delivery) -> None:
         self._metrics.reaped.labels(code.value).inc()
@@ -133,7 +132,7 @@ def _nothing_used(job: Job, code: FailureCode) -> UsageRecord:
         attempt=attempt_id(job.id),
         tenant=job.tenant,
         model=job.model,
-        worker=WORKER_ID,
+        worker=REAPER,
         outcome=Outcome.FAILED,
         usage=Usage(prompt_tokens=0),
         at=time.time(),

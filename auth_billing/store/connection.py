@@ -79,4 +79,9 @@ def translated_errors() -> Iterator[None]:
     except (InvalidDocument, DocumentTooLarge, OverflowError) as error:
         raise RecordRefused(str(error)) from error
     except PyMongoError as error:
-        raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
+        raise StoreUnavailable(_in_short(error)) from error
+
+
+def _in_short(error: PyMongoError) -> str:
+    """What the driver says, without the topology and the timeouts that it always adds."""
+    return str(error).split(" (configured timeouts", 1)[0].split(", Timeout:", 1)[0] or type(error).__name__

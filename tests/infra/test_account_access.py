@@ -16,12 +16,12 @@ PEPPER = "a pepper of thirty-two characters and more"
 
 
 @pytest.mark.store
-async def test_a_new_key_is_printed_and_replaces_the_earlier_one(tmp_path: Path, mongodb_url: str) -> None:
+async def test_a_new_key_is_printed_and_replaces_the_earlier_one(tmp_path: Path, database_url: str) -> None:
     first, second = (
-        headrace("key", home=tmp_path, HEADRACE_MONGODB_URL=mongodb_url, HEADRACE_API_KEY_PEPPER=PEPPER).stdout.strip()
+        headrace("key", home=tmp_path, HEADRACE_MONGODB_URL=database_url, HEADRACE_API_KEY_PEPPER=PEPPER).stdout.strip()
         for _ in range(2)
     )
-    async with account_access.opened(Home(tmp_path), mongodb_url, PEPPER) as access:
+    async with account_access.opened(Home(tmp_path), database_url, PEPPER) as access:
         assert (await access.facade().authenticate(second)).tenant == "development"
         with pytest.raises(InvalidApiKey):
             await access.facade().authenticate(first)

@@ -45,8 +45,8 @@ def test_an_event_is_one_json_object_with_process_logger_and_values(capsys):
 
 def test_libraries_are_heard_from_warning_on_and_our_own_from_the_level_asked_for(capsys):
     configure("x", style="json", level="debug")
-    logging.getLogger("pika.connection").info("chatter")
-    logging.getLogger("pika.connection").warning("lost %s", "it")
+    logging.getLogger("some.library").info("chatter")
+    logging.getLogger("some.library").warning("lost %s", "it")
     structlog.get_logger("router.bus").debug("detail")
     assert [line["event"] for line in lines(capsys)] == ["lost it", "detail"]
 

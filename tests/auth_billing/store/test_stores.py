@@ -1,0 +1,109 @@
+"""The stores over MongoDB's wire protocol, on the embedded store; killed and started again too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from auth_billing.accounts import ensure_development_account
+from auth_billing.errors import RecordRefused, StoreUnavailable
+from auth_billing.records import ApiKeyRecord, Insertion, Organisation
+from auth_billing.service import AuthBilling
+from auth_billing.store.accounts import MongoAccountStore
+from auth_billing.store.api_keys import MongoApiKeyStore
+from auth_billing.store.connection import StoreConnection
+from auth_billing.store.indexes import create_indexes
+from auth_billing.store.usage import MongoUsageStore
+from infra.embedded_store import EmbeddedStore
+from router.messages import Usage
+from tests.auth_billing.test_settlement import record
+
+pytestmark = pytest.mark.store
+
+KEY = ApiKeyRecord("k0", b"\0digest\xff", "abcd", "org", "project", "name", created=1.5, expires=9.5)
+
+
+@pytest.fixture
+async def connection(database_url: str) -> AsyncIterator[StoreConnection]:
+    connection = StoreConnection(database_url)
+    await create_indexes(connection)
+    await create_indexes(connection)  # a second start changes nothing
+    yield connection
+    connection.close()
+
+
+async def test_a_key_comes_back_as_it_was_stored(connection: StoreConnection) -> None:
+    keys = MongoApiKeyStore(connection)
+    await keys.add(KEY)
+    assert await keys.find("k0") == KEY
+    assert await keys.find("k1") is None
+
+
+async def test_revoking_a_project_leaves_others_alone(connection: StoreConnection) -> None:
+    keys = MongoApiKeyStore(connection)
+    for key in (KEY, replace(KEY, key_id="k1"), replace(KEY, key_id="k2", project="other")):
+        await keys.add(key)
+    assert await keys.revoke("project", 5.0) == 2
+    assert await keys.revoke("project", 6.0) == 0
+    assert [(await keys.find(each)).revoked for each in ("k0", "k1", "k2")] == [5.0, 5.0, None]
+
+
+async def test_an_organisation_is_made_once(connection: StoreConnection) -> None:
+    accounts = MongoAccountStore(connection)
+    await asyncio.gather(*(accounts.ensure_organisation(Organisation("o", f"name {i}", 1.0)) for i in range(8)))
+    assert await connection.durable("organisations").count_documents({}) == 1
+
+
+async def test_a_usage_record_is_new_then_repeated_then_conflicting(connection: StoreConnection) -> None:
+    usage = MongoUsageStore(connection)
+    assert await usage.add(record()) is Insertion.NEW
+    assert await usage.add(record(at=99.0)) is Insertion.REPEATED
+    assert await usage.add(record(tokens=4)) is Insertion.CONFLICTING
+    assert [each["usage"]["completion_tokens"] async for each in connection.durable("usage").find()] == [3]
+
+
+async def test_a_number_past_64_bits_is_refused_by_name(connection: StoreConnection) -> None:
+    with pytest.raises(RecordRefused):
+        await MongoUsageStore(connection).add(record(usage=Usage(prompt_tokens=2**63)))
+
+
+async def test_the_development_key_works_and_is_kept(connection: StoreConnection) -> None:
+    accounts, keys, pepper = MongoAccountStore(connection), MongoApiKeyStore(connection), b"p" * 32
+    first = await ensure_development_account(accounts, keys, pepper)
+    assert await ensure_development_account(accounts, keys, pepper, first) == first
+    assert (await AuthBilling(keys, pepper).authenticate(first)).tenant == "development"
+
+
+async def test_kill_9_loses_no_acknowledged_record(own_store: Callable[[], EmbeddedStore]) -> None:
+    store = own_store()
+    connection = StoreConnection(store.url)
+    usage, acknowledged = MongoUsageStore(connection), []
+
+    async def write(number: int) -> None:
+        try:
+            await usage.add(record(number))
+        except StoreUnavailable:
+            return
+        acknowledged.append(number)
+        if len(acknowledged) == 40:
+            store.kill()
+
+    async with asyncio.TaskGroup() as group:
+        limit = asyncio.Semaphore(8)
+
+        async def bounded(number: int) -> None:
+            async with limit:
+                await write(number)
+
+        for number in range(60):
+            group.create_task(bounded(number))
+    assert len(acknowledged) >= 40
+    await asyncio.to_thread(store.start)
+    found = {each["job"] async for each in connection.durable("usage").find()}
+    assert {f"chatcmpl-{number}" for number in acknowledged} <= found
+    assert await usage.add(msgspec.structs.replace(record(acknowledged[0]))) is Insertion.REPEATED
+    connection.close()

@@ -1,0 +1,124 @@
+"""A job that died in its queue: its caller is told once, nothing is charged; what can't be read is kept for a person."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from auth_billing.reaper import Reaper
+from router import messages, topology
+from router.messages import REAPER, ChatPrompt, Failed, FailureCode, Job, Outcome, SamplingParams, ServiceClass
+from router.transport.base import Outgoing
+from router.transport.memory import MemoryTransport
+from tests.auth_billing.conftest import Buses
+
+MODEL = "m"
+
+
+def job(number: int = 0, *, seconds: float = 60) -> Job:
+    now = time.time()
+    return Job(
+        id=f"chatcmpl-{number}",
+        model=MODEL,
+        tenant="t",
+        reply_to="gateway-1",
+        created=now,
+        deadline=now + seconds,
+        prompt=ChatPrompt(messages=[{"role": "user", "content": "hello"}]),
+        sampling=SamplingParams(seed=1),
+    )
+
+
+@asynccontextmanager
+async def reaping(buses: Buses) -> AsyncIterator[None]:
+    stop = asyncio.Event()
+    task = asyncio.create_task(Reaper(buses.billing, retry_delay=lambda _tries: 0.001).run(stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await task
+
+
+async def operator(buses: Buses) -> MemoryTransport:
+    transport = MemoryTransport(buses.broker, "operator")
+    await transport.start()
+    return transport
+
+
+async def put_dead(buses: Buses, body: bytes) -> None:
+    transport = await operator(buses)
+    await transport.publish(Outgoing(topology.DEAD_LETTERS, topology.dead_job_key(MODEL), body, persistent=True))
+
+
+async def die(buses: Buses, how: str) -> None:
+    """Let a job die in its queue as `how` says."""
+    await buses.others.declare_model(MODEL)
+    await buses.others.publish_job(job(seconds=0.02 if how == "expired" else 60), {})
+    if how == "expired":
+        return
+    inbound = await buses.others.jobs(MODEL, ServiceClass.DEFAULT, prefetch=1)
+    async for envelope in inbound:
+        envelope.delivery.reject(requeue=how == "delivery_limit")
+        if how == "rejected" or envelope.delivery.delivery_count >= topology.JOB_DELIVERY_LIMIT:
+            break
+    await inbound.cancel()
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ("expired", FailureCode.DEADLINE_EXCEEDED),
+        ("delivery_limit", FailureCode.FAILED_REPEATEDLY),
+        ("rejected", FailureCode.ENGINE_ERROR),
+    ],
+)
+async def test_a_dead_job_ends_in_one_failure_and_an_empty_usage_record(
+    buses: Buses, eventually, how: str, code: FailureCode
+) -> None:
+    windows = await buses.others.replies("gateway-1")
+    async with reaping(buses):
+        await die(buses, how)
+        window = await asyncio.wait_for(anext(aiter(windows)), 20)
+        await eventually(lambda: len(buses.broker.queue(topology.DEAD_QUEUE)) == 0)
+    (failed,) = window.b
+    assert isinstance(failed, Failed)
+    assert (window.w, failed.j, failed.code) == (REAPER, "chatcmpl-0", code)
+    assert len(buses.broker.queue(topology.SETTLE_QUEUE)) == 1
+    usage = await buses.others.usage_records(prefetch=1)
+    record = (await anext(aiter(usage))).message
+    assert (record.job, record.attempt, record.outcome, record.error) == ("chatcmpl-0", failed.a, Outcome.FAILED, code)
+    assert (record.usage.prompt_tokens, record.usage.completion_tokens) == (0, 0)
+
+
+async def test_a_job_reaped_twice_has_the_same_attempt_so_it_is_settled_once(buses: Buses, eventually) -> None:
+    async with reaping(buses):
+        for _ in range(2):
+            await put_dead(buses, messages.encode(job()))
+        await eventually(lambda: len(buses.broker.queue(topology.SETTLE_QUEUE)) == 2)
+    usage = aiter(await buses.others.usage_records(prefetch=2))
+    assert len({(await anext(usage)).message.attempt for _ in range(2)}) == 1
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff\xfe", b'{"v":9}'])
+async def test_what_cannot_be_read_is_parked(buses: Buses, eventually, body: bytes) -> None:
+    async with reaping(buses):
+        await put_dead(buses, body)
+        await eventually(lambda: len(buses.broker.queue(topology.PARKED_QUEUE)) == 1)
+    assert len(buses.broker.queue(topology.DEAD_QUEUE)) == 0
+    parked = await (await operator(buses)).consume(topology.PARKED_QUEUE, prefetch=1)
+    assert (await anext(aiter(parked))).body == body
+
+
+async def test_whoever_can_be_told_of_an_unreadable_job_is_told(buses: Buses) -> None:
+    windows = await buses.others.replies("gateway-1")
+    async with reaping(buses):
+        await put_dead(buses, b'{"v":9,"id":"chatcmpl-9","reply_to":"gateway-1","new":"field"}')
+        window = await asyncio.wait_for(anext(aiter(windows)), 20)
+    (failed,) = window.b
+    assert isinstance(failed, Failed)
+    assert (failed.j, failed.code) == ("chatcmpl-9", FailureCode.UNDECODABLE)
