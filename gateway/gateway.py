@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from router.registry import ModelRegistry
 from starlette.requests import Request
 
 from auth_billing.service import AuthBilling
@@ -14,6 +13,7 @@ from gateway.metrics import GatewayMetrics
 from gateway.reply_inbox import ReplyInbox
 from gateway.settings import GatewaySettings
 from router.bus import Bus
+from router.registry import ModelRegistry
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Response
-from router.registry import ModelInfo
 
 from gateway.authenticate import Caller
 from gateway.dependencies import TheGateway
 from gateway.errors import ModelNotFound
 from gateway.openai.models import Model, ModelList
 from gateway.routes.responses import json_response
+from router.registry import ModelInfo
 
 router = APIRouter()
 

@@ -45,7 +45,7 @@ def vhost(rabbitmq_url: str) -> str:
 
 async def becomes(transport: RabbitMQTransport, state: ConnectionState) -> None:
     async with asyncio.timeout(60):
-        while transport.state is not state:  # noqa: ASYNC110 - the state is a flag, by design
+        while transport.state is not state:
             await asyncio.sleep(0.02)
 
 
@@ -205,7 +205,7 @@ async def test_consumer_of_a_deleted_queue_goes_on_when_it_is_there_again(
     [held] = await take(consumer, 1)
     await asyncio.to_thread(console.call, "DELETE", f"queues/{vhost}/work")
     async with asyncio.timeout(10):
-        while not held.lost:  # noqa: ASYNC110 - the broker has cancelled the consumer
+        while not held.lost:
             await asyncio.sleep(0.01)
     with pytest.raises(Unroutable):
         await transport.publish(job("nobody"))

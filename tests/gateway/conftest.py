@@ -70,7 +70,7 @@ SetStage = Callable[..., Awaitable[Stage]]
 async def eventually(condition: Callable[[], bool]) -> None:
     """Let other tasks run until `condition` holds; the test's own timeout is the limit."""
     async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - what is waited for has no event of its own
+        while not condition():
             await asyncio.sleep(0.005)
 
 

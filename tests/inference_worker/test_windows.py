@@ -69,7 +69,7 @@ async def test_what_is_left_leaves_by_the_timer() -> None:
     out = outbox(post)
     out.put("g", delta(0))
     async with asyncio.timeout(5):
-        while out.waiting:  # noqa: ASYNC110 - a timer, not an event, ends it
+        while out.waiting:
             await asyncio.sleep(0.001)
     assert post.positions == [[0]]
 

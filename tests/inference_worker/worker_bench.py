@@ -102,7 +102,7 @@ class Bench:
     async def until(self, condition: Callable[[], object], seconds: float = 5.0) -> None:
         """Wait for something that is about to happen."""
         async with asyncio.timeout(seconds):
-            while not condition():  # noqa: ASYNC110 - the condition belongs to others
+            while not condition():
                 await asyncio.sleep(0.002)
 
     async def submitted(self, count: int) -> None:

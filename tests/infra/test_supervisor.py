@@ -95,7 +95,7 @@ async def stages(tmp_path: Path) -> AsyncIterator[Stages]:
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110 - what is awaited happens in another process
+        while not condition():
             await asyncio.sleep(0.01)
 
 
