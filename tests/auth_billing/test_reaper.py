@@ -1,4 +1,4 @@
-"""A job that died in its queue: its caller is told once, nothing is charged; what is unreadable is kept for a person."""
+"""A job that died in its queue: its caller is told once, nothing is charged; the unreadable is kept for a person."""
 
 from __future__ import annotations
 
