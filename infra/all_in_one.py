@@ -114,12 +114,12 @@ class AllInOne:
             self._write_record()
             served = await self._loaded(bus, self._add(self._worker))
             if served is not None:
-                # Last, so that whoever is let in is answered.
+                # The door opens last, so that whoever is let in has a key and is answered.
+                key = await access.give_development_key(f"{self._url}/v1")
                 app = create_front_door(GatewayServices(bus, access.facade()), self._gateway_settings())
                 await self._listening(self._add(lambda stop: serve_app(app, self._gateway_settings(), stop)))
-            if served is not None and not self._over():
-                key = await access.give_development_key(f"{self._url}/v1")
-                greet_serve(self._url, key, served, home=str(self._home.path))
+                if not self._over():
+                    greet_serve(self._url, key, served, home=str(self._home.path))
             await self._until_over()
             await self._end_parts()
 
