@@ -78,6 +78,16 @@ async def test_the_development_key_works_and_is_kept(connection: StoreConnection
     assert (await AuthBilling(keys, pepper).authenticate(first)).tenant == "development"
 
 
+@pytest.mark.parametrize("store", [MongoApiKeyStore, MongoUsageStore, MongoAccountStore])
+async def test_what_must_not_be_forgotten_is_written_to_the_journal_of_a_majority(
+    connection: StoreConnection, store: type
+) -> None:
+    """PROMISES F16; one node can't show a fail-over, so the write concern itself is looked at."""
+    collections = vars(store(connection)).values()
+    assert [each.write_concern.document for each in collections] == [{"w": "majority", "j": True}] * len(collections)
+    assert collections
+
+
 async def test_kill_9_loses_no_acknowledged_record(own_store: Callable[[], EmbeddedStore]) -> None:
     store = own_store()
     connection = StoreConnection(store.url)

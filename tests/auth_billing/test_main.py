@@ -1,0 +1,96 @@
+"""The billing process: one line when it can't start, and its whole work with the broker user it has in production."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+
+import httpx
+import pytest
+
+from auth_billing.__main__ import serve
+from auth_billing.settings import BillingSettings
+from auth_billing.store.connection import StoreConnection
+from infra.rabbitmq.node import RabbitMQNode
+from infra.runtime.lifecycle import StartupError
+from router import messages, topology
+from router.bus import Bus
+from router.messages import Job, SamplingParams, TextPrompt
+from router.transport.base import Outgoing
+from router.transport.rabbitmq import RabbitMQTransport
+from tests.auth_billing.test_settlement import record
+from tests.store_fixtures import free_port
+
+NOWHERE = "127.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({}, "HEADRACE_AMQP_URL is not set"),
+        ({"amqp_url": f"amqp://{NOWHERE}/"}, "HEADRACE_MONGODB_URL is not set"),
+        ({"amqp_url": f"amqp://{NOWHERE}/", "mongodb_url": "http://x"}, "HEADRACE_MONGODB_URL is not a MongoDB URL"),
+        ({"amqp_url": f"amqp://{NOWHERE}/", "mongodb_url": f"mongodb://{NOWHERE}"}, "the store does not answer"),
+    ],
+)
+async def test_what_is_missing_is_said_in_one_line(given: dict[str, str], line: str) -> None:
+    with pytest.raises(StartupError, match=line) as caught:
+        await serve(BillingSettings(**given), asyncio.Event())
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.store
+async def test_it_settles_a_record_and_closes_a_dead_job(rabbitmq_node: RabbitMQNode, database_url: str) -> None:
+    port, stop = free_port(), asyncio.Event()
+    settings = BillingSettings(amqp_url=rabbitmq_node.amqp_url("billing"), mongodb_url=database_url, ops_port=port)
+    serving = asyncio.create_task(serve(settings, stop))
+    transport = RabbitMQTransport(rabbitmq_node.amqp_url("worker"), "worker-1", publish_timeout=10)
+    worker, connection = Bus(transport), StoreConnection(database_url)
+    await worker.start()
+    used = record(job=f"chatcmpl-{uuid.uuid4().hex}")
+    dead = dead_job()
+    try:
+        await worker.publish_usage(used)
+        await transport.publish(
+            Outgoing(topology.DEAD_LETTERS, topology.dead_job_key("m"), messages.encode(dead), persistent=True)
+        )
+        stored = await both_stored(connection, used.job, dead.id)
+        assert stored[used.job]["usage"]["completion_tokens"] == used.usage.completion_tokens
+        assert (stored[dead.id]["outcome"], stored[dead.id]["worker"]) == ("failed", messages.REAPER)
+        async with httpx.AsyncClient(trust_env=False) as client:
+            status = json.loads((await client.get(f"http://127.0.0.1:{port}/status")).text)
+        assert status["broker"] == "up"
+        assert status["settled"] >= 1
+    finally:
+        stop.set()
+        await serving
+        await worker.close()
+        connection.close()
+
+
+def dead_job() -> Job:
+    now = time.time()
+    return Job(
+        id=f"cmpl-{uuid.uuid4().hex}",
+        model="m",
+        tenant="t",
+        reply_to="gateway-that-has-gone",
+        created=now,
+        deadline=now + 60,
+        prompt=TextPrompt("hello"),
+        sampling=SamplingParams(seed=1),
+    )
+
+
+async def both_stored(connection: StoreConnection, *jobs: str) -> dict[str, dict[str, object]]:
+    """The usage documents of `jobs`, when all are there."""
+    async with asyncio.timeout(30):
+        while True:
+            query = {"job": {"$in": list(jobs)}}
+            found = {each["job"]: each async for each in connection.durable("usage").find(query)}
+            if len(found) == len(jobs):
+                return found
+            await asyncio.sleep(0.05)
