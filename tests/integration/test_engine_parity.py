@@ -176,7 +176,7 @@ def test_the_plan_of_steps_changes_nothing(variant, smollm2, prompts, expected):
 def test_preemption_changes_nothing(smollm2, prompts, expected):
     some = slice(3, None, 6)
     engine = engine_around(smollm2, num_kv_blocks=24)
-    assert answers(engine, prompts[some]) == expected[some]
+    assert answers(engine, prompts[some], 40) == [answer[:40] for answer in expected[some]]
     assert engine.load().preemptions > 0
 
 
@@ -185,7 +185,7 @@ def test_a_found_prefix_changes_nothing(smollm2, prompts, expected):
     long = [4, 9]
     engine = engine_around(smollm2)
     for _ in range(2):
-        assert answers(engine, [prompts[i] for i in long]) == [expected[i] for i in long]
+        assert answers(engine, [prompts[i] for i in long], 16) == [expected[i][:16] for i in long]
     assert engine.load().prefix_cache_hits >= 2 * (max(LENGTHS) // 16 - 1) * 16
 
 
