@@ -31,7 +31,7 @@ from infra.banner import base_url, greet_serve
 from infra.front_door import create_front_door
 from infra.home import Holder, Home, held
 from infra.process_records import ProcessRecord, ProcessRecords, ProcessState, end_orphans
-from infra.processes import PlatformProcesses, kv_cache_each
+from infra.processes import PlatformProcesses, kv_cache_each, threads_each
 from infra.readiness import free_port, is_free, url_says_yes
 from infra.runtime import logging
 from infra.runtime.lifecycle import StartupError, stop_on_signals
@@ -144,6 +144,7 @@ class AllInOne:
             device=self._settings.device,
             ops_port=self._ops_port,
             kv_cache_memory=kv_cache_each(self._settings.device),
+            threads=None if environment.variable("threads") in os.environ else threads_each(1),
         )
         # The gateway has ended its streams before the worker is stopped: there is nothing to drain.
         await serve_worker(settings, stop, transport=MemoryTransport(self._broker, settings.id), hand_off=stop)
