@@ -114,7 +114,11 @@ class WorkerSettings(BaseSettings):
     )
     enable_prefix_caching: bool = Field(default=True, description="Reuse KV blocks of prompts with the same beginning")
     attention: str = Field(default="auto", description="Attention backend; auto picks the best for the device")
-    threads: int | None = Field(default=None, ge=1, description="CPU threads of the engine; by default one per core, from a launcher the cores but one")
+    threads: int | None = Field(
+        default=None,
+        ge=1,
+        description="CPU threads of the engine; by default one per core, from a launcher the cores but one",
+    )
     drain_grace: float = Field(
         default=120.0, ge=0, description="Seconds that running jobs may take to end when draining"
     )
