@@ -51,6 +51,7 @@ class Engine:
         source = resolve(settings.model)
         model = load_model(source, dtype, device)
         scheme = quantize(model, source, settings.quantization, device)
+        log.info("model loaded", dtype=str(dtype).removeprefix("torch."), quantization=scheme)
         return cls.around(model, replace(settings, quantization=scheme), dtype)
 
     @classmethod

@@ -59,7 +59,7 @@ class Int4Values:
 class Int4Weight:
     """Groups of 32, affine: the codes of a Q4_0 or Q4_1 are kept as they are, their scales rounded to bfloat16."""
 
-    max_rows = 16
+    max_rows = 12
 
     def __init__(self, values: Int4Values) -> None:
         self.packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(values.codes.int(), 1)

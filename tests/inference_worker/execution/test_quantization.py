@@ -121,4 +121,4 @@ def test_perplexity_and_greedy_choice_of_the_real_model(scheme, model_file, text
     agreement = (logits.argmax(-1) == float32_logits.argmax(-1)).float().mean().item()
     print(f"{scheme}: perplexity x {ratio:.4f}, greedy agreement {agreement:.3f} of {len(text_ids)}")
     assert abs(ratio - 1) < 0.01
-    assert agreement > 0.9
+    assert agreement > 0.97  # measured: int4 0.990, int8 1.000
