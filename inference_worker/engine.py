@@ -5,6 +5,8 @@ Knows no text, queue or process; `engine_main.py` steps it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import structlog
 import torch
 
@@ -17,6 +19,7 @@ from inference_worker.execution.kv_cache import KVCache, KVCacheShape
 from inference_worker.execution.loading import load_model
 from inference_worker.execution.model_runner import ModelRunner, Runner
 from inference_worker.execution.number_format import number_format
+from inference_worker.execution.quantization import quantize
 from inference_worker.model_source import resolve
 from inference_worker.models.base import CausalLM, ModelShape
 from inference_worker.scheduling.block_manager import BlockManager
@@ -45,11 +48,15 @@ class Engine:
         """
         device = torch.device(settings.device)
         dtype = number_format(settings.dtype, device)
-        return cls.around(load_model(resolve(settings.model), dtype, device), settings, dtype)
+        source = resolve(settings.model)
+        model = load_model(source, dtype, device)
+        scheme = quantize(model, source, settings.quantization, device)
+        log.info("model loaded", dtype=str(dtype).removeprefix("torch."), quantization=scheme)
+        return cls.around(model, replace(settings, quantization=scheme), dtype)
 
     @classmethod
     def around(cls, model: CausalLM, settings: EngineSettings, dtype: torch.dtype) -> Engine:
-        """Build an engine around a loaded model, with a KV cache of `dtype`.
+        """Build an engine around a loaded model, with a KV cache of `dtype`; `settings.quantization` names what it has.
 
         Raises:
             ModelError: there is no memory for its cache.
@@ -69,6 +76,7 @@ class Engine:
             device=str(device),
             dtype=str(dtype).removeprefix("torch."),
             attention=attention.name,
+            quantization=settings.quantization,
             eos_token_ids=sorted(shape.eos_token_ids),
         )
         return cls(

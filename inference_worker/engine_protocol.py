@@ -128,6 +128,7 @@ class Ready(_Word, frozen=True, kw_only=True, tag="ready"):
     dtype: str
     attention: str
     eos_token_ids: list[int]
+    quantization: str = "none"
 
 
 class StepReport(_Word, frozen=True, kw_only=True, tag="step"):

@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 Device = Annotated[str, Field(pattern=r"^(cpu|cuda(:\d+)?)$")]
 DType = Literal["auto", "float32", "bfloat16", "float16"]
+Quantization = Literal["none", "int8", "int4", "auto"]
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT])(i?)B?|B)?\s*", re.IGNORECASE)
 _POWERS = {"K": 1, "M": 2, "G": 3, "T": 4}
@@ -31,6 +32,8 @@ class EngineSettings:
     device: str = "cpu"
     dtype: str = "auto"
     """"auto": bfloat16 on CUDA and on CPUs with AVX512-BF16 or AMX, else float32."""
+    quantization: str = "none"
+    """Of the linear layers' weights: none, int8, int4, or "auto": int4 where a GGUF has them in int4."""
     max_model_len: int | None = None
     """Context length in tokens; `None`: the model's own."""
     max_num_seqs: int = 64
@@ -103,6 +106,11 @@ class WorkerSettings(BaseSettings):
     id: WorkerId = Field(default="worker-1", description="Name of this worker, unique on its broker")
     device: Device = Field(default="cpu", description="Where the engine computes: cpu, cuda or cuda:N")
     dtype: DType = Field(default="auto", description="Number format of weights and KV cache")
+    quantization: Quantization = Field(
+        default="none",
+        description="Weights of linear layers on the CPU, for few rows: none, int8, int4 (a Q4_0 or Q4_1 GGUF's own),"
+        " or auto: int4 where there is such a file; int8 and int4 compute in bfloat16",
+    )
     max_model_len: int | None = Field(
         default=None, ge=2, description="Context length in tokens; by default the model's own"
     )
@@ -133,6 +141,7 @@ class WorkerSettings(BaseSettings):
             model=self.model,
             device=self.device,
             dtype=self.dtype,
+            quantization=self.quantization,
             max_model_len=self.max_model_len,
             max_num_seqs=self.max_num_seqs,
             max_num_batched_tokens=self.max_num_batched_tokens,

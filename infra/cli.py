@@ -221,6 +221,9 @@ def worker(
     dtype: Annotated[
         str | None, typer.Option(help="auto, float32, bfloat16 or float16 (auto).", show_default=False)
     ] = None,
+    quantization: Annotated[
+        str | None, typer.Option(help="none, int8, int4 or auto (none).", show_default=False)
+    ] = None,
     max_model_len: Annotated[int | None, typer.Option(help="Context length in tokens.", show_default=False)] = None,
     max_num_seqs: Annotated[
         int | None, typer.Option(help="Sequences computed together (64).", show_default=False)
@@ -241,6 +244,7 @@ def worker(
         id=_named("worker", "id", id),
         served_model_name=served_model_name,
         dtype=dtype,
+        quantization=quantization,
         max_model_len=max_model_len,
         max_num_seqs=max_num_seqs,
         kv_cache_memory=kv_cache_memory,

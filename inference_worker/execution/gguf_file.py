@@ -20,7 +20,9 @@ from torch import Tensor
 from transformers import AutoConfig, PreTrainedConfig
 
 from inference_worker.errors import BadWeights, UnsupportedModel
+from inference_worker.execution import gguf_int4
 from inference_worker.gguf_metadata import GGUFHeader, TensorInfo, eos_token_ids, read_header
+from inference_worker.layers.quantized_linear import Int4Values
 
 PERMUTED = frozenset({"llama", "smollm3"})
 """Architectures whose query and key rows are stored in the order of interleaved rotation."""
@@ -82,18 +84,35 @@ class GGUFFile:
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         """See `Checkpoint.tensors`; float32."""
-        key = f"{self.header.architecture}.attention.head_count"
-        query_heads = self.header.metadata[key]
-        kv_heads = self.header.metadata.get(f"{key}_kv", query_heads)
-        heads = {"q_proj": query_heads, "k_proj": kv_heads} if self.header.architecture in PERMUTED else {}
+        heads = self._permuted_heads()
         for name, info in self._infos.items():
             tensor = self._read(info)
             part = name.split(".")[-2]
             yield name, _halves_order(tensor, heads[part]) if part in heads else tensor
 
+    def int4_values(self) -> Iterator[tuple[str, Int4Values]]:
+        """The matrices stored as Q4_0 or Q4_1, as they are but for the order of rows."""
+        heads = self._permuted_heads()
+        for name, info in self._infos.items():
+            if info.ggml_type in gguf_int4.KINDS and len(info.shape) == 2:
+                values = gguf_int4.unpack(self._raw(info), info.ggml_type, info.shape[0])
+                part = name.split(".")[-2]
+                yield name, _halves_order_int4(values, heads[part]) if part in heads else values
+
+    def _permuted_heads(self) -> dict[str, int]:
+        """Projections whose rows are in another order than ours, and into how many heads they fall."""
+        if self.header.architecture not in PERMUTED:
+            return {}
+        key = f"{self.header.architecture}.attention.head_count"
+        query_heads = self.header.metadata[key]
+        return {"q_proj": query_heads, "k_proj": self.header.metadata.get(f"{key}_kv", query_heads)}
+
+    def _raw(self, info: TensorInfo) -> NDArray[np.uint8]:
+        return np.memmap(self.path, np.uint8, "r", info.offset, (_bytes_of(info),))
+
     def _read(self, info: TensorInfo) -> Tensor:
         kind = gguf.GGMLQuantizationType(info.ggml_type)
-        raw = np.memmap(self.path, np.uint8, "r", info.offset, (_bytes_of(info),))
+        raw = self._raw(info)
         try:
             values = _PLAIN[kind](raw) if kind in _PLAIN else _dequantised(raw, kind)
         except NotImplementedError as error:
@@ -145,6 +164,11 @@ def _halves_order(tensor: Tensor, heads: int) -> Tensor:
         raise BadWeights(f"{tensor.shape[0]} rows can't be {heads} heads")
     paired = tensor.reshape(heads, -1, 2, *tensor.shape[1:])
     return paired.transpose(1, 2).reshape(tensor.shape)
+
+
+def _halves_order_int4(values: Int4Values, heads: int) -> Int4Values:
+    parts = (values.codes, values.scales, values.minimums)
+    return Int4Values(*(_halves_order(part, heads) for part in parts))
 
 
 def _config(header: GGUFHeader, names: set[str]) -> PreTrainedConfig:
