@@ -85,8 +85,6 @@ class GGUFTokenizer:
     unknown_token_id: int | None
     padding_token_id: int | None
     add_bos_token: bool
-    add_eos_token: bool
-    add_space_prefix: bool
     chat_template: str | None
 
 
@@ -132,8 +130,6 @@ def tokenizer_metadata(header: GGUFHeader) -> GGUFTokenizer:
         unknown_token_id=get("unknown_token_id"),
         padding_token_id=get("padding_token_id"),
         add_bos_token=get("add_bos_token", get("model") == "llama"),
-        add_eos_token=get("add_eos_token", False),
-        add_space_prefix=get("add_space_prefix", True),
         chat_template=header.metadata.get("tokenizer.chat_template"),
     )
 

@@ -44,11 +44,6 @@ class NodePorts:
     distribution: int
     epmd: int
 
-    @classmethod
-    def starting_at(cls, first: int) -> NodePorts:
-        """Five ports in a row."""
-        return cls(*range(first, first + 5))
-
 
 def find_program(name: str) -> Path:
     """Where RabbitMQ's script `name` is.
