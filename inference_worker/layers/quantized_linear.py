@@ -29,7 +29,7 @@ class PackedWeight(Protocol):
     """A weight of [out, in] in an operator's own layout."""
 
     max_rows: int
-    """Up to so many rows it is the faster one."""
+    """Used up to so many rows: about where float32 caught up on a machine with AVX2; others may differ."""
 
     def product(self, x: Tensor) -> Tensor:
         """[R, in] bfloat16 to [R, out] bfloat16."""
