@@ -6,8 +6,10 @@ who owns a block (`scheduling/block_manager.py`).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -39,8 +41,8 @@ class KVCache:
         self.shape = shape
         self.num_blocks = num_blocks
         size = (num_blocks, shape.block_size, shape.kv_heads, shape.head_size)
-        self.keys: list[Tensor] = [torch.zeros(size, dtype=shape.dtype, device=device) for _ in range(shape.layers)]
-        self.values: list[Tensor] = [torch.zeros(size, dtype=shape.dtype, device=device) for _ in range(shape.layers)]
+        self.keys = [_zeros(size, shape.dtype, device) for _ in range(shape.layers)]
+        self.values = [_zeros(size, shape.dtype, device) for _ in range(shape.layers)]
 
     def write(self, layer: int, slots: Tensor, key: Tensor, value: Tensor) -> None:
         """Store `key` and `value` ([T, kv heads, head size]) at `slots` ([T])."""
@@ -52,3 +54,10 @@ class KVCache:
         for side in (self.keys, self.values):
             for layer in side:
                 layer[target] = layer[source]
+
+
+def _zeros(size: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Zeros; on the CPU they cost memory only once they are written (`torch.zeros` writes all of them)."""
+    if device.type != "cpu":
+        return torch.zeros(size, dtype=dtype, device=device)
+    return torch.from_numpy(np.zeros(math.prod(size) * dtype.itemsize, dtype=np.uint8)).view(dtype).view(size)
