@@ -20,6 +20,7 @@ INSTALLED = Path(os.environ.get("HEADRACE_HOME") or ROOT / ".headrace").resolve(
 MODEL = "smollm2-135m-instruct"
 START_SECONDS = 150.0
 STOP_SECONDS = 60.0
+LINGER_SECONDS = 5
 
 
 def missing() -> str | None:
@@ -105,6 +106,10 @@ class Launched:
             except (psutil.NoSuchProcess, psutil.AccessDenied):
                 continue
         return found
+
+    def leaves_nothing(self) -> None:
+        """No process of this home stays. Python's own helper (multiprocessing's resource tracker) ends just after us."""
+        until(lambda: not self.ours(), LINGER_SECONDS, lambda: "\n".join(map(str, self.ours())))
 
     def end(self) -> None:
         """Whatever happened in the test: nothing stays."""

@@ -112,7 +112,7 @@ def test_ctrl_c_leaves_nothing_and_the_account_stays(serving: Launched) -> None:
     """The last test of the module: it ends what the others used, and starts it once more."""
     key = serving.client().api_key
     assert serving.interrupt() == 0
-    assert serving.ours() == []
+    serving.leaves_nothing()
     again = Launched(["serve"], serving.home, serving.port)
     try:
         again.until_ready()
@@ -121,6 +121,6 @@ def test_ctrl_c_leaves_nothing_and_the_account_stays(serving: Launched) -> None:
         again.process.send_signal(signal.SIGTERM)
         again.process.send_signal(signal.SIGTERM)
         assert again.process.wait(60) == 0
-        assert again.ours() == []
+        again.leaves_nothing()
     finally:
         again.end()

@@ -202,7 +202,7 @@ def test_the_next_up_clears_away_what_a_killed_launcher_left(platform: Launched)
         until(lambda: state_of(again, "worker-1") == "ready", 120, lambda: again.output)
         assert "ended what a killed launcher had left running" in again.output
         assert again.interrupt() == 0
-        assert again.ours() == []
+        again.leaves_nothing()
         assert list((again.home / "run").glob("*.pid")) == []
     finally:
         again.end()
