@@ -108,7 +108,7 @@ class Launched:
         return found
 
     def leaves_nothing(self) -> None:
-        """No process of this home stays. Python's own helper (multiprocessing's resource tracker) ends just after us."""
+        """No process of this home stays. Multiprocessing's resource tracker ends just after its parent."""
         until(lambda: not self.ours(), LINGER_SECONDS, lambda: "\n".join(map(str, self.ours())))
 
     def end(self) -> None:
