@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import torch
 
 from inference_worker.attention.backend import AttentionBackend
@@ -21,11 +23,26 @@ def select_backend(name: str, device: torch.device) -> type[AttentionBackend]:
     Raises:
         UnsupportedModel: there is none of that name.
     """
+    if name == "triton" or (name == "auto" and device.type == "cuda" and find_spec("triton")):
+        return _triton()
     if name == "auto":
         return AUTO.get(device.type, SdpaAttention)
     if name not in BACKENDS:
-        raise UnsupportedModel(f"no attention backend {name!r}; there are: auto, {', '.join(BACKENDS)}")
+        raise UnsupportedModel(f"no attention backend {name!r}; there are: auto, {', '.join(BACKENDS)}, triton")
     return BACKENDS[name]
+
+
+def _triton() -> type[AttentionBackend]:
+    """Imported where it is chosen: it loads a compiler.
+
+    Raises:
+        UnsupportedModel: Triton is not installed (builds of torch for CUDA bring it).
+    """
+    try:
+        from inference_worker.attention.triton_attention import TritonAttention  # noqa: PLC0415
+    except ImportError as error:
+        raise UnsupportedModel(f"attention backend 'triton': {error}") from error
+    return TritonAttention
 
 
 def create_attention(name: str, cache: KVCache, device: torch.device) -> AttentionBackend:

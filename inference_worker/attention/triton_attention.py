@@ -1,0 +1,162 @@
+"""Attention on CUDA by our own Triton kernels: the paged cache is read in place, prompts and continuations alike.
+
+Chooses tile sizes and the number of parts from shapes alone; the arithmetic is in `triton_kernels.py`. Nothing waits
+for the device and no launch depends on a value on it, so a decode step can be captured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import e, log2
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from inference_worker.attention.backend import AttentionBackend, AttentionMetadata
+from inference_worker.attention.triton_kernels import attend_kernel, join_kernel, store_kernel
+from inference_worker.errors import UnsupportedModel
+from inference_worker.execution.kv_cache import KVCache
+
+INTERPRETED = bool(triton.knobs.runtime.interpret)
+"""Kernels run in Triton's interpreter, on the CPU: for tests."""
+
+MOST_SPLITS = 32
+PROGRAMS_PER_MULTIPROCESSOR = 2
+"""Decode cuts contexts until about so many programs are there for each multiprocessor."""
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How `attend_kernel` is launched: rows and positions of a matrix product, warps, and loads in flight."""
+
+    rows: int
+    tile: int
+    warps: int
+    stages: int
+
+
+class TritonAttention(AttentionBackend):
+    """See `AttentionBackend`. A row with slot -1 is not stored; a sequence of length 0 attends to nothing: 0."""
+
+    name = "triton"
+
+    def __init__(self, cache: KVCache) -> None:
+        """Raises `UnsupportedModel` if the cache is on no CUDA device."""
+        super().__init__(cache)
+        device = cache.keys[0].device
+        if device.type != "cuda" and not INTERPRETED:
+            raise UnsupportedModel(f"attention backend 'triton' is for CUDA, not for {device}")
+        self._multiprocessors = (
+            torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 16
+        )
+
+    def forward(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        metadata: AttentionMetadata,
+        *,
+        scale: float,
+        sliding_window: int | None = None,
+    ) -> Tensor:
+        """See `AttentionBackend.forward`."""
+        self._store(layer, _dense_rows(key), _dense_rows(value), metadata.slot_mapping)
+        return self._attend(layer, _dense_rows(query), metadata, scale, sliding_window)
+
+    def splits(self, rows: int) -> int:
+        """Parts that each context is cut into when `rows` sequences have one query each: a power of two."""
+        wanted = PROGRAMS_PER_MULTIPROCESSOR * self._multiprocessors // (rows * self.cache.shape.kv_heads)
+        return min(MOST_SPLITS, 1 << max(0, wanted.bit_length() - 1))
+
+    def _store(self, layer: int, key: Tensor, value: Tensor, slots: Tensor) -> None:
+        width = key.shape[1] * key.shape[2]
+        store_kernel[(len(key),)](
+            self.cache.keys[layer],
+            self.cache.values[layer],
+            key,
+            value,
+            slots,
+            key.stride(0),
+            value.stride(0),
+            WIDTH=width,
+            PADDED=triton.next_power_of_2(width),
+        )
+
+    def _attend(
+        self, layer: int, query: Tensor, metadata: AttentionMetadata, scale: float, window: int | None
+    ) -> Tensor:
+        rows, heads, size = query.shape
+        kv_heads, sequences = self.cache.shape.kv_heads, len(metadata.sequence_lengths)
+        single = metadata.max_query_length == 1
+        launch = tiling(heads // kv_heads, size, query.itemsize, single)
+        splits = self.splits(rows) if single else 1
+        programs = sequences if single else rows // (launch.rows // (heads // kv_heads)) + sequences
+        out = query.new_empty(query.shape)
+        means = out if splits == 1 else query.new_empty((rows, heads, splits, size), dtype=torch.float32)
+        sums, maxima = query.new_empty((2, rows, heads, splits), dtype=torch.float32)
+        padded = max(16, triton.next_power_of_2(size))
+        attend_kernel[(programs, kv_heads, splits)](
+            means,
+            sums,
+            maxima,
+            query,
+            self.cache.keys[layer],
+            self.cache.values[layer],
+            metadata.block_tables,
+            metadata.query_start,
+            metadata.sequence_lengths,
+            sequences,
+            scale * log2(e),
+            query.stride(0),
+            metadata.block_tables.stride(0),
+            kv_heads * size,
+            GROUP=heads // kv_heads,
+            HEAD_SIZE=size,
+            PADDED_SIZE=padded,
+            BLOCK_SIZE=self.cache.shape.block_size,
+            WINDOW=window or 0,
+            SINGLE=single,
+            SPLITS=splits,
+            ROWS=launch.rows,
+            TILE=launch.tile,
+            PRODUCT=_product_format(query.dtype),
+            num_warps=launch.warps,
+            num_stages=launch.stages,
+        )
+        if splits > 1:
+            join_kernel[(rows * heads,)](
+                out, means, sums, maxima, HEAD_SIZE=size, PADDED_SIZE=padded, SPLITS=splits, num_warps=1
+            )
+        return out
+
+
+def _dense_rows(states: Tensor) -> Tensor:
+    """[T, heads, size] with heads side by side in each row; rows may be apart (parts of one projection are)."""
+    dense = states.stride(2) == 1 and states.stride(1) == states.shape[2]
+    return states if dense else states.contiguous()
+
+
+def tiling(group: int, head_size: int, itemsize: int, single: bool) -> Tiling:
+    """Estimates, not yet measured: single queries wait for memory, blocks of them for arithmetic.
+
+    Float32 has no tensor cores here (they would round to tf32), so its products are kept small enough for registers.
+    """
+    fits = max(16, triton.next_power_of_2(group))  # a matrix product has 16 rows at least
+    if itemsize > 2:
+        return Tiling(fits, 32, warps=4, stages=2)
+    if single:
+        return Tiling(fits, 64 if head_size <= 128 else 32, warps=4, stages=3)
+    if head_size <= 128:
+        return Tiling(max(128, fits), 64, warps=8, stages=3)
+    return Tiling(max(64, fits), 32, warps=8, stages=2)
+
+
+def _product_format(dtype: torch.dtype) -> tl.dtype:
+    """What matrix products are computed in. Triton's interpreter knows no product of bfloat16."""
+    if INTERPRETED:
+        return tl.float32
+    return {torch.float32: tl.float32, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16}[dtype]

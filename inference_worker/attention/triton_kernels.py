@@ -1,0 +1,215 @@
+"""Triton kernels of paged attention: store keys and values, attend block by block, join what was attended in parts.
+
+One kernel serves prompts, continuations and steps that mix them: a program takes a block of consecutive queries of one
+sequence, with all query heads that share one key-value head, so keys and values are read once for all of them. The
+softmax is computed online in base 2 (Milakov and Gimelshein 2018; Dao et al. 2022, FlashAttention). Where queries are
+single and few, the context is cut into a fixed number of parts (Dao et al. 2023, Flash-Decoding): the grid depends on
+the number of rows only, never on a length, so a captured launch stays right as contexts grow.
+
+Strides count elements; the last dimension is always dense. This module knows pointers and sizes, not tensors or models.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def store_kernel(
+    keys_ptr,
+    values_ptr,
+    key_ptr,
+    value_ptr,
+    slots_ptr,
+    key_row,
+    value_row,
+    WIDTH: tl.constexpr,
+    PADDED: tl.constexpr,
+):
+    """Copy one row's key and value ([WIDTH], all heads) to its slot; a negative slot: nowhere.
+
+    Grid: (T,). `keys_ptr`, `values_ptr`: a layer's cache, [slots, WIDTH]. `PADDED`: the power of two above WIDTH.
+    """
+    row = tl.program_id(0).to(tl.int64)
+    slot = tl.load(slots_ptr + row).to(tl.int64)
+    if slot >= 0:
+        columns = tl.arange(0, PADDED)
+        inside = columns < WIDTH
+        tl.store(
+            keys_ptr + slot * WIDTH + columns, tl.load(key_ptr + row * key_row + columns, mask=inside), mask=inside
+        )
+        tl.store(
+            values_ptr + slot * WIDTH + columns,
+            tl.load(value_ptr + row * value_row + columns, mask=inside),
+            mask=inside,
+        )
+
+
+@triton.jit
+def _owner(starts_ptr, sequences, program, QUERIES: tl.constexpr):
+    """The sequence that a program works for, by bisection: sequence s has programs from start // QUERIES + s on."""
+    low, high = 0, sequences
+    while low < high:
+        middle = (low + high) // 2
+        if tl.load(starts_ptr + middle) // QUERIES + middle <= program:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
+@triton.jit(do_not_specialize=["sequences", "table_row"])  # they change from step to step
+def attend_kernel(
+    out_ptr,
+    sums_ptr,
+    maxima_ptr,
+    query_ptr,
+    keys_ptr,
+    values_ptr,
+    tables_ptr,
+    starts_ptr,
+    lengths_ptr,
+    sequences,
+    scale,
+    query_row,
+    table_row,
+    slot_row,
+    GROUP: tl.constexpr,
+    HEAD_SIZE: tl.constexpr,
+    PADDED_SIZE: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr,
+    WINDOW: tl.constexpr,
+    SINGLE: tl.constexpr,
+    SPLITS: tl.constexpr,
+    ROWS: tl.constexpr,
+    TILE: tl.constexpr,
+    PRODUCT: tl.constexpr,
+):
+    """Attend for one block of queries, one key-value head and one part of the context.
+
+    Grid: (programs, key-value heads, SPLITS); programs is S if SINGLE, else T // (ROWS // GROUP) + S.
+
+    Args:
+        out_ptr: [T, Hq, SPLITS, HEAD_SIZE]: the mean of the values, in float32 if SPLITS > 1.
+        sums_ptr, maxima_ptr: [T, Hq, SPLITS] float32, written if SPLITS > 1: of the weights; of the scores in base 2.
+        query_ptr: [T, Hq, HEAD_SIZE], rows `query_row` apart.
+        keys_ptr, values_ptr: a layer's cache, [slots, Hkv, HEAD_SIZE], slots `slot_row` apart.
+        tables_ptr, starts_ptr, lengths_ptr, sequences: as in `AttentionMetadata`; table rows `table_row` apart.
+        scale: factor on the scores, times log2(e).
+        GROUP: query heads to a key-value head.
+        WINDOW: positions that a query sees, 0: all.
+        SINGLE: every sequence has one query.
+        ROWS, TILE: queries times heads, and positions, of one matrix product.
+        PRODUCT: the number format that is multiplied in.
+    """
+    QUERIES: tl.constexpr = ROWS // GROUP
+    program = tl.program_id(0)
+    kv_head = tl.program_id(1)
+    split = tl.program_id(2)
+    if SINGLE:
+        sequence = program
+        start = program
+        count = 1
+        first = 0
+    else:
+        sequence = _owner(starts_ptr, sequences, program, QUERIES)
+        start = tl.load(starts_ptr + sequence).to(tl.int32)
+        count = tl.load(starts_ptr + sequence + 1).to(tl.int32) - start
+        first = (program - (start // QUERIES + sequence)) * QUERIES
+        if first >= count:
+            return
+    length = tl.load(lengths_ptr + sequence).to(tl.int32)
+
+    lane = tl.arange(0, ROWS)
+    token = first + lane // GROUP
+    used = (lane < QUERIES * GROUP) & (token < count)
+    heads = tl.num_programs(1) * GROUP
+    head = kv_head * GROUP + lane % GROUP
+    own = length - count + token
+    dims = tl.arange(0, PADDED_SIZE)
+    in_head = dims < HEAD_SIZE
+    row = (start + token).to(tl.int64)
+    query = tl.load(
+        query_ptr + (row * query_row + head * HEAD_SIZE)[:, None] + dims[None, :],
+        mask=used[:, None] & in_head[None, :],
+        other=0.0,
+    ).to(PRODUCT)
+
+    low = 0
+    if WINDOW > 0:
+        low = tl.maximum(0, length - count + first - WINDOW + 1)
+    high = tl.minimum(length, length - count + first + QUERIES)
+    if SPLITS > 1:
+        part = tl.cdiv(tl.cdiv(high - low, SPLITS), TILE) * TILE
+        low += split * part
+        high = tl.minimum(high, low + part)
+
+    maximum = tl.full([ROWS], float("-inf"), tl.float32)
+    total = tl.zeros([ROWS], tl.float32)
+    mixed = tl.zeros([ROWS, PADDED_SIZE], tl.float32)
+    for at in range(low, high, TILE):
+        positions = at + tl.arange(0, TILE)
+        inside = positions < high
+        block = tl.load(
+            tables_ptr + sequence.to(tl.int64) * table_row + positions // BLOCK_SIZE, mask=inside, other=0
+        ).to(tl.int64)
+        slots = (block * BLOCK_SIZE + positions % BLOCK_SIZE) * slot_row + kv_head * HEAD_SIZE
+        # What lies beyond the context is not read: a stray NaN there would survive a weight of zero.
+        key = tl.load(keys_ptr + slots[None, :] + dims[:, None], mask=inside[None, :] & in_head[:, None], other=0.0).to(
+            PRODUCT
+        )
+        scores = tl.dot(query, key, input_precision="ieee") * scale
+        seen = inside[None, :] & (positions[None, :] <= own[:, None])
+        if WINDOW > 0:
+            seen = seen & (positions[None, :] > own[:, None] - WINDOW)
+        scores = tl.where(seen, scores, float("-inf"))
+        higher = tl.maximum(maximum, tl.max(scores, 1))
+        # A row that has seen nothing yet stays at -inf, and -inf - -inf is no number.
+        pivot = tl.where(higher == float("-inf"), 0.0, higher)
+        weights = tl.exp2(scores - pivot[:, None])
+        shrink = tl.exp2(maximum - pivot)
+        total = total * shrink + tl.sum(weights, 1)
+        value = tl.load(values_ptr + slots[:, None] + dims[None, :], mask=inside[:, None] & in_head[None, :], other=0.0)
+        rounded = weights.to(value.dtype).to(PRODUCT)
+        mixed = mixed * shrink[:, None] + tl.dot(rounded, value.to(PRODUCT), input_precision="ieee")
+        maximum = higher
+
+    cell = (row * heads + head) * SPLITS + split
+    mean = mixed / tl.where(total > 0.0, total, 1.0)[:, None]
+    tl.store(
+        out_ptr + cell[:, None] * HEAD_SIZE + dims[None, :],
+        mean.to(out_ptr.dtype.element_ty),
+        mask=used[:, None] & in_head[None, :],
+    )
+    if SPLITS > 1:
+        tl.store(sums_ptr + cell, total, mask=used)
+        tl.store(maxima_ptr + cell, maximum, mask=used)
+
+
+@triton.jit
+def join_kernel(
+    out_ptr,
+    means_ptr,
+    sums_ptr,
+    maxima_ptr,
+    HEAD_SIZE: tl.constexpr,
+    PADDED_SIZE: tl.constexpr,
+    SPLITS: tl.constexpr,
+):
+    """Join the parts of one query head: the mean of their means, weighted by their sums.
+
+    Grid: (T * Hq,). `out_ptr`: [T * Hq, HEAD_SIZE]; the others as `attend_kernel` wrote them; SPLITS: a power of two.
+    """
+    cell = tl.program_id(0).to(tl.int64)
+    parts = cell * SPLITS + tl.arange(0, SPLITS)
+    dims = tl.arange(0, PADDED_SIZE)
+    in_head = dims < HEAD_SIZE
+    maxima = tl.load(maxima_ptr + parts)
+    highest = tl.max(maxima, 0)
+    pivot = tl.where(highest == float("-inf"), 0.0, highest)
+    weights = tl.load(sums_ptr + parts) * tl.exp2(maxima - pivot)
+    total = tl.sum(weights, 0)
+    means = tl.load(means_ptr + parts[:, None] * HEAD_SIZE + dims[None, :], mask=in_head[None, :], other=0.0)
+    joined = tl.sum(means * weights[:, None], 0) / tl.where(total > 0.0, total, 1.0)
+    tl.store(out_ptr + cell * HEAD_SIZE + dims, joined.to(out_ptr.dtype.element_ty), mask=in_head)

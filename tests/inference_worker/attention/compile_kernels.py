@@ -1,0 +1,70 @@
+"""Compiles the Triton kernels for a GPU, without one: run by `test_triton_kernels.py` in a process of its own.
+
+Prints the bytes of machine code of each as JSON. Triton's compiler and ptxas need no device.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import torch
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from inference_worker.attention import triton_kernels as kernels
+from inference_worker.attention.triton_attention import tiling
+
+
+def compile_kernel(kernel, short: set[str], constants: dict[str, object], capability: int, **options: int) -> int:
+    """Bytes of machine code. Pointers of `short` are to bfloat16, of whole numbers to int64, others to float32."""
+    integers = {"slots_ptr", "tables_ptr", "starts_ptr", "lengths_ptr"}
+    signature = {}
+    for name in kernel.arg_names:
+        if name.isupper():
+            signature[name] = "constexpr"
+        elif name.endswith("_ptr"):
+            signature[name] = "*bf16" if name in short else "*i64" if name in integers else "*fp32"
+        else:
+            signature[name] = "fp32" if name == "scale" else "i32"
+    source = ASTSource(kernel, signature, constants)
+    compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
+    return len(compiled.asm["cubin"])
+
+
+def attend(capability: int, *, single: bool) -> int:
+    launch = tiling(4, 128, torch.bfloat16.itemsize, single)
+    splits = 8 if single else 1
+    constants = {
+        "GROUP": 4,
+        "HEAD_SIZE": 128,
+        "PADDED_SIZE": 128,
+        "BLOCK_SIZE": 16,
+        "WINDOW": 0,
+        "SINGLE": single,
+        "SPLITS": splits,
+        "ROWS": launch.rows,
+        "TILE": launch.tile,
+        "PRODUCT": tl.bfloat16,
+    }
+    short = {"query_ptr", "keys_ptr", "values_ptr"} | ({"out_ptr"} if splits == 1 else set())
+    options = {"num_warps": launch.warps, "num_stages": launch.stages}
+    return compile_kernel(kernels.attend_kernel, short, constants, capability, **options)
+
+
+def main(capability: int) -> None:
+    states = {"keys_ptr", "values_ptr", "key_ptr", "value_ptr"}
+    parts = {"HEAD_SIZE": 128, "PADDED_SIZE": 128, "SPLITS": 8}
+    sizes = {
+        "store": compile_kernel(kernels.store_kernel, states, {"WIDTH": 192, "PADDED": 256}, capability),
+        "attend single": attend(capability, single=True),
+        "attend blocks": attend(capability, single=False),
+        "join": compile_kernel(kernels.join_kernel, {"out_ptr"}, parts, capability, num_warps=1),
+    }
+    print(json.dumps(sizes))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,27 @@
+"""The Triton kernels compile for a GPU. What they compute: `test_triton_attention.py`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton", reason="there are builds of Triton for Linux only")
+
+
+CAPABILITY = 90
+
+
+def test_compiles(tmp_path: Path) -> None:
+    """In a process of its own: this one's kernels belong to the interpreter."""
+    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    script = "tests.inference_worker.attention.compile_kernels"
+    done = subprocess.run(
+        [sys.executable, "-m", script, str(CAPABILITY)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert all(size > 0 for size in json.loads(done.stdout).values())
