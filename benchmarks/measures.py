@@ -1,0 +1,128 @@
+"""The measures, one definition each, from the times at which things were seen by the one who asked.
+
+- TTFT: request sent to first non-empty content.
+- TPOT: (end to end - TTFT) / (output tokens - 1).
+- ITL: gaps between chunks with content.
+- Throughput: output tokens of a fixed number of requests over the time to finish all of them.
+- Goodput: requests per second that met every objective.
+
+Times are seconds of any one clock. Knows no server and no engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from benchmarks.results import Row
+
+
+@dataclass
+class Timeline:
+    """What one request saw. `output_tokens` is what `usage` says, not the number of chunks."""
+
+    sent: float
+    chunks: list[float] = field(default_factory=list)
+    finished: float | None = None
+    output_tokens: int = 0
+    error: str | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        """It came to an end, with content and without an error."""
+        return self.error is None and self.finished is not None and bool(self.chunks)
+
+    @property
+    def ttft(self) -> float:
+        """Seconds to the first content."""
+        return self.chunks[0] - self.sent
+
+    @property
+    def end_to_end(self) -> float:
+        """Seconds to the end of the last content."""
+        return self.chunks[-1] - self.sent
+
+    @property
+    def tpot(self) -> float | None:
+        """Seconds a token after the first; `None` for an answer of one token."""
+        return (self.end_to_end - self.ttft) / (self.output_tokens - 1) if self.output_tokens > 1 else None
+
+    @property
+    def gaps(self) -> list[float]:
+        """Seconds between chunks."""
+        return [later - earlier for earlier, later in zip(self.chunks, self.chunks[1:], strict=False)]
+
+
+@dataclass(frozen=True)
+class Objectives:
+    """What a user calls good, in seconds."""
+
+    ttft: float
+    tpot: float
+
+    def met(self, timeline: Timeline) -> bool:
+        """Whether one request met all of them."""
+        if not timeline.succeeded:
+            return False
+        return timeline.ttft <= self.ttft and (timeline.tpot is None or timeline.tpot <= self.tpot)
+
+
+def percentile(values: Sequence[float], q: float) -> float | None:
+    """The `q`-th percentile (0..100), linear between neighbours; `None` of nothing."""
+    return float(np.percentile(values, q)) if len(values) else None
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle one.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if not values:
+        raise ValueError("the median of nothing")
+    return float(np.median(values))
+
+
+def throughput(timelines: Sequence[Timeline]) -> float:
+    """Output tokens per second from the first request sent to the last finished; 0 if none succeeded."""
+    good = [timeline for timeline in timelines if timeline.succeeded]
+    if not good:
+        return 0.0
+    begin, end = min(t.sent for t in timelines), max(t.chunks[-1] for t in good)
+    return sum(t.output_tokens for t in good) / (end - begin)
+
+
+def goodput(timelines: Sequence[Timeline], objectives: Objectives) -> float:
+    """Requests per second that met the objectives, over the time until all were finished."""
+    good = [timeline for timeline in timelines if timeline.succeeded]
+    if not good:
+        return 0.0
+    begin, end = min(t.sent for t in timelines), max(t.chunks[-1] for t in good)
+    return sum(map(objectives.met, timelines)) / (end - begin)
+
+
+def summary(timelines: Sequence[Timeline]) -> Row:
+    """The usual columns: requests, failures, tokens/s, and p50 and p99 of TTFT, TPOT and ITL in milliseconds."""
+    good = [timeline for timeline in timelines if timeline.succeeded]
+    series = {
+        "ttft": [t.ttft for t in good],
+        "tpot": [t.tpot for t in good if t.tpot is not None],
+        "itl": [gap for t in good for gap in t.gaps],
+    }
+    row: Row = {
+        "requests": len(timelines),
+        "failed": len(timelines) - len(good),
+        "output_tokens": sum(t.output_tokens for t in good),
+        "tokens_per_second": throughput(timelines),
+    }
+    for name, values in series.items():
+        for q in (50, 99):
+            row[f"{name}_p{q}_ms"] = milliseconds(percentile(values, q))
+    return row
+
+
+def milliseconds(seconds: float | None) -> float | None:
+    """Seconds as milliseconds."""
+    return None if seconds is None else seconds * 1000

@@ -1,0 +1,172 @@
+"""A result is one JSON file: what was measured, on which machine, with which versions, by which command.
+
+Every figure in the documents comes from such a file. Knows no benchmark: rows are columns by name.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+
+import msgspec
+import psutil
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+SCHEMA = 1
+
+Value = str | int | float | bool | None
+Row = dict[str, Value]
+
+_ISA = {
+    *("avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "avx512_fp16"),
+    *("amx_tile", "amx_int8", "amx_bf16", "asimd", "asimddp", "bf16", "i8mm", "sve", "sve2"),
+}
+"""Of a processor's flags, those that decide which matrix kernels it can run."""
+_PACKAGES = ("torch", "transformers", "msgspec")
+_THREADING = ("OMP_", "KMP_", "MKL_", "GOMP_")
+_DIGITS = 5
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """What it ran on: `cores` are those this process may use, `memory` is in bytes."""
+
+    cpu: str
+    cores: int
+    isa: list[str]
+    memory: int
+    gpus: list[str]
+
+
+class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One table.
+
+    Attributes:
+        name: the file's name without `.json`.
+        date: ISO 8601, UTC, of the end of the measurement.
+        versions: of Headrace (with `commit`), Python, the libraries, and the peers beside it.
+        command: what to type to make it again, threading variables included.
+        settings: everything that was chosen for the run, seeds too.
+        rows: the table, top to bottom.
+    """
+
+    name: str
+    date: str
+    machine: Machine
+    versions: dict[str, str]
+    command: str
+    settings: dict[str, Value]
+    rows: list[Row]
+    schema: int = SCHEMA
+
+
+class UnreadableResult(Exception):
+    """A file is not a result of this schema."""
+
+
+def measured(
+    name: str, settings: Mapping[str, Value], rows: Sequence[Row], versions: Mapping[str, str] | None = None
+) -> Result:
+    """A result of now, on this machine, by this process's command; `versions` are those of the peers."""
+    return Result(
+        name=name,
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        machine=this_machine(),
+        versions={**own_versions(), **(versions or {})},
+        command=this_command(),
+        settings=dict(settings),
+        rows=[{column: _rounded(value) for column, value in row.items()} for row in rows],
+    )
+
+
+def write(result: Result, folder: Path = RESULTS) -> Path:
+    """Store a result under its name, in place of an older one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{result.name}.json"
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
+    return path
+
+
+def read(path: Path) -> Result:
+    """Load a result.
+
+    Raises:
+        UnreadableResult: it is none, or of another schema.
+    """
+    try:
+        result = msgspec.json.decode(path.read_bytes(), type=Result)
+    except msgspec.DecodeError as error:
+        raise UnreadableResult(f"{path.name}: {error}") from error
+    if result.schema != SCHEMA:
+        raise UnreadableResult(f"{path.name}: schema {result.schema}, expected {SCHEMA}")
+    return result
+
+
+def this_machine() -> Machine:
+    """The machine of this process."""
+    flags, model = _processor()
+    return Machine(
+        cpu=model,
+        cores=len(psutil.Process().cpu_affinity()),
+        isa=sorted(_ISA & flags),
+        memory=psutil.virtual_memory().total,
+        gpus=_gpus(),
+    )
+
+
+def own_versions() -> dict[str, str]:
+    """Of Headrace, the commit it ran at (with `+changes` if files differed from it), Python and what computes."""
+    return {
+        "headrace": metadata.version("headrace"),
+        "commit": _commit(),
+        "python": ".".join(map(str, sys.version_info[:3])),
+        **{package: metadata.version(package) for package in _PACKAGES},
+    }
+
+
+def this_command() -> str:
+    """The command line of this process as one would type it in the checkout: no path of this machine."""
+    threading = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(_THREADING)]
+    words = ["python", *(word.replace(f"{ROOT}/", "") for word in sys.orig_argv[1:])]
+    return shlex.join([*threading, *words])
+
+
+def _processor() -> tuple[set[str], str]:
+    facts: dict[str, str] = {}
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        key, _, value = line.partition(":")
+        facts.setdefault(key.strip(), value.strip())
+    return set((facts.get("flags") or facts.get("Features", "")).split()), facts.get("model name", "unknown")
+
+
+def _gpus() -> list[str]:
+    if shutil.which("nvidia-smi") is None:
+        return []
+    query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]
+    said = subprocess.run(query, capture_output=True, text=True, check=False)
+    return said.stdout.strip().splitlines() if said.returncode == 0 else []
+
+
+def _commit() -> str:
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        return "unknown"
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!benchmarks/results", ":!docs")
+    return git("rev-parse", "--short=12", "HEAD") + ("+changes" if changed else "")
+
+
+def _rounded(value: Value) -> Value:
+    """A measurement has no more than five digits to say."""
+    if not isinstance(value, float) or value == 0 or not math.isfinite(value):
+        return value
+    return round(value, _DIGITS - 1 - math.floor(math.log10(abs(value))))

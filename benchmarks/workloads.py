@@ -1,0 +1,118 @@
+"""Seeded workloads: what is asked for, and when. The same seed gives the same requests everywhere.
+
+Prompt ids are random in the vocabulary, never constant: a constant prompt would be one long prefix-cache hit and
+would make sparse shortcuts look fast. Length distributions follow published data sets (ShareGPT for *chat*, Alpaca
+for *short*, nano-vLLM's benchmark for *engine*). Knows no engine and no server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator, default_rng
+
+FIRST_ID = 32
+"""Control tokens come first in most vocabularies (SmolLM2 has 17); a prompt of text holds none of them."""
+SHORTEST, LONGEST = 4, 1024
+
+
+@dataclass(frozen=True)
+class Request:
+    """One prompt, and how many tokens to generate whatever the model says."""
+
+    prompt_ids: list[int]
+    output_tokens: int
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """Turns of one user: each adds its ids to all that was said before, answers included.
+
+    Attributes:
+        turns: new ids of each turn; the first begins with the tenant's system prompt.
+        output_tokens: of each answer.
+    """
+
+    turns: list[list[int]]
+    output_tokens: int
+
+
+# --- Lengths --------------------------------------------------------------------------------------
+
+
+def chat(count: int, vocab_size: int, seed: int = 0) -> list[Request]:
+    """ShareGPT-like: lognormal lengths, a mean of about 200 tokens in and 170 out."""
+    return _requests(count, vocab_size, seed, lambda rng: (_lognormal(rng, 4.70, 1.3), _lognormal(rng, 4.84, 1.0)))
+
+
+def short(count: int, vocab_size: int, seed: int = 0) -> list[Request]:
+    """Alpaca-like: short instructions, short answers."""
+    return _requests(count, vocab_size, seed, lambda rng: (_lognormal(rng, 2.80, 0.55), _lognormal(rng, 3.66, 0.9)))
+
+
+def fixed(count: int, vocab_size: int, inputs: int, outputs: int, seed: int = 0) -> list[Request]:
+    """All of one length."""
+    return _requests(count, vocab_size, seed, lambda _: (inputs, outputs))
+
+
+def engine(count: int, vocab_size: int, seed: int = 0) -> list[Request]:
+    """nano-vLLM's: input and output uniform in 100..1024 (there are 256 of them there)."""
+    return _requests(count, vocab_size, seed, lambda rng: (int(rng.integers(100, 1025)), int(rng.integers(100, 1025))))
+
+
+def shared_prefix(
+    tenants: int,
+    conversations: int,
+    vocab_size: int,
+    *,
+    turns: int = 4,
+    prefix: int = 1024,
+    question: int = 32,
+    answer: int = 32,
+    seed: int = 0,
+) -> list[Conversation]:
+    """`conversations` with each of `tenants`, whose system prompts have `prefix` tokens; tenants take turns."""
+    rng = default_rng(seed)
+    systems = [_ids(rng, prefix, vocab_size) for _ in range(tenants)]
+
+    def conversation(system: list[int]) -> Conversation:
+        questions = [_ids(rng, question, vocab_size) for _ in range(turns)]
+        return Conversation([system + questions[0], *questions[1:]], answer)
+
+    return [conversation(system) for _ in range(conversations) for system in systems]
+
+
+# --- Arrivals -------------------------------------------------------------------------------------
+
+
+def poisson(count: int, rate: float, seed: int = 0) -> list[float]:
+    """Seconds at which `count` independent requests arrive, `rate` a second on average."""
+    return burst(count, rate, shape=1.0, seed=seed)
+
+
+def burst(count: int, rate: float, *, shape: float = 0.25, seed: int = 0) -> list[float]:
+    """Arrivals with gamma-distributed gaps; a `shape` below 1 makes them come in bursts."""
+    gaps = default_rng(seed).gamma(shape, 1 / (rate * shape), count)
+    return [float(second) for second in np.cumsum(gaps)]
+
+
+# --- Parts ----------------------------------------------------------------------------------------
+
+
+def _requests(count: int, vocab_size: int, seed: int, lengths: Callable[[Generator], tuple[int, int]]) -> list[Request]:
+    rng = default_rng(seed)
+    requests = []
+    for _ in range(count):
+        inputs, outputs = lengths(rng)
+        requests.append(Request(_ids(rng, inputs, vocab_size), outputs))
+    return requests
+
+
+def _lognormal(rng: Generator, mu: float, sigma: float) -> int:
+    return int(np.clip(round(rng.lognormal(mu, sigma)), SHORTEST, LONGEST))
+
+
+def _ids(rng: Generator, count: int, vocab_size: int) -> list[int]:
+    return [int(token) for token in rng.integers(FIRST_ID, vocab_size, count)]
