@@ -1,0 +1,132 @@
+"""Models of known shapes with random weights, ours and `transformers`', and how fast their bytes could be read.
+
+Speed does not depend on what the weights are, so no checkpoint is needed. The floor of a decode step is the time to
+read every weight once, and every running sequence's keys and values, at the bandwidth that a plain copy reaches.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from inference_worker.engine import Engine
+from inference_worker.layers.decoder import Decoder
+from inference_worker.layers.rms_norm import RMSNorm
+from inference_worker.layers.rotary import rotary_of
+from inference_worker.models.registry import FAMILIES
+from inference_worker.settings import EngineSettings
+
+COPY_BYTES = 2**31
+MOST_BATCHED_TOKENS = 8192
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A Llama of these sizes."""
+
+    name: str
+    hidden: int
+    inner: int
+    layers: int
+    heads: int
+    kv_heads: int
+    vocab_size: int
+    tied: bool
+
+    def config(self, context: int) -> LlamaConfig:
+        """Its configuration, for contexts of `context` tokens."""
+        return LlamaConfig(
+            hidden_size=self.hidden,
+            intermediate_size=self.inner,
+            num_hidden_layers=self.layers,
+            num_attention_heads=self.heads,
+            num_key_value_heads=self.kv_heads,
+            vocab_size=self.vocab_size,
+            tie_word_embeddings=self.tied,
+            max_position_embeddings=context,
+        )
+
+
+SHAPES = {
+    "135M": Shape("135M", 576, 1536, 30, 9, 3, 49_152, tied=True),  # SmolLM2-135M
+    "1B": Shape("1B", 2048, 8192, 16, 32, 8, 128_256, tied=True),  # Llama-3.2-1B
+    "8B": Shape("8B", 4096, 14_336, 32, 32, 8, 128_256, tied=False),  # Llama-3.1-8B
+    "tiny": Shape("tiny", 64, 128, 2, 4, 2, 512, tied=True),
+}
+
+
+def our_engine(shape: Shape, device: torch.device, sequences: int, context: int) -> Engine:
+    """An engine for so many sequences of so long a context; its prefix cache is off: nothing may be found again."""
+    config, dtype = shape.config(context), number_format(device)
+    described = FAMILIES["llama"](config)
+    rotary = rotary_of(config, described.shape.head_size)
+    with torch.device("meta"):
+        model = Decoder(described, rotary, dtype=dtype)
+    model.allocate(device)
+    _randomise(model)
+    settings = EngineSettings(
+        model=shape.name,
+        device=str(device),
+        max_model_len=context,
+        max_num_seqs=sequences,
+        max_num_batched_tokens=MOST_BATCHED_TOKENS,
+        enable_prefix_caching=False,
+    )
+    return Engine.around(model, settings, dtype)
+
+
+def their_model(shape: Shape, device: torch.device, context: int) -> LlamaForCausalLM:
+    """The same shape by `transformers`."""
+    with torch.device(device):
+        model = LlamaForCausalLM._from_config(shape.config(context), dtype=number_format(device))
+    return model.eval().requires_grad_(False)
+
+
+def number_format(device: torch.device) -> torch.dtype:
+    """What both compute in."""
+    return torch.bfloat16 if device.type == "cuda" else torch.float32
+
+
+def bytes_per_step(shape: Shape, batch: int, context: int, itemsize: int) -> int:
+    """What a decode step must read: weights (of an input embedding that is not tied only its rows), keys and values."""
+    head_size = shape.hidden // shape.heads
+    projections = shape.hidden * head_size * 2 * (shape.heads + shape.kv_heads)
+    layer = projections + 3 * shape.hidden * shape.inner
+    weights = shape.layers * layer + shape.vocab_size * shape.hidden
+    states = 2 * shape.layers * shape.kv_heads * head_size * context * batch
+    return (weights + states) * itemsize
+
+
+def bandwidth(device: torch.device, size: int = COPY_BYTES) -> float:
+    """Bytes per second, read and written, of the best of a few large copies on the device."""
+    source, target = (torch.ones(size, dtype=torch.uint8, device=device) for _ in range(2))
+    return 2 * size / min(timed(lambda: target.copy_(source), device) for _ in range(5))
+
+
+def timed(work: Callable[[], object], device: torch.device) -> float:
+    """Seconds that some work takes on the device."""
+    synchronize(device)
+    start = time.perf_counter()
+    work()
+    synchronize(device)
+    return time.perf_counter() - start
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait for everything given to the device."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+@torch.no_grad()
+def _randomise(model: Decoder) -> None:
+    torch.manual_seed(0)
+    for parameter in model.parameters():
+        parameter.normal_(std=0.02)
+    for module in model.modules():
+        if isinstance(module, RMSNorm):
+            module.weight.fill_(1.0)
