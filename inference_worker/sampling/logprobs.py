@@ -2,35 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
 from inference_worker.engine_protocol import Candidate, PositionLogprobs
+from inference_worker.sampling.candidates import best
+from inference_worker.sampling.drawing import chunk_masses
 
 LEAST = -9999.0
 """OpenAI's word for "as good as impossible"; minus infinity has no JSON."""
 
 
-def raw_logprobs(logits: Tensor) -> Tensor:
-    """[R, V] scores, before anything was done to them, to [R, V] natural-log probabilities."""
-    return logits.float().log_softmax(dim=-1).clamp_(min=LEAST)
+@dataclass(frozen=True)
+class RawScores:
+    """The scores of W rows before anything is done to them."""
 
+    scores: Tensor
+    total: Tensor
+    """[W, 1]: the logarithm of the sum of their exponentials."""
 
-def report(logprobs: Tensor, chosen: Tensor, alternatives: list[int]) -> list[PositionLogprobs]:
-    """One entry a row.
+    @classmethod
+    def of(cls, scores: Tensor) -> RawScores:
+        """From [W, V], which is kept."""
+        peak = scores.amax(dim=-1, keepdim=True)
+        mass = chunk_masses((scores - peak).exp_()).sum(dim=-1, keepdim=True)
+        return cls(scores, peak + mass.log().float())
 
-    Args:
-        logprobs: [R, V] from `raw_logprobs`.
-        chosen: [R] token ids.
-        alternatives: how many of the best to name, per row.
-    """
-    most = min(max(alternatives), logprobs.shape[1])
-    best = logprobs.topk(most, dim=-1)
-    own = logprobs.gather(1, chosen[:, None])[:, 0].tolist()
-    rows = zip(chosen.tolist(), own, best.indices.tolist(), best.values.tolist(), alternatives, strict=True)
-    return [
-        PositionLogprobs(
-            Candidate(token, logprob),
-            [Candidate(*candidate) for candidate in zip(ids[:count], values[:count], strict=True)],
-        )
-        for token, logprob, ids, values, count in rows
-    ]
+    def report(self, chosen: Tensor, alternatives: list[int]) -> list[PositionLogprobs]:
+        """One entry a row: natural logarithms.
+
+        Args:
+            chosen: [W] token ids.
+            alternatives: how many of the best to name, per row.
+        """
+        scores, leaders = best(self.scores, max(1, *alternatives))
+        own = self._logprobs(self.scores.gather(1, chosen[:, None]))[:, 0].tolist()
+        best_of_row = zip(leaders.tolist(), self._logprobs(scores).tolist(), strict=True)
+        return [
+            PositionLogprobs(
+                Candidate(token, logprob),
+                [Candidate(*candidate) for candidate in zip(ids[:count], values[:count], strict=True)],
+            )
+            for token, logprob, (ids, values), count in zip(
+                chosen.tolist(), own, best_of_row, alternatives, strict=True
+            )
+        ]
+
+    def _logprobs(self, scores: Tensor) -> Tensor:
+        return (scores - self.total).clamp_(min=LEAST)

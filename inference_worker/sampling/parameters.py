@@ -1,6 +1,6 @@
-"""The sampling parameters of a batch's rows as tensors. Built when the rows change, not every step.
+"""The sampling parameters of a batch's rows as tensors. Built when what the rows ask for changes, not every step.
 
-What no row asks for is `None`, and its stage is skipped. Knows no logits.
+What no row asks for is `None`, and its stage is skipped. Knows no logits and keeps no sequence.
 """
 
 from __future__ import annotations
@@ -13,54 +13,58 @@ import torch
 from torch import Tensor
 
 from inference_worker.sampling.penalties import Bias, Penalties
+from inference_worker.sampling.philox import Words, uniform
+from inference_worker.sampling.truncation import Cuts
 from inference_worker.sequence import Sequence
+from router.messages import SamplingParams
 
 GREEDY_BELOW = 1e-5
 """A lower temperature is greedy: dividing by it would overflow float32 (vLLM draws the same line)."""
 
+Wish = tuple[SamplingParams, int]
+"""What a row asks for, and the number of its choice."""
+
 
 @dataclass(frozen=True)
 class Draws:
-    """The D rows that are drawn at random; the others are greedy.
+    """D rows that are drawn at random.
 
     Attributes:
-        rows: [D] their numbers; `None`: all rows.
-        sequences: the rows' sequences.
-        seeds, choices: [D] int64.
+        members: [D] their numbers.
+        rows: [D] the same on the device; `None`: all rows.
+        seeds, choices: [D].
         temperature: [D, 1].
-        min_p: [D]. `None`: nobody uses it.
-        top_k, top_p: [D]. `None`: nobody uses either.
+        cuts: `None`: they are drawn from the whole vocabulary.
     """
 
+    members: list[int]
     rows: Tensor | None
-    sequences: list[Sequence]
-    seeds: Tensor
-    choices: Tensor
+    seeds: Words
+    choices: Words
     temperature: Tensor
-    min_p: Tensor | None
-    top_k: Tensor | None
-    top_p: Tensor | None
+    cuts: Cuts | None
 
     @classmethod
-    def of(cls, sequences: Rows[Sequence], device: torch.device) -> Draws | None:
-        """Collect them; `None` if all rows are greedy."""
-        rows = [row for row, s in enumerate(sequences) if s.sampling.temperature >= GREEDY_BELOW]
-        if not rows:
+    def of(cls, wishes: Rows[Wish], members: list[int], device: torch.device, *, cut: bool) -> Draws | None:
+        """Collect what these members ask for; `None` if there are none."""
+        if not members:
             return None
-        chosen = [sequences[row] for row in rows]
-        wanted = [s.sampling for s in chosen]
-        seeds = np.array([p.seed & 0xFFFFFFFFFFFFFFFF for p in wanted], dtype=np.uint64).view(np.int64)
-        truncated = any(p.top_k > 0 or p.top_p < 1 for p in wanted)
+        wanted = [wishes[row][0] for row in members]
         return cls(
-            rows=None if len(rows) == len(sequences) else torch.tensor(rows, device=device),
-            sequences=chosen,
-            seeds=torch.from_numpy(seeds).to(device),
-            choices=torch.tensor([s.choice for s in chosen], device=device),
-            temperature=torch.tensor([[p.temperature] for p in wanted], device=device),
-            min_p=torch.tensor([p.min_p for p in wanted], device=device) if any(p.min_p > 0 for p in wanted) else None,
-            top_k=torch.tensor([p.top_k for p in wanted], device=device) if truncated else None,
-            top_p=torch.tensor([p.top_p for p in wanted], device=device, dtype=torch.float64) if truncated else None,
+            members=members,
+            rows=None if len(members) == len(wishes) else torch.tensor(members, device=device),
+            seeds=np.array([p.seed & 0xFFFFFFFFFFFFFFFF for p in wanted], np.uint64),
+            choices=np.array([wishes[row][1] for row in members], np.uint64),
+            temperature=torch.tensor([p.temperature for p in wanted], device=device)[:, None],
+            cuts=Cuts.of([p.top_k for p in wanted], [p.min_p for p in wanted], [p.top_p for p in wanted], device)
+            if cut
+            else None,
         )
+
+    def numbers(self, sequences: Rows[Sequence]) -> Tensor:
+        """[D] float64 in [0, 1): of each member the one that belongs to its next token."""
+        positions = np.array([sequences[row].generated for row in self.members], np.uint64)
+        return torch.from_numpy(uniform(self.seeds, self.choices, positions)).to(self.temperature.device)
 
 
 @dataclass(frozen=True)
@@ -68,29 +72,42 @@ class SamplingParameters:
     """Everything about one composition of rows.
 
     Attributes:
-        sequences: the rows, in order.
-        early: (row, sequence) of those that set `min_tokens`.
+        wishes: what it was made from, one a row.
+        greedy: some row takes its best token.
+        draws: the rows drawn from the whole vocabulary, and those drawn from a part of it.
+        early: rows that set `min_tokens`.
         reported: rows whose log probabilities are wanted, and how many alternatives each.
     """
 
-    sequences: list[Sequence]
-    draws: Draws | None
+    wishes: list[Wish]
+    greedy: bool
+    draws: list[Draws]
     bias: Bias | None
     penalties: Penalties | None
-    early: list[tuple[int, Sequence]]
+    early: list[int]
     reported: list[int]
     alternatives: list[int]
 
     @classmethod
-    def of(cls, sequences: list[Sequence], device: torch.device) -> SamplingParameters:
+    def of(cls, wishes: list[Wish], device: torch.device) -> SamplingParameters:
         """Collect what these rows ask for."""
-        wanted = [(row, s.sampling.logprobs) for row, s in enumerate(sequences) if s.sampling.logprobs is not None]
+        wanted = [sampling for sampling, _ in wishes]
+        drawn = [row for row, p in enumerate(wanted) if p.temperature >= GREEDY_BELOW]
+        cut = [row for row in drawn if _is_cut(wanted[row])]
+        whole = sorted(set(drawn).difference(cut))
+        reported = [row for row, p in enumerate(wanted) if p.logprobs is not None]
+        draws = (Draws.of(wishes, whole, device, cut=False), Draws.of(wishes, cut, device, cut=True))
         return cls(
-            sequences=sequences,
-            draws=Draws.of(sequences, device),
-            bias=Bias.of(sequences, device),
-            penalties=Penalties.of(sequences, device),
-            early=[(row, s) for row, s in enumerate(sequences) if s.sampling.min_tokens > 0],
-            reported=[row for row, _ in wanted],
-            alternatives=[count for _, count in wanted],
+            wishes=wishes,
+            greedy=len(drawn) < len(wishes),
+            draws=[group for group in draws if group is not None],
+            bias=Bias.of(wanted, device),
+            penalties=Penalties.of(wanted, device),
+            early=[row for row, p in enumerate(wanted) if p.min_tokens > 0],
+            reported=reported,
+            alternatives=[wanted[row].logprobs or 0 for row in reported],
         )
+
+
+def _is_cut(sampling: SamplingParams) -> bool:
+    return sampling.top_k > 0 or sampling.top_p < 1 or sampling.min_p > 0

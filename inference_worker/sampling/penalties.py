@@ -14,7 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from inference_worker.sampling.token_counts import TokenCounts
 from inference_worker.sequence import Sequence
+from router.messages import SamplingParams
 
 
 @dataclass(frozen=True)
@@ -26,13 +28,9 @@ class Bias:
     values: Tensor
 
     @classmethod
-    def of(cls, sequences: Rows[Sequence], device: torch.device) -> Bias | None:
+    def of(cls, wanted: Rows[SamplingParams], device: torch.device) -> Bias | None:
         """Collect it; `None` if there is none."""
-        cells = [
-            (row, token, value)
-            for row, sequence in enumerate(sequences)
-            for token, value in sequence.sampling.logit_bias.items()
-        ]
+        cells = [(row, token, value) for row, p in enumerate(wanted) for token, value in p.logit_bias.items()]
         if not cells:
             return None
         rows, tokens, values = zip(*cells, strict=True)
@@ -47,18 +45,19 @@ class Bias:
         logits.index_put_((self.rows, self.token_ids), self.values, accumulate=True)
 
 
-def ban_early_stops(logits: Tensor, candidates: Rows[tuple[int, Sequence]]) -> None:
+def ban_early_stops(logits: Tensor, sequences: Rows[Sequence], early: Rows[int]) -> None:
     """Make stop tokens impossible in the rows that are below their `min_tokens`, in place.
 
     Args:
         logits: [R, V].
-        candidates: (row, sequence) of those that set `min_tokens`.
+        sequences: R of them.
+        early: rows that set `min_tokens`.
     """
     cells = [
         (row, token)
-        for row, sequence in candidates
-        if sequence.generated < sequence.sampling.min_tokens
-        for token in sequence.stop_ids
+        for row in early
+        if sequences[row].generated < sequences[row].sampling.min_tokens
+        for token in sequences[row].stop_ids
         if 0 <= token < logits.shape[1]
     ]
     if cells:
@@ -68,51 +67,46 @@ def ban_early_stops(logits: Tensor, candidates: Rows[tuple[int, Sequence]]) -> N
 
 @dataclass(frozen=True)
 class Penalties:
-    """The P rows that have any penalty: their numbers as [P, 1]."""
+    """The P rows that have any penalty.
 
-    rows: Tensor
-    sequences: list[Sequence]
-    repetition: Tensor
-    frequency: Tensor
-    presence: Tensor
+    Attributes:
+        members: their numbers.
+        columns: [3, P] repetition, frequency and presence penalty.
+    """
+
+    members: list[int]
+    columns: Tensor
 
     @classmethod
-    def of(cls, sequences: Rows[Sequence], device: torch.device) -> Penalties | None:
+    def of(cls, wanted: Rows[SamplingParams], device: torch.device) -> Penalties | None:
         """Collect them; `None` if there are none."""
-        rows = [row for row, sequence in enumerate(sequences) if _penalised(sequence)]
-        if not rows:
+        members = [row for row, p in enumerate(wanted) if _penalised(p)]
+        if not members:
             return None
-        chosen = [sequences[row] for row in rows]
-        columns = torch.tensor(
-            [
-                (s.sampling.repetition_penalty, s.sampling.frequency_penalty, s.sampling.presence_penalty)
-                for s in chosen
-            ],
-            device=device,
+        columns = [
+            (wanted[row].repetition_penalty, wanted[row].frequency_penalty, wanted[row].presence_penalty)
+            for row in members
+        ]
+        return cls(members, torch.tensor(columns, device=device).T)
+
+    def apply(self, logits: Tensor, counts: Rows[TokenCounts]) -> None:
+        """Penalise [R, V] in place, where there is anything to penalise: at the tokens of P sequences, `counts`."""
+        lengths = [len(one.token_ids) for one in counts]
+        tokens, owners, generated = (
+            torch.from_numpy(part).to(logits.device)
+            for part in (
+                np.concatenate([one.token_ids for one in counts]),
+                np.repeat(np.arange(len(counts)), lengths),
+                np.concatenate([one.generated for one in counts]),
+            )
         )
-        return cls(torch.tensor(rows, device=device), chosen, columns[:, 0:1], columns[:, 1:2], columns[:, 2:3])
-
-    def apply(self, logits: Tensor) -> None:
-        """Penalise [R, V] in place."""
-        scores = logits[self.rows]
-        generated = _counts([s.generated_ids().tobytes() for s in self.sequences], scores)
-        known = _counts([s.token_ids.tobytes() for s in self.sequences], scores)
-        repeated = torch.where(scores > 0, scores / self.repetition, scores * self.repetition)
-        scores = torch.where(known > 0, repeated, scores)
-        scores -= self.frequency * generated + self.presence * (generated > 0)
-        logits[self.rows] = scores
+        rows = torch.tensor(self.members, device=logits.device)[owners]
+        repetition, frequency, presence = self.columns[:, owners]
+        scores = logits[rows, tokens]
+        scores = torch.where(scores > 0, scores / repetition, scores * repetition)
+        scores -= frequency * generated + presence * (generated > 0)
+        logits[rows, tokens] = scores
 
 
-def _penalised(sequence: Sequence) -> bool:
-    sampling = sequence.sampling
+def _penalised(sampling: SamplingParams) -> bool:
     return sampling.repetition_penalty != 1.0 or sampling.frequency_penalty != 0.0 or sampling.presence_penalty != 0.0
-
-
-def _counts(token_ids: list[bytes], like: Tensor) -> Tensor:
-    """How often each token occurs: P packed lists of int64 to a tensor shaped like `like`, [P, V]."""
-    tokens = np.frombuffer(b"".join(token_ids), dtype=np.int64)
-    rows = np.repeat(np.arange(len(token_ids)), [len(ids) // 8 for ids in token_ids])
-    cells = torch.from_numpy(rows * like.shape[1] + tokens).to(like.device)
-    counts = torch.zeros_like(like)
-    counts.view(-1).index_add_(0, cells, torch.ones_like(cells, dtype=like.dtype))
-    return counts

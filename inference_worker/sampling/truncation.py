@@ -1,44 +1,103 @@
-"""Cuts unlikely tokens off a distribution: min_p, top_k and top_p, in this order (vLLM's).
+"""Draws from the likeliest tokens only: top_k, min_p and top_p, without sorting the vocabulary.
 
-min_p: Nguyen et al. 2024; top_k: Fan et al. 2018; top_p: Holtzman et al. 2020. Equal scores keep the order
-of their token ids, so exactly `top_k` tokens stay and the outcome does not depend on the batch.
+top_k: Fan et al. 2018; min_p: Nguyen et al. 2024; top_p: Holtzman et al. 2020; min_p before top_k and top_p, and top_p
+counts within what these leave (vLLM's order). Each cuts the tail of the row in descending order, so the best few decide
+nearly always; rows whose cut lies further down look at more. How far a row has looked does not change its draw.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
+from inference_worker.sampling.candidates import best, in_order_of_ids
+from inference_worker.sampling.drawing import chunk_masses, pick
 
-def apply_min_p(logits: Tensor, min_p: Tensor) -> Tensor:
-    """Drop tokens less likely than `min_p` times the likeliest.
+FIRST_LOOK = 64
+LOOK_FURTHER = 8
+"""Times as many candidates at every further look."""
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Where each of R rows is cut; all [R, 1].
+
+    Attributes:
+        top_k: int64, 0 is off.
+        floor: the logarithm of min_p; the least float is off.
+        top_p: float64, 1 is off. The likeliest token always stays.
+        bounded: top_k or min_p is on. If not, top_p counts within the whole vocabulary.
+        whole: some row is not bounded.
+    """
+
+    top_k: Tensor
+    floor: Tensor
+    top_p: Tensor
+    bounded: Tensor
+    whole: bool
+
+    @classmethod
+    def of(cls, top_k: list[int], min_p: list[float], top_p: list[float], device: torch.device) -> Cuts:
+        """From numbers, one a row."""
+        bounded = [k > 0 or p > 0 for k, p in zip(top_k, min_p, strict=True)]
+        return cls(
+            torch.tensor(top_k, device=device)[:, None],
+            torch.tensor(min_p, device=device)[:, None].log().clamp_(min=torch.finfo(torch.float32).min),
+            torch.tensor(top_p, device=device, dtype=torch.float64)[:, None],
+            torch.tensor(bounded, device=device)[:, None],
+            not all(bounded),
+        )
+
+    def of_rows(self, rows: Tensor) -> Cuts:
+        """Those of some rows."""
+        return Cuts(self.top_k[rows], self.floor[rows], self.top_p[rows], self.bounded[rows], self.whole)
+
+
+def draw_truncated(scores: Tensor, numbers: Tensor, cuts: Cuts) -> Tensor:
+    """Draw in order of token ids, as `inverse_cdf` does, from what the cuts leave.
 
     Args:
-        logits: [R, V], after temperature.
-        min_p: [R], 0 is off.
+        scores: [R, V] float32, after temperature, the largest of each row 0.
+        numbers: [R] float64 in [0, 1).
 
     Returns:
-        [R, V] with -inf where dropped.
+        [R] token ids.
     """
-    floor = logits.amax(dim=-1, keepdim=True) + min_p.log()[:, None]
-    return logits.masked_fill(logits < floor, float("-inf"))
+    mass = chunk_masses(scores.exp()).sum(dim=-1, keepdim=True) if cuts.whole else torch.zeros_like(cuts.top_p)
+    vocabulary = scores.shape[1]
+    look = min(FIRST_LOOK, vocabulary)
+    drawn, needed = _draw_from(*best(scores, look), mass, numbers, cuts)
+    rows = (needed >= look).nonzero()[:, 0]
+    while look < vocabulary and len(rows):
+        look = min(look * LOOK_FURTHER, vocabulary)
+        drawn[rows], needed = _draw_from(*best(scores[rows], look), mass[rows], numbers[rows], cuts.of_rows(rows))
+        rows = rows[needed >= look]
+    return drawn
 
 
-def apply_top_k_top_p(logits: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
-    """Keep the `top_k` likeliest tokens, and of those the fewest whose probability reaches `top_p`.
+def _draw_from(scores: Tensor, ids: Tensor, mass: Tensor, numbers: Tensor, cuts: Cuts) -> tuple[Tensor, Tensor]:
+    """Draw from the best K of each row, and say how many of these decided; all K: perhaps more should have.
 
     Args:
-        logits: [R, V], after temperature.
-        top_k: [R] int64, 0 is off.
-        top_p: [R], 1 is off. The likeliest token always stays.
+        scores, ids: [R, K], best first.
+        mass: [R, 1] of the whole vocabulary, where no bound makes it smaller.
 
     Returns:
-        [R, V] with -inf where dropped.
+        [R] token ids, [R] counts.
     """
-    ordered, order = logits.sort(dim=-1, descending=True, stable=True)
-    rank = torch.arange(logits.shape[1], device=logits.device)
-    ordered.masked_fill_((rank >= top_k[:, None]) & (top_k[:, None] > 0), float("-inf"))
-    before = ordered.double().softmax(dim=-1).cumsum(dim=-1).roll(1, dims=-1)
+    rank = torch.arange(ids.shape[1], device=ids.device)
+    kept = ((rank < cuts.top_k) | (cuts.top_k == 0)) & (scores >= cuts.floor)
+    kept[:, 0] = True
+    within_bounds = kept.sum(dim=-1)
+    weights = torch.where(kept, scores.double().exp(), 0.0)
+    cumulated = weights.cumsum(dim=-1)
+    before = cumulated.roll(1, dims=-1)
     before[:, 0] = 0.0
-    ordered.masked_fill_((before >= top_p[:, None]) & (top_p[:, None] < 1) & (rank > 0), float("-inf"))
-    return torch.empty_like(logits).scatter_(1, order, ordered)
+    total = torch.where(cuts.bounded, cumulated[:, -1:], mass)
+    kept &= (before < cuts.top_p * total) | (cuts.top_p >= 1) | (rank == 0)
+    by_id = in_order_of_ids(ids)
+    place = pick(torch.where(kept, weights, 0.0).gather(1, by_id), numbers)
+    needed = torch.where(cuts.bounded[:, 0], within_bounds, kept.sum(dim=-1))
+    return ids.gather(1, by_id.gather(1, place))[:, 0], needed

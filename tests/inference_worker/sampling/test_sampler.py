@@ -6,12 +6,14 @@ from array import array
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from inference_worker.sampling.philox import uniform
 from inference_worker.sampling.sampler import Sampler
 from inference_worker.sequence import Sequence
 from router.messages import SamplingParams
@@ -225,3 +227,31 @@ def test_parameters_are_kept_while_the_rows_stay() -> None:
         batch[0].token_ids.append(token)
         drawn.append(token)
     assert drawn == [0, 1, 0]
+
+
+def sorted_draw(scores: Tensor, number: float, p: SamplingParams) -> int:
+    """The definition, by a full sort in float64."""
+    scores = (scores - scores.max()) / p.temperature
+    order = scores.argsort(descending=True, stable=True)
+    kept = scores[order] >= torch.tensor(p.min_p).log()
+    kept[p.top_k or len(kept) :] = False
+    weights = torch.where(kept, scores[order].double().exp(), 0.0)
+    before = weights.cumsum(0) - weights
+    kept &= (before < p.top_p * weights.sum()) | (p.top_p >= 1)
+    kept[0] = True
+    weights = torch.zeros_like(weights).scatter_(0, order, torch.where(kept, weights, 0.0))
+    cumulated = weights.cumsum(0)
+    return int((cumulated > number * cumulated[-1]).int().argmax())
+
+
+@pytest.mark.parametrize("flatness", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize(
+    "sampling", [{}, {"top_p": 0.5}, {"top_p": 0.99}, {"top_k": 64}, {"top_k": 700, "top_p": 0.9}, {"min_p": 0.01}]
+)
+def test_draws_are_those_of_the_definition_however_far_the_cut_lies(flatness: float, sampling: dict[str, Any]) -> None:
+    logits = torch.randn(12, 16384, generator=torch.Generator().manual_seed(1)) * 4 / flatness
+    rows = [row(seed=seed, **sampling) for seed in range(12)]
+    seeds, zeros = np.arange(12, dtype=np.uint64), np.zeros(12, np.uint64)
+    numbers = uniform(seeds, zeros, zeros)
+    expected = [sorted_draw(*one) for one in zip(logits, numbers, [r.sampling for r in rows], strict=True)]
+    assert Sampler().sample(logits, rows)[0] == expected

@@ -1,0 +1,65 @@
+"""The inverse CDF over a whole vocabulary, in two strides: the chunk in which the number falls, then the token.
+
+So only chunk sums and one chunk a row are cumulated. Knows scores and numbers, not where either comes from.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+CHUNK = 256
+"""Tokens whose mass is summed in float32; beyond that float64, or rounding would outweigh the rarest tokens."""
+
+
+def chunk_masses(weights: Tensor) -> Tensor:
+    """[D, V] weights to [D, V / chunk] float64 sums; how a row is summed does not depend on the other rows."""
+    return _chunks(weights).sum(dim=-1).double()
+
+
+def inverse_cdf(scores: Tensor, numbers: Tensor) -> Tensor:
+    """The token at which the cumulated probability, in order of token ids, passes a number in [0, 1).
+
+    Args:
+        scores: [D, V] float32, the largest of each row 0; overwritten. Tokens at -inf are never taken.
+        numbers: [D] float64.
+
+    Returns:
+        [D] token ids.
+    """
+    weights = scores.exp_()
+    before = chunk_masses(weights).cumsum(dim=-1)
+    point = _inside(before, numbers)
+    chunk = _passed(before, point)
+    point -= torch.where(chunk > 0, before.gather(1, (chunk - 1).clamp(min=0)), 0.0)
+    parts = _chunks(weights)
+    inner = parts.gather(1, chunk[:, :, None].expand(-1, 1, parts.shape[2]))[:, 0].double().cumsum(dim=-1)
+    # A chunk's mass, summed in float32, may be a rounding larger than this sum of the same weights.
+    point = torch.minimum(point, _below(inner[:, -1:]))
+    return (chunk * parts.shape[2] + _passed(inner, point))[:, 0]
+
+
+def pick(weights: Tensor, numbers: Tensor) -> Tensor:
+    """The place at which the cumulated weight passes a number in [0, 1): [D, K] float64 and [D] to [D, 1]."""
+    cumulated = weights.cumsum(dim=-1)
+    return _passed(cumulated, _inside(cumulated, numbers))
+
+
+def _chunks(weights: Tensor) -> Tensor:
+    size = CHUNK if weights.shape[1] % CHUNK == 0 else weights.shape[1]
+    return weights.view(weights.shape[0], -1, size)
+
+
+def _inside(cumulated: Tensor, numbers: Tensor) -> Tensor:
+    """[D, 1]: the point on the scale of `cumulated`; rounding could lift it to the total, where no token is left."""
+    total = cumulated[:, -1:]
+    return torch.minimum(numbers[:, None] * total, _below(total))
+
+
+def _below(total: Tensor) -> Tensor:
+    return torch.nextafter(total, torch.zeros_like(total))
+
+
+def _passed(cumulated: Tensor, point: Tensor) -> Tensor:
+    """[D, 1]: the first place whose cumulated weight is above the point; the last one if none is (a row of NaN)."""
+    return torch.searchsorted(cumulated, point, right=True).clamp_(max=cumulated.shape[1] - 1)
