@@ -15,7 +15,7 @@ LOWEST_LOGPROB = -9999.0
 
 @dataclass(frozen=True)
 class Head:
-    """The fields that repeat in every frame of an answer."""
+    """The fields that repeat in every chunk of an answer."""
 
     id: str
     created: int
@@ -30,8 +30,8 @@ class Head:
         version = hashlib.sha256(f"{model.name} {model.max_model_len}".encode()).hexdigest()[:10]
         return cls(job.id, int(job.created), model.name, reservation.service_class, f"fp_{version}")
 
-    def frame(self, kind: str, choices: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
-        """One JSON object of a stream."""
+    def fields(self, kind: str) -> dict[str, Any]:
+        """What every chunk of a stream begins with."""
         return {
             "id": self.id,
             "object": kind,
@@ -39,8 +39,6 @@ class Head:
             "model": self.model,
             "service_tier": self.service_tier.value,
             "system_fingerprint": self.system_fingerprint,
-            "choices": choices,
-            **more,
         }
 
 

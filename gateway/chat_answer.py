@@ -1,15 +1,17 @@
 """How `/v1/chat/completions` spells an answer: one body, or chunks.
 
-Chunks are plain dicts, built for every few tokens of every stream; tests hold them against the models in `openai/`.
+Chunks are made for every few tokens of every stream, so not by pydantic; tests hold them against the models in
+`openai/`.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from gateway.answer import Collected, Head, bounded
+from gateway.event_frames import ChunkFrames, compact, quoted
 from gateway.generation import Generation
 from gateway.openai.chat_completions import (
     ChatAnswerMessage,
@@ -18,9 +20,10 @@ from gateway.openai.chat_completions import (
     ChoiceLogprobs,
 )
 from gateway.openai.usage import CompletionUsage
-from router.messages import TokenAlternative, TokenLogprob, Usage
+from router.messages import Delta, TokenAlternative, TokenLogprob, Usage
 
 CHUNK = "chat.completion.chunk"
+_ROLE = '{"role":"assistant","content":"","refusal":null}'
 
 
 @dataclass(frozen=True)
@@ -44,22 +47,19 @@ class ChatAnswer:
             usage=CompletionUsage.of(usage),
         )
 
-    async def chunks(self, generation: Generation) -> AsyncIterator[dict[str, Any]]:
-        """The frames of the stream: roles of all choices in order of index, text, an empty delta at each end, usage."""
-        opened = False
-        async for event in generation:
-            if not opened:
-                opened = True
-                for index in range(self.n):
-                    yield self._chunk(index, {"role": "assistant", "content": "", "refusal": None})
-            delta = event.delta
-            if delta.t or delta.lp:
-                yield self._chunk(event.index, {"content": delta.t}, delta.lp)
-            if delta.f:
-                yield self._chunk(event.index, {}, finish_reason=delta.f)
+    async def events(self, generation: Generation, silence: float) -> AsyncIterator[str]:
+        """The stream: roles of all choices in order of index, text, an empty delta at each end, usage.
+
+        One item a batch of `generation`; an empty one when nothing has come for `silence` seconds.
+        """
+        frames = ChunkFrames(self.head.fields(CHUNK), usage=self.include_usage)
+        opening = "".join(frames.choice(_choice(index, _ROLE)) for index in range(self.n))
+        async for batch in generation.batches(silence):
+            text = "".join(frames.choice(choice) for index, delta in batch for choice in _choices(index, delta))
+            yield opening + text if batch else text
+            opening = "" if batch else opening
         if self.include_usage:
-            usage = CompletionUsage.of(generation.usage).model_dump()
-            yield self.head.frame(CHUNK, [], usage=usage)
+            yield frames.usage(CompletionUsage.of(generation.usage).model_dump())
 
     def _choice(self, index: int, choice: Collected) -> ChatChoice:
         logprobs = _logprobs(choice.logprobs) if self.logprobs else None
@@ -71,21 +71,18 @@ class ChatAnswer:
             finish_reason=cast(Literal["stop", "length", "tool_calls", "content_filter"], choice.finish_reason),
         )
 
-    def _chunk(
-        self,
-        index: int,
-        delta: dict[str, Any],
-        logprobs: list[TokenLogprob] | None = None,
-        finish_reason: str | None = None,
-    ) -> dict[str, Any]:
-        choice = {
-            "index": index,
-            "delta": delta,
-            "logprobs": _logprobs(logprobs) if logprobs else None,
-            "finish_reason": finish_reason,
-        }
-        more = {"usage": None} if self.include_usage else {}
-        return self.head.frame(CHUNK, [choice], **more)
+
+def _choices(index: int, delta: Delta) -> Iterator[str]:
+    """A delta as the choices of chunks: its text, and its end."""
+    if delta.t or delta.lp:
+        yield _choice(index, f'{{"content":{quoted(delta.t)}}}', delta.lp)
+    if delta.f:
+        yield _choice(index, "{}", finish_reason=quoted(delta.f))
+
+
+def _choice(index: int, delta: str, logprobs: list[TokenLogprob] | None = None, finish_reason: str = "null") -> str:
+    written = compact(_logprobs(logprobs)) if logprobs else "null"
+    return f'{{"index":{index},"delta":{delta},"logprobs":{written},"finish_reason":{finish_reason}}}'
 
 
 def _logprobs(tokens: list[TokenLogprob]) -> dict[str, Any]:

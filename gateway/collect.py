@@ -13,9 +13,10 @@ async def collect(generation: Generation) -> list[Collected]:
         GenerationError: there is no whole answer.
     """
     choices = [Collected() for job in generation.jobs for _ in range(job.n)]
-    async for event in generation:
-        choice = choices[event.index]
-        choice.text.append(event.delta.t)
-        choice.logprobs.extend(event.delta.lp or [])
-        choice.finish_reason = event.delta.f
+    async for batch in generation.batches():
+        for index, delta in batch:
+            choice = choices[index]
+            choice.text.append(delta.t)
+            choice.logprobs.extend(delta.lp or [])
+            choice.finish_reason = delta.f
     return choices

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from gateway.answer import Collected, Head, bounded
+from gateway.event_frames import ChunkFrames, compact, quoted
 from gateway.generation import Generation
 from gateway.openai.completions import Completion, CompletionChoice, CompletionLogprobs
 from gateway.openai.usage import CompletionUsage
@@ -35,23 +36,24 @@ class CompletionAnswer:
             usage=CompletionUsage.of(usage),
         )
 
-    async def chunks(self, generation: Generation) -> AsyncIterator[dict[str, Any]]:
-        """The frames of the stream; the last one of a choice has its finish reason. First frames in order of index."""
+    async def events(self, generation: Generation, silence: float) -> AsyncIterator[str]:
+        """The stream; the last chunk of a choice has its finish reason. First chunks in order of index.
+
+        One item a batch of `generation`; an empty one when nothing has come for `silence` seconds.
+        """
+        frames = ChunkFrames(self.head.fields(KIND), usage=self.include_usage)
+        opening = "".join(frames.choice(_choice(index, "")) for index in range(self.choices) if self.choices > 1)
         offsets = [0] * self.choices
-        opened = False
-        async for event in generation:
-            if not opened and self.choices > 1:
-                for index in range(self.choices):
-                    yield self._chunk(index, "", None)
-            opened = True
-            delta = event.delta
-            if not (delta.t or delta.lp or delta.f):
-                continue
-            logprobs = _logprobs(delta.lp, offsets[event.index]) if delta.lp else None
-            offsets[event.index] += sum(len(token.chosen.text) for token in delta.lp or [])
-            yield self._chunk(event.index, delta.t, logprobs, delta.f)
+        async for batch in generation.batches(silence):
+            text = ""
+            for index, delta in batch:
+                if delta.t or delta.lp or delta.f:
+                    text += frames.choice(_choice(index, delta.t, delta.lp, offsets[index], delta.f))
+                    offsets[index] += sum(len(token.chosen.text) for token in delta.lp or ())
+            yield opening + text if batch else text
+            opening = "" if batch else opening
         if self.include_usage:
-            yield self.head.frame(KIND, [], usage=CompletionUsage.of(generation.usage).model_dump())
+            yield frames.usage(CompletionUsage.of(generation.usage).model_dump())
 
     def _choice(self, index: int, choice: Collected) -> CompletionChoice:
         return CompletionChoice(
@@ -61,12 +63,13 @@ class CompletionAnswer:
             finish_reason=cast(Literal["stop", "length", "content_filter"], choice.finish_reason),
         )
 
-    def _chunk(
-        self, index: int, text: str, logprobs: dict[str, Any] | None, finish_reason: str | None = None
-    ) -> dict[str, Any]:
-        choice = {"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish_reason}
-        more = {"usage": None} if self.include_usage else {}
-        return self.head.frame(KIND, [choice], **more)
+
+def _choice(
+    index: int, text: str, logprobs: list[TokenLogprob] | None = None, offset: int = 0, finish: str | None = None
+) -> str:
+    written = compact(_logprobs(logprobs, offset)) if logprobs else "null"
+    finish_reason = quoted(finish) if finish else "null"
+    return f'{{"index":{index},"text":{quoted(text)},"logprobs":{written},"finish_reason":{finish_reason}}}'
 
 
 def _logprobs(tokens: list[TokenLogprob], offset: int) -> dict[str, Any]:

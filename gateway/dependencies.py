@@ -33,6 +33,10 @@ def body_of(kind: type[Body]) -> Callable[..., Coroutine[Any, Any, Body]]:
     return read
 
 
-TheGateway = Annotated[Gateway, Depends(gateway_of)]
+async def _the_gateway(request: Request) -> Gateway:
+    return gateway_of(request)  # a coroutine: FastAPI calls plain functions in a thread, which costs more than all else
+
+
+TheGateway = Annotated[Gateway, Depends(_the_gateway)]
 ChatBody = Annotated[ChatCompletionRequest, Depends(body_of(ChatCompletionRequest))]
 CompletionBody = Annotated[CompletionRequest, Depends(body_of(CompletionRequest))]

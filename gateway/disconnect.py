@@ -1,7 +1,4 @@
-"""Notices that a client has gone while its answer is being prepared, and ends the generation then.
-
-While a stream is running, sse-starlette does this.
-"""
+"""Notices that a client has gone before its answer is complete, and ends the generation then."""
 
 from __future__ import annotations
 
@@ -9,16 +6,16 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from starlette.requests import Request
+from starlette.types import Receive
 
 from gateway.errors import ClientDisconnected
 from gateway.generation import Generation
 
 
 @asynccontextmanager
-async def ended_with(request: Request, generation: Generation) -> AsyncIterator[None]:
+async def ended_with(receive: Receive, generation: Generation) -> AsyncIterator[None]:
     """Inside, the generation fails as soon as the client goes; an error that leaves closes it. Read the body first."""
-    watch = asyncio.create_task(_watch(request, generation))
+    watch = asyncio.create_task(_watch(receive, generation))
     try:
         yield
     except BaseException as error:
@@ -30,7 +27,7 @@ async def ended_with(request: Request, generation: Generation) -> AsyncIterator[
             await watch
 
 
-async def _watch(request: Request, generation: Generation) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
+async def _watch(receive: Receive, generation: Generation) -> None:
+    while (await receive())["type"] != "http.disconnect":
         pass
     generation.fail(ClientDisconnected())

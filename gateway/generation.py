@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import structlog
 
@@ -39,11 +39,10 @@ WATCH_SECONDS = 1.0
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True)
-class ChoiceDelta:
-    """A delta of choice `index` of the answer: prompt times `n` plus the job's own choice."""
+class ChoiceDelta(NamedTuple):
+    """A delta of a choice of the answer, which is: prompt times `n` plus the job's own choice."""
 
-    index: int
+    choice: int
     delta: Delta
 
 
@@ -71,7 +70,10 @@ class Generations:
 
 
 class Generation:
-    """Publish, then iterate once; `usage` is true after that. Iterating to an end closes it; else its owner must."""
+    """Publish, then iterate once; `usage` is true after that. Iterating to an end closes it; else its owner must.
+
+    A batch is all that has come since the last one; an empty one says that nothing has come for `silence` seconds.
+    """
 
     def __init__(self, shared: Generations, jobs: Sequence[Job]) -> None:
         self.jobs = jobs
@@ -83,6 +85,8 @@ class Generation:
         self._heard = self._opened
         self._deadline = self._opened + max(0.0, jobs[0].deadline - time.time())
         self._tokens = 0
+        self._failure: GenerationError | None = None
+        """What a worker said that ends it; given out after what came before."""
         self._published = False
         self._closed = False
 
@@ -116,15 +120,20 @@ class Generation:
             if isinstance(arrival.reply, Failed):
                 raise JobFailed(arrival.reply)
 
-    async def __aiter__(self) -> AsyncIterator[ChoiceDelta]:
+    async def batches(self, silence: float = WATCH_SECONDS) -> AsyncIterator[list[ChoiceDelta]]:
+        """Everything that the workers say, in order.
+
+        Raises:
+            GenerationError: it has failed; what came before was given out.
+        """
         try:
             while self._unfinished:
-                arrival = await self._next()
-                if isinstance(arrival.reply, Delta):
-                    self._count(arrival.reply)
-                    yield ChoiceDelta(arrival.job * self.jobs[0].n + arrival.reply.c, arrival.reply)
-                else:
-                    self._note(arrival.reply)
+                arrivals = await self._arrivals(silence)
+                deltas = self._read(arrivals)
+                if deltas or not arrivals:
+                    yield deltas
+                if self._failure is not None:
+                    raise self._failure
         except GenerationError as error:
             self.close(error)
             raise
@@ -154,15 +163,27 @@ class Generation:
             seconds=round(time.monotonic() - self._opened, 3),
         )
 
-    async def _next(self) -> Arrival:
-        while True:
-            remaining = self._deadline - time.monotonic()
-            if remaining <= 0:
-                raise DeadlinePassed
-            if await self._mailbox.news(min(remaining, WATCH_SECONDS)):
-                self._heard = time.monotonic()
-                return self._mailbox.take()
-            self._check_silence()
+    async def _arrivals(self, silence: float) -> list[Arrival]:
+        remaining = self._deadline - time.monotonic()
+        if remaining <= 0:
+            raise DeadlinePassed
+        if await self._mailbox.news(min(remaining, silence)):
+            self._heard = time.monotonic()
+            return self._mailbox.take_all()
+        self._check_silence()
+        return []
+
+    def _read(self, arrivals: list[Arrival]) -> list[ChoiceDelta]:
+        """The deltas among `arrivals`; what else was said is noted."""
+        deltas = []
+        for number, reply in arrivals:
+            if isinstance(reply, Delta):
+                deltas.append(ChoiceDelta(number * self.jobs[0].n + reply.c, reply))
+            else:
+                self._note(reply)
+        if deltas:
+            self._count(sum(len(delta.ids) for _, delta in deltas))
+        return deltas
 
     def _check_silence(self) -> None:
         if time.monotonic() - self._heard < self._shared.no_worker_timeout:
@@ -174,11 +195,11 @@ class Generation:
             raise UpstreamUnreachable
         raise WorkerLost if any(job.worker for job in self._mailbox.progress.values()) else ModelUnavailable()
 
-    def _count(self, delta: Delta) -> None:
-        if not self._tokens and delta.ids:
+    def _count(self, tokens: int) -> None:
+        if not self._tokens and tokens:
             self._shared.metrics.first_token_seconds.labels(self.model).observe(time.monotonic() - self._opened)
-        self._tokens += len(delta.ids)
-        self._shared.metrics.tokens.labels(self.model).inc(len(delta.ids))
+        self._tokens += tokens
+        self._shared.metrics.tokens.labels(self.model).inc(tokens)
 
     def _note(self, reply: Started | Finished | Failed | Cancelled | Delta) -> None:
         match reply:
@@ -190,9 +211,9 @@ class Generation:
                     cached_tokens=self.usage.cached_tokens + reply.usage.cached_tokens,
                 )
             case Failed():
-                raise JobFailed(reply)
+                self._failure = self._failure or JobFailed(reply)
             case Cancelled():
-                raise JobCancelled
+                self._failure = self._failure or JobCancelled()
 
     def _cancel_unfinished(self) -> None:
         for job in self.jobs:

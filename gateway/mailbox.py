@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gateway.errors import GenerationError, SlowClient
 from gateway.job_progress import JobProgress
@@ -20,8 +20,7 @@ TOKEN_BYTES = 16
 LOGPROB_BYTES = 512
 
 
-@dataclass(frozen=True)
-class Arrival:
+class Arrival(NamedTuple):
     """A reply about the `job`-th job of the request."""
 
     job: int
@@ -29,7 +28,7 @@ class Arrival:
 
 
 class Mailbox:
-    """Filled by the reply inbox, emptied by the request's task."""
+    """Filled by the reply inbox, emptied by the request's task (one reader: waiting costs a future and a timer)."""
 
     def __init__(self, jobs: Sequence[Job], max_bytes: int) -> None:
         self.progress = {job.id: JobProgress(job.n) for job in jobs}
@@ -38,7 +37,7 @@ class Mailbox:
         self._queue: deque[Arrival] = deque()
         self._bytes = 0
         self._error: GenerationError | None = None
-        self._news = asyncio.Event()
+        self._reader: asyncio.Future[None] | None = None
 
     def deliver(self, worker: str, reply: Reply) -> bool:
         """Take a reply in; false if it was dropped. What is wrong with it is raised to the reader, not here."""
@@ -52,16 +51,16 @@ class Mailbox:
             return False
         self._queue.append(Arrival(self._number[reply.j], reply))
         self._bytes += _size(reply)
-        self._news.set()
         if self._bytes > self._max_bytes:
             self._queue.clear()
             self.fail(SlowClient())
+        self._wake()
         return True
 
     def fail(self, error: GenerationError) -> None:
         """Let the reader have `error` after what is already here. The first error counts."""
         self._error = self._error or error
-        self._news.set()
+        self._wake()
 
     def peek(self) -> Sequence[Arrival]:
         """What is here, unread.
@@ -73,11 +72,12 @@ class Mailbox:
             raise self._error
         return self._queue
 
-    def take(self) -> Arrival:
-        """The oldest; there must be one."""
-        arrival = self._queue.popleft()
-        self._bytes -= _size(arrival.reply)
-        return arrival
+    def take_all(self) -> list[Arrival]:
+        """All that is here, the oldest first."""
+        arrivals = list(self._queue)
+        self._queue.clear()
+        self._bytes = 0
+        return arrivals
 
     async def news(self, seconds: float) -> bool:
         """Wait until something is here; false if nothing is after `seconds`.
@@ -86,13 +86,19 @@ class Mailbox:
             GenerationError: nothing is here, and nothing will be.
         """
         if not self.peek():
-            self._news.clear()
+            loop = asyncio.get_running_loop()
+            self._reader = loop.create_future()
+            alarm = loop.call_later(seconds, self._wake)
             try:
-                async with asyncio.timeout(seconds):
-                    await self._news.wait()
-            except TimeoutError:
-                return False
+                await self._reader
+            finally:
+                alarm.cancel()
+                self._reader = None
         return bool(self.peek())
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
 
 
 def _size(reply: Reply) -> int:

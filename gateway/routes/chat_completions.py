@@ -25,9 +25,9 @@ async def create_chat_completion(request: Request, caller: Caller, body: ChatBod
     job = dispatch.to_job(body, reservation, origin_of(request, body, gateway))
     answer = ChatAnswer(Head.of(job, reservation), job.n, bool(body.logprobs), body.include_usage)
     generation = gateway.generations.open([job])  # before publish: no chunk can be missed
-    async with ended_with(request, generation):
+    async with ended_with(request.receive, generation):
         await generation.publish(tracing.inject())  # confirmed, or the generation is closed
         if body.stream:
             await generation.begun(gateway.settings.header_delay)
-            return EventStream(gateway, generation, answer.chunks(generation))
+            return EventStream(gateway, generation, answer.events(generation, gateway.settings.ping_interval))
         return json_response(answer.body(await collect(generation), generation.usage))

@@ -26,9 +26,9 @@ async def create_completion(request: Request, caller: Caller, body: CompletionBo
     choices = len(jobs) * body.choices
     answer = CompletionAnswer(Head.of(jobs[0], reservation), choices, body.logprobs is not None, body.include_usage)
     generation = gateway.generations.open(jobs)
-    async with ended_with(request, generation):
+    async with ended_with(request.receive, generation):
         await generation.publish(tracing.inject())
         if body.stream:
             await generation.begun(gateway.settings.header_delay)
-            return EventStream(gateway, generation, answer.chunks(generation))
+            return EventStream(gateway, generation, answer.events(generation, gateway.settings.ping_interval))
         return json_response(answer.body(await collect(generation), generation.usage))
