@@ -5,6 +5,7 @@ Times are Unix seconds. Each method of a port raises `StoreUnavailable` when the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
@@ -90,6 +91,16 @@ class AccountStore(Protocol):
 
 class UsageStore(Protocol):
     """Where usage records are: never changed once written."""
+
+    async def add_new(self, records: Sequence[UsageRecord]) -> list[bool]:
+        """Store those that are not there yet, durably, in one write; says of each whether it was stored by this.
+
+        One that was not is to be asked about by `add`.
+
+        Raises:
+            RecordRefused: the store can't hold one of them; the others may have been stored.
+        """
+        ...
 
     async def add(self, record: UsageRecord) -> Insertion:
         """Store what one attempt at one job used, durably, once.

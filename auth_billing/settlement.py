@@ -1,5 +1,8 @@
 """Settles usage records: each is stored exactly once, then acknowledged, whatever is redelivered or reordered.
 
+Records that come while a write is on its way are written together by the next one: a busy platform costs the store few
+writes, an idle one waits for nothing. What such a write does not settle is settled one by one.
+
 While the store is away a record stays unacknowledged and is tried again; the broker holds the rest back (prefetch), so
 nothing is lost and memory is bounded. What a worker says is checked before it is stored; what can't be true is
 parked for a person. Knows no prices yet.
@@ -51,6 +54,8 @@ class SettlementConsumer:
         self._usage_store = usage_store
         self._metrics = metrics or BillingMetrics(CollectorRegistry())
         self._retry_delay = retry_delay
+        self._waiting: list[Envelope[UsageRecord]] = []
+        self._writing = False
 
     async def run(self, stop: asyncio.Event) -> None:
         """Settle until `stop`. Records in hand are finished if that is quick; others stay in the queue.
@@ -64,20 +69,50 @@ class SettlementConsumer:
     async def _take(self, inbound: Inbound[UsageRecord]) -> None:
         async with asyncio.TaskGroup() as group:
             async for envelope in inbound:  # the prefetch bounds how many there are at a time
+                self._metrics.unsettled.inc()
+                self._waiting.append(envelope)
+                if not self._writing:
+                    self._writing = True
+                    group.create_task(self._settle_waiting(group))
+
+    async def _settle_waiting(self, group: asyncio.TaskGroup) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            for envelope in await self._unsettled_of(batch):
                 group.create_task(self._settle(envelope))
+        self._writing = False
+
+    async def _unsettled_of(self, batch: list[Envelope[UsageRecord]]) -> list[Envelope[UsageRecord]]:
+        """Write a batch at once; returns what needs a look of its own: implausible, repeated, store away."""
+        plausible: list[Envelope[UsageRecord]] = []
+        left: list[Envelope[UsageRecord]] = []
+        for envelope in batch:
+            (plausible if objection(envelope.message) is None else left).append(envelope)
+        if not plausible:
+            return left
+        try:
+            stored = await self._usage_store.add_new([envelope.message for envelope in plausible])
+        except (StoreUnavailable, RecordRefused):
+            return batch
+        for envelope, new in zip(plausible, stored, strict=True):
+            if new:
+                self._settled(envelope, Insertion.NEW)
+            else:
+                left.append(envelope)
+        return left
 
     async def _settle(self, envelope: Envelope[UsageRecord]) -> None:
-        with self._metrics.unsettled.track_inprogress():
-            tries = 0
-            while not envelope.delivery.lost:  # lost: the broker gives it to somebody again
-                try:
-                    await self._try_to_settle(envelope)
-                    return
-                except (StoreUnavailable, PublishError) as error:
-                    _log.warning("settlement delayed", job=envelope.message.job, tries=tries, reason=str(error))
-                    self._metrics.retries.inc()
-                    await asyncio.sleep(self._retry_delay(tries))
-                    tries += 1
+        tries = 0
+        while not envelope.delivery.lost:  # lost: the broker gives it to somebody again
+            try:
+                await self._try_to_settle(envelope)
+                return
+            except (StoreUnavailable, PublishError) as error:
+                _log.warning("settlement delayed", job=envelope.message.job, tries=tries, reason=str(error))
+                self._metrics.retries.inc()
+                await asyncio.sleep(self._retry_delay(tries))
+                tries += 1
+        self._metrics.unsettled.dec()
 
     async def _try_to_settle(self, envelope: Envelope[UsageRecord]) -> None:
         record = envelope.message
@@ -93,11 +128,13 @@ class SettlementConsumer:
                     return
                 reason = "another record of the same job and attempt is stored"
         await self._bus.park(envelope.delivery, reason)
+        self._metrics.unsettled.dec()
         self._metrics.parked.labels(topology.SETTLE_QUEUE).inc()
         _log.error("usage record parked", job=record.job[:MAX_TEXT], worker=record.worker[:MAX_TEXT], reason=reason)
 
     def _settled(self, envelope: Envelope[UsageRecord], insertion: Insertion) -> None:
         envelope.delivery.ack()
+        self._metrics.unsettled.dec()
         if insertion is Insertion.REPEATED:
             self._metrics.repeated.inc()
         else:

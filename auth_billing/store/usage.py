@@ -6,10 +6,11 @@ repeated or unknown on the way.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from pymongo.errors import DuplicateKeyError
+from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from auth_billing.records import Insertion
 from auth_billing.store.connection import StoreConnection, translated_errors
@@ -23,6 +24,18 @@ class MongoUsageStore:
 
     def __init__(self, connection: StoreConnection) -> None:
         self._usage = connection.durable(COLLECTION)
+
+    async def add_new(self, records: Sequence[UsageRecord]) -> list[bool]:
+        """Store those that are not there yet in one write, and say of each whether this did."""
+        refused: set[int] = set()
+        with translated_errors():
+            try:
+                await self._usage.insert_many(list(map(_to_document, records)), ordered=False)
+            except BulkWriteError as error:
+                if error.details["writeConcernErrors"]:
+                    raise
+                refused.update(each["index"] for each in error.details["writeErrors"])
+        return [number not in refused for number in range(len(records))]
 
     async def add(self, record: UsageRecord) -> Insertion:
         """Store a record once, and say whether it was there."""

@@ -68,6 +68,36 @@ async def test_repeats_in_any_order_are_stored_once(numbers: list[int]) -> None:
     assert set(store.records.values()) == {record(number) for number in numbers}
 
 
+async def test_records_that_come_during_a_write_are_written_together(buses: Buses, eventually) -> None:
+    store = DictUsageStore()
+    store.writing = asyncio.Event()
+    async with settling(buses.billing, store):
+        for number in range(10):
+            await buses.others.publish_usage(record(number))
+        await eventually(lambda: store.batches == [1])
+        store.writing.set()
+        await eventually(lambda: len(store.records) == 10)
+    assert sum(store.batches) == 10
+    assert len(store.batches) < 10
+    await buses.billing.close()
+    assert ready(buses.broker) == 0
+
+
+async def test_one_record_that_is_refused_does_not_keep_the_others_out(buses: Buses, eventually) -> None:
+    store = DictUsageStore()
+    store.writing = asyncio.Event()
+    store.refused = {"chatcmpl-3"}
+    async with settling(buses.billing, store):
+        for number in range(6):
+            await buses.others.publish_usage(record(number))
+        await eventually(lambda: store.batches == [1])
+        store.writing.set()
+        await eventually(lambda: ready(buses.broker, topology.PARKED_QUEUE) == 1)
+        await eventually(lambda: len(store.records) == 5)
+    await buses.billing.close()
+    assert ready(buses.broker) == 0
+
+
 async def test_an_answer_that_was_lost_is_asked_again_and_stored_once(buses: Buses, eventually) -> None:
     store = DictUsageStore()
     store.lose_answer = 2

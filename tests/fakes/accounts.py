@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 from auth_billing.errors import RecordRefused, StoreUnavailable
@@ -75,6 +77,16 @@ class DictUsageStore:
         """Store the next so many records, but fail to say so."""
         self.records: dict[tuple[str, str], UsageRecord] = {}
         self.refused: set[str] = set()
+        self.batches: list[int] = []
+        """How many records each write of many had."""
+        self.writing: asyncio.Event | None = None
+        """If there is one, a write of many waits for it."""
+
+    async def add_new(self, records: Sequence[UsageRecord]) -> list[bool]:
+        self.batches.append(len(records))
+        if self.writing is not None:
+            await self.writing.wait()
+        return [await self.add(record) is Insertion.NEW for record in records]
 
     async def add(self, record: UsageRecord) -> Insertion:
         self.absence.check()

@@ -66,6 +66,20 @@ async def test_a_usage_record_is_new_then_repeated_then_conflicting(connection: 
     assert [each["usage"]["completion_tokens"] async for each in connection.durable("usage").find()] == [3]
 
 
+async def test_of_many_records_the_new_ones_are_stored_and_the_others_named(connection: StoreConnection) -> None:
+    usage = MongoUsageStore(connection)
+    await usage.add(record(0))
+    together = [record(1), record(0), record(2), record(2, tokens=4)]
+    assert await usage.add_new(together) == [True, False, True, False]
+    assert await usage.add(record(2, tokens=4)) is Insertion.CONFLICTING
+    assert [await usage.add(record(number)) for number in range(3)] == [Insertion.REPEATED] * 3
+
+
+async def test_many_records_of_which_one_can_not_be_stored(connection: StoreConnection) -> None:
+    with pytest.raises(RecordRefused):
+        await MongoUsageStore(connection).add_new([record(0), record(1, usage=Usage(prompt_tokens=2**63))])
+
+
 async def test_a_number_past_64_bits_is_refused_by_name(connection: StoreConnection) -> None:
     with pytest.raises(RecordRefused):
         await MongoUsageStore(connection).add(record(usage=Usage(prompt_tokens=2**63)))
