@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+import uvloop
+
 T = TypeVar("T")
 
 _JOIN_SECONDS = 5.0
@@ -53,7 +55,7 @@ class LoopThread:
     """A daemon thread that runs an event loop until stopped."""
 
     def __init__(self, name: str) -> None:
-        self.loop = asyncio.new_event_loop()
+        self.loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
