@@ -4,13 +4,14 @@ One window per gateway per step or 10 ms, whichever is longer; at the end of the
 (`urgent`: a first token, a terminal), at once when much has gathered. While the broker is away windows wait, up to a
 limit; a gateway that is over it is given up, as if it had gone.
 
-Does not know jobs, only that replies to one gateway stay in order.
+Tokens of one choice that leave together leave as one delta: when steps are shorter than a window, broker and gateway
+have that much less to do. Does not know jobs, only that replies to one gateway stay in order.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 
@@ -87,6 +88,7 @@ class Outbox:
         return any(waiting.replies for waiting in self._gateways.values())
 
     def _send(self, gateway: str, waiting: _Waiting) -> None:
+        waiting.replies = joined(waiting.replies)
         try:
             self._bus.send_window(gateway, Window(w=self._worker, b=waiting.replies))
         except BrokerUnavailable:
@@ -107,6 +109,38 @@ class Outbox:
     def _wake_in(self, seconds: float) -> None:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(seconds, self.flush)
+
+
+def joined(replies: Sequence[Reply]) -> list[Reply]:
+    """`replies` with all deltas of a choice in the place of the first; those of one attempt follow one another."""
+    gathered: list[Reply | list[Delta]] = []
+    runs: dict[tuple[str, int], list[Delta]] = {}
+    for reply in replies:
+        if not isinstance(reply, Delta):
+            gathered.append(reply)
+        elif (run := runs.get((reply.a, reply.c))) is not None:
+            run.append(reply)
+        else:
+            runs[reply.a, reply.c] = run = [reply]
+            gathered.append(run)
+    return [_join(each) if isinstance(each, list) else each for each in gathered]
+
+
+def _join(run: list[Delta]) -> Delta:
+    first, last = run[0], run[-1]
+    if first is last:
+        return first
+    return Delta(
+        j=first.j,
+        a=first.a,
+        c=first.c,
+        s=first.s,
+        ids=[id_ for each in run for id_ in each.ids],
+        t="".join([each.t for each in run]),
+        lp=[token for each in run for token in each.lp or ()] or None,
+        f=last.f,
+        stop=last.stop,
+    )
 
 
 def _size(reply: Reply) -> int:

@@ -8,10 +8,10 @@ from typing import cast
 import pytest
 
 from inference_worker import windows
-from inference_worker.windows import Outbox
+from inference_worker.windows import Outbox, joined
 from router.bus import Bus
 from router.errors import BrokerUnavailable
-from router.messages import Delta, Window
+from router.messages import Delta, Finished, Started, TokenAlternative, TokenLogprob, Usage, Window
 
 
 class Post:
@@ -28,7 +28,9 @@ class Post:
 
     @property
     def positions(self) -> list[list[int]]:
-        return [[reply.s for reply in window.b if isinstance(reply, Delta)] for _, window in self.sent]
+        """Of the tokens in each window."""
+        deltas = [[reply for reply in window.b if isinstance(reply, Delta)] for _, window in self.sent]
+        return [[each.s + number for each in window for number in range(len(each.ids))] for window in deltas]
 
 
 def outbox(post: Post, given_up: list[str] | None = None) -> Outbox:
@@ -62,6 +64,29 @@ async def test_steps_shorter_than_the_interval_share_a_window(monkeypatch: pytes
     assert post.positions == [[0]]
     out.flush_due()
     assert post.positions == [[0], [1, 2]]
+
+
+def test_deltas_of_a_choice_become_one_and_all_else_stays_in_order() -> None:
+    alternative = TokenAlternative(1, "x", -0.5)
+    lp = [TokenLogprob(alternative, [alternative])]
+    started = Started(j="j", a="a", w="w", prompt_tokens=1)
+    finished = Finished(j="j", a="a", usage=Usage(prompt_tokens=1, completion_tokens=3))
+    replies = [
+        started,
+        Delta(j="j", a="a", c=0, s=0, ids=[1], t="a", lp=lp),
+        Delta(j="j", a="a", c=1, s=0, ids=[7], t="b"),
+        Delta(j="k", a="b", c=0, s=4, ids=[9, 9], t="other"),
+        Delta(j="j", a="a", c=0, s=1, ids=[2, 3], t="cd", lp=lp * 2),
+        Delta(j="j", a="a", c=0, s=3, ids=[], t="e", f="stop", stop="!"),
+        finished,
+    ]
+    assert joined(replies) == [
+        started,
+        Delta(j="j", a="a", c=0, s=0, ids=[1, 2, 3], t="acde", lp=lp * 3, f="stop", stop="!"),
+        Delta(j="j", a="a", c=1, s=0, ids=[7], t="b"),
+        Delta(j="k", a="b", c=0, s=4, ids=[9, 9], t="other"),
+        finished,
+    ]
 
 
 async def test_what_is_left_leaves_by_the_timer() -> None:
