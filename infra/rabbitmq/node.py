@@ -30,6 +30,8 @@ _CONFIG_TEMPLATE = Path(__file__).with_name("rabbitmq.conf")
 _DEBIAN_PROGRAMS = Path("/usr/lib/rabbitmq/bin")
 """Debian's `rabbitmq-server` on the PATH switches to the user `rabbitmq`; the real scripts are here."""
 _PLUGINS = "[rabbitmq_management,rabbitmq_prometheus].\n"
+_NO_BUSY_WAITING = "+sbwt none +sbwtdcpu none +sbwtdio none"
+"""Erlang's idle threads spin for a while before they sleep: here others need the cores."""
 _CTL_TIMEOUT = 60.0
 _STOP_TIMEOUT = 30.0
 
@@ -187,7 +189,7 @@ class RabbitMQNode:
             "RABBITMQ_CONFIG_FILE": str(self.home / "rabbitmq.conf"),
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(self.home / "enabled_plugins"),
             "RABBITMQ_CONF_ENV_FILE": str(self.home / "no-such-file"),  # not the system service's
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": f"-kernel inet_dist_use_interface {{127,0,0,1}} {_NO_BUSY_WAITING}",
             # Makes the start script `exec` Erlang: our child is then the broker itself, not a shell around it.
             "RABBITMQ_ALLOW_INPUT": "1",
             "RABBITMQ_SERVER_START_ARGS": "-noinput",

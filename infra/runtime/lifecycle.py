@@ -13,6 +13,10 @@ import uvloop
 EXIT_CANNOT_START = 78
 """`EX_CONFIG` of sysexits.h: trying again without a change will not help."""
 
+SWITCH_SECONDS = 0.0005
+"""How long a busy thread may keep the interpreter from another: the event loop from the thread of the broker's
+connection, and the other way round. Python's own 5 ms would be most of a first token's time."""
+
 
 class StartupError(Exception):
     """The process can't start; the message is one line for the operator, in words, with what to do about it."""
@@ -39,6 +43,7 @@ def stop_on_signals(stop: asyncio.Event, *, again: Callable[[], None] | None = N
 
 def run(main: Coroutine[Any, Any, None]) -> None:
     """Run a process's main coroutine on uvloop; a `StartupError` becomes one line and an exit status."""
+    sys.setswitchinterval(SWITCH_SECONDS)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(main)
