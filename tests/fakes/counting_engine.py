@@ -41,6 +41,7 @@ class CountingEngine(EngineClient):
         self._reports: asyncio.Queue[StepReport | EngineDied | None] = asyncio.Queue()
         self._requests: dict[str, _Counting] = {}
         self._task: asyncio.Task[None] | None = None
+        self._busy = asyncio.Event()
         self._generated = 0
         self._prompted = 0
         self._steps = 0
@@ -86,6 +87,7 @@ class CountingEngine(EngineClient):
         self._prompted += len(request.prompt_ids)
         delivered = request.delivered or [[]] * request.n
         self._requests[request.id] = _Counting(request, {choice: len(delivered[choice]) for choice in range(request.n)})
+        self._busy.set()
 
     def abort(self, request: str, choice: int | None = None) -> None:
         """See `EngineClient.abort`."""
@@ -174,6 +176,9 @@ class CountingEngine(EngineClient):
 
     async def _step_for_ever(self, seconds: float) -> None:
         while True:
+            await self._busy.wait()
             await asyncio.sleep(seconds)
             if self._requests:
                 self.step()
+            else:
+                self._busy.clear()
