@@ -1,0 +1,221 @@
+"""What the platform itself costs (tables V and VI): `python -m benchmarks.platform`.
+
+*Tax*: the whole platform around an engine that only counts, and LiteLLM's proxy in front of a stub that streams as many
+tokens at once, one after the other with the same client: time to first token at fixed rates (Poisson arrivals, counted
+from when a request was due), and requests/s at most. *Fan-out*: token events/s through one gateway.
+
+Broker, store, client and all else share the machine's cores. Nothing is subtracted from our times but what the
+client itself needs to see a stub's first token, so a step of the counting engine (1 ms) is part of our tax.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import psutil
+
+from benchmarks import platform_litellm, platform_stack, results
+from benchmarks.measures import median, milliseconds, percentile
+from benchmarks.platform_client import Client, Exchange, Target
+from benchmarks.results import Row
+from infra.runtime import lifecycle
+
+RATES = (20.0, 100.0)
+LITELLM_RATES = (20.0,)
+CLIENTS = 32
+"""Of the closed loop."""
+STREAMS = (64, 256, 1024)
+STEP_SECONDS = 0.001
+FAN_OUT_STEP_SECONDS = 0.010
+FAN_OUT_TOKENS = 1500
+"""Of each stream; a client that has them all asks again."""
+CAPACITY = 256
+HOST = "127.0.0.1"
+
+CpuSeconds = Callable[[], dict[str, float]]
+"""CPU time used so far, by process."""
+
+
+# --- Tax ------------------------------------------------------------------------------------------
+
+
+async def headrace_tax(rates: list[float], seconds: float) -> list[Row]:
+    """Our platform: open loop at each rate, then as fast as it goes."""
+    async with platform_stack.running(step_time=STEP_SECONDS, capacity=CAPACITY) as platform:
+        target = Target(HOST, platform.port, platform.key, platform_stack.MODEL)
+        return await _taxed("headrace", target, platform.cpu_seconds, rates, seconds)
+
+
+async def litellm_tax(environment: Path, workers: int, rates: list[float], seconds: float) -> tuple[list[Row], str]:
+    """The peer and, for what the client itself costs, its stub; with the peer's version."""
+    async with platform_litellm.running(environment, workers=workers) as litellm:
+        stub = Target(HOST, litellm.stub_port, "none", platform_litellm.MODEL)
+        rows = await _taxed("stub", stub, litellm.cpu_seconds, [rates[0]], seconds / 2, closed=False)
+        proxy = Target(HOST, litellm.port, platform_litellm.KEY, platform_litellm.MODEL)
+        rows += await _taxed("litellm", proxy, litellm.cpu_seconds, rates, seconds)
+    return rows, litellm.version
+
+
+async def _taxed(
+    system: str, target: Target, cpu: CpuSeconds, rates: list[float], seconds: float, *, closed: bool = True
+) -> list[Row]:
+    await _loaded(target, cpu, 20.0, 2.0)  # code is loaded, connections are open, keys are known
+    rows: list[Row] = []
+    for rate in [*rates, None] if closed else rates:
+        load = f"{CLIENTS} clients" if rate is None else f"{rate:g}/s"
+        rows.append({"system": system, "load": load, **await _loaded(target, cpu, rate, seconds)})
+    return rows
+
+
+async def _loaded(target: Target, cpu: CpuSeconds, rate: float | None, seconds: float) -> Row:
+    client = Client(target)
+    await client.open_connections(CLIENTS)
+    before, own, busy = cpu(), time.process_time(), _busy_seconds()
+    if rate is None:
+        await client.closed_loop(CLIENTS, seconds)
+    else:
+        await client.open_loop(rate, seconds)
+    row, own = _summary(client.exchanges, seconds), time.process_time() - own
+    used = {name: total - before[name] for name, total in cpu().items()} | {"client": own}
+    used["others"] = max(0.0, _busy_seconds() - busy - sum(used.values()))  # the kernel, and who else disturbed us
+    client.close()
+    answered = max(1, len(client.exchanges))
+    return row | {f"{name}_cpu_ms": 1000 * spent / answered for name, spent in used.items()}
+
+
+def _busy_seconds() -> float:
+    """CPU time that all cores of the machine have not been idle."""
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system + times.irq + times.softirq + times.steal)
+
+
+def _summary(exchanges: list[Exchange], seconds: float) -> Row:
+    good = [each for each in exchanges if each.end is not None and each.first is not None]
+    began = min(each.due for each in exchanges)
+    within = [each for each in good if cast(float, each.end) - began <= seconds]  # what ends later was not sustained
+    firsts = [cast(float, each.first) - each.due for each in good]
+    ends = [cast(float, each.end) - each.due for each in good]
+    row: Row = {
+        "requests": len(exchanges),
+        "failed": len(exchanges) - len(good),
+        "requests_per_s": len(within) / seconds,
+        "events_per_request": sum(each.events for each in good) / max(1, len(good)),
+        "tokens_per_request": sum(each.tokens for each in good) / max(1, len(good)),
+    }
+    for name, values in (("ttft", firsts), ("e2e", ends)):
+        row |= {f"{name}_p{q}_ms": milliseconds(percentile(values, q)) for q in (50, 90, 99)}
+    return row
+
+
+def medians(repeats: list[list[Row]]) -> list[Row]:
+    """Row by row, the median of every number; and what a system adds to the time that the stub alone needs."""
+    rows = [{key: _middle([row[key] for row in same]) for key in same[0]} for same in zip(*repeats, strict=True)]
+    stub = [row["ttft_p50_ms"] for row in rows if row["system"] == "stub"]
+    for row in rows:
+        if stub and row["system"] != "stub":
+            row["added_ttft_p50_ms"] = cast(float, row["ttft_p50_ms"]) - cast(float, stub[0])
+    return rows
+
+
+def _middle(values: list[results.Value]) -> results.Value:
+    numbers = [value for value in values if isinstance(value, int | float)]
+    return median(numbers) if len(numbers) == len(values) else values[0]
+
+
+# --- Fan-out --------------------------------------------------------------------------------------
+
+
+async def fan_out(streams: int, seconds: float) -> Row:
+    """Streams that never pause, a step of 10 ms each; per core: what was used of it divided by the time it was used."""
+    async with platform_stack.running(step_time=FAN_OUT_STEP_SECONDS, capacity=streams) as platform:
+        client = Client(Target(HOST, platform.port, platform.key, platform_stack.MODEL, FAN_OUT_TOKENS))
+        await client.open_connections(streams)
+        await client.hold_open(streams)
+        await asyncio.sleep(1.0)
+        before, tokens, events = platform.cpu_seconds(), _tokens(platform), client.events
+        own, began = time.process_time(), time.perf_counter()
+        await asyncio.sleep(seconds)
+        took, own = time.perf_counter() - began, time.process_time() - own
+        used = {name: total - before[name] for name, total in platform.cpu_seconds().items()} | {"client": own}
+        events, tokens = client.events - events, _tokens(platform) - tokens
+        failed = sum(1 for each in client.exchanges if each.error)
+        client.close()
+    return {
+        "streams": streams,
+        "failed": failed,
+        "events_per_s": events / took,
+        "tokens_per_s": tokens / took,
+        "events_per_gateway_core_s": events / used["gateway-1"],
+        "tokens_per_gateway_core_s": tokens / used["gateway-1"],
+        **{f"{name}_cores": spent / took for name, spent in used.items()},
+    }
+
+
+def _tokens(platform: platform_stack.Platform) -> float:
+    with urllib.request.urlopen(platform.gateway_metrics_url, timeout=5) as response:
+        lines = response.read().decode().splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith("headrace_tokens_streamed_total{"))
+
+
+# --- Command --------------------------------------------------------------------------------------
+
+
+async def _tax(arguments: argparse.Namespace) -> None:
+    repeats: list[list[Row]] = []
+    versions = {}
+    for _ in range(arguments.repeats):
+        rows = await headrace_tax(arguments.rates, arguments.seconds)
+        if arguments.litellm is not None:
+            beside, versions["litellm"] = await litellm_tax(
+                arguments.litellm, arguments.litellm_workers, list(LITELLM_RATES), arguments.seconds
+            )
+            rows += beside
+        repeats.append(rows)
+    chosen = {name: getattr(arguments, name) for name in ("seconds", "repeats", "litellm_workers")}
+    settings = {**chosen, "step_seconds": STEP_SECONDS, "tokens": 16, "seed": 1}
+    _conclude(arguments, "platform-tax", settings, medians(repeats), versions)
+
+
+async def _fan_out(arguments: argparse.Namespace) -> None:
+    rows = [await fan_out(streams, arguments.seconds) for streams in arguments.streams]
+    settings = {"seconds": arguments.seconds, "step_seconds": FAN_OUT_STEP_SECONDS, "tokens": FAN_OUT_TOKENS}
+    _conclude(arguments, "platform-fan-out", settings, rows, {})
+
+
+def _conclude(
+    arguments: argparse.Namespace, name: str, settings: Row, rows: list[Row], versions: dict[str, str]
+) -> None:
+    for row in rows:
+        print(*(f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}" for key, value in row.items()))
+    if not arguments.dry_run:
+        print(results.write(results.measured(name, settings, rows, versions)))
+
+
+async def _main(arguments: argparse.Namespace) -> None:
+    if "tax" in arguments.parts:
+        await _tax(arguments)
+    if "fan-out" in arguments.parts:
+        await _fan_out(arguments)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="The platform's own cost: tax and fan-out.")
+    parser.add_argument("--parts", nargs="*", choices=["tax", "fan-out"], default=["tax", "fan-out"])
+    parser.add_argument("--seconds", type=float, default=8.0, help="of each load")
+    parser.add_argument("--repeats", type=int, default=3, help="of the tax, alternating with the peer; medians count")
+    parser.add_argument("--rates", nargs="*", type=float, default=list(RATES), help="requests/s")
+    parser.add_argument("--streams", nargs="*", type=int, default=list(STREAMS))
+    parser.add_argument("--litellm", type=Path, help="folder of LiteLLM's environment, made if it is not there")
+    parser.add_argument("--litellm-workers", type=int, default=1)
+    parser.add_argument("--dry-run", action="store_true", help="write no result")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    lifecycle.run(_main(_arguments()))

@@ -1,0 +1,226 @@
+"""A client of streamed chat completions that costs almost nothing: one protocol object a connection, no task a request.
+
+It shares its cores with what it measures, so it parses no JSON: it looks for frames, for the first content that is
+not empty, and for the end. Times are `time.perf_counter()` seconds; an open-loop request begins when it was
+*due*, so that a server that makes its clients wait can't hide it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import cast
+
+_FIRST_CONTENT = re.compile(rb'"content":\s?"[^"]')
+_CONTENT = b'"content":"'
+_EMPTY_CONTENT = b'"content":""'
+_COMPLETION_TOKENS = re.compile(rb'"completion_tokens":\s?(\d+)')
+
+
+@dataclass
+class Exchange:
+    """One request and what came back."""
+
+    due: float
+    first: float | None = None
+    """When the first content arrived."""
+    end: float | None = None
+    events: int = 0
+    """Events with text in them."""
+    tokens: int = 0
+    """As counted by the server in `usage`."""
+    error: str = ""
+
+
+@dataclass
+class Target:
+    """Where to send which request."""
+
+    host: str
+    port: int
+    key: str
+    model: str
+    max_tokens: int = 16
+
+    def request(self) -> bytes:
+        """A whole HTTP request."""
+        body = json.dumps(
+            {
+                "model": self.model,
+                "messages": [{"role": "user", "content": "Count for me, please."}],
+                "max_tokens": self.max_tokens,
+                "stream": True,
+                "stream_options": {"include_usage": True},
+            }
+        )
+        return (
+            f"POST /v1/chat/completions HTTP/1.1\r\nHost: {self.host}:{self.port}\r\n"
+            f"Authorization: Bearer {self.key}\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n{body}"
+        ).encode()
+
+
+class Connection(asyncio.Protocol):
+    """One keep-alive connection; one exchange at a time."""
+
+    def __init__(self, on_free: Callable[[Connection], None]) -> None:
+        self._on_free = on_free
+        self._transport: asyncio.WriteTransport
+        self._exchange: Exchange | None = None
+        self._unread = b""
+        self._done = False
+        self.events = 0
+        """Events with text since the connection was made."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's derive from nothing of asyncio's
+
+    @property
+    def open(self) -> bool:
+        """Whether it can carry another exchange."""
+        return not self._transport.is_closing()
+
+    def send(self, request: bytes, exchange: Exchange) -> None:
+        """Begin an exchange."""
+        self._exchange, self._unread, self._done = exchange, b"", False
+        self._transport.write(request)
+
+    def close(self) -> None:
+        """Hang up, whatever is going on."""
+        self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        exchange = self._exchange
+        if exchange is None:
+            return
+        data = self._unread + data
+        whole = data.rfind(b"\n\n") + 2
+        if whole > 1:
+            self._read_frames(data[:whole], exchange)
+            data = data[whole:]
+        self._unread = data
+        if self._done and data.endswith(b"0\r\n\r\n"):
+            self._end(exchange)
+        elif data.startswith(b"HTTP/1.1 ") and len(data) >= 12 and data[9:12] != b"200":
+            exchange.error = data[9:12].decode()
+            self.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            exchange.error = exchange.error or f"connection lost ({exc})"
+        self._on_free(self)
+
+    def _read_frames(self, frames: bytes, exchange: Exchange) -> None:
+        events = frames.count(_CONTENT) - frames.count(_EMPTY_CONTENT)
+        exchange.events += events
+        self.events += events
+        if exchange.first is None and _FIRST_CONTENT.search(frames):
+            exchange.first = time.perf_counter()
+        if b'"usage":{' in frames and (usage := _COMPLETION_TOKENS.search(frames)):
+            exchange.tokens = int(usage[1])
+        self._done = self._done or b"data: [DONE]" in frames
+
+    def _end(self, exchange: Exchange) -> None:
+        exchange.end = time.perf_counter()
+        self._exchange = None
+        self._on_free(self)
+
+
+@dataclass
+class Client:
+    """Connections to one target, opened as needed and kept."""
+
+    target: Target
+    exchanges: list[Exchange] = field(default_factory=list)
+    connections: list[Connection] = field(default_factory=list)
+    _free: list[Connection] = field(default_factory=list)
+    _opening: set[asyncio.Task[None]] = field(default_factory=set)
+    _request: bytes = b""
+    _on_end: Callable[[], None] | None = None
+
+    @property
+    def events(self) -> int:
+        """Events with text that have arrived on all connections."""
+        return sum(connection.events for connection in self.connections)
+
+    async def open_connections(self, count: int) -> None:
+        """Open so many connections before the first request."""
+        self._request = self.target.request()
+        for _ in range(count):
+            self._free.append(await self._connect())
+
+    async def open_loop(self, rate: float, seconds: float, *, seed: int = 1) -> None:
+        """Poisson arrivals at `rate` a second for `seconds`, then wait until all are answered (10 s at most)."""
+        rng = random.Random(seed)
+        due = time.perf_counter()
+        until = due + seconds
+        while (due := due + rng.expovariate(rate)) < until:
+            if (wait := due - time.perf_counter()) > 0:
+                await asyncio.sleep(wait)
+            self._begin(due)
+        await self._settled(10.0)
+
+    async def closed_loop(self, clients: int, seconds: float) -> None:
+        """`clients` that each send their next request when the last one is answered."""
+        self._on_end = lambda: self._begin(time.perf_counter())
+        for _ in range(clients):
+            self._begin(time.perf_counter())
+        await asyncio.sleep(seconds)
+        self._on_end = None
+        await self._settled(10.0)
+
+    async def hold_open(self, streams: int) -> None:
+        """Begin so many streams; each ends when its tokens do, and is begun again until `close`."""
+        self._on_end = lambda: self._begin(time.perf_counter())
+        for _ in range(streams):
+            self._begin(time.perf_counter())
+            await asyncio.sleep(0.002)
+
+    def close(self) -> None:
+        """Hang up everywhere."""
+        self._on_end = None
+        for connection in self.connections:
+            connection.close()
+
+    def _begin(self, due: float) -> None:
+        exchange = Exchange(due)
+        self.exchanges.append(exchange)
+        while self._free:
+            connection = self._free.pop()
+            if connection.open:
+                connection.send(self._request, exchange)
+                return
+        task = asyncio.create_task(self._begin_on_new(exchange))
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
+
+    async def _begin_on_new(self, exchange: Exchange) -> None:
+        try:
+            (await self._connect()).send(self._request, exchange)
+        except OSError as error:
+            exchange.error = str(error)
+
+    async def _connect(self) -> Connection:
+        _, connection = await asyncio.get_running_loop().create_connection(
+            lambda: Connection(self._freed), self.target.host, self.target.port
+        )
+        self.connections.append(connection)
+        return connection
+
+    def _freed(self, connection: Connection) -> None:
+        if connection.open:
+            self._free.append(connection)
+        if self._on_end is not None:
+            self._on_end()
+
+    async def _settled(self, seconds: float) -> None:
+        until = time.perf_counter() + seconds
+        for exchange in self.exchanges:
+            while not exchange.end and not exchange.error and time.perf_counter() < until:  # noqa: ASYNC110 - no event a request
+                await asyncio.sleep(0.02)

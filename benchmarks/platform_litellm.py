@@ -1,0 +1,114 @@
+"""LiteLLM's proxy as a process, in front of the stub: the peer of our gateway.
+
+Installed into an environment of its own (`litellm[proxy]<1.108`: later ones did not install). Its best setting: no
+database, no callbacks, a key in its configuration, as many workers as asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
+
+import psutil
+
+from benchmarks.platform_stack import cpu_seconds
+from infra.readiness import free_port, url_says_yes
+from infra.runtime.lifecycle import StartupError
+
+REQUIREMENT = "litellm[proxy]<1.108"
+KEY = "sk-benchmark"
+MODEL = "counting"
+START_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class LiteLLM:
+    """A running proxy and the stub behind it."""
+
+    port: int
+    stub_port: int
+    version: str
+    roots: dict[str, int]
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """CPU time used so far by each process and what it started."""
+        return {name: cpu_seconds(pid) for name, pid in self.roots.items()}
+
+
+def install(environment: Path) -> str:
+    """Install the proxy unless it is there; returns its version."""
+    python = environment / "bin" / "python"
+    if not (environment / "bin" / "litellm").exists():
+        venv.create(environment, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", REQUIREMENT], check=True)
+    ask = "from importlib.metadata import version; print(version('litellm'))"
+    return subprocess.run([python, "-c", ask], check=True, capture_output=True, text=True).stdout.strip()
+
+
+@asynccontextmanager
+async def running(environment: Path, *, workers: int) -> AsyncIterator[LiteLLM]:
+    """The proxy and its stub, both gone afterwards.
+
+    Raises:
+        StartupError: the proxy does not answer.
+    """
+    version = await asyncio.to_thread(install, environment)
+    port, stub_port = free_port(), free_port()
+    with TemporaryDirectory(prefix="litellm-bench-") as folder:
+        configuration = Path(folder) / "config.yaml"
+        configuration.write_text(json.dumps(_configuration(stub_port)))  # JSON is YAML
+        with (Path(folder) / "litellm.log").open("wb") as log:
+            stub = _spawn([sys.executable, "-m", "benchmarks.platform_stub", str(stub_port)], log)
+            options = {"--config": configuration, "--host": "127.0.0.1", "--port": port, "--num_workers": workers}
+            words = [str(word) for option in options.items() for word in option]
+            proxy = _spawn([str(environment / "bin" / "litellm"), *words], log)
+            try:
+                await _until_ready(port, proxy)
+                yield LiteLLM(port, stub_port, version, {"litellm": proxy.pid, "stub": stub.pid})
+            finally:
+                _end(proxy)
+                _end(stub)
+
+
+def _spawn(command: list[str], log: BinaryIO) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"}
+    return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+
+
+def _configuration(stub_port: int) -> dict[str, object]:
+    upstream = {"model": f"openai/{MODEL}", "api_base": f"http://127.0.0.1:{stub_port}/v1", "api_key": "none"}
+    return {
+        "model_list": [{"model_name": MODEL, "litellm_params": upstream}],
+        "litellm_settings": {"telemetry": False, "set_verbose": False},
+        "general_settings": {"master_key": KEY},
+    }
+
+
+async def _until_ready(port: int, proxy: subprocess.Popen[bytes]) -> None:
+    ready = url_says_yes(f"http://127.0.0.1:{port}/health/liveliness")
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(START_SECONDS):
+            while proxy.poll() is None:
+                if await ready():
+                    return
+                await asyncio.sleep(0.2)
+    raise StartupError("LiteLLM's proxy does not answer")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(process.pid).children(recursive=True):
+            child.kill()
+    process.kill()
+    process.wait()

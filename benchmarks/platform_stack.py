@@ -1,0 +1,131 @@
+"""The whole platform around the counting engine, as processes: RabbitMQ, store, billing, gateway, one worker.
+
+The same programs with the same settings as `headrace up` starts, supervised in the same way; only the worker is
+`tests/fakes/counting_worker.py`, whose engine costs nothing: what is left is the platform.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psutil
+
+from infra import account_access, environment
+from infra.embedded_store import PROGRAM
+from infra.home import Home
+from infra.install import ROOT
+from infra.process_records import ProcessRecords, ProcessState
+from infra.processes import WORKER, PlatformProcesses
+from infra.readiness import free_port, state_is_past_starting
+from infra.runtime.lifecycle import StartupError
+from infra.settings import LauncherSettings
+from infra.supervisor import ProcessSpec, Supervisor
+
+MODEL = "counting"
+INSTALLED = Path(os.environ.get("HEADRACE_HOME") or ROOT / ".headrace").resolve()
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A running platform."""
+
+    port: int
+    key: str
+    roots: dict[str, int]
+    """Process ids by name."""
+    gateway_metrics_url: str
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """CPU time used so far by each process and what it started."""
+        return {name: cpu_seconds(pid) for name, pid in self.roots.items()}
+
+
+@asynccontextmanager
+async def running(*, step_time: float, capacity: int) -> AsyncIterator[Platform]:
+    """A platform in a home of its own, gone without a trace afterwards.
+
+    Raises:
+        StartupError: something did not start; the message has its last line.
+    """
+    with TemporaryDirectory(prefix="headrace-bench-") as folder:
+        home = Home(Path(folder))
+        home.prepare()
+        (home.path / PROGRAM.parts[0]).symlink_to(INSTALLED / PROGRAM.parts[0])
+        settings = environment.load(
+            LauncherSettings,
+            home=home.path,
+            port=free_port(),
+            rabbitmq_port=free_port(),
+            rabbitmq_console_port=free_port(),
+        )
+        records = ProcessRecords(home.run)
+        supervisor = Supervisor(records, lambda line: print(line, file=sys.stderr))
+        try:
+            key = await _start(supervisor, PlatformProcesses(settings, home), step_time, capacity)
+            started = {record.name: record for record in records.all()}
+            roots = {name: record.pid for name, record in started.items()}
+            yield Platform(settings.port, key, roots, started["gateway-1"].status_url.replace("/status", "/metrics"))
+        finally:
+            await supervisor.stop_all()
+
+
+async def _start(supervisor: Supervisor, processes: PlatformProcesses, step_time: float, capacity: int) -> str:
+    async def need(*specs: ProcessSpec) -> None:
+        for process in [supervisor.add(spec) for spec in specs]:
+            if await process.settled() is not ProcessState.READY:
+                raise StartupError(f"{process.spec.name} can't start: {process.reason}")
+
+    await need(processes.rabbitmq(), processes.store_program())
+    async with account_access.opened(processes.home, processes.store.url) as access:
+        key = await access.give_development_key(f"http://127.0.0.1:{processes.settings.port}/v1")
+    await need(processes.billing(), _counting_worker(processes, step_time, capacity))
+    await need(processes.gateway())
+    return key
+
+
+def _counting_worker(processes: PlatformProcesses, step_time: float, capacity: int) -> ProcessSpec:
+    port = free_port()
+    arguments = {
+        "--amqp-url": processes.broker.amqp_url("worker"),
+        "--model": MODEL,
+        "--step-time": str(step_time),
+        "--capacity": str(capacity),
+        "--ops-port": str(port),
+    }
+    status = f"http://127.0.0.1:{port}/status"
+    return ProcessSpec(
+        name="worker-1",
+        argv=[
+            sys.executable,
+            "-m",
+            "tests.fakes.counting_worker",
+            *(part for pair in arguments.items() for part in pair),
+        ],
+        environment=os.environ,
+        log=processes.home.log / "worker-1.log",
+        ready=state_is_past_starting(status),
+        status_url=status,
+        order=WORKER,
+    )
+
+
+def cpu_seconds(pid: int) -> float:
+    try:
+        process = psutil.Process(pid)
+        family = [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return 0.0
+    total = 0.0
+    for each in family:
+        try:
+            times = each.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += times.user + times.system
+    return total
