@@ -1,7 +1,7 @@
 """Settles usage records: each is stored exactly once, then acknowledged, whatever is redelivered or reordered.
 
-Records that come while a write is on its way are written together by the next one: a busy platform costs the store few
-writes, an idle one waits for nothing. What such a write does not settle is settled one by one.
+Records that come within `WRITE_INTERVAL` of a write are written together by the next one: a busy platform costs the
+store few writes, an idle one waits for nothing. What such a write does not settle is settled one by one.
 
 While the store is away a record stays unacknowledged and is tried again; the broker holds the rest back (prefetch), so
 nothing is lost and memory is bounded. What a worker says is checked before it is stored; what can't be true is
@@ -27,7 +27,9 @@ from router.bus import Bus, Envelope, Inbound
 from router.errors import PublishError
 from router.messages import UsageRecord
 
-PREFETCH = 64
+PREFETCH = 256
+WRITE_INTERVAL = 0.05
+"""Seconds between the beginnings of two writes, or one write's length if that is more."""
 MAX_INT = 2**63 - 1
 """The store's integers have 64 bits."""
 MAX_TEXT = 256
@@ -76,10 +78,13 @@ class SettlementConsumer:
                     group.create_task(self._settle_waiting(group))
 
     async def _settle_waiting(self, group: asyncio.TaskGroup) -> None:
+        loop = asyncio.get_running_loop()
         while self._waiting:
             batch, self._waiting = self._waiting, []
+            next_write = loop.time() + WRITE_INTERVAL
             for envelope in await self._unsettled_of(batch):
                 group.create_task(self._settle(envelope))
+            await asyncio.sleep(max(0.0, next_write - loop.time()))
         self._writing = False
 
     async def _unsettled_of(self, batch: list[Envelope[UsageRecord]]) -> list[Envelope[UsageRecord]]:
