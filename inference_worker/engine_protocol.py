@@ -104,7 +104,10 @@ class EngineLoad(_Word, frozen=True, kw_only=True, tag="load"):
     kv_blocks_used: int = 0
     """Blocks held by live sequences (cached but unreferenced ones are free)."""
     kv_blocks_total: int = 0
+    kv_slots_held: int = 0
+    """Token slots of the blocks used."""
     kv_tokens_held: int = 0
+    """Those of them with a token in them."""
     prompt_tokens: int = 0
     generation_tokens: int = 0
     prefix_cache_queries: int = 0
@@ -113,6 +116,8 @@ class EngineLoad(_Word, frozen=True, kw_only=True, tag="load"):
     """Prompt tokens found."""
     preemptions: int = 0
     steps: int = 0
+    step_tokens: int = 0
+    """Tokens computed in all steps together, prompts and recomputed ones included."""
 
 
 class Ready(_Word, frozen=True, kw_only=True, tag="ready"):

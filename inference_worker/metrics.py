@@ -24,6 +24,10 @@ class WorkerMetrics:
         self.running = self._gauge("num_requests_running", "Sequences in the engine's current batch")
         self.waiting = self._gauge("num_requests_waiting", "Requests that wait for a place in the batch")
         self.kv_usage = self._gauge("kv_cache_usage_perc", "Part of the KV blocks in use, 0 to 1")
+        self.kv_tokens = self._gauge("kv_cache_tokens", "Tokens with keys and values in blocks in use")
+        self.kv_waste = self._gauge("kv_cache_waste_perc", "Part of the blocks in use that holds no token, 0 to 1")
+        self.steps = self._counter("engine_steps", "Steps computed")
+        self.step_tokens = self._counter("engine_step_tokens", "Tokens computed in steps, recomputed ones included")
         self.prompt_tokens = self._counter("prompt_tokens", "Prompt tokens computed or found in the cache")
         self.generation_tokens = self._counter("generation_tokens", "Tokens generated")
         self.preemptions = self._counter("num_preemptions", "Sequences put off to free KV blocks")
@@ -54,8 +58,12 @@ class WorkerMetrics:
         self.running.set(load.running)
         self.waiting.set(load.waiting + waiting)
         self.kv_usage.set(kv_usage(load))
+        self.kv_tokens.set(load.kv_tokens_held)
+        self.kv_waste.set(kv_waste(load))
         seen, self._seen = self._seen, load
         for counter, now, before in (
+            (self.steps, load.steps, seen.steps),
+            (self.step_tokens, load.step_tokens, seen.step_tokens),
             (self.prompt_tokens, load.prompt_tokens, seen.prompt_tokens),
             (self.generation_tokens, load.generation_tokens, seen.generation_tokens),
             (self.preemptions, load.preemptions, seen.preemptions),
@@ -80,3 +88,8 @@ class WorkerMetrics:
 def kv_usage(load: EngineLoad) -> float:
     """Part of the KV blocks in use, 0 to 1."""
     return min(1.0, load.kv_blocks_used / load.kv_blocks_total) if load.kv_blocks_total else 0.0
+
+
+def kv_waste(load: EngineLoad) -> float:
+    """Part of the KV slots of blocks in use that holds no token, 0 to 1: the ends of last blocks."""
+    return 1 - load.kv_tokens_held / load.kv_slots_held if load.kv_slots_held else 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
+from inference_worker.batch import Batch
 from inference_worker.engine_protocol import EngineLoad
 from inference_worker.scheduling.block_manager import BlockManager
 from inference_worker.sequence import Sequence
@@ -20,6 +21,12 @@ class Counters:
     prefix_cache_hits: int = 0
     preemptions: int = 0
     steps: int = 0
+    step_tokens: int = 0
+
+    def step(self, batch: Batch) -> None:
+        """Count a step that was computed."""
+        self.steps += 1
+        self.step_tokens += sum(entry.count for entry in batch.entries)
 
     def admit(self, sequence: Sequence) -> None:
         """Count a prompt on its first admission; a sequence that comes back after preemption counts once."""

@@ -104,6 +104,7 @@ class Scheduler:
             waiting=live - len(self.running),
             kv_blocks_used=self.blocks.used,
             kv_blocks_total=self.blocks.num_blocks,
+            kv_slots_held=self.blocks.used * self.blocks.block_size,
             kv_tokens_held=tokens_held(self.running, self.blocks),
         )
 
@@ -181,7 +182,7 @@ class Scheduler:
 
     def commit(self, batch: Batch, result: StepResult) -> list[TokenEvent]:
         """Take in a step's outcome; what is over gives its blocks back."""
-        self._counters.steps += 1
+        self._counters.step(batch)
         for request in result.failed:
             self._failures.append(RequestFailed(request=request, message="the model could not compute this request"))
             self.abort(request)
