@@ -1,0 +1,152 @@
+"""Drives an engine from its own thread, as its process does, and notes when each token came.
+
+Requests may arrive while it steps; one that arrives during a step waits for the next, as in production, and that wait
+counts. Knows no queue and no HTTP.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from benchmarks.measures import Timeline
+from benchmarks.workloads import Conversation, Request
+from inference_worker.engine import Engine
+from inference_worker.engine_protocol import GenerationRequest, TokenEvent
+from router.messages import SamplingParams
+
+OnEnd = Callable[[str], None]
+
+
+@dataclass
+class CacheUse:
+    """Slots allocated and slots with a token in them, summed over steps."""
+
+    allocated: int = 0
+    held: int = 0
+    worst: float = 0.0
+
+    def note(self, allocated: int, held: int) -> None:
+        """Add one step."""
+        if allocated:
+            self.allocated += allocated
+            self.held += held
+            self.worst = max(self.worst, 1 - held / allocated)
+
+    @property
+    def waste(self) -> float:
+        """Share of allocated slots that held nothing, over all steps."""
+        return 1 - self.held / self.allocated if self.allocated else 0.0
+
+
+@dataclass
+class Driver:
+    """Steps `engine`; `timelines` are by request id, in the order they were sent."""
+
+    engine: Engine
+    timelines: dict[str, Timeline] = field(default_factory=dict)
+    answers: dict[str, list[int]] = field(default_factory=dict)
+    cache: CacheUse = field(default_factory=CacheUse)
+    _names: Iterable[int] = field(default_factory=itertools.count)
+
+    def send(self, prompt_ids: list[int], output_tokens: int, *, at: float | None = None) -> str:
+        """Give the engine a request that was sent at `at`, by default now. Greedy, and never stopped by the model."""
+        name = f"r{next(iter(self._names))}"
+        self.timelines[name] = Timeline(time.perf_counter() if at is None else at)
+        self.answers[name] = []
+        sampling = SamplingParams(seed=0, temperature=0.0, max_tokens=output_tokens, ignore_eos=True)
+        self.engine.add(GenerationRequest(id=name, prompt_ids=prompt_ids, sampling=sampling))
+        return name
+
+    def step(self) -> list[str]:
+        """One step; the names of requests that it ended.
+
+        Raises:
+            RuntimeError: the engine failed a request.
+        """
+        events = self.engine.step()
+        now = time.perf_counter()
+        if failures := self.engine.failures():
+            raise RuntimeError(failures[0].message)
+        load = self.engine.load()
+        self.cache.note(load.kv_blocks_used * self.engine.ready().block_size, load.kv_tokens_held)
+        return [event.request for event in events if self._take(event, now)]
+
+    def finish(self, on_end: OnEnd = lambda _: None) -> None:
+        """Step until nothing is left to do; `on_end` hears each request that ends, and may send another."""
+        while self.engine.has_work():
+            for name in self.step():
+                on_end(name)
+
+    def _take(self, event: TokenEvent, now: float) -> bool:
+        timeline = self.timelines[event.request]
+        if event.token_ids:
+            timeline.chunks.append(now)
+            timeline.output_tokens += len(event.token_ids)
+            self.answers[event.request] += event.token_ids
+        if event.finish_reason is not None:
+            timeline.finished = now
+        return event.finish_reason is not None
+
+
+def together(engine: Engine, requests: Sequence[Request]) -> Driver:
+    """All at once, to the end."""
+    driver = Driver(engine)
+    begin = time.perf_counter()
+    for request in requests:
+        driver.send(request.prompt_ids, request.output_tokens, at=begin)
+    driver.finish()
+    return driver
+
+
+def converse(engine: Engine, conversations: Sequence[Conversation], clients: int) -> Driver:
+    """Conversations with `clients` of them open at a time; each turn repeats all that was said before."""
+    driver = Driver(engine)
+    waiting = iter(conversations)
+    spoken: dict[str, tuple[Conversation, int, list[int]]] = {}
+
+    def say(conversation: Conversation, turn: int, history: list[int]) -> None:
+        prompt = history + conversation.turns[turn]
+        spoken[driver.send(prompt, conversation.output_tokens)] = (conversation, turn, prompt)
+
+    def go_on(name: str) -> None:
+        conversation, turn, prompt = spoken.pop(name)
+        if turn + 1 < len(conversation.turns):
+            say(conversation, turn + 1, prompt + driver.answers[name])
+        elif (fresh := next(waiting, None)) is not None:
+            say(fresh, 0, [])
+
+    for conversation in itertools.islice(waiting, clients):
+        say(conversation, 0, [])
+    driver.finish(go_on)
+    return driver
+
+
+def under_load(engine: Engine, streams: Sequence[Request], probes: Sequence[Request], gaps: Sequence[float]) -> Driver:
+    """Probes one after another, each `gaps[i]` seconds after the last, while `streams` run; gives the probes only.
+
+    Raises:
+        ValueError: the streams were too short to last.
+    """
+    driver = Driver(engine)
+    names = [driver.send(request.prompt_ids, request.output_tokens) for request in streams]
+    while any(not driver.timelines[name].chunks for name in names):
+        driver.step()
+    for probe, gap in zip(probes, gaps, strict=True):
+        _probe(driver, probe, time.perf_counter() + gap)
+    if any(driver.timelines[name].finished for name in names):
+        raise ValueError("a background stream ended before the last probe: give them more tokens")
+    for name in names:
+        engine.abort(name)
+        del driver.timelines[name]
+    return driver
+
+
+def _probe(driver: Driver, probe: Request, due: float) -> None:
+    while time.perf_counter() < due:
+        driver.step()
+    name = driver.send(probe.prompt_ids, probe.output_tokens, at=due)
+    while driver.timelines[name].finished is None:
+        driver.step()

@@ -1,0 +1,102 @@
+"""`python -m benchmarks.engine`: the engine alone, called directly, without queue and gateway.
+
+One result file a table, `engine-TABLE.json`. What is measured and how is in `engine_tables.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from benchmarks.engine_tables import FULL, QUICK, TABLES, Bench
+from benchmarks.report import say
+from benchmarks.results import RESULTS, Value, measured, write
+from inference_worker.engine import Engine
+from inference_worker.settings import EngineSettings
+from infra import environment
+from infra.runtime import logging
+from infra.settings import LauncherSettings
+
+
+@dataclass(frozen=True)
+class EngineUnderTest:
+    """Builds engines of one kind. `max_num_seqs` is the largest batch measured."""
+
+    settings: EngineSettings
+
+    def __call__(self, **changes: object) -> Engine:
+        """A new engine, with some settings replaced."""
+        if self.settings.threads is not None:
+            torch.set_num_threads(self.settings.threads)
+        return Engine.from_settings(replace(self.settings, **changes))  # type: ignore[arg-type]
+
+    def described(self, engine: Engine) -> dict[str, Value]:
+        """What it runs with, for a result: what was asked for and what came of it."""
+        ready = engine.ready()
+        return {
+            "model": Path(self.settings.model).name,
+            "threads": self.settings.threads or torch.get_num_threads(),
+            "dtype": ready.dtype,
+            "quantization": ready.quantization,
+            "attention": ready.attention,
+            "device": ready.device,
+            "block_size": ready.block_size,
+            "max_num_seqs": ready.max_num_seqs,
+            "max_num_batched_tokens": self.settings.max_num_batched_tokens,
+        }
+
+
+def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
+    """The engine's settings, as `headrace worker` names them."""
+    parser.add_argument(
+        "--model", default=environment.load(LauncherSettings).model_or_default, help="as `headrace worker --model`"
+    )
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="auto")
+    parser.add_argument("--quantization", default="auto")
+    parser.add_argument("--threads", type=int, help="of the engine; by default torch's choice")
+    parser.add_argument("--attention", default="auto")
+    parser.add_argument("--max-num-batched-tokens", type=int, default=2048)
+
+
+def engine_under_test(arguments: argparse.Namespace, max_num_seqs: int) -> EngineUnderTest:
+    """What the command line asks for."""
+    return EngineUnderTest(
+        EngineSettings(
+            model=arguments.model,
+            device=arguments.device,
+            dtype=arguments.dtype,
+            quantization=arguments.quantization,
+            threads=arguments.threads,
+            attention=arguments.attention,
+            max_num_seqs=max_num_seqs,
+            max_num_batched_tokens=arguments.max_num_batched_tokens,
+        )
+    )
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Measure the chosen tables and write their files."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.engine", description=__doc__)
+    parser.add_argument("--table", action="append", choices=list(TABLES), help="may be repeated; by default all")
+    parser.add_argument("--quick", action="store_true", help="fewer sizes: minutes on two cores")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result files")
+    add_engine_arguments(parser)
+    arguments = parser.parse_args(words)
+    logging.configure("benchmark", level="warning")
+    scale = QUICK if arguments.quick else FULL
+    under_test = engine_under_test(arguments, max(scale.batches))
+    bench = Bench(under_test, scale)
+    for table in arguments.table or TABLES:
+        rows = TABLES[table](bench)
+        settings = {**under_test.described(bench.engine), "repeats": scale.repeats, "quick": arguments.quick}
+        result = measured(f"engine-{table}", settings, rows)
+        say(result, write(result, arguments.out))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""`python -m benchmarks.peers`: installs the peers, runs them and ours in turns, writes `peers-engine.json`.
+
+Arguments after `--` are our engine's, as `python -m benchmarks.engine` takes them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.peers import compare
+from benchmarks.peers.llama_cpp import LlamaCpp
+from benchmarks.peers.openvino import OpenVino
+from benchmarks.peers.ours import Headrace
+from benchmarks.peers.peer import Peer, PeerFailed, Place, Size
+from benchmarks.peers.transformers import Transformers, TransformersBatching
+from benchmarks.peers.vllm import Vllm
+from benchmarks.report import say
+from benchmarks.results import RESULTS, measured, write
+from infra import environment
+from infra.install import StepFailed
+from infra.settings import LauncherSettings
+
+PEERS: dict[str, Callable[[Place], Peer]] = {
+    "llama.cpp": LlamaCpp,  # first: it makes the files that others read
+    "openvino": OpenVino,
+    "transformers": Transformers,
+    "transformers-batching": TransformersBatching,
+    "vllm": Vllm,
+}
+PREFILL = Size(1, 1024, 1)
+
+
+def main() -> None:
+    """Install, alternate, compare, write."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
+    parser.add_argument("--peer", action="append", choices=list(PEERS), help="may be repeated; by default all")
+    parser.add_argument("--batches", default="1,4,16,64", help="128 tokens in, 128 out")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--install-only", action="store_true")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("ours", nargs="*", help="arguments of our engine, after `--`")
+    arguments = parser.parse_args()
+    settings = environment.load(LauncherSettings)
+    place = Place(settings.folder.path / "peers", Path(settings.model_or_default), arguments.threads)
+    console = Console(highlight=False)
+    peers, failures = _installed([PEERS[name](place) for name in arguments.peer or PEERS], console)
+    if arguments.install_only:
+        sys.exit(1 if failures else 0)
+    contenders: list[Peer] = [Headrace(place, arguments.ours), *peers]
+    sizes = [PREFILL, *(Size(int(batch), 128, 128) for batch in arguments.batches.split(","))]
+    seconds, failed = compare.alternate(contenders, sizes, arguments.rounds, console.print)
+    result = measured(
+        "peers-engine",
+        {
+            "model": place.model.name,
+            "threads": place.threads,
+            "rounds": arguments.rounds,
+            "workload": "128/128, greedy",
+        },
+        compare.rows(contenders, sizes, seconds, failed) + [_absent(name, why) for name, why in failures.items()],
+        {peer.name: peer.version() for peer in peers},
+    )
+    say(result, write(result, arguments.out))
+
+
+def _installed(peers: list[Peer], console: Console) -> tuple[list[Peer], dict[str, str]]:
+    """Those that could be installed, and why the others could not."""
+    ready, failures = [], {}
+    for peer in peers:
+        console.print(f"installing {peer.name} (nothing to do if it is there)")
+        try:
+            peer.install()
+            ready.append(peer)
+        except (StepFailed, PeerFailed) as error:
+            failures[peer.name] = str(error)
+            console.print(f"{peer.name} can't be installed: {error}")
+    return ready, failures
+
+
+def _absent(name: str, why: str) -> dict[str, str | int | float | bool | None]:
+    return {"peer": name, "failure": why}
+
+
+if __name__ == "__main__":
+    main()

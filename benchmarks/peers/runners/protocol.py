@@ -1,0 +1,37 @@
+"""What every runner does: sizes come as JSON on the command line, one JSON line with the seconds goes out for each.
+
+A size is [sequences, prompt tokens, output tokens]. Standard library only: it is imported in the peers' environments.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from collections.abc import Callable
+
+FIRST_ID, VOCAB_SIZE = 32, 49152
+
+Generate = Callable[[list[list[int]], int], int]
+"""Prompts and output tokens each -> tokens generated in all."""
+
+
+def serve(generate: Generate) -> None:
+    """Warm up, then time each size of the command line, with fresh random prompts."""
+    sizes = json.loads(sys.argv[2])
+    rng = random.Random(sys.argv[2])
+    generate(prompts(rng, 2, 64), 8)
+    for sequences, inputs, outputs in sizes:
+        asked = prompts(rng, sequences, inputs)
+        begin = time.perf_counter()
+        tokens = generate(asked, outputs)
+        seconds = time.perf_counter() - begin
+        if tokens != sequences * outputs:
+            raise SystemExit(f"{tokens} tokens were generated, {sequences * outputs} were asked for")
+        print(json.dumps({"size": [sequences, inputs, outputs], "seconds": seconds}), flush=True)
+
+
+def prompts(rng: random.Random, count: int, length: int) -> list[list[int]]:
+    """Random ids."""
+    return [[rng.randrange(FIRST_ID, VOCAB_SIZE) for _ in range(length)] for _ in range(count)]

@@ -1,0 +1,31 @@
+"""Hugging Face transformers: `generate` on a batch of prompts of one length, so that no padding is computed."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import torch
+from transformers import AutoModelForCausalLM
+
+from benchmarks.peers.runners.protocol import serve
+
+model = AutoModelForCausalLM.from_pretrained(sys.argv[1], dtype=getattr(torch, os.environ["PEER_DTYPE"]))
+
+
+def generate(prompts: list[list[int]], output_tokens: int) -> int:
+    """All at once, greedy, exactly `output_tokens` each."""
+    ids = torch.tensor(prompts)
+    with torch.inference_mode():
+        out = model.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            max_new_tokens=output_tokens,
+            min_new_tokens=output_tokens,
+            do_sample=False,
+            pad_token_id=0,
+        )
+    return int(out.shape[0] * (out.shape[1] - ids.shape[1]))
+
+
+serve(generate)

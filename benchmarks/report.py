@@ -1,0 +1,32 @@
+"""Shows a result on the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.results import Result, Value
+
+
+def say(result: Result, path: Path) -> None:
+    """Print its rows, and where it was written."""
+    columns = list(dict.fromkeys(column for row in result.rows for column in row))
+    table = Table(*columns, title=f"{result.name}: {path.name}", title_justify="left")
+    for row in result.rows:
+        table.add_row(*(shown(row.get(column)) for column in columns))
+    Console().print(table)
+
+
+def shown(value: Value) -> str:
+    """A figure for people: three digits at least, thousands apart, `-` for nothing."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return value
