@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -178,7 +177,19 @@ class _Cursor:
         return number
 
     def string(self) -> str:
-        return self.take(self.u64()).decode()
+        return self.strings(1)[0]
+
+    def strings(self, count: int) -> list[str]:
+        """A vocabulary has a hundred thousand: nothing but the loop itself."""
+        data, size, at, found = self.data, self.size, self.at, list[str]()
+        for _ in range(count):
+            start = at + 8
+            at = start + int.from_bytes(data[at:start], "little")
+            if at > size or start > size:
+                raise BadWeights(f"a string of {at - start} bytes declared at {start}, the file has {size}")
+            found.append(data[start:at].decode())
+        self.at = at
+        return found
 
 
 def _parse(data: mmap.mmap) -> GGUFHeader:
@@ -219,8 +230,7 @@ def _value(cursor: _Cursor, kind: int) -> Any:
 def _array(cursor: _Cursor) -> list[Any]:
     kind = cursor.u32()
     if kind == _STRING:
-        string: Callable[[], str] = cursor.string
-        return [string() for _ in range(cursor.count(8))]
+        return cursor.strings(cursor.count(8))
     return cursor.scalars(_scalar_code(kind), cursor.count(1))
 
 

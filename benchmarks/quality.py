@@ -1,0 +1,152 @@
+"""What quantisation and number formats cost in quality. `python -m benchmarks.quality`
+
+For each variant of the default model: perplexity of a fixed text, fed a few rows a step (decoding) and many (prefill);
+how often its best token is that of float32 on the same text; and how long its own greedy answers to 50 prompts stay
+those of float32. The text is `data/passage.txt`, the prompts are pieces of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.results import ROOT, Row, measured, write
+from benchmarks.teacher_forcing import Prediction, passage, predict, windows
+from inference_worker.engine import Engine
+from inference_worker.engine_protocol import GenerationRequest
+from inference_worker.settings import EngineSettings
+from router.messages import SamplingParams
+
+FEW_ROWS, MANY_ROWS = 8, 256
+PROMPTS, PROMPT_TOKENS, NEW_TOKENS = 50, 32, 64
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Settings under the name that the table shows."""
+
+    name: str
+    dtype: str
+    quantization: str
+
+
+VARIANTS = (
+    Variant("float32", "float32", "none"),
+    Variant("bfloat16", "bfloat16", "none"),
+    Variant("int8", "auto", "int8"),
+    Variant("int4", "auto", "int4"),
+)
+"""Compared with the first: the GGUF's own weights, dequantised."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What was seen of one variant."""
+
+    few: Prediction
+    many: Prediction
+    answers: list[list[int]]
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--only", nargs="*", help="variants beside float32", choices=[v.name for v in VARIANTS])
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    model = next((ROOT / ".headrace" / "models").glob("SmolLM2*.gguf"))
+    ids = passage(model)
+    seen = {}
+    for variant in VARIANTS:
+        if variant is VARIANTS[0] or not arguments.only or variant.name in arguments.only:
+            seen[variant.name] = observe(model, variant, ids)
+            show([row(name, seen[name], seen["float32"]) for name in seen])
+    settings = {
+        "model": model.name,
+        "tokens": len(ids),
+        "threads": arguments.threads,
+        "few_rows": FEW_ROWS,
+        "many_rows": MANY_ROWS,
+        "prompts": PROMPTS,
+        "prompt_tokens": PROMPT_TOKENS,
+        "new_tokens": NEW_TOKENS,
+    }
+    rows = [row(name, one, seen["float32"]) for name, one in seen.items()]
+    print(write(measured("quality", settings, rows)))
+
+
+def build(model: Path, variant: Variant) -> Engine:
+    """An engine that computes a few sequences together, so that its rows are few."""
+    return Engine.from_settings(
+        EngineSettings(
+            model=str(model),
+            dtype=variant.dtype,
+            quantization=variant.quantization,
+            max_model_len=512,
+            max_num_seqs=FEW_ROWS,
+            num_kv_blocks=512,
+            enable_prefix_caching=False,
+        )
+    )
+
+
+def observe(model: Path, variant: Variant, ids: list[int]) -> Observation:
+    """Measure one variant."""
+    engine = build(model, variant)
+    texts = windows(ids)
+    few, many = (predict(engine, texts, rows) for rows in (FEW_ROWS, MANY_ROWS))
+    starts = np.linspace(0, len(ids) - PROMPT_TOKENS, PROMPTS).astype(int).tolist()
+    return Observation(few, many, generate(engine, [ids[at : at + PROMPT_TOKENS] for at in starts]))
+
+
+def generate(engine: Engine, prompts: list[list[int]]) -> list[list[int]]:
+    """Greedy answers of `NEW_TOKENS` tokens."""
+    sampling = SamplingParams(seed=0, temperature=0.0, max_tokens=NEW_TOKENS, ignore_eos=True)
+    for i, prompt in enumerate(prompts):
+        engine.add(GenerationRequest(id=str(i), prompt_ids=prompt, sampling=sampling))
+    answers: list[list[int]] = [[] for _ in prompts]
+    while engine.has_work():
+        for event in engine.step():
+            answers[int(event.request)] += event.token_ids
+    return answers
+
+
+def row(name: str, seen: Observation, reference: Observation) -> Row:
+    """One line of the table, beside float32."""
+    pairs = zip(seen.answers, reference.answers, strict=True)
+    prefixes = [common_prefix(ours, theirs) for ours, theirs in pairs]
+    return {
+        "variant": name,
+        "perplexity_few_rows": seen.few.perplexity,
+        "perplexity_many_rows": seen.many.perplexity,
+        "few_rows_over_float32": seen.few.perplexity / reference.few.perplexity,
+        "many_rows_over_float32": seen.many.perplexity / reference.many.perplexity,
+        "same_best_token": seen.few.agreement(reference.few),
+        "greedy_prefix_mean": float(np.mean(prefixes)),
+        "greedy_prefix_median": float(np.median(prefixes)),
+        "greedy_all_equal": float(np.mean([prefix == NEW_TOKENS for prefix in prefixes])),
+    }
+
+
+def common_prefix(one: list[int], other: list[int]) -> int:
+    """How many tokens at the beginning are equal."""
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=True)) if a != b), len(one))
+
+
+def show(rows: list[Row]) -> None:
+    """Print the table so far."""
+    table = Table(*rows[0])
+    for line in rows:
+        table.add_row(*(f"{value:.4f}" if isinstance(value, float) else str(value) for value in line.values()))
+    Console(width=200).print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""How well an engine's model predicts a given text: every token is computed as in serving, none is drawn.
+
+Drives the engine's own runner (its model, attention and cache) a chosen number of rows at a time, for few and many rows
+may go through different weights. Knows settings and texts only as engines and token ids.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from benchmarks.results import ROOT
+from inference_worker.attention.backend import StepAttention
+from inference_worker.batch import ScheduledSequence
+from inference_worker.engine import Engine
+from inference_worker.execution.inputs import build_inputs
+from inference_worker.execution.isolation import IsolatingRunner
+from inference_worker.execution.model_runner import ModelRunner
+from inference_worker.gguf_metadata import read_tokenizer
+from inference_worker.sequence import Sequence
+from inference_worker.text.tokenizer import Tokenizer
+from inference_worker.text.tokenizer_gguf import tokenizer_definition
+from router.messages import SamplingParams
+
+PASSAGE = ROOT / "benchmarks" / "data" / "passage.txt"
+"""1,550 words of our own: a tale, a recipe, code, a letter, sums. Changing it makes older results incomparable."""
+WINDOWS = 8
+"""The text is read in so many windows side by side: that many rows at least in a step."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Of N tokens, text after text: the negative log probability of each, and the token that the model would take."""
+
+    losses: NDArray[np.float64]
+    choices: NDArray[np.int64]
+
+    @property
+    def perplexity(self) -> float:
+        """exp of the mean loss."""
+        return float(np.exp(self.losses.mean()))
+
+    def agreement(self, other: Prediction) -> float:
+        """At which part of the positions both would have taken the same token, 0 to 1."""
+        return float((self.choices == other.choices).mean())
+
+
+def passage(model_file: Path) -> list[int]:
+    """The text as token ids of the GGUF's vocabulary."""
+    return Tokenizer(tokenizer_definition(read_tokenizer(model_file))).encode(PASSAGE.read_text())
+
+
+def windows(ids: list[int], length: int | None = None) -> list[list[int]]:
+    """`WINDOWS` pieces of one length, by default as long as the text allows; a shorter one leaves out their ends."""
+    step = len(ids) // WINDOWS
+    return [ids[start : start + (length or step)] for start in range(0, step * WINDOWS, step)]
+
+
+@torch.inference_mode()
+def predict(engine: Engine, texts: list[list[int]], rows: int) -> Prediction:
+    """Predict every token of every text but the first, from the tokens before it.
+
+    Args:
+        engine: without prefix cache (its blocks are overwritten) and without work.
+        texts: of one length; `rows` computed in a step are shared among them.
+    """
+    if not isinstance(engine.runner, IsolatingRunner):
+        raise TypeError("the engine has another runner than one of settings")
+    runner = engine.runner.runner
+    steps = [_losses(runner, entries) for entries in _steps(engine, texts, max(1, rows // len(texts)))]
+    losses, choices = (torch.cat(parts, dim=1).flatten().numpy() for parts in zip(*steps, strict=True))
+    return Prediction(losses, choices)
+
+
+def _steps(engine: Engine, texts: list[list[int]], count: int) -> Iterator[list[ScheduledSequence]]:
+    blocks = engine.scheduler.blocks.blocks_for(len(texts[0]))
+    sequences = [
+        Sequence("quality", i, array("q", ids), len(ids), SamplingParams(seed=0), 0) for i, ids in enumerate(texts)
+    ]
+    for i, sequence in enumerate(sequences):
+        sequence.block_table.extend(range(i * blocks, (i + 1) * blocks))
+    last = len(texts[0]) - 1
+    for start in range(0, last, count):
+        yield [ScheduledSequence(sequence, start, min(count, last - start)) for sequence in sequences]
+
+
+def _losses(runner: ModelRunner, entries: list[ScheduledSequence]) -> tuple[Tensor, Tensor]:
+    """Of one step of S sequences, [S, T / S] float64 and int64."""
+    inputs = build_inputs(entries, runner.attention.cache.shape.block_size, runner.device)
+    hidden = runner.model.forward(inputs.token_ids, inputs.positions, StepAttention(runner.attention, inputs.attention))
+    logits = runner.model.logits(hidden).double()
+    following = [entry.sequence.token_ids[entry.start + 1 : entry.start + entry.count + 1] for entry in entries]
+    targets = torch.tensor([token for ids in following for token in ids], device=logits.device)
+    losses = logits.logsumexp(dim=-1) - logits.gather(1, targets[:, None])[:, 0]
+    by_text = (len(entries), -1)
+    return losses.view(by_text).cpu(), logits.argmax(dim=-1).view(by_text).cpu()

@@ -1,0 +1,55 @@
+"""Number formats and quantisation do not cost quality: perplexity of a part of the benchmark's text, beside float32."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks.quality import FEW_ROWS, MANY_ROWS, VARIANTS, build
+from benchmarks.teacher_forcing import WINDOWS, Prediction, passage, predict, windows
+from inference_worker.engine import Engine
+
+TOKENS = 25
+"""Of each window: 192 predictions in all."""
+
+pytestmark = pytest.mark.model
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def texts(model_file: Path) -> list[list[int]]:
+    return windows(passage(model_file), TOKENS)
+
+
+def engine(model_file: Path, name: str) -> Engine:
+    return build(model_file, next(variant for variant in VARIANTS if variant.name == name))
+
+
+@pytest.fixture(scope="module")
+def reference(model_file: Path, texts: list[list[int]]) -> Prediction:
+    seen = predict(engine(model_file, "float32"), texts, MANY_ROWS)
+    assert seen.losses.size == WINDOWS * (TOKENS - 1)
+    assert 5 < seen.perplexity < 60
+    return seen
+
+
+@pytest.mark.parametrize(("name", "bound"), [("int8", 0.02), ("int4", 0.01)])
+def test_quantised_weights_predict_as_well(
+    model_file: Path, texts: list[list[int]], reference: Prediction, name: str, bound: float
+) -> None:
+    """With few rows a step and with many. So short a text scatters: the bounds are wider than the benchmark's bars."""
+    quantised = engine(model_file, name)
+    for rows in (FEW_ROWS, MANY_ROWS):
+        seen = predict(quantised, texts, rows)
+        assert seen.perplexity == pytest.approx(reference.perplexity, rel=bound)
+        assert seen.agreement(reference) > 0.93
