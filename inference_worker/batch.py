@@ -5,6 +5,7 @@ Knows no tensors; the scheduler writes a `Batch` and reads a `StepResult`, the r
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 
 from inference_worker.engine_protocol import PositionLogprobs
@@ -13,16 +14,33 @@ from inference_worker.sequence import Sequence
 
 @dataclass(frozen=True, slots=True)
 class ScheduledSequence:
-    """Compute tokens `start .. start+count-1` of a sequence."""
+    """Compute `count` tokens of a sequence from position `start` on: known ones, and at their end `drafts`.
+
+    Attributes:
+        drafts: guesses at the tokens after the last known one; empty if that one is not reached.
+    """
 
     sequence: Sequence
     start: int
     count: int
+    drafts: tuple[int, ...] = ()
 
     @property
-    def samples(self) -> bool:
-        """The last known token is among them, so the next one can be drawn."""
-        return self.start + self.count == len(self.sequence.token_ids)
+    def token_ids(self) -> array[int]:
+        """The tokens to compute."""
+        known = self.sequence.token_ids[self.start : self.start + self.count]
+        return known + array("q", self.drafts) if self.drafts else known
+
+    @property
+    def draws(self) -> int:
+        """After how many of its last tokens the next one is drawn: the last known token and all drafts, or none."""
+        return 1 + len(self.drafts) if self.start + self.count >= len(self.sequence.token_ids) else 0
+
+    def drawn(self) -> list[Sequence]:
+        """For each of these the sequence as it is if the drafts so far are right: what the draw depends on."""
+        if not self.draws:
+            return []
+        return [self.sequence, *(self.sequence.ahead(self.drafts[:right]) for right in range(1, self.draws))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +64,14 @@ class StepResult:
     """Per entry of the batch, in its order.
 
     Attributes:
-        token_ids: the drawn token; `None` where the entry does not sample.
-        logprobs: of that token; `None` where nobody asked.
-        failed: requests that could not be computed; their entries hold `None`.
+        token_ids: the drawn tokens, `ScheduledSequence.draws` of them. The one at index i is drawn as if i drafts were
+            right; it says nothing if one of them is not.
+        logprobs: of these tokens; `None` where nobody asked.
+        failed: requests that could not be computed; their entries have no tokens.
     """
 
-    token_ids: list[int | None] = field(default_factory=list)
-    logprobs: list[PositionLogprobs | None] = field(default_factory=list)
+    token_ids: list[list[int]] = field(default_factory=list)
+    logprobs: list[list[PositionLogprobs] | None] = field(default_factory=list)
     failed: frozenset[str] = frozenset()
 
     def __add__(self, other: StepResult) -> StepResult:

@@ -114,6 +114,10 @@ class EngineLoad(_Word, frozen=True, kw_only=True, tag="load"):
     """Prompt tokens looked up."""
     prefix_cache_hits: int = 0
     """Prompt tokens found."""
+    draft_tokens: int = 0
+    """Tokens guessed ahead by speculation."""
+    accepted_tokens: int = 0
+    """Those of them that were right."""
     preemptions: int = 0
     steps: int = 0
     step_tokens: int = 0

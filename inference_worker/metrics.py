@@ -33,6 +33,8 @@ class WorkerMetrics:
         self.preemptions = self._counter("num_preemptions", "Sequences put off to free KV blocks")
         self.cache_queries = self._counter("prefix_cache_queries", "Prompt tokens looked up in the prefix cache")
         self.cache_hits = self._counter("prefix_cache_hits", "Prompt tokens found in the prefix cache")
+        self.draft_tokens = self._counter("spec_decode_num_draft_tokens", "Tokens guessed ahead by speculation")
+        self.accepted_tokens = self._counter("spec_decode_num_accepted_tokens", "Guessed tokens that were right")
         self.engine_restarts = self._counter("engine_restarts", "Times the engine process died and was started again")
         self.time_to_first_token = self._histogram("time_to_first_token_seconds", "Job taken to first token", _SECONDS)
         self.inter_token_latency = self._histogram(
@@ -69,6 +71,8 @@ class WorkerMetrics:
             (self.preemptions, load.preemptions, seen.preemptions),
             (self.cache_queries, load.prefix_cache_queries, seen.prefix_cache_queries),
             (self.cache_hits, load.prefix_cache_hits, seen.prefix_cache_hits),
+            (self.draft_tokens, load.draft_tokens, seen.draft_tokens),
+            (self.accepted_tokens, load.accepted_tokens, seen.accepted_tokens),
         ):
             # A restarted engine counts from 0 again.
             counter.inc(now - before if now >= before else now)

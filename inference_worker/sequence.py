@@ -7,7 +7,7 @@ know who schedules it, tensors or text.
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from router.messages import SamplingParams
 
@@ -62,6 +62,10 @@ class Sequence:
     def generated_ids(self) -> array[int]:
         """The generated tokens."""
         return self.token_ids[self.prompt_length :]
+
+    def ahead(self, tokens: tuple[int, ...]) -> Sequence:
+        """What this would be after these tokens too, for reading only."""
+        return replace(self, token_ids=self.token_ids + array("q", tokens))
 
     def inherit(self, leader: Sequence) -> None:
         """The prompt was looked up and counted for `leader` already."""

@@ -24,7 +24,7 @@ class StepInputs:
 
     Attributes:
         token_ids, positions: [T] int64.
-        sampled_rows: [R] rows of T whose next token is drawn.
+        sampled_rows: [R] rows of T whose next token is drawn: the last `ScheduledSequence.draws` of each entry.
     """
 
     token_ids: Tensor
@@ -42,14 +42,14 @@ def build_inputs(entries: list[ScheduledSequence], block_size: int, device: torc
     positions = np.arange(query_start[-1]) + (starts - query_start[:-1])[owners]
     tables = _block_tables(entries)
     slots = tables[owners, positions // block_size] * block_size + positions % block_size
-    sampling = np.array([entry.samples for entry in entries])
+    draws = np.array([entry.draws for entry in entries])
     columns = (
         _token_ids(entries),
         positions,
         slots,
         query_start,
         starts + counts,
-        (query_start[1:] - 1)[sampling],
+        _last_rows(query_start[1:], draws),
         tables.reshape(-1),
     )
     token_ids, places, slot_mapping, offsets, lengths, sampled_rows, flat_tables = _send(columns, device)
@@ -65,8 +65,14 @@ def build_inputs(entries: list[ScheduledSequence], block_size: int, device: torc
 
 
 def _token_ids(entries: list[ScheduledSequence]) -> Integers:
-    parts = [entry.sequence.token_ids[entry.start : entry.start + entry.count] for entry in entries]
-    return np.frombuffer(b"".join(parts), dtype=np.int64)
+    return np.frombuffer(b"".join([entry.token_ids for entry in entries]), dtype=np.int64)
+
+
+def _last_rows(ends: Integers, counts: Integers) -> Integers:
+    """The `counts[i]` rows before row `ends[i]`, for every i: [sum of counts]."""
+    before = np.arange(counts.sum()) - np.repeat(np.cumsum(counts), counts)
+    rows: Integers = np.repeat(ends, counts) + before
+    return rows
 
 
 def _block_tables(entries: list[ScheduledSequence]) -> Integers:

@@ -35,7 +35,7 @@ class IsolatingRunner:
         except Exception as error:
             if len(entries) <= 1:
                 log.exception("request failed in the model", request=entries[0].sequence.request)
-                return StepResult([None], [None], frozenset({entries[0].sequence.request}))
+                return StepResult([[]], [None], frozenset({entries[0].sequence.request}))
             log.warning("batch failed, halving it", sequences=len(entries), error=repr(error))
         middle = len(entries) // 2
         return self._compute(entries[:middle]) + self._compute(entries[middle:])

@@ -11,6 +11,7 @@ import torch
 
 from inference_worker.attention.backend import AttentionBackend, StepAttention
 from inference_worker.batch import Batch, BlockCopy, ScheduledSequence, StepResult
+from inference_worker.engine_protocol import PositionLogprobs
 from inference_worker.execution.inputs import build_inputs
 from inference_worker.models.base import CausalLM
 from inference_worker.sampling.sampler import Sampler
@@ -53,11 +54,19 @@ class ModelRunner:
         inputs = build_inputs(entries, self.attention.cache.shape.block_size, self.device)
         step = StepAttention(self.attention, inputs.attention)
         hidden = self.model.forward(inputs.token_ids, inputs.positions, step)
-        result = StepResult([None] * len(entries), [None] * len(entries))
-        sampling = [index for index, entry in enumerate(entries) if entry.samples]
-        if sampling:
-            logits = self.model.logits(hidden[inputs.sampled_rows])
-            tokens, logprobs = self.sampler.sample(logits, [entries[index].sequence for index in sampling])
-            for index, token, entry in zip(sampling, tokens, logprobs, strict=True):
-                result.token_ids[index], result.logprobs[index] = token, entry
-        return result
+        rows = [row for entry in entries for row in entry.drawn()]
+        if not rows:
+            return StepResult([[] for _ in entries], [None] * len(entries))
+        return _by_entry(entries, *self.sampler.sample(self.model.logits(hidden[inputs.sampled_rows]), rows))
+
+
+def _by_entry(
+    entries: list[ScheduledSequence], tokens: list[int], logprobs: list[PositionLogprobs | None]
+) -> StepResult:
+    """What was drawn row by row, entry by entry."""
+    result, end = StepResult(), 0
+    for entry in entries:
+        start, end = end, end + entry.draws
+        result.token_ids.append(tokens[start:end])
+        result.logprobs.append([one for one in logprobs[start:end] if one is not None] or None)
+    return result

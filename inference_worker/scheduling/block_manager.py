@@ -79,6 +79,12 @@ class BlockManager:
             table.append(self._take())
         return copies
 
+    def trim(self, sequence: Sequence) -> None:
+        """Take back blocks beyond what is computed: they held wrong drafts."""
+        kept = self.blocks_for(sequence.computed)
+        self._release(sequence.block_table[kept:])
+        del sequence.block_table[kept:]
+
     def _shared_write(self, sequence: Sequence) -> int | None:
         """Index of the block that the next token is written to, if others hold it too. Later ones are its own."""
         index = sequence.computed // self.block_size

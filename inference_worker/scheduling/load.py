@@ -19,6 +19,8 @@ class Counters:
     generation_tokens: int = 0
     prefix_cache_queries: int = 0
     prefix_cache_hits: int = 0
+    draft_tokens: int = 0
+    accepted_tokens: int = 0
     preemptions: int = 0
     steps: int = 0
     step_tokens: int = 0
@@ -37,6 +39,13 @@ class Counters:
         self.prompt_tokens += sequence.prompt_length
         self.prefix_cache_queries += sequence.prompt_length
         self.prefix_cache_hits += sequence.cached_tokens
+
+    def take(self, drafted: int, generated: int) -> None:
+        """Count what one sequence got of a step."""
+        self.generation_tokens += generated
+        if drafted:
+            self.draft_tokens += drafted
+            self.accepted_tokens += generated - 1
 
     def to_load(self, **gauges: int) -> EngineLoad:
         """Together with the gauges."""

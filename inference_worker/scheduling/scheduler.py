@@ -24,6 +24,7 @@ from inference_worker.scheduling.admission import refusal, to_sequences
 from inference_worker.scheduling.block_manager import BlockManager
 from inference_worker.scheduling.limits import EngineLimits
 from inference_worker.scheduling.load import Counters, tokens_held
+from inference_worker.scheduling.speculation import NoSpeculation, Speculation, append_drawn
 from inference_worker.scheduling.stopping import finish_reason, stop_token
 from inference_worker.scheduling.waiting_queue import WaitingQueue
 from inference_worker.sequence import Sequence
@@ -43,12 +44,13 @@ class _Plan:
 class Scheduler:
     """Owns all sequences between `add` and their last event."""
 
-    def __init__(self, limits: EngineLimits, blocks: BlockManager) -> None:
+    def __init__(self, limits: EngineLimits, blocks: BlockManager, speculation: Speculation | None = None) -> None:
         """Raises `ValueError` if a sequence of full length could never be computed, even alone."""
         if blocks.blocks_for(limits.max_model_len) > blocks.num_blocks:
             raise ValueError(f"{blocks.num_blocks} blocks can't hold a context of {limits.max_model_len} tokens")
         self.limits = limits
         self.blocks = blocks
+        self.speculation = speculation or NoSpeculation()
         self.waiting = WaitingQueue()
         self.running: list[Sequence] = []
         self._choices: dict[str, list[Sequence]] = {}
@@ -116,6 +118,8 @@ class Scheduler:
         self._advance(plan)
         while plan.budget and not plan.preempted and self._admit():
             self._advance(plan)
+        if not plan.preempted:
+            self._speculate(plan)
         return Batch(plan.entries, plan.copies)
 
     def _advance(self, plan: _Plan) -> None:
@@ -142,6 +146,17 @@ class Scheduler:
             if victim is sequence:
                 return False
         return True
+
+    def _speculate(self, plan: _Plan) -> None:
+        """Let sequences run ahead within what is left of budget and blocks."""
+        rows = self.limits.max_num_batched_tokens - plan.budget
+        for index, drafts in self.speculation.drafts(plan.entries, rows, plan.budget).items():
+            sequence, start = plan.entries[index].sequence, plan.entries[index].start
+            count = 1 + len(drafts)
+            if self.blocks.can_extend(sequence, start + count):
+                # The block it writes to first is its own since its turn: there is nothing to copy.
+                self.blocks.extend(sequence, start + count)
+                plan.entries[index] = ScheduledSequence(sequence, start, count, tuple(drafts))
 
     def _admit(self) -> bool:
         """Move the next waiting sequence to the running ones, if there is room for all that it knows."""
@@ -188,23 +203,26 @@ class Scheduler:
             self.abort(request)
         events = [self._event(sequence, []) for sequence in self._ended_early]
         self._ended_early = []
-        for entry, token, logprobs in zip(batch.entries, result.token_ids, result.logprobs, strict=True):
+        for entry, tokens, logprobs in zip(batch.entries, result.token_ids, result.logprobs, strict=True):
             if not entry.sequence.ended:
-                self._compute(entry)
-                if token is not None:
-                    events.append(self._append(entry.sequence, token, logprobs))
+                kept = self._take(entry, tokens)
+                if kept:
+                    events.append(self._event(entry.sequence, tokens[:kept], logprobs and logprobs[:kept]))
         self.running = [sequence for sequence in self.running if not sequence.ended]
         return events
 
-    def _compute(self, entry: ScheduledSequence) -> None:
-        entry.sequence.computed = entry.start + entry.count
-        self.blocks.publish(entry.sequence)
-        self._fork_when_due(entry.sequence)
-
-    def _append(self, sequence: Sequence, token: int, logprobs: PositionLogprobs | None) -> TokenEvent:
-        sequence.token_ids.append(token)
-        self._counters.generation_tokens += 1
-        return self._event(sequence, [token], None if logprobs is None else [logprobs])
+    def _take(self, entry: ScheduledSequence, tokens: list[int]) -> int:
+        """Note what was computed, and append the drawn tokens that count; returns how many."""
+        sequence = entry.sequence
+        kept = append_drawn(sequence, tokens, entry.drafts)
+        # What was computed after a wrong draft, or after the end, is not known: it will be overwritten.
+        sequence.computed = len(sequence.token_ids) - 1 if kept else entry.start + entry.count
+        self.blocks.publish(sequence)
+        self._fork_when_due(sequence)
+        if entry.drafts:
+            self.blocks.trim(sequence)
+        self._counters.take(drafted=len(entry.drafts), generated=kept)
+        return kept
 
     def _event(
         self, sequence: Sequence, tokens: list[int], logprobs: list[PositionLogprobs] | None = None
@@ -227,6 +245,7 @@ class Scheduler:
     def _end(self, sequence: Sequence) -> None:
         """Forget a sequence; the caller takes it out of `running` and `waiting`."""
         sequence.ended = True
+        self.speculation.forget(sequence)
         self.blocks.release(sequence)
         left = [s for s in self._choices.pop(sequence.request) if s is not sequence]
         if left:

@@ -26,7 +26,7 @@ class FragileRunner:
         self.computed.append(names)
         if self.guilty & set(names):
             raise RuntimeError("no")
-        return StepResult(list(names), [None] * len(names))
+        return StepResult([[name] for name in names], [None] * len(names))
 
 
 def run(count: int, guilty: set[int]) -> tuple[StepResult, FragileRunner]:
@@ -38,20 +38,20 @@ def run(count: int, guilty: set[int]) -> tuple[StepResult, FragileRunner]:
 
 def test_a_good_batch_is_computed_once() -> None:
     result, runner = run(5, set())
-    assert (result.token_ids, result.failed) == ([0, 1, 2, 3, 4], frozenset())
+    assert (result.token_ids, result.failed) == ([[0], [1], [2], [3], [4]], frozenset())
     assert len(runner.computed) == 1
 
 
 def test_the_guilty_are_found_and_the_order_kept() -> None:
     result, runner = run(7, {2, 6})
-    assert result.token_ids == [0, 1, None, 3, 4, 5, None]
+    assert result.token_ids == [[0], [1], [], [3], [4], [5], []]
     assert result.failed == {"2", "6"}
     assert runner.copied == [[BlockCopy(0, 1)]], "copies are not repeated"
 
 
 def test_alone_and_guilty() -> None:
     result, _ = run(1, {0})
-    assert (result.token_ids, result.failed) == ([None], {"0"})
+    assert (result.token_ids, result.failed) == ([[]], {"0"})
 
 
 def test_nothing_to_do() -> None:

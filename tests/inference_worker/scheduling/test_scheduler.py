@@ -14,14 +14,23 @@ from inference_worker.scheduling.block_manager import BlockManager
 from inference_worker.scheduling.limits import EngineLimits
 from inference_worker.scheduling.prefix_cache import NoPrefixCache, PrefixCache
 from inference_worker.scheduling.scheduler import Scheduler
+from inference_worker.scheduling.speculation import NoSpeculation, Speculation
 from router.messages import SamplingParams
 
 EOS = 2
 
 
-def make(blocks: int = 64, block_size: int = 4, seqs: int = 8, budget: int = 32, cached: bool = True) -> Scheduler:
+def make(
+    blocks: int = 64,
+    block_size: int = 4,
+    seqs: int = 8,
+    budget: int = 32,
+    cached: bool = True,
+    speculation: Speculation | None = None,
+) -> Scheduler:
     limits = EngineLimits(min(64, blocks * block_size), seqs, budget, 50, frozenset({EOS}))
-    return Scheduler(limits, BlockManager(blocks, block_size, PrefixCache() if cached else NoPrefixCache()))
+    cache = PrefixCache() if cached else NoPrefixCache()
+    return Scheduler(limits, BlockManager(blocks, block_size, cache), speculation or NoSpeculation())
 
 
 def request(name: str, prompt: int, most: int = 4, n: int = 1, first: int = 5) -> GenerationRequest:
@@ -30,8 +39,8 @@ def request(name: str, prompt: int, most: int = 4, n: int = 1, first: int = 5) -
 
 
 def compute(batch: Batch) -> StepResult:
-    """Every entry that samples draws token 7."""
-    drawn: list[int | None] = [7 if entry.samples else None for entry in batch.entries]
+    """Every draw is token 7."""
+    drawn = [[7] * entry.draws for entry in batch.entries]
     return StepResult(drawn, [None] * len(drawn))
 
 
@@ -153,7 +162,7 @@ def test_one_choice_can_be_dropped_at_any_time(choice: int, after: int) -> None:
 def test_a_pool_too_small_for_the_context_is_refused() -> None:
     limits = EngineLimits(65, 1, 1, 50, frozenset())
     with pytest.raises(ValueError, match="16 blocks"):
-        Scheduler(limits, BlockManager(16, 4, PrefixCache()))
+        Scheduler(limits, BlockManager(16, 4, PrefixCache()), NoSpeculation())
 
 
 arrivals = st.builds(
