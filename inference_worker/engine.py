@@ -14,12 +14,12 @@ from inference_worker.attention.registry import create_attention
 from inference_worker.engine_protocol import EngineLoad, GenerationRequest, Ready, RequestFailed, TokenEvent
 from inference_worker.errors import ModelError
 from inference_worker.execution.cache_size import count_blocks
+from inference_worker.execution.compilation import compile_model
 from inference_worker.execution.isolation import IsolatingRunner
 from inference_worker.execution.kv_cache import KVCache, KVCacheShape
 from inference_worker.execution.loading import load_model
 from inference_worker.execution.model_runner import ModelRunner, Runner
-from inference_worker.execution.number_format import number_format
-from inference_worker.execution.quantization import quantize
+from inference_worker.execution.number_format import cache_format, number_format
 from inference_worker.model_source import resolve
 from inference_worker.models.base import CausalLM, ModelShape
 from inference_worker.scheduling.block_manager import BlockManager
@@ -49,20 +49,20 @@ class Engine:
         device = torch.device(settings.device)
         dtype = number_format(settings.dtype, device)
         source = resolve(settings.model)
-        model = load_model(source, dtype, device)
-        scheme = quantize(model, source, settings.quantization, device)
+        model, scheme = compile_model(load_model(source, dtype, device), source, settings)
         log.info("model loaded", dtype=str(dtype).removeprefix("torch."), quantization=scheme)
         return cls.around(model, replace(settings, quantization=scheme), dtype)
 
     @classmethod
     def around(cls, model: CausalLM, settings: EngineSettings, dtype: torch.dtype) -> Engine:
-        """Build an engine around a loaded model, with a KV cache of `dtype`; `settings.quantization` names what it has.
+        """Build an engine around a loaded model of `dtype`; `settings.quantization` names what it has.
 
         Raises:
             ModelError: there is no memory for its cache.
         """
         device, shape = torch.device(settings.device), model.shape
-        cache_shape = KVCacheShape(shape.layers, shape.kv_heads, shape.head_size, settings.block_size, dtype)
+        kv_dtype = cache_format(settings.kv_cache_dtype, dtype, settings.quantization)
+        cache_shape = KVCacheShape(shape.layers, shape.kv_heads, shape.head_size, settings.block_size, kv_dtype)
         blocks = count_blocks(settings, cache_shape, _wanted_context(settings, shape), device)
         limits = _limits(settings, shape, blocks)
         attention = create_attention(settings.attention, KVCache(cache_shape, blocks, device), device)

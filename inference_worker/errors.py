@@ -1,6 +1,8 @@
 """Errors of the inference worker, drawn as a tree.
 
     WorkerError
+    ├── NativeUnavailable          the compiled kernels can't be built or run here, or not for this model
+    ├── NativeError                a compiled kernel failed: no memory
     ├── ModelError                 the model can't be served; the message is one line for the operator
     │   ├── ModelNotFound          no such file, folder or repository, or it can't be reached
     │   ├── UnsupportedModel       understood, but outside what the engine serves
@@ -17,6 +19,14 @@ from __future__ import annotations
 
 class WorkerError(Exception):
     """Base of everything that this package raises on purpose."""
+
+
+class NativeUnavailable(WorkerError):
+    """The compiled kernels can't be built or run here, or can't compute this model; the message says why."""
+
+
+class NativeError(WorkerError):
+    """A compiled kernel failed."""
 
 
 class ModelError(WorkerError):

@@ -33,7 +33,9 @@ class EngineSettings:
     dtype: str = "auto"
     """"auto": bfloat16 on CUDA and on CPUs with AVX512-BF16 or AMX, else float32."""
     quantization: str = "none"
-    """Of the linear layers' weights: none, int8, int4, or "auto": int4 where a GGUF has them in int4."""
+    """Of the weights: none, int8, int4, or "auto": what a GGUF has, else none."""
+    kv_cache_dtype: str = "auto"
+    """"auto": the weights' format, float16 beside quantised ones."""
     max_model_len: int | None = None
     """Context length in tokens; `None`: the model's own."""
     max_num_seqs: int = 64
@@ -105,11 +107,13 @@ class WorkerSettings(BaseSettings):
     )
     id: WorkerId = Field(default="worker-1", description="Name of this worker, unique on its broker")
     device: Device = Field(default="cpu", description="Where the engine computes: cpu, cuda or cuda:N")
-    dtype: DType = Field(default="auto", description="Number format of weights and KV cache")
+    dtype: DType = Field(default="auto", description="Number format of weights that are not quantised")
     quantization: Quantization = Field(
-        default="none",
-        description="Weights of linear layers on the CPU, for few rows: none, int8, int4 (a Q4_0 or Q4_1 GGUF's own),"
-        " or auto: int4 where there is such a file; int8 and int4 compute in bfloat16",
+        default="auto",
+        description="Weights on the CPU: none, int8, int4 (a Q4_0 or Q4_1 GGUF's own), or auto: as a GGUF has them",
+    )
+    kv_cache_dtype: DType = Field(
+        default="auto", description="Number format of the KV cache; auto: as dtype, float16 beside quantised weights"
     )
     max_model_len: int | None = Field(
         default=None, ge=2, description="Context length in tokens; by default the model's own"
@@ -142,6 +146,7 @@ class WorkerSettings(BaseSettings):
             device=self.device,
             dtype=self.dtype,
             quantization=self.quantization,
+            kv_cache_dtype=self.kv_cache_dtype,
             max_model_len=self.max_model_len,
             max_num_seqs=self.max_num_seqs,
             max_num_batched_tokens=self.max_num_batched_tokens,

@@ -222,7 +222,10 @@ def worker(
         str | None, typer.Option(help="auto, float32, bfloat16 or float16 (auto).", show_default=False)
     ] = None,
     quantization: Annotated[
-        str | None, typer.Option(help="none, int8, int4 or auto (none).", show_default=False)
+        str | None, typer.Option(help="none, int8, int4 or auto (auto).", show_default=False)
+    ] = None,
+    kv_cache_dtype: Annotated[
+        str | None, typer.Option(help="auto, float32, bfloat16 or float16 (auto).", show_default=False)
     ] = None,
     max_model_len: Annotated[int | None, typer.Option(help="Context length in tokens.", show_default=False)] = None,
     max_num_seqs: Annotated[
@@ -245,6 +248,7 @@ def worker(
         served_model_name=served_model_name,
         dtype=dtype,
         quantization=quantization,
+        kv_cache_dtype=kv_cache_dtype,
         max_model_len=max_model_len,
         max_num_seqs=max_num_seqs,
         kv_cache_memory=kv_cache_memory,

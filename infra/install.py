@@ -220,6 +220,23 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def kernels_step(_: Installation, log: Path) -> Step:
+    """The engine's compiled kernels; where they can't be had the engine computes in PyTorch and says so."""
+    stamp = VENV / "kernels.stamp"
+    native = ROOT / "inference_worker/native"
+    value = fingerprint([native / "build.py", *(native / "src").iterdir()], sys.version)
+
+    def do() -> None:
+        able = os.geteuid() == 0 and shutil.which("apt-get") is not None
+        if able and shutil.which("g++") is None and shutil.which("clang++") is None:
+            run(["apt-get", "update"], log)
+            run(["apt-get", "install", "-y", "--no-install-recommends", "g++"], log)
+        run([str(VENV / "bin/python"), "-m", "inference_worker.native.build"], log)
+        stamp.write_text(value)
+
+    return Step("compiled kernels of the engine", lambda: _stamped(stamp, value), do)
+
+
 def front_end_step(_: Installation, log: Path) -> Step:
     """The web chat, built by Vite into `chat_ui/web/dist/`."""
     stamp = WEB / "node_modules" / STAMP
@@ -278,7 +295,15 @@ def programs_for_tests_step(installation: Installation, log: Path) -> Step:
 
 # --- Doing them -----------------------------------------------------------------------------------
 
-STEPS = (environment_step, packages_step, store_step, model_step, front_end_step, programs_for_tests_step)
+STEPS = (
+    environment_step,
+    packages_step,
+    kernels_step,
+    store_step,
+    model_step,
+    front_end_step,
+    programs_for_tests_step,
+)
 
 
 def perform(step: Step, label: str) -> None:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+import structlog
 import torch
 
 from inference_worker.attention.backend import AttentionBackend
+from inference_worker.attention.native import NativeAttention
 from inference_worker.attention.reference import ReferenceAttention
 from inference_worker.attention.sdpa import SdpaAttention
-from inference_worker.errors import UnsupportedModel
+from inference_worker.errors import NativeUnavailable, UnsupportedModel
 from inference_worker.execution.kv_cache import KVCache
 
-BACKENDS: dict[str, type[AttentionBackend]] = {backend.name: backend for backend in (ReferenceAttention, SdpaAttention)}
+log = structlog.get_logger(__name__)
 
-AUTO: dict[str, type[AttentionBackend]] = {"cpu": SdpaAttention, "cuda": SdpaAttention}
+BACKENDS: dict[str, type[AttentionBackend]] = {
+    backend.name: backend for backend in (ReferenceAttention, SdpaAttention, NativeAttention)
+}
 
 
 def select_backend(name: str, device: torch.device) -> type[AttentionBackend]:
@@ -26,10 +30,26 @@ def select_backend(name: str, device: torch.device) -> type[AttentionBackend]:
     if name == "triton" or (name == "auto" and device.type == "cuda" and find_spec("triton")):
         return _triton()
     if name == "auto":
-        return AUTO.get(device.type, SdpaAttention)
+        return NativeAttention if device.type == "cpu" else SdpaAttention
     if name not in BACKENDS:
         raise UnsupportedModel(f"no attention backend {name!r}; there are: auto, {', '.join(BACKENDS)}, triton")
     return BACKENDS[name]
+
+
+def create_attention(name: str, cache: KVCache, device: torch.device) -> AttentionBackend:
+    """An instance over `cache`; where `auto` can't have the compiled kernels, PyTorch takes their place.
+
+    Raises:
+        UnsupportedModel: there is none of that name, or it can't be had here.
+    """
+    backend = select_backend(name, device)
+    try:
+        return backend(cache)
+    except NativeUnavailable as error:
+        if name != "auto":
+            raise UnsupportedModel(f"attention backend {name!r}: {error}") from error
+        log.warning("attention is computed by PyTorch", reason=str(error))
+        return SdpaAttention(cache)
 
 
 def _triton() -> type[AttentionBackend]:
@@ -43,8 +63,3 @@ def _triton() -> type[AttentionBackend]:
     except ImportError as error:
         raise UnsupportedModel(f"attention backend 'triton': {error}") from error
     return TritonAttention
-
-
-def create_attention(name: str, cache: KVCache, device: torch.device) -> AttentionBackend:
-    """An instance over `cache`."""
-    return select_backend(name, device)(cache)

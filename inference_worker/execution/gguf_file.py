@@ -20,9 +20,9 @@ from torch import Tensor
 from transformers import AutoConfig, PreTrainedConfig
 
 from inference_worker.errors import BadWeights, UnsupportedModel
-from inference_worker.execution import gguf_int4
+from inference_worker.execution import gguf_blocks
 from inference_worker.gguf_metadata import GGUFHeader, TensorInfo, eos_token_ids, read_header
-from inference_worker.layers.quantized_linear import Int4Values
+from inference_worker.native.packing import Int4Values, Int8Values
 
 PERMUTED = frozenset({"llama", "smollm3"})
 """Architectures whose query and key rows are stored in the order of interleaved rotation."""
@@ -90,14 +90,16 @@ class GGUFFile:
             part = name.split(".")[-2]
             yield name, _halves_order(tensor, heads[part]) if part in heads else tensor
 
-    def int4_values(self) -> Iterator[tuple[str, Int4Values]]:
-        """The matrices stored as Q4_0 or Q4_1, as they are but for the order of rows."""
+    def quantised_values(self) -> Iterator[tuple[str, Int4Values | Int8Values]]:
+        """The matrices stored as Q4_0, Q4_1 or Q8_0, as they are but for the order of rows."""
         heads = self._permuted_heads()
         for name, info in self._infos.items():
-            if info.ggml_type in gguf_int4.KINDS and len(info.shape) == 2:
-                values = gguf_int4.unpack(self._raw(info), info.ggml_type, info.shape[0])
+            if info.ggml_type in gguf_blocks.KINDS and len(info.shape) == 2:
+                values = gguf_blocks.unpack(self._raw(info), info.ggml_type, info.shape[0])
                 part = name.split(".")[-2]
-                yield name, _halves_order_int4(values, heads[part]) if part in heads else values
+                if part in heads:
+                    values = type(values)(*(_halves_order(column, heads[part]) for column in vars(values).values()))
+                yield name, values
 
     def _permuted_heads(self) -> dict[str, int]:
         """Projections whose rows are in another order than ours, and into how many heads they fall."""
@@ -164,11 +166,6 @@ def _halves_order(tensor: Tensor, heads: int) -> Tensor:
         raise BadWeights(f"{tensor.shape[0]} rows can't be {heads} heads")
     paired = tensor.reshape(heads, -1, 2, *tensor.shape[1:])
     return paired.transpose(1, 2).reshape(tensor.shape)
-
-
-def _halves_order_int4(values: Int4Values, heads: int) -> Int4Values:
-    parts = (values.codes, values.scales, values.minimums)
-    return Int4Values(*(_halves_order(part, heads) for part in parts))
 
 
 def _config(header: GGUFHeader, names: set[str]) -> PreTrainedConfig:

@@ -22,6 +22,17 @@ def number_format(name: str, device: torch.device) -> torch.dtype:
     return _NAMED[name]
 
 
+def cache_format(name: str, dtype: torch.dtype, quantization: str) -> torch.dtype:
+    """The dtype of the KV cache called `name`; `auto`: the weights', but float16 beside quantised ones.
+
+    Raises:
+        ModelError: an unknown name.
+    """
+    if name == "auto":
+        return dtype if quantization == "none" else torch.float16
+    return number_format(name, torch.device("cpu"))
+
+
 def _cpu_multiplies_bfloat16() -> bool:
     features = torch.cpu.get_capabilities()
     return bool(features.get("avx512_bf16") or features.get("amx_bf16"))

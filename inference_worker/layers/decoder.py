@@ -76,6 +76,7 @@ class Decoder(nn.Module):
 
     def __init__(self, config: DecoderConfig, rotary: Rotary, *, dtype: torch.dtype) -> None:
         super().__init__()
+        self.config = config
         self.shape = config.shape
         self.rotary = rotary
         self.dtype = dtype

@@ -45,17 +45,14 @@ class PlainAttention(AttentionBackend):
 
 
 @torch.inference_mode()
-def packed_logits(model: CausalLM, sequences: list[list[int]], chunks: list[int]) -> list[Tensor]:
+def packed_logits(
+    model: CausalLM, sequences: list[list[int]], chunks: list[int], cache_dtype: torch.dtype | None = None
+) -> list[Tensor]:
     """Every position's logits; step i computes up to `chunks[i % len(chunks)]` tokens of each sequence."""
     shape = model.shape
     per_sequence = -(-max(map(len, sequences)) // BLOCK_SIZE)
-    cache_shape = KVCacheShape(
-        shape.layers,
-        shape.kv_heads,
-        shape.head_size,
-        BLOCK_SIZE,
-        model.model.norm.weight.dtype if hasattr(model, "model") else torch.float32,
-    )
+    dtype = cache_dtype or getattr(model, "dtype", torch.float32)
+    cache_shape = KVCacheShape(shape.layers, shape.kv_heads, shape.head_size, BLOCK_SIZE, dtype)
     cache = KVCache(cache_shape, per_sequence * len(sequences), torch.device("cpu"))
     tables = torch.randperm(cache.num_blocks).view(len(sequences), per_sequence)
     backend = PlainAttention(cache)

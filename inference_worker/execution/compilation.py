@@ -1,0 +1,74 @@
+"""Hands a loaded model to the compiled kernels, with the weights that the settings ask for.
+
+What the kernels can't compute stays PyTorch's, and the log says why. Knows models and where quantised values come from,
+not how kernels work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import structlog
+import torch
+
+from inference_worker.errors import NativeUnavailable, UnsupportedModel
+from inference_worker.execution.gguf_file import GGUFFile
+from inference_worker.execution.weights import slots
+from inference_worker.layers.decoder import Decoder
+from inference_worker.model_source import ModelSource
+from inference_worker.models.base import CausalLM
+from inference_worker.native.decoder import NativeDecoder, check_supported
+from inference_worker.native.library import Kernels
+from inference_worker.native.packing import Int4Values, Int8Values, Values
+from inference_worker.settings import EngineSettings
+
+log = structlog.get_logger(__name__)
+
+
+def compile_model(model: CausalLM, source: ModelSource, settings: EngineSettings) -> tuple[CausalLM, str]:
+    """`model`, loaded from `source`, computed by the kernels where they can; and the quantisation in force.
+
+    Raises:
+        UnsupportedModel: a quantisation that this model, file or machine can't have.
+    """
+    wanted = settings.quantization
+    try:
+        decoder, kernels = _native(model, settings)
+    except NativeUnavailable as error:
+        if wanted in {"int8", "int4"}:
+            raise UnsupportedModel(f"quantization {wanted}: {error}") from error
+        log.info("the model is computed by PyTorch", reason=str(error))
+        return model, "none"
+    scheme, values = _quantised(decoder, source, wanted)
+    return NativeDecoder(decoder, values, kernels), scheme
+
+
+def _native(model: CausalLM, settings: EngineSettings) -> tuple[Decoder, Kernels]:
+    """Raises `NativeUnavailable` with the first reason against it."""
+    if settings.device != "cpu":
+        raise NativeUnavailable("the compiled kernels are the CPU's")
+    if settings.attention not in {"auto", "native"}:
+        raise NativeUnavailable(f"attention {settings.attention!r} was asked for")
+    if not isinstance(model, Decoder):
+        raise NativeUnavailable(f"{model.shape.model_type!r} is no family of our own")
+    check_supported(model.config)
+    return model, Kernels(torch.get_num_threads())
+
+
+def _quantised(model: Decoder, source: ModelSource, wanted: str) -> tuple[str, Mapping[str, Values]]:
+    """The scheme in force and its values; a GGUF's own are kept as they are."""
+    if wanted == "none":
+        return "none", {}
+    own = dict(GGUFFile(source.path).quantised_values()) if source.kind == "gguf" else {}
+    kinds = {type(values) for values in own.values()}
+    if wanted == "auto":
+        wanted = "int4" if Int4Values in kinds else "int8" if Int8Values in kinds else "none"
+    if wanted == "int4" and Int4Values not in kinds:
+        raise UnsupportedModel("quantization int4 keeps the weights of a GGUF in Q4_0 or Q4_1; this is none")
+    if wanted == "none":
+        return wanted, {}
+    matrices = {name: weight for name, weight in slots(model).items() if weight.ndim == 2}
+    kept = {name: own[name] for name in matrices if name in own and (wanted == "int4" or type(own[name]) is Int8Values)}
+    others = {name: weight for name, weight in matrices.items() if name not in kept}
+    # What has no codes beside int4 ones (a head in Q6_K, say) keeps its values.
+    return wanted, kept | {name: w.half() if wanted == "int4" else Int8Values.of(w) for name, w in others.items()}

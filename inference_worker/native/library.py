@@ -1,0 +1,196 @@
+"""The compiled kernels as Python calls: ctypes structures that mirror `src/decoder.h`, filled from tensors.
+
+Tensors must be contiguous, on the CPU and alive during the call; structures hold addresses only, so whoever builds one
+keeps its tensors. The interpreter lock is released while a kernel runs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from functools import cache
+
+from torch import Tensor
+
+from inference_worker.attention.backend import AttentionMetadata
+from inference_worker.errors import NativeError
+from inference_worker.execution.kv_cache import KVCache
+from inference_worker.native.build import built_library
+from inference_worker.native.packing import FLOATS, PackedWeight
+
+_int64, _float, _pointer = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
+
+
+class LinearStruct(ctypes.Structure):
+    """`Linear`."""
+
+    _fields_ = (
+        ("format", _int64),
+        ("inputs", _int64),
+        ("outputs", _int64),
+        ("panels", _pointer),
+        ("bias", _pointer),
+    )
+
+    @classmethod
+    def of(cls, weight: PackedWeight) -> LinearStruct:
+        """The addresses of a packed weight."""
+        bias = None if weight.bias is None else weight.bias.data_ptr()
+        return cls(weight.format, weight.inputs, weight.padded_outputs, weight.panels.data_ptr(), bias)
+
+
+class NormStruct(ctypes.Structure):
+    """`Norm`; without a weight: none."""
+
+    _fields_ = (("weight", _pointer), ("epsilon", _float))
+
+
+class LayerStruct(ctypes.Structure):
+    """`Layer`."""
+
+    _fields_ = (
+        ("input_norm", NormStruct),
+        ("post_norm", NormStruct),
+        ("query_norm", NormStruct),
+        ("key_norm", NormStruct),
+        ("qkv", LinearStruct),
+        ("output", LinearStruct),
+        ("gate_up", LinearStruct),
+        ("down", LinearStruct),
+        ("rotary", _int64),
+        ("window", _int64),
+        ("keys", _pointer),
+        ("values", _pointer),
+    )
+
+
+class HeadsStruct(ctypes.Structure):
+    """`Heads`."""
+
+    _fields_ = (("query", _int64), ("kv", _int64), ("size", _int64))
+
+
+class CacheStruct(ctypes.Structure):
+    """`Cache`."""
+
+    _fields_ = (("format", _int64), ("block_size", _int64))
+
+    @classmethod
+    def of(cls, cache: KVCache) -> CacheStruct:
+        """How a cache lies in memory."""
+        return cls(FLOATS[cache.shape.dtype], cache.shape.block_size)
+
+
+class ModelStruct(ctypes.Structure):
+    """`Model`."""
+
+    _fields_ = (
+        ("hidden", _int64),
+        ("inner", _int64),
+        ("layers", _int64),
+        ("heads", HeadsStruct),
+        ("final_norm", NormStruct),
+        ("layer", ctypes.POINTER(LayerStruct)),
+        ("cache", CacheStruct),
+    )
+
+
+class StepStruct(ctypes.Structure):
+    """`Step`."""
+
+    _fields_ = (
+        ("rows", _int64),
+        ("sequences", _int64),
+        ("table_width", _int64),
+        ("query_start", _pointer),
+        ("lengths", _pointer),
+        ("block_tables", _pointer),
+        ("slots", _pointer),
+    )
+
+    @classmethod
+    def of(cls, metadata: AttentionMetadata) -> StepStruct:
+        """The addresses of a step's metadata: int64, contiguous."""
+        sequences, width = metadata.block_tables.shape
+        return cls(
+            metadata.slot_mapping.shape[0],
+            sequences,
+            width,
+            metadata.query_start.data_ptr(),
+            metadata.sequence_lengths.data_ptr(),
+            metadata.block_tables.data_ptr(),
+            metadata.slot_mapping.data_ptr(),
+        )
+
+
+class Kernels:
+    """A team of threads and its memory. Not for several Python threads at once."""
+
+    def __init__(self, threads: int) -> None:
+        """Raises `NativeUnavailable` where the kernels can't be built or run."""
+        self._library = _loaded()
+        self._handle = _pointer()
+        _check(self._library.headrace_create(threads, ctypes.byref(self._handle)))
+        weakref.finalize(self, self._library.headrace_destroy, self._handle)
+
+    def linear(self, weight: PackedWeight, x: Tensor) -> Tensor:
+        """`x @ weight.T + bias`: [R, in] float32 to [R, out]."""
+        out = x.new_empty(x.shape[0], weight.padded_outputs)
+        struct = LinearStruct.of(weight)
+        _check(
+            self._library.headrace_linear(
+                self._handle, ctypes.byref(struct), _pointer(x.data_ptr()), _int64(x.shape[0]), _pointer(out.data_ptr())
+            )
+        )
+        return out[:, : weight.outputs]
+
+    def attention(
+        self,
+        cache: KVCache,
+        layer: int,
+        rows: tuple[Tensor, Tensor, Tensor],
+        metadata: AttentionMetadata,
+        *,
+        scale: float,
+        window: int | None,
+    ) -> Tensor:
+        """See `AttentionBackend.forward`; `rows` are query, key and value, float32 and contiguous."""
+        query, key, _ = rows
+        out = query.new_empty(query.shape)
+        heads = HeadsStruct(query.shape[1], *key.shape[1:])
+        form, step = CacheStruct.of(cache), StepStruct.of(metadata)
+        _check(
+            self._library.headrace_attention(
+                self._handle,
+                ctypes.byref(heads),
+                ctypes.byref(form),
+                _pointer(cache.keys[layer].data_ptr()),
+                _pointer(cache.values[layer].data_ptr()),
+                ctypes.byref(step),
+                *(_pointer(tensor.data_ptr()) for tensor in rows),
+                _float(scale),
+                _int64(window or 0),
+                _pointer(out.data_ptr()),
+            )
+        )
+        return out
+
+    def decode(self, model: ModelStruct, metadata: AttentionMetadata, cos: Tensor, sin: Tensor, x: Tensor) -> None:
+        """All layers and the final norm, in place: `x` is [T, hidden] float32; `cos`, `sin` [T, head size / 2]."""
+        step = StepStruct.of(metadata)
+        tensors = [_pointer(tensor.data_ptr()) for tensor in (cos, sin, x)]
+        _check(self._library.headrace_decode(self._handle, ctypes.byref(model), ctypes.byref(step), *tensors))
+
+
+@cache
+def _loaded() -> ctypes.CDLL:
+    library = ctypes.CDLL(str(built_library()))
+    for name in ("create", "linear", "attention", "decode"):
+        getattr(library, f"headrace_{name}").restype = ctypes.c_char_p
+    library.headrace_destroy.restype = None
+    return library
+
+
+def _check(message: bytes | None) -> None:
+    if message is not None:
+        raise NativeError(message.decode(errors="replace"))

@@ -1,0 +1,47 @@
+// The C interface that `native/library.py` calls through ctypes. Every call returns null, or what went wrong.
+#include <exception>
+
+#include "decoder.h"
+
+using namespace headrace;
+
+namespace {
+
+template <class Call>
+const char* guarded(const Call& call) {
+    try {
+        call();
+        return nullptr;
+    } catch (const std::exception& error) {
+        static thread_local char message[200];
+        std::strncpy(message, error.what(), sizeof message - 1);
+        return message;
+    }
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* headrace_create(int threads, Kernels** kernels) {
+    return guarded([&] { *kernels = new Kernels(threads); });
+}
+
+void headrace_destroy(Kernels* kernels) { delete kernels; }
+
+const char* headrace_linear(Kernels* kernels, const Linear* weight, const float* x, int64_t rows, float* out) {
+    return guarded([&] { kernels->linear(*weight, x, rows, out); });
+}
+
+const char* headrace_attention(Kernels* kernels, const Heads* heads, const Cache* cache, void* keys, void* values,
+                               const Step* step, const float* query, const float* key, const float* value, float scale,
+                               int64_t window, float* out) {
+    return guarded(
+        [&] { kernels->attention(*heads, *cache, keys, values, *step, query, key, value, scale, window, out); });
+}
+
+const char* headrace_decode(Kernels* kernels, const Model* model, const Step* step, const float* cos, const float* sin,
+                            float* x) {
+    return guarded([&] { kernels->decode(*model, *step, cos, sin, x); });
+}
+}

@@ -1,0 +1,282 @@
+// Causal attention over a paged KV cache (Kwon et al. 2023), with the online softmax of Dao et al. 2022. Knows no model.
+//
+// Work is cut into tasks of one sequence and one key-value head; the query heads that share it are computed together, so
+// that keys and values are read once. A single query row works on the cache as it lies. Several rows convert a tile of
+// keys and values to float32 panels first and become two small matrix products.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "linear.h"
+#include "simd.h"
+
+namespace headrace {
+
+constexpr int64_t kTokens = 64;      // positions taken in at a time
+constexpr int64_t kTaskRows = 48;    // rows (queries x query heads of the group) of a task, about
+constexpr int kSharedHeads = 3;      // query heads that share a load of a key or value: as many as the registers hold
+
+struct Heads {
+    int64_t query, kv, size;
+    int64_t group() const { return query / kv; }
+};
+
+// What a step is, as `attention/backend.py` defines it.
+struct Step {
+    int64_t rows, sequences, table_width;
+    const int64_t* query_start;   // [S + 1]
+    const int64_t* lengths;       // [S]
+    const int64_t* block_tables;  // [S, table_width]
+    const int64_t* slots;         // [rows]
+};
+
+struct AttentionTask {
+    int64_t sequence, head, first, last;  // rows of the step
+};
+
+// The longest first, so that no thread is left with a long one at the end.
+inline std::vector<AttentionTask> attention_tasks(const Step& step, const Heads& heads) {
+    std::vector<AttentionTask> long_ones, short_ones;
+    const int64_t queries = std::max<int64_t>(1, kTaskRows / heads.group());
+    for (int64_t sequence = 0; sequence < step.sequences; ++sequence) {
+        const int64_t first = step.query_start[sequence], last = step.query_start[sequence + 1];
+        auto& tasks = last - first > 1 ? long_ones : short_ones;
+        for (int64_t end = last; end > first; end -= queries)
+            for (int64_t head = 0; head < heads.kv; ++head)
+                tasks.push_back({sequence, head, std::max(first, end - queries), end});
+    }
+    long_ones.insert(long_ones.end(), short_ones.begin(), short_ones.end());
+    return long_ones;
+}
+
+// One layer's keys or values: [blocks, block size, kv heads, head size].
+template <class Number>
+struct PagedSide {
+    typename Number::Stored* data;
+    int64_t block_size;
+    Heads heads;
+
+    typename Number::Stored* slot(int64_t slot, int64_t head) const {
+        return data + (slot * heads.kv + head) * heads.size;
+    }
+
+    // Where the vectors of `count` positions from `start` lie.
+    void locate(const int64_t* table, int64_t head, int64_t start, int64_t count,
+                const typename Number::Stored** found) const {
+        for (int64_t i = 0; i < count; ++i) {
+            const int64_t position = start + i;
+            found[i] = slot(table[position / block_size] * block_size + position % block_size, head);
+        }
+    }
+};
+
+// Scores of a tile become weights; `peak` and `total` go along. Returns the factor on what was summed up before.
+inline float soften(float* scores, float& peak, float& total) {
+    __m256 highest = _mm256_loadu_ps(scores);
+    for (int64_t i = 8; i < kTokens; i += 8) highest = _mm256_max_ps(highest, _mm256_loadu_ps(scores + i));
+    const float next = std::max(peak, horizontal_max(highest));
+    if (next == -std::numeric_limits<float>::infinity()) {
+        std::fill_n(scores, kTokens, 0.0f);
+        return 1.0f;
+    }
+    const __m256 shift = _mm256_set1_ps(next);
+    __m256 sum = _mm256_setzero_ps();
+    for (int64_t i = 0; i < kTokens; i += 8) {
+        const __m256 weight = exp(_mm256_sub_ps(_mm256_loadu_ps(scores + i), shift));
+        _mm256_storeu_ps(scores + i, weight);
+        sum = _mm256_add_ps(sum, weight);
+    }
+    const float factor = std::exp(peak - next);
+    total = total * factor + horizontal_sum(sum);
+    peak = next;
+    return factor;
+}
+
+// One query row, `G` of its heads: `query` and `out` are [G, head size], the query scaled.
+template <class Number, int G>
+void attend_row(const float* query, const PagedSide<Number>& keys, const PagedSide<Number>& values,
+                const int64_t* table, int64_t head, int64_t start, int64_t length, float* out) {
+    const int64_t size = keys.heads.size;
+    const typename Number::Stored* at[kTokens];
+    alignas(32) float scores[G][kTokens];
+    float peak[G], total[G], factor[G];
+    for (int g = 0; g < G; ++g) peak[g] = -std::numeric_limits<float>::infinity(), total[g] = 0.0f;
+    std::fill_n(out, G * size, 0.0f);
+    for (int64_t tile = start; tile < length; tile += kTokens) {
+        const int64_t count = std::min(kTokens, length - tile);
+        keys.locate(table, head, tile, count, at);
+        for (int64_t i = count; i % 4; ++i) at[i] = at[count - 1];
+        for (int64_t token = 0; token < count; token += 4) {
+            __m256 sums[G][4];
+            for (int g = 0; g < G; ++g)
+                for (int i = 0; i < 4; ++i) sums[g][i] = _mm256_setzero_ps();
+            for (int64_t d = 0; d < size; d += 8) {
+                __m256 key[4];
+                for (int i = 0; i < 4; ++i) key[i] = Number::load(at[token + i] + d);
+                for (int g = 0; g < G; ++g) {
+                    const __m256 q = _mm256_loadu_ps(query + g * size + d);
+                    for (int i = 0; i < 4; ++i) sums[g][i] = _mm256_fmadd_ps(q, key[i], sums[g][i]);
+                }
+            }
+            for (int g = 0; g < G; ++g)
+                _mm_store_ps(scores[g] + token, horizontal_sums(sums[g][0], sums[g][1], sums[g][2], sums[g][3]));
+        }
+        for (int g = 0; g < G; ++g) {
+            std::fill(scores[g] + count, scores[g] + kTokens, -std::numeric_limits<float>::infinity());
+            factor[g] = soften(scores[g], peak[g], total[g]);
+        }
+        values.locate(table, head, tile, count, at);
+        for (int64_t d = 0; d < size; d += 16) {
+            __m256 sums[G][2];
+            for (int g = 0; g < G; ++g) {
+                const __m256 old = _mm256_set1_ps(factor[g]);
+                for (int i = 0; i < 2; ++i)
+                    sums[g][i] = _mm256_mul_ps(old, _mm256_loadu_ps(out + g * size + d + i * 8));
+            }
+            for (int64_t token = 0; token < count; ++token) {
+                const __m256 left = Number::load(at[token] + d), right = Number::load(at[token] + d + 8);
+                for (int g = 0; g < G; ++g) {
+                    const __m256 weight = _mm256_broadcast_ss(&scores[g][token]);
+                    sums[g][0] = _mm256_fmadd_ps(weight, left, sums[g][0]);
+                    sums[g][1] = _mm256_fmadd_ps(weight, right, sums[g][1]);
+                }
+            }
+            for (int g = 0; g < G; ++g)
+                for (int i = 0; i < 2; ++i) _mm256_storeu_ps(out + g * size + d + i * 8, sums[g][i]);
+        }
+    }
+    for (int g = 0; g < G; ++g)
+        for (int64_t d = 0; d < size; ++d) out[g * size + d] /= total[g];
+}
+
+// All heads of a group, some at a time.
+template <class Number, int G = kSharedHeads>
+void attend_group(int64_t group, const float* query, const PagedSide<Number>& keys, const PagedSide<Number>& values,
+                  const int64_t* table, int64_t head, int64_t start, int64_t length, float* out) {
+    const int64_t size = keys.heads.size;
+    for (; group >= G; group -= G, query += G * size, out += G * size)
+        attend_row<Number, G>(query, keys, values, table, head, start, length, out);
+    if constexpr (G > 1) attend_group<Number, G - 1>(group, query, keys, values, table, head, start, length, out);
+}
+
+// Several query rows of one sequence against float32 panels of a tile of keys and values.
+template <class Number>
+class TiledAttention {
+  public:
+    TiledAttention(const Heads& heads, float* scratch)
+        : size_(heads.size), group_(heads.group()), rows_(scratch_rows(heads)) {
+        query_ = scratch;
+        out_ = query_ + rows_ * size_;
+        scores_ = out_ + rows_ * size_;
+        keys_ = scores_ + rows_ * kTokens;
+        values_ = keys_ + kTokens * size_;
+    }
+
+    static int64_t scratch_floats(const Heads& heads) {
+        return scratch_rows(heads) * (2 * heads.size + kTokens) + 2 * kTokens * heads.size;
+    }
+
+    // `query` and `out` are the step's rows of the task's first query: [.., query heads, head size] `stride` floats apart.
+    void attend(const float* query, int64_t stride, const PagedSide<Number>& keys, const PagedSide<Number>& values,
+                const int64_t* table, const AttentionTask& task, int64_t position, int64_t window, float* out,
+                int64_t out_stride) {
+        const int64_t queries = task.last - task.first, rows = queries * group_;
+        for (int64_t q = 0; q < queries; ++q)
+            std::copy_n(query + q * stride + task.head * group_ * size_, group_ * size_, query_ + q * group_ * size_);
+        std::fill_n(out_, rows * size_, 0.0f);
+        std::vector<float> peak(rows, -std::numeric_limits<float>::infinity()), total(rows, 0.0f);
+        const int64_t start = window > 0 ? std::max<int64_t>(0, position - window + 1) : 0;
+        for (int64_t tile = start; tile < position + queries; tile += kTokens) {
+            const int64_t count = std::min(kTokens, position + queries - tile);
+            lay_out(keys, values, table, task.head, tile, count);
+            const Rows left{query_, nullptr, nullptr, nullptr};
+            for (int64_t panel = 0; panel < kTokens / kPanel; ++panel)
+                multiply_rows<FloatFormat<Float32>>(
+                    left, 0, rows, size_, FloatFormat<Float32>::Expanded{keys_ + panel * size_ * kPanel},
+                    [&](int64_t row, __m256 low, __m256 high) {
+                        _mm256_storeu_ps(scores_ + row * kTokens + panel * kPanel, low);
+                        _mm256_storeu_ps(scores_ + row * kTokens + panel * kPanel + 8, high);
+                    });
+            for (int64_t row = 0; row < rows; ++row) {
+                hide(scores_ + row * kTokens, position + row / group_, tile, count, window);
+                const float factor = soften(scores_ + row * kTokens, peak[row], total[row]);
+                for (int64_t d = 0; d < size_; ++d) out_[row * size_ + d] *= factor;
+            }
+            const Rows weights{scores_, nullptr, nullptr, nullptr};
+            for (int64_t panel = 0; panel < size_ / kPanel; ++panel)
+                multiply_rows<FloatFormat<Float32>>(
+                    weights, 0, rows, kTokens, FloatFormat<Float32>::Expanded{values_ + panel * kTokens * kPanel},
+                    [&](int64_t row, __m256 low, __m256 high) {
+                        float* to = out_ + row * size_ + panel * kPanel;
+                        _mm256_storeu_ps(to, _mm256_add_ps(_mm256_loadu_ps(to), low));
+                        _mm256_storeu_ps(to + 8, _mm256_add_ps(_mm256_loadu_ps(to + 8), high));
+                    });
+        }
+        for (int64_t row = 0; row < rows; ++row) {
+            float* to = out + row / group_ * out_stride + (task.head * group_ + row % group_) * size_;
+            for (int64_t d = 0; d < size_; ++d) to[d] = out_[row * size_ + d] / total[row];
+        }
+    }
+
+  private:
+    static int64_t scratch_rows(const Heads& heads) { return std::max(kTaskRows, heads.group()); }
+
+    // Keys as [token panel][d][16 tokens], values as [d panel][token][16 d]; what lies beyond the tile is 0.
+    void lay_out(const PagedSide<Number>& keys, const PagedSide<Number>& values, const int64_t* table, int64_t head,
+                 int64_t tile, int64_t count) {
+        const typename Number::Stored* at[kTokens];
+        alignas(32) float line[8];
+        std::fill_n(keys_, kTokens * size_, 0.0f);
+        std::fill_n(values_, kTokens * size_, 0.0f);
+        keys.locate(table, head, tile, count, at);
+        for (int64_t token = 0; token < count; ++token) {
+            float* to = keys_ + token / kPanel * size_ * kPanel + token % kPanel;
+            for (int64_t d = 0; d < size_; d += 8) {
+                _mm256_store_ps(line, Number::load(at[token] + d));
+                for (int i = 0; i < 8; ++i) to[(d + i) * kPanel] = line[i];
+            }
+        }
+        values.locate(table, head, tile, count, at);
+        for (int64_t token = 0; token < count; ++token)
+            for (int64_t d = 0; d < size_; d += 8)
+                _mm256_storeu_ps(values_ + d / kPanel * kTokens * kPanel + token * kPanel + d % kPanel,
+                                 Number::load(at[token] + d));
+    }
+
+    static void hide(float* scores, int64_t own, int64_t tile, int64_t count, int64_t window) {
+        const float nothing = -std::numeric_limits<float>::infinity();
+        const int64_t end = std::clamp<int64_t>(own - tile + 1, 0, count);
+        std::fill(scores + end, scores + kTokens, nothing);
+        if (window > 0) std::fill_n(scores, std::clamp<int64_t>(own - window + 1 - tile, 0, kTokens), nothing);
+    }
+
+    int64_t size_, group_, rows_;
+    float *query_, *out_, *scores_, *keys_, *values_;
+};
+
+// One task. `query` and `out` are [rows of the step, query heads, head size], rows `stride` floats apart; scaled.
+template <class Number>
+void attend(const Step& step, const AttentionTask& task, const float* query, int64_t stride,
+            const PagedSide<Number>& keys, const PagedSide<Number>& values, int64_t window, float* out,
+            int64_t out_stride, float* scratch) {
+    const Heads& heads = keys.heads;
+    const int64_t length = step.lengths[task.sequence];
+    const int64_t position = length - (step.query_start[task.sequence + 1] - task.first);
+    const int64_t* table = step.block_tables + task.sequence * step.table_width;
+    query += task.first * stride;
+    out += task.first * out_stride;
+    if (task.last - task.first == 1) {
+        const int64_t start = window > 0 ? std::max<int64_t>(0, position - window + 1) : 0;
+        const int64_t offset = task.head * heads.group() * heads.size;
+        attend_group<Number>(heads.group(), query + offset, keys, values, table, task.head, start, position + 1,
+                             out + offset);
+    } else {
+        TiledAttention<Number>(heads, scratch)
+            .attend(query, stride, keys, values, table, task, position, window, out, out_stride);
+    }
+}
+
+}  // namespace headrace

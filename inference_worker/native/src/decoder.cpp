@@ -1,0 +1,299 @@
+#include "decoder.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <new>
+
+namespace headrace {
+namespace {
+
+constexpr int64_t kChunkPanels = 4;             // panels that one piece of work takes
+constexpr int64_t kChunkBytes = 192 * 1024;     // rows of one piece of work: they should stay in a core's L2 cache
+constexpr int64_t kChunkRows = 4;               // rows of one piece of row-wise work
+
+int64_t row_bytes(const Linear& weight) {
+    const auto format = static_cast<Format>(weight.format);
+    const bool integers = format == Format::kInt8 || format == Format::kInt4;
+    return weight.inputs * (integers ? sizeof(int16_t) : sizeof(float));
+}
+
+// Enough for an expanded panel of any format.
+int64_t scratch_bytes(int64_t inputs) {
+    return inputs * kPanel * sizeof(float) + (inputs / kGroup + 1) * sizeof(WideCodes);
+}
+
+int64_t pieces(int64_t count, int64_t size) { return (count + size - 1) / size; }
+
+template <class Use>
+void with_number(int64_t format, const Use& use) {
+    switch (static_cast<Format>(format)) {
+        case Format::kFloat16: return use(Float16{});
+        case Format::kBFloat16: return use(BFloat16{});
+        default: return use(Float32{});
+    }
+}
+
+// `weight * x / sqrt(mean(x^2) + epsilon)`
+void rms_norm(const Norm& norm, const float* x, int64_t size, float* out) {
+    __m256 squares = _mm256_setzero_ps();
+    for (int64_t i = 0; i < size; i += 8) {
+        const __m256 value = _mm256_loadu_ps(x + i);
+        squares = _mm256_fmadd_ps(value, value, squares);
+    }
+    const __m256 factor = _mm256_set1_ps(1.0f / std::sqrt(horizontal_sum(squares) / size + norm.epsilon));
+    for (int64_t i = 0; i < size; i += 8) {
+        const __m256 value = _mm256_mul_ps(_mm256_loadu_ps(x + i), factor);
+        _mm256_storeu_ps(out + i, _mm256_mul_ps(value, _mm256_loadu_ps(norm.weight + i)));
+    }
+}
+
+// Dimension i turns with dimension i + size / 2 (Su et al. 2021, halves layout).
+void rotate(float* head, int64_t size, const float* cos, const float* sin) {
+    for (int64_t i = 0; i < size / 2; i += 8) {
+        const __m256 first = _mm256_loadu_ps(head + i), second = _mm256_loadu_ps(head + size / 2 + i);
+        const __m256 c = _mm256_loadu_ps(cos + i), s = _mm256_loadu_ps(sin + i);
+        _mm256_storeu_ps(head + i, _mm256_fmsub_ps(first, c, _mm256_mul_ps(second, s)));
+        _mm256_storeu_ps(head + size / 2 + i, _mm256_fmadd_ps(second, c, _mm256_mul_ps(first, s)));
+    }
+}
+
+void scale_by(float* x, int64_t count, float factor) {
+    for (int64_t i = 0; i < count; i += 8)
+        _mm256_storeu_ps(x + i, _mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(factor)));
+}
+
+template <class Number>
+void store(const float* from, int64_t count, typename Number::Stored* to) {
+    for (int64_t i = 0; i < count; i += 8) Number::store(to + i, _mm256_loadu_ps(from + i));
+}
+
+// Query heads are normalised, rotated and scaled in place; key heads likewise, then written to the cache with the values.
+template <class Number>
+void position(const Model& model, const Layer& layer, int64_t slot, const float* cos, const float* sin, float* qkv) {
+    const Heads& heads = model.heads;
+    const PagedSide<Number> keys{static_cast<typename Number::Stored*>(layer.keys), model.cache.block_size, heads};
+    const PagedSide<Number> values{static_cast<typename Number::Stored*>(layer.values), model.cache.block_size, heads};
+    for (int64_t head = 0; head < heads.query + heads.kv; ++head) {
+        float* at = qkv + head * heads.size;
+        const Norm& norm = head < heads.query ? layer.query_norm : layer.key_norm;
+        if (norm.weight) rms_norm(norm, at, heads.size, at);
+        if (layer.rotary) rotate(at, heads.size, cos, sin);
+    }
+    scale_by(qkv, heads.query * heads.size, 1.0f / std::sqrt(static_cast<float>(heads.size)));
+    const float* key = qkv + heads.query * heads.size;
+    store<Number>(key, heads.kv * heads.size, keys.slot(slot, 0));
+    store<Number>(key + heads.kv * heads.size, heads.kv * heads.size, values.slot(slot, 0));
+}
+
+void add_bias(const Linear& weight, int64_t column, __m256& left, __m256& right) {
+    if (weight.bias) {
+        left = _mm256_add_ps(left, _mm256_loadu_ps(weight.bias + column));
+        right = _mm256_add_ps(right, _mm256_loadu_ps(weight.bias + column + 8));
+    }
+}
+
+}  // namespace
+
+// What a step computes with. The quantised form of the rows is made anew for each product.
+struct Kernels::Buffers {
+    float *normed, *qkv, *mixed, *inner;
+    Rows quantised;
+
+    Rows rows(const float* values) const { return {values, quantised.codes, quantised.scales, quantised.sums}; }
+};
+
+Kernels::Buffers Kernels::buffers(Workspace& space, const Model& model, int64_t rows) {
+    const int64_t queries = model.heads.query * model.heads.size;
+    const int64_t qkv = queries + 2 * model.heads.kv * model.heads.size;
+    const int64_t widest = std::max({model.hidden, model.inner, queries});
+    const int64_t floats = model.hidden + qkv + queries + model.inner + 2 * (widest / kGroup);
+    space.fit(rows * (floats * sizeof(float) + widest * sizeof(int16_t)) + 8 * 64);
+    Buffers use{};
+    use.normed = space.take<float>(rows * model.hidden);
+    use.qkv = space.take<float>(rows * qkv);
+    use.mixed = space.take<float>(rows * queries);
+    use.inner = space.take<float>(rows * model.inner);
+    use.quantised = {nullptr, space.take<int16_t>(rows * widest), space.take<float>(rows * (widest / kGroup)),
+                     space.take<float>(rows * (widest / kGroup))};
+    return use;
+}
+
+void Kernels::fit_scratch(int64_t bytes) {
+    for (auto& scratch : scratch_) scratch.fit(bytes);
+}
+
+void Kernels::prepare(const Linear& weight, const Rows& x, int64_t rows) {
+    with_format(static_cast<Format>(weight.format), [&](auto format) {
+        if (!format.kQuantises) return;
+        team_.share(pieces(rows, kChunkRows), [&](int64_t chunk) {
+            for (int64_t row = chunk * kChunkRows; row < std::min(rows, (chunk + 1) * kChunkRows); ++row)
+                format.prepare(x, row, weight.inputs);
+        });
+    });
+}
+
+void Kernels::normalise(const Norm& norm, const Linear& next, const float* x, int64_t rows, int64_t size,
+                        const Rows& out) {
+    with_format(static_cast<Format>(next.format), [&](auto format) {
+        team_.share(pieces(rows, kChunkRows), [&](int64_t chunk) {
+            for (int64_t row = chunk * kChunkRows; row < std::min(rows, (chunk + 1) * kChunkRows); ++row) {
+                rms_norm(norm, x + row * size, size, const_cast<float*>(out.values) + row * size);
+                format.prepare(out, row, size);
+            }
+        });
+    });
+}
+
+// Share out the first `panels` panels of a weight; `work(product, panel)` may call `product(panel, emit)` for any panel, and
+// `emit(row, column, left, right)` gets 16 outputs of a row, bias added.
+template <class Work>
+void Kernels::share_panels(const Linear& weight, int64_t panels, const Rows& x, int64_t rows, int rank,
+                           const Work& work) {
+    with_format(static_cast<Format>(weight.format), [&](auto format) {
+        using F = decltype(format);
+        const int64_t panel_bytes = F::panel_bytes(weight.inputs), groups = pieces(panels, kChunkPanels);
+        const int64_t block = std::max<int64_t>(32, kChunkBytes / row_bytes(weight) / F::kTile * F::kTile);
+        void* scratch = scratch_[rank].start();
+        team_.share(groups * pieces(rows, block), [&](int64_t chunk) {
+            const int64_t first = chunk / groups * block, last = std::min(rows, first + block);
+            const auto product = [&](int64_t panel, const auto& emit) {
+                const int64_t column = panel * kPanel;
+                const char* at = static_cast<const char*>(weight.panels) + panel * panel_bytes;
+                multiply_panel<F>(x, first, last, weight.inputs, at, scratch,
+                                  [&](int64_t row, __m256 left, __m256 right) {
+                                      add_bias(weight, column, left, right);
+                                      emit(row, column, left, right);
+                                  });
+            };
+            const int64_t start = chunk % groups * kChunkPanels;
+            for (int64_t panel = start; panel < std::min(panels, start + kChunkPanels); ++panel) work(product, panel);
+        });
+    });
+}
+
+template <class Emit>
+void Kernels::multiply(const Linear& weight, const Rows& x, int64_t rows, int rank, const Emit& emit) {
+    share_panels(weight, weight.outputs / kPanel, x, rows, rank,
+                 [&](const auto& product, int64_t panel) { product(panel, emit); });
+}
+
+// `silu(gate) * up` of [rows, inner]: a panel of gates, then the panel of `up` beside it.
+void Kernels::multiply_gated(const Linear& weight, const Rows& x, int64_t rows, int rank, float* out) {
+    const int64_t inner = weight.outputs / 2;
+    share_panels(weight, inner / kPanel, x, rows, rank, [&](const auto& product, int64_t panel) {
+        product(panel, [&](int64_t row, int64_t column, __m256 left, __m256 right) {
+            float* to = out + row * inner + column;
+            _mm256_storeu_ps(to, silu(left));
+            _mm256_storeu_ps(to + 8, silu(right));
+        });
+        product(panel + inner / kPanel, [&](int64_t row, int64_t column, __m256 left, __m256 right) {
+            float* to = out + row * inner + column - inner;
+            _mm256_storeu_ps(to, _mm256_mul_ps(_mm256_loadu_ps(to), left));
+            _mm256_storeu_ps(to + 8, _mm256_mul_ps(_mm256_loadu_ps(to + 8), right));
+        });
+    });
+}
+
+void Kernels::linear(const Linear& weight, const float* x, int64_t rows, float* out) {
+    const int64_t groups = weight.inputs / kGroup;
+    space_.fit(rows * (weight.inputs * sizeof(int16_t) + 2 * groups * sizeof(float)) + 4 * 64);
+    const Rows input{x, space_.take<int16_t>(rows * weight.inputs), space_.take<float>(rows * groups),
+                     space_.take<float>(rows * groups)};
+    fit_scratch(scratch_bytes(weight.inputs));
+    team_.run([&](int rank) {
+        prepare(weight, input, rows);
+        multiply(weight, input, rows, rank, [&](int64_t row, int64_t column, __m256 left, __m256 right) {
+            float* to = out + row * weight.outputs + column;
+            _mm256_storeu_ps(to, left);
+            _mm256_storeu_ps(to + 8, right);
+        });
+    });
+}
+
+void Kernels::attention(const Heads& heads, const Cache& cache, void* keys, void* values, const Step& step,
+                        const float* query, const float* key, const float* value, float scale, int64_t window,
+                        float* out) {
+    const int64_t width = heads.query * heads.size, kv_width = heads.kv * heads.size;
+    const auto tasks = attention_tasks(step, heads);
+    space_.fit(step.rows * width * sizeof(float) + 64);
+    float* scaled = space_.take<float>(step.rows * width);
+    fit_scratch(TiledAttention<Float32>::scratch_floats(heads) * sizeof(float));
+    with_number(cache.format, [&](auto number) {
+        using Number = decltype(number);
+        const PagedSide<Number> key_side{static_cast<typename Number::Stored*>(keys), cache.block_size, heads};
+        const PagedSide<Number> value_side{static_cast<typename Number::Stored*>(values), cache.block_size, heads};
+        team_.run([&](int rank) {
+            team_.share(step.rows, [&](int64_t row) {
+                std::copy_n(query + row * width, width, scaled + row * width);
+                scale_by(scaled + row * width, width, scale);
+                store<Number>(key + row * kv_width, kv_width, key_side.slot(step.slots[row], 0));
+                store<Number>(value + row * kv_width, kv_width, value_side.slot(step.slots[row], 0));
+            });
+            float* scratch = static_cast<float*>(scratch_[rank].start());
+            team_.share(tasks.size(), [&](int64_t task) {
+                attend<Number>(step, tasks[task], scaled, width, key_side, value_side, window, out, width, scratch);
+            });
+        });
+    });
+}
+
+void Kernels::decode(const Model& model, const Step& step, const float* cos, const float* sin, float* x) {
+    const Buffers use = buffers(space_, model, step.rows);
+    const int64_t widest = std::max({model.hidden, model.inner, model.heads.query * model.heads.size});
+    fit_scratch(std::max<int64_t>(scratch_bytes(widest),
+                                  TiledAttention<Float32>::scratch_floats(model.heads) * sizeof(float)));
+    const auto tasks = attention_tasks(step, model.heads);
+    team_.run([&](int rank) {
+        for (int64_t layer = 0; layer < model.layers; ++layer)
+            decode_layer(model, model.layer[layer], step, tasks, cos, sin, use, x, rank);
+        team_.share(step.rows, [&](int64_t row) {
+            rms_norm(model.final_norm, x + row * model.hidden, model.hidden, x + row * model.hidden);
+        });
+    });
+}
+
+// Every thread of the team walks through this; `share` hands out the work and waits for all of it.
+void Kernels::decode_layer(const Model& model, const Layer& layer, const Step& step,
+                           const std::vector<AttentionTask>& tasks, const float* cos, const float* sin,
+                           const Buffers& use, float* x, int rank) {
+    const Heads& heads = model.heads;
+    const int64_t rows = step.rows, hidden = model.hidden, qkv_width = layer.qkv.outputs;
+    const auto add_to_x = [&](int64_t row, int64_t column, __m256 left, __m256 right) {
+        float* to = x + row * hidden + column;
+        _mm256_storeu_ps(to, _mm256_add_ps(_mm256_loadu_ps(to), left));
+        _mm256_storeu_ps(to + 8, _mm256_add_ps(_mm256_loadu_ps(to + 8), right));
+    };
+
+    normalise(layer.input_norm, layer.qkv, x, rows, hidden, use.rows(use.normed));
+    multiply(layer.qkv, use.rows(use.normed), rows, rank,
+             [&](int64_t row, int64_t column, __m256 left, __m256 right) {
+                 float* to = use.qkv + row * qkv_width + column;
+                 _mm256_storeu_ps(to, left);
+                 _mm256_storeu_ps(to + 8, right);
+             });
+    with_number(model.cache.format, [&](auto number) {
+        using Number = decltype(number);
+        const int64_t turns = heads.size / 2;
+        team_.share(rows, [&](int64_t row) {
+            position<Number>(model, layer, step.slots[row], cos + row * turns, sin + row * turns,
+                             use.qkv + row * qkv_width);
+        });
+        const PagedSide<Number> keys{static_cast<typename Number::Stored*>(layer.keys), model.cache.block_size, heads};
+        const PagedSide<Number> values{static_cast<typename Number::Stored*>(layer.values), model.cache.block_size,
+                                       heads};
+        float* scratch = static_cast<float*>(scratch_[rank].start());
+        team_.share(tasks.size(), [&](int64_t task) {
+            attend<Number>(step, tasks[task], use.qkv, qkv_width, keys, values, layer.window, use.mixed,
+                           heads.query * heads.size, scratch);
+        });
+    });
+    prepare(layer.output, use.rows(use.mixed), rows);
+    multiply(layer.output, use.rows(use.mixed), rows, rank, add_to_x);
+
+    normalise(layer.post_norm, layer.gate_up, x, rows, hidden, use.rows(use.normed));
+    multiply_gated(layer.gate_up, use.rows(use.normed), rows, rank, use.inner);
+    prepare(layer.down, use.rows(use.inner), rows);
+    multiply(layer.down, use.rows(use.inner), rows, rank, add_to_x);
+}
+
+}  // namespace headrace

@@ -1,0 +1,113 @@
+// A whole forward pass of a decoder of the Llama family (`layers/decoder.py` is the same, spelled out in PyTorch), and the
+// operators it is made of, walked through by a team of threads. Knows weights and the paged cache, not sequences or text.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "attention.h"
+#include "linear.h"
+#include "team.h"
+
+namespace headrace {
+
+// These are filled by `native/library.py`, field by field.
+struct Linear {
+    int64_t format, inputs, outputs;  // outputs: a multiple of 16
+    const void* panels;
+    const float* bias;  // or null
+};
+
+struct Norm {
+    const float* weight;  // null: there is none
+    float epsilon;
+};
+
+struct Layer {
+    Norm input_norm, post_norm, query_norm, key_norm;
+    Linear qkv, output, gate_up, down;
+    int64_t rotary, window;  // window 0: sees everything
+    void *keys, *values;
+};
+
+struct Cache {
+    int64_t format, block_size;  // format: a `Format` of floats
+};
+
+struct Model {
+    int64_t hidden, inner, layers;
+    Heads heads;
+    Norm final_norm;
+    const Layer* layer;
+    Cache cache;
+};
+
+// Memory for `rows` rows of activations, kept from step to step and grown when a step is larger.
+class Workspace {
+  public:
+    void fit(int64_t bytes) {
+        if (bytes > size_) {
+            data_.reset(static_cast<char*>(std::aligned_alloc(64, bytes)));
+            size_ = data_ ? bytes : 0;
+            if (!data_) throw std::bad_alloc();
+        }
+        used_ = 0;
+    }
+
+    template <class T>
+    T* take(int64_t count) {
+        char* at = data_.get() + used_;
+        used_ += padded(count * sizeof(T));
+        return reinterpret_cast<T*>(at);
+    }
+
+    void* start() const { return data_.get(); }
+
+    static int64_t padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+  private:
+    struct Free {
+        void operator()(char* data) const { std::free(data); }
+    };
+    std::unique_ptr<char, Free> data_;
+    int64_t size_ = 0, used_ = 0;
+};
+
+class Kernels {
+  public:
+    explicit Kernels(int threads) : team_(threads), scratch_(threads) {}
+
+    // `out = x weight^T + bias`: x is [rows, inputs], out [rows, outputs].
+    void linear(const Linear& weight, const float* x, int64_t rows, float* out);
+
+    // Write the step's keys and values to one layer's cache, then attend: query and out are [rows, query heads, head size].
+    void attention(const Heads& heads, const Cache& cache, void* keys, void* values, const Step& step,
+                   const float* query, const float* key, const float* value, float scale, int64_t window, float* out);
+
+    // `x` is [rows, hidden]: embeddings in, states after the final norm out. cos, sin: [rows, head size / 2].
+    void decode(const Model& model, const Step& step, const float* cos, const float* sin, float* x);
+
+  private:
+    struct Buffers;
+
+    void fit_scratch(int64_t bytes);
+    static Buffers buffers(Workspace& space, const Model& model, int64_t rows);
+    void decode_layer(const Model& model, const Layer& layer, const Step& step, const std::vector<AttentionTask>& tasks,
+                      const float* cos, const float* sin, const Buffers& use, float* x, int rank);
+    template <class Work>
+    void share_panels(const Linear& weight, int64_t panels, const Rows& x, int64_t rows, int rank, const Work& work);
+    void multiply_gated(const Linear& weight, const Rows& x, int64_t rows, int rank, float* out);
+    template <class Emit>
+    void multiply(const Linear& weight, const Rows& x, int64_t rows, int rank, const Emit& emit);
+    void prepare(const Linear& weight, const Rows& x, int64_t rows);
+    void normalise(const Norm& norm, const Linear& next, const float* x, int64_t rows, int64_t size, const Rows& out);
+
+    Team team_;
+    Workspace space_;
+    std::vector<Workspace> scratch_;  // one a thread
+};
+
+}  // namespace headrace

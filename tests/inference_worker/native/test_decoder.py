@@ -1,0 +1,66 @@
+"""The compiled forward pass computes what the PyTorch modules compute, for every family and cache format."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from inference_worker.errors import NativeUnavailable
+from inference_worker.execution.loading import load_model
+from inference_worker.model_source import resolve
+from inference_worker.native.decoder import NativeDecoder, check_supported
+from inference_worker.native.library import Kernels
+from tests.fakes.packed_steps import packed_logits, random_sequences
+from tests.fakes.tiny_models import save_tiny
+from tests.inference_worker.models.test_families import CASES
+
+CPU = torch.device("cpu")
+FITTING = {"head_dim": 16, "intermediate_size": 64, "hidden_act": "silu"}
+
+
+def dense_and_native(folder, model_type: str, threads: int = 1, **changes):
+    save_tiny(folder, model_type, **changes)
+    model = load_model(resolve(str(folder)), torch.float32, CPU)
+    check_supported(model.config)
+    return model, NativeDecoder(model, {}, Kernels(threads))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_logits_equal_those_of_the_modules(case, tmp_path):
+    model_type, changes = CASES[case]
+    model, native = dense_and_native(tmp_path, model_type, threads=2, **changes | FITTING)
+    sequences = random_sequences(97)
+    expected = packed_logits(model, sequences, [64])
+    for chunks in ([64], [7, 1, 3], [1]):
+        for rows, reference in zip(packed_logits(native, sequences, chunks), expected, strict=True):
+            torch.testing.assert_close(rows, reference, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_narrow_cache_costs_little(dtype, tmp_path):
+    model, native = dense_and_native(tmp_path, "llama", **FITTING)
+    sequences = random_sequences(97)
+    expected = packed_logits(model, sequences, [64])
+    for rows, reference in zip(packed_logits(native, sequences, [5], cache_dtype=dtype), expected, strict=True):
+        assert (rows - reference).norm() / reference.norm() < (0.001 if dtype is torch.float16 else 0.01)
+
+
+def test_a_batch_larger_than_the_last_one_fits(tmp_path):
+    """Memory kept from step to step grows."""
+    model, native = dense_and_native(tmp_path, "llama", **FITTING)
+    for length in (3, 400, 30):
+        ids = [torch.arange(length).remainder(97).tolist()]
+        torch.testing.assert_close(packed_logits(native, ids, [512]), packed_logits(model, ids, [512]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"intermediate_size": 40}, "intermediate size 40 is no multiple of 32"),
+        ({"head_dim": 8}, "head size 8 is no multiple of 16"),
+        ({"hidden_act": "gelu"}, "activation 'gelu'"),
+    ],
+)
+def test_what_the_kernels_cannot_compute_is_named(changes, reason, tmp_path):
+    with pytest.raises(NativeUnavailable, match=reason):
+        dense_and_native(tmp_path, "llama", **FITTING | changes)
