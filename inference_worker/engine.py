@@ -26,7 +26,11 @@ from inference_worker.scheduling.block_manager import BlockManager
 from inference_worker.scheduling.limits import EngineLimits
 from inference_worker.scheduling.prefix_cache import NoPrefixCache, PrefixCache
 from inference_worker.scheduling.scheduler import Scheduler
+from inference_worker.scheduling.speculation import FREE, NoSpeculation, Speculation, StepCost
 from inference_worker.settings import EngineSettings
+
+STEP_COSTS = {"native": StepCost(fixed=6, cheap_rows=4)}
+"""By attention backend, where it was measured (ADR 0009)."""
 
 log = structlog.get_logger(__name__)
 
@@ -80,7 +84,9 @@ class Engine:
             eos_token_ids=sorted(shape.eos_token_ids),
         )
         return cls(
-            Scheduler(limits, BlockManager(blocks, settings.block_size, prefix_cache)),
+            Scheduler(
+                limits, BlockManager(blocks, settings.block_size, prefix_cache), _speculation(settings, attention.name)
+            ),
             IsolatingRunner(ModelRunner(model, attention, device)),
             ready,
         )
@@ -114,6 +120,15 @@ class Engine:
     def failures(self) -> list[RequestFailed]:
         """Requests that failed since the last call."""
         return self.scheduler.take_failures()
+
+
+def _speculation(settings: EngineSettings, attention: str) -> Speculation:
+    """What guesses tokens ahead, for what a step costs with this attention backend."""
+    if settings.speculation == "ngram":
+        return Speculation(FREE)
+    if settings.speculation == "auto" and attention in STEP_COSTS:
+        return Speculation(STEP_COSTS[attention])
+    return NoSpeculation()
 
 
 def _wanted_context(settings: EngineSettings, shape: ModelShape) -> int:

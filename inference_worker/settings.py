@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 Device = Annotated[str, Field(pattern=r"^(cpu|cuda(:\d+)?)$")]
 DType = Literal["auto", "float32", "bfloat16", "float16"]
 Quantization = Literal["none", "int8", "int4", "auto"]
+Speculation = Literal["off", "ngram", "auto"]
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT])(i?)B?|B)?\s*", re.IGNORECASE)
 _POWERS = {"K": 1, "M": 2, "G": 3, "T": 4}
@@ -47,6 +48,8 @@ class EngineSettings:
     num_kv_blocks: int | None = None
     """Overrides `kv_cache_memory`; for tests."""
     enable_prefix_caching: bool = True
+    speculation: str = "off"
+    """Tokens guessed ahead by prompt lookup: off, ngram (whenever something matches) or auto (where it pays)."""
     attention: str = "auto"
     threads: int | None = None
     """CPU threads of the engine; `None`: torch's own choice."""
@@ -125,6 +128,11 @@ class WorkerSettings(BaseSettings):
         default=None, description="Memory of the KV cache, for example 2GiB; by default a share of what is free"
     )
     enable_prefix_caching: bool = Field(default=True, description="Reuse KV blocks of prompts with the same beginning")
+    speculation: Speculation = Field(
+        default="auto",
+        description="Guess tokens ahead from the text before (prompt lookup): off, ngram (whenever there is a guess),"
+        " or auto (where it is likely to pay: for few sequences, by the CPU's own kernels); the output is the same",
+    )
     attention: str = Field(default="auto", description="Attention backend; auto picks the best for the device")
     threads: int | None = Field(
         default=None,
@@ -153,6 +161,7 @@ class WorkerSettings(BaseSettings):
             block_size=self.block_size,
             kv_cache_memory=self.kv_cache_memory,
             enable_prefix_caching=self.enable_prefix_caching,
+            speculation=self.speculation,
             attention=self.attention,
             threads=self.threads,
         )

@@ -24,7 +24,7 @@ from inference_worker.scheduling.admission import refusal, to_sequences
 from inference_worker.scheduling.block_manager import BlockManager
 from inference_worker.scheduling.limits import EngineLimits
 from inference_worker.scheduling.load import Counters, tokens_held
-from inference_worker.scheduling.speculation import NoSpeculation, Speculation, append_drawn
+from inference_worker.scheduling.speculation import Speculation, append_drawn
 from inference_worker.scheduling.stopping import finish_reason, stop_token
 from inference_worker.scheduling.waiting_queue import WaitingQueue
 from inference_worker.sequence import Sequence
@@ -44,13 +44,13 @@ class _Plan:
 class Scheduler:
     """Owns all sequences between `add` and their last event."""
 
-    def __init__(self, limits: EngineLimits, blocks: BlockManager, speculation: Speculation | None = None) -> None:
+    def __init__(self, limits: EngineLimits, blocks: BlockManager, speculation: Speculation) -> None:
         """Raises `ValueError` if a sequence of full length could never be computed, even alone."""
         if blocks.blocks_for(limits.max_model_len) > blocks.num_blocks:
             raise ValueError(f"{blocks.num_blocks} blocks can't hold a context of {limits.max_model_len} tokens")
         self.limits = limits
         self.blocks = blocks
-        self.speculation = speculation or NoSpeculation()
+        self.speculation = speculation
         self.waiting = WaitingQueue()
         self.running: list[Sequence] = []
         self._choices: dict[str, list[Sequence]] = {}

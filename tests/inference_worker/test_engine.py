@@ -56,6 +56,9 @@ def test_a_sequence_is_what_the_model_says_token_by_token() -> None:
         {"block_size": 1, "num_kv_blocks": 60, "max_model_len": 52},
         {"block_size": 16, "num_kv_blocks": 8, "max_model_len": 52},
         {"attention": "reference"},
+        {"speculation": "ngram"},
+        {"speculation": "ngram", "num_kv_blocks": 14, "max_model_len": 52},
+        {"speculation": "ngram", "block_size": 1, "max_num_batched_tokens": 9},
     ],
 )
 def test_tokens_do_not_depend_on_settings(alone: dict[tuple[str, int], list[int]], settings: dict[str, object]) -> None:
@@ -112,6 +115,29 @@ def test_choices_share_the_prompt() -> None:
     assert engine.load().kv_tokens_held == 40 + 4 * 2
     assert engine.load().prompt_tokens == 42
     finish(engine)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.5])
+def test_speculation_takes_fewer_steps_to_the_same_tokens(temperature: float) -> None:
+    """With a bias that makes an endless loop of two tokens likely."""
+    wanted = {"logit_bias": {7: 9.0, 8: 9.0}, "presence_penalty": 0.3, "temperature": temperature, "max_tokens": 60}
+    outcomes, steps, accepted = [], [], []
+    for speculation in ("off", "ngram"):
+        engine = tiny_engine(speculation=speculation)
+        outcomes.append(generate(engine, [request("r", [7, 8] * 6, logprobs=1, n=2, **wanted)]))
+        steps.append(engine.load().steps)
+        accepted.append(engine.load().accepted_tokens)
+        assert engine.load().draft_tokens >= accepted[-1]
+        assert engine.load().generation_tokens == 120
+    assert ids(outcomes[0]) == ids(outcomes[1])
+    assert accepted[0] == 0 < 20 < accepted[1]
+    assert steps[1] < steps[0] - 10
+    for key, plain in outcomes[0].items():
+        logprobs = outcomes[1][key].logprobs
+        assert [entry.chosen.id for entry in logprobs] == plain.ids
+        assert [entry.chosen.logprob for entry in logprobs] == pytest.approx(
+            [entry.chosen.logprob for entry in plain.logprobs], abs=1e-4
+        )
 
 
 @pytest.mark.parametrize("cut", [1, 5, 11])

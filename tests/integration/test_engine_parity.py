@@ -161,6 +161,7 @@ VARIANTS = {
     "chunks of 37 tokens": {"max_num_batched_tokens": 37, "max_num_seqs": 8},
     "blocks of 4 tokens": {"block_size": 4},
     "reference attention": {"attention": "reference"},
+    "speculation": {"speculation": "ngram"},
 }
 
 
