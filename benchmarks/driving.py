@@ -101,6 +101,21 @@ def together(engine: Engine, requests: Sequence[Request]) -> Driver:
     return driver
 
 
+def closed_loop(engine: Engine, requests: Sequence[Request], clients: int) -> Driver:
+    """`clients` of them at a time: the next is sent when one ends."""
+    driver = Driver(engine)
+    waiting = iter(requests)
+
+    def send_next(_ended: str) -> None:
+        if (request := next(waiting, None)) is not None:
+            driver.send(request.prompt_ids, request.output_tokens)
+
+    for _ in range(clients):
+        send_next("")
+    driver.finish(send_next)
+    return driver
+
+
 def converse(engine: Engine, conversations: Sequence[Conversation], clients: int) -> Driver:
     """Conversations with `clients` of them open at a time; each turn repeats all that was said before."""
     driver = Driver(engine)

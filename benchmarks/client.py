@@ -1,0 +1,143 @@
+"""A client of an OpenAI-spec server's streamed completions, and the two ways to load one: closed and open loop.
+
+Prompts are token ids, so that every server computes the same. Tokens are counted from `usage`; chunks may carry
+several. Times are `time.perf_counter()` seconds. Knows no particular server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import httpx
+
+from benchmarks.measures import Timeline
+from benchmarks.workloads import Request
+
+_DATA = "data: "
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """`base_url` ends in `/v1`."""
+
+    base_url: str
+    api_key: str
+    model: str
+
+
+def opened(endpoint: Endpoint) -> httpx.AsyncClient:
+    """As many kept connections as there are requests in flight, and no time-out: waiting is what is measured."""
+    return httpx.AsyncClient(
+        base_url=endpoint.base_url,
+        headers={"Authorization": f"Bearer {endpoint.api_key}"},
+        timeout=None,
+        limits=httpx.Limits(max_connections=None),
+    )
+
+
+async def complete(client: httpx.AsyncClient, endpoint: Endpoint, request: Request, timeline: Timeline) -> None:
+    """One completion, noted in `timeline` as it comes: greedy, never stopped by the model."""
+    body = {
+        "model": endpoint.model,
+        "prompt": request.prompt_ids,
+        "max_tokens": request.output_tokens,
+        "temperature": 0,
+        "ignore_eos": True,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    try:
+        async with client.stream("POST", "/completions", json=body) as answer:
+            if answer.status_code != httpx.codes.OK:
+                timeline.error = f"{answer.status_code} {(await answer.aread())[:200]!r}"
+                return
+            async for line in answer.aiter_lines():
+                _note(line, timeline)
+    except httpx.HTTPError as error:
+        timeline.error = f"{type(error).__name__}: {error}"
+    if timeline.finished is None and timeline.error is None:
+        timeline.error = "the stream ended without [DONE]"
+
+
+def _note(line: str, timeline: Timeline) -> None:
+    if not line.startswith(_DATA):
+        return
+    now = time.perf_counter()
+    if line == "data: [DONE]":
+        timeline.finished = now
+        return
+    event = json.loads(line[len(_DATA) :])
+    if "error" in event:
+        timeline.error = str(event["error"])
+        return
+    if any(choice.get("text") for choice in event.get("choices", ())):
+        timeline.chunks.append(now)
+    if event.get("usage"):
+        timeline.output_tokens = event["usage"]["completion_tokens"]
+
+
+async def closed_loop(endpoint: Endpoint, requests: Sequence[Request], clients: int) -> list[Timeline]:
+    """`clients` of them at a time: each sends its next request when its last has ended."""
+    timelines: list[Timeline] = []
+    waiting = iter(requests)
+
+    async with opened(endpoint) as http:
+
+        async def one_client() -> None:
+            for request in waiting:
+                timelines.append(Timeline(time.perf_counter()))
+                await complete(http, endpoint, request, timelines[-1])
+
+        await asyncio.gather(*(one_client() for _ in range(clients)))
+    return timelines
+
+
+async def open_loop(endpoint: Endpoint, requests: Sequence[Request], arrivals: Sequence[float]) -> list[Timeline]:
+    """Each request at its second, whatever the server is doing; it counts as sent when it was due."""
+    begin = time.perf_counter()
+
+    async with opened(endpoint) as http:
+
+        async def one(request: Request, due: float) -> Timeline:
+            await asyncio.sleep(begin + due - time.perf_counter())
+            timeline = Timeline(begin + due)
+            await complete(http, endpoint, request, timeline)
+            return timeline
+
+        return await asyncio.gather(*(one(*each) for each in zip(requests, arrivals, strict=True)))
+
+
+async def under_load(
+    endpoint: Endpoint, streams: Sequence[Request], probes: Sequence[Request], gaps: Sequence[float]
+) -> list[Timeline]:
+    """Probes one after another, each `gaps[i]` seconds after the last, while `streams` run; gives the probes.
+
+    Raises:
+        ValueError: a stream failed, or was too short to last.
+    """
+    async with opened(endpoint) as http:
+        background = [Timeline(time.perf_counter()) for _ in streams]
+        running = [
+            asyncio.create_task(complete(http, endpoint, request, timeline))
+            for request, timeline in zip(streams, background, strict=True)
+        ]
+        try:
+            # Polling costs less than an event a stream.
+            while not all(timeline.chunks or timeline.error for timeline in background):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            timelines = []
+            for probe, gap in zip(probes, gaps, strict=True):
+                await asyncio.sleep(gap)
+                timelines.append(Timeline(time.perf_counter()))
+                await complete(http, endpoint, probe, timelines[-1])
+            if any(task.done() for task in running):
+                raise ValueError("a background stream ended before the last probe: give them more tokens")
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+    return timelines

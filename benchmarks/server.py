@@ -1,0 +1,154 @@
+"""`python -m benchmarks.server`: servers under load, ours through gateway and RabbitMQ, peers beside it in turns.
+
+Writes `server-closed.json` (III, and V with the row `engine alone`), `server-open.json` (IV) and
+`server-first-token-under-load.json`. Everything, broker and client too, shares this machine's cores. Arguments after
+`--` are those of the engine that is measured alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from benchmarks import driving, server_tables
+from benchmarks.client import Endpoint
+from benchmarks.engine import add_engine_arguments, engine_under_test
+from benchmarks.engine_tables import warmed
+from benchmarks.measures import median, summary
+from benchmarks.peers.peer import Place
+from benchmarks.report import say
+from benchmarks.results import RESULTS, Row, Value, measured, write
+from benchmarks.server_tables import Load
+from benchmarks.servers import SERVERS, ServerFailed
+from inference_worker.engine import Engine
+from infra import environment
+from infra.runtime import logging
+from infra.settings import LauncherSettings
+
+TABLES = ("closed", "open", "first-token-under-load")
+console = Console(highlight=False)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Measure the chosen servers in turns and write the tables."""
+    arguments = _parser().parse_args(words)
+    signal.signal(signal.SIGTERM, _leave)
+    logging.configure("benchmark", level="warning")
+    settings = environment.load(LauncherSettings)
+    place = Place(settings.folder.path / "peers", Path(settings.model_or_default), os.cpu_count() or 1)
+    clients = tuple(int(count) for count in arguments.clients.split(","))
+    load = Load(clients, arguments.requests_each, arguments.open_seconds, arguments.probes)
+    found: dict[str, list[list[Row]]] = defaultdict(list)
+    for number in range(1, arguments.rounds + 1):
+        for table, rows in _round(arguments, place, load).items():
+            found[table].append(rows)
+        console.print(f"round {number} of {arguments.rounds} done")
+    described: dict[str, Value] = {
+        "model": place.model.name,
+        "workload": f"{server_tables.INPUTS} in, {server_tables.OUTPUTS} out, greedy",
+        "rounds": arguments.rounds,
+        "objective_ttft_s": server_tables.OBJECTIVES.ttft,
+        "objective_tpot_s": server_tables.OBJECTIVES.tpot,
+    }
+    for table, rounds in found.items():
+        result = measured(f"server-{table}", described, medians(rounds))
+        say(result, write(result, arguments.out))
+
+
+def _round(arguments: argparse.Namespace, place: Place, load: Load) -> dict[str, list[Row]]:
+    """Every server once."""
+    found: dict[str, list[Row]] = defaultdict(list)
+    for name, started in _targets(arguments, place).items():
+        try:
+            with started as endpoint:
+                server_tables.warm(endpoint, load)
+                for table, rows in _tables(arguments.table or TABLES, endpoint, load).items():
+                    found[table] += [{"server": name, **row} for row in rows]
+                    console.print(f"{name}: {table} done")
+        except ServerFailed as error:
+            found["closed"].append({"server": name, "failure": str(error)})
+            console.print(f"{name} failed: {error}")
+    if arguments.engine_alone:
+        found["closed"] += [{"server": "engine alone", **row} for row in _engine_alone(arguments, load)]
+    return found
+
+
+def _tables(wanted: Sequence[str], endpoint: Endpoint, load: Load) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    if "closed" in wanted or "open" in wanted:
+        found["closed"] = server_tables.closed(endpoint, load)
+    if "open" in wanted:
+        found["open"] = server_tables.open_loop(endpoint, load, server_tables.capacity(found["closed"]))
+    if "first-token-under-load" in wanted:
+        found["first-token-under-load"] = server_tables.first_token_under_load(endpoint, load)
+    return found
+
+
+def _targets(arguments: argparse.Namespace, place: Place) -> dict[str, AbstractContextManager[Endpoint]]:
+    if arguments.base_url:
+        return {"given": nullcontext(Endpoint(arguments.base_url, arguments.api_key, arguments.served_model))}
+    return {name: SERVERS[name](place) for name in arguments.server or ["headrace"]}
+
+
+def _engine_alone(arguments: argparse.Namespace, load: Load) -> list[Row]:
+    """The same closed loops on our engine, called directly: what gateway, queue and client cost is the difference."""
+    parser = argparse.ArgumentParser()
+    add_engine_arguments(parser)
+    build: Callable[[], Engine] = engine_under_test(parser.parse_args(arguments.engine), max_num_seqs=64)
+    engine = warmed(build())
+    rows: list[Row] = []
+    for clients in load.clients:
+        requests = load.requests(max(4, clients * load.requests_each))
+        timelines = list(driving.closed_loop(engine, requests, clients).timelines.values())
+        rows.append({"clients": clients, **summary(timelines)})
+    return rows
+
+
+def medians(rounds: Sequence[Sequence[Row]]) -> list[Row]:
+    """Row by row, the median of what several rounds measured; whole numbers and words as in the first."""
+    if any(len(rows) != len(rounds[0]) for rows in rounds):
+        raise ValueError("a server failed in one round and not in another: measure again")
+    return [
+        {column: _middle([row.get(column) for row in same]) for column in same[0]} for same in zip(*rounds, strict=True)
+    ]
+
+
+def _middle(values: Sequence[Value]) -> Value:
+    floats = [value for value in values if isinstance(value, float)]
+    return median(floats) if floats else values[0]
+
+
+def _leave(_signal: int, _frame: FrameType | None) -> None:
+    """A polite kill leaves every context, which ends what was started."""
+    sys.exit(143)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.server", description=__doc__)
+    parser.add_argument("--server", action="append", choices=list(SERVERS), help="may be repeated; by default ours")
+    parser.add_argument("--base-url", help="of a server that runs already, ending in /v1")
+    parser.add_argument("--api-key", default="none")
+    parser.add_argument("--served-model", default="smollm2-135m-instruct", help="the model's name there")
+    parser.add_argument("--table", action="append", choices=TABLES, help="may be repeated; by default all")
+    parser.add_argument("--clients", default="1,4,16,64")
+    parser.add_argument("--requests-each", type=int, default=2, help="requests a client sends in the closed loop")
+    parser.add_argument("--open-seconds", type=float, default=20, help="of each rate of the open loop")
+    parser.add_argument("--probes", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--engine-alone", action="store_true", help="our engine without the platform, too")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("engine", nargs="*", help="arguments of our engine, after `--`")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Servers to be measured, started for the purpose and gone afterwards: our whole platform, llama-server, vLLM's.
+
+Each is a process in a session of its own; leaving the context ends it and what it started, also when this process
+is told to stop. Knows nothing of what is asked of them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import httpx
+
+from benchmarks.client import Endpoint
+from benchmarks.peers.llama_cpp import LlamaCpp
+from benchmarks.peers.peer import Place
+from benchmarks.peers.vllm import Vllm
+from benchmarks.results import ROOT
+from infra import environment
+from infra.readiness import free_port
+from infra.settings import LauncherSettings
+
+START_SECONDS, STOP_SECONDS = 240.0, 60.0
+SLOTS = 64
+"""Requests that a server may run together."""
+CONTEXT = 2048
+
+Server = Callable[[Place], AbstractContextManager[Endpoint]]
+
+
+class ServerFailed(Exception):
+    """A server did not start; the message is its last word."""
+
+
+@contextmanager
+def headrace(place: Place) -> Iterator[Endpoint]:
+    """`headrace up` with one worker: private RabbitMQ, store, billing, gateway, engine, in a home of its own."""
+    installed = environment.load(LauncherSettings).folder.path
+    with TemporaryDirectory(prefix="headrace-bench-") as folder:
+        home, port = Path(folder), free_port()
+        (home / "store-venv").symlink_to(installed / "store-venv")
+        variables = {
+            "HEADRACE_HOME": folder,
+            "HEADRACE_PORT": str(port),
+            "HEADRACE_RABBITMQ_PORT": str(free_port()),
+            "HEADRACE_RABBITMQ_CONSOLE_PORT": str(free_port()),
+            "HEADRACE_MODEL": str(place.model),
+        }
+        command = [sys.executable, "-m", "infra.cli", "up", "--workers", "1"]
+        with _running(command, variables, f"http://127.0.0.1:{port}/readyz", home / "launcher.log"):
+            lines = (home / "client.env").read_text().splitlines()
+            key = dict(line.split("=", 1) for line in lines)["OPENAI_API_KEY"]
+            yield _endpoint(port, key)
+
+
+@contextmanager
+def llama_server(place: Place) -> Iterator[Endpoint]:
+    """llama.cpp's server with continuous batching, Q4_0."""
+    port, threads, peer = free_port(), str(place.threads), LlamaCpp(place)
+    command = [str(peer.programs / "llama-server"), "-m", str(place.gguf("Q4_0")), "--port", str(port)]
+    command += ["-np", str(SLOTS), "-c", str(SLOTS * 512), "-fa", "on", "-t", threads, "-tb", threads]
+    with _running(command, {}, f"http://127.0.0.1:{port}/health", place.folder / "llama-server.log"):
+        yield _endpoint(port, "none")
+
+
+@contextmanager
+def vllm_server(place: Place) -> Iterator[Endpoint]:
+    """vLLM's server, by its module: the `vllm` command looks for a package of another name."""
+    port, peer = free_port(), Vllm(place)
+    command = [str(peer.python), "-m", "vllm.entrypoints.openai.api_server", "--model", str(peer.model)]
+    command += ["--port", str(port), "--dtype", peer.variables["PEER_DTYPE"], "--max-model-len", str(CONTEXT)]
+    command += ["--max-num-seqs", str(SLOTS), "--no-enable-prefix-caching"]
+    variables = {**peer.variables, "HF_HUB_OFFLINE": "1"}
+    with _running(command, variables, f"http://127.0.0.1:{port}/health", place.folder / "vllm-server.log"):
+        yield _endpoint(port, "none")
+
+
+SERVERS: dict[str, Server] = {"headrace": headrace, "llama-server": llama_server, "vllm": vllm_server}
+
+
+def _endpoint(port: int, key: str) -> Endpoint:
+    base_url = f"http://127.0.0.1:{port}/v1"
+    models = httpx.get(f"{base_url}/models", headers={"Authorization": f"Bearer {key}"}, timeout=10).json()
+    return Endpoint(base_url, key, models["data"][0]["id"])
+
+
+@contextmanager
+def _running(command: Sequence[str], variables: Mapping[str, str], health: str, log: Path) -> Iterator[None]:
+    """A process that answers at `health`, until the context is left.
+
+    Raises:
+        ServerFailed: it ended, or did not answer in time.
+    """
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        _until_healthy(process, health, log)
+        yield
+    finally:
+        _end(process)
+
+
+def _until_healthy(process: subprocess.Popen[bytes], health: str, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            if httpx.get(health, timeout=5).status_code == httpx.codes.OK:
+                return
+        except httpx.HTTPError:
+            pass  # not there yet
+        time.sleep(0.2)
+    lines = log.read_text(errors="replace").strip().splitlines() or ["no output"]
+    raise ServerFailed(lines[-1][:300])
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask the process, which stops what it started; then make sure of its whole session."""
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    with suppress(ProcessLookupError):  # nothing is left of it
+        os.killpg(process.pid, signal.SIGKILL)
