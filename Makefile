@@ -6,7 +6,7 @@ export HEADRACE_HOME
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev serve up ps test check format clean
+.PHONY: help setup setup-dev serve up ps test check format bench bench-peers clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,16 @@ check: setup-dev ## Linters, types and import contracts, front-end too
 format: setup-dev ## Lay the code out and sort its imports
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+bench: setup-dev ## Measure ours, alone and as a platform (ten minutes), and write docs/performance.md
+	$(BIN)/python -m benchmarks.engine --quick
+	$(BIN)/python -m benchmarks.server --engine-alone
+	$(BIN)/python -m benchmarks.document
+
+bench-peers: setup-dev ## Install the peers (half an hour), measure them and ours in turns, write docs/performance.md
+	$(BIN)/python -m benchmarks.peers
+	$(BIN)/python -m benchmarks.server --server headrace --server llama-server --server vllm --engine-alone --rounds 3
+	$(BIN)/python -m benchmarks.document
 
 clean: ## Remove what was built and cached; keeps data, secrets and models in $(HEADRACE_HOME)
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

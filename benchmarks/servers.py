@@ -86,9 +86,18 @@ SERVERS: dict[str, Server] = {"headrace": headrace, "llama-server": llama_server
 
 
 def _endpoint(port: int, key: str) -> Endpoint:
-    base_url = f"http://127.0.0.1:{port}/v1"
-    models = httpx.get(f"{base_url}/models", headers={"Authorization": f"Bearer {key}"}, timeout=10).json()
-    return Endpoint(base_url, key, models["data"][0]["id"])
+    """Waits until the server has a model: ours is ready for requests before its worker has loaded one.
+
+    Raises:
+        ServerFailed: it has none in time.
+    """
+    base_url, deadline = f"http://127.0.0.1:{port}/v1", time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        answer = httpx.get(f"{base_url}/models", headers={"Authorization": f"Bearer {key}"}, timeout=10)
+        if answer.status_code == httpx.codes.OK and (models := answer.json()["data"]):
+            return Endpoint(base_url, key, models[0]["id"])
+        time.sleep(0.2)
+    raise ServerFailed(f"no model after {START_SECONDS:.0f} s")
 
 
 @contextmanager
