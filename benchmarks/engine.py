@@ -43,6 +43,7 @@ class EngineUnderTest:
             "dtype": ready.dtype,
             "quantization": ready.quantization,
             "attention": ready.attention,
+            "speculation": self.settings.speculation,
             "device": ready.device,
             "block_size": ready.block_size,
             "max_num_seqs": ready.max_num_seqs,
@@ -50,14 +51,17 @@ class EngineUnderTest:
         }
 
 
-def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
-    """The engine's settings, as `headrace worker` names them."""
+def add_engine_arguments(parser: argparse.ArgumentParser, *, speculation: str = "off") -> None:
+    """The engine's settings, as `headrace worker` names them. Without speculation unless asked for: a small model's
+    greedy answers repeat themselves, and guessing them would say little about other work."""
     parser.add_argument(
         "--model", default=environment.load(LauncherSettings).model_or_default, help="as `headrace worker --model`"
     )
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--quantization", default="auto")
+    parser.add_argument("--kv-cache-dtype", default="auto")
+    parser.add_argument("--speculation", default=speculation)
     parser.add_argument("--threads", type=int, help="of the engine; by default torch's choice")
     parser.add_argument("--attention", default="auto")
     parser.add_argument("--max-num-batched-tokens", type=int, default=2048)
@@ -71,6 +75,8 @@ def engine_under_test(arguments: argparse.Namespace, max_num_seqs: int) -> Engin
             device=arguments.device,
             dtype=arguments.dtype,
             quantization=arguments.quantization,
+            kv_cache_dtype=arguments.kv_cache_dtype,
+            speculation=arguments.speculation,
             threads=arguments.threads,
             attention=arguments.attention,
             max_num_seqs=max_num_seqs,

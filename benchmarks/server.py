@@ -102,7 +102,7 @@ def _targets(arguments: argparse.Namespace, place: Place) -> dict[str, AbstractC
 def _engine_alone(arguments: argparse.Namespace, load: Load) -> list[Row]:
     """The same closed loops on our engine, called directly: what gateway, queue and client cost is the difference."""
     parser = argparse.ArgumentParser()
-    add_engine_arguments(parser)
+    add_engine_arguments(parser, speculation="auto")  # as a worker has it
     build: Callable[[], Engine] = engine_under_test(parser.parse_args(arguments.engine), max_num_seqs=64)
     engine = warmed(build())
     rows: list[Row] = []

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -40,7 +41,7 @@ class ServerFailed(Exception):
 
 
 @contextmanager
-def headrace(place: Place) -> Iterator[Endpoint]:
+def headrace(place: Place, *, speculation: str = "auto") -> Iterator[Endpoint]:
     """`headrace up` with one worker: private RabbitMQ, store, billing, gateway, engine, in a home of its own."""
     installed = environment.load(LauncherSettings).folder.path
     with TemporaryDirectory(prefix="headrace-bench-") as folder:
@@ -52,6 +53,7 @@ def headrace(place: Place) -> Iterator[Endpoint]:
             "HEADRACE_RABBITMQ_PORT": str(free_port()),
             "HEADRACE_RABBITMQ_CONSOLE_PORT": str(free_port()),
             "HEADRACE_MODEL": str(place.model),
+            "HEADRACE_SPECULATION": speculation,
         }
         command = [sys.executable, "-m", "infra.cli", "up", "--workers", "1"]
         with _running(command, variables, f"http://127.0.0.1:{port}/readyz", home / "launcher.log"):
@@ -82,7 +84,12 @@ def vllm_server(place: Place) -> Iterator[Endpoint]:
         yield _endpoint(port, "none")
 
 
-SERVERS: dict[str, Server] = {"headrace": headrace, "llama-server": llama_server, "vllm": vllm_server}
+SERVERS: dict[str, Server] = {
+    "headrace": headrace,
+    "headrace-no-speculation": partial(headrace, speculation="off"),
+    "llama-server": llama_server,
+    "vllm": vllm_server,
+}
 
 
 def _endpoint(port: int, key: str) -> Endpoint:

@@ -53,7 +53,7 @@ def main() -> None:
     peers, failures = _installed([PEERS[name](place) for name in arguments.peer or PEERS], console)
     if arguments.install_only:
         sys.exit(1 if failures else 0)
-    contenders: list[Peer] = [Headrace(place, arguments.ours), *peers]
+    contenders: list[Peer] = [*(Headrace(place, arguments.ours, speculation=how) for how in ("off", "auto")), *peers]
     sizes = [PREFILL, *(Size(int(batch), 128, 128) for batch in arguments.batches.split(","))]
     seconds, failed = compare.alternate(contenders, sizes, arguments.rounds, console.print)
     result = measured(

@@ -42,12 +42,12 @@ def rate(size: Size, seconds: float) -> float:
 
 
 def rows(peers: Sequence[Peer], sizes: Sequence[Size], seconds: Seconds, failures: dict[str, str]) -> list[Row]:
-    """One row a peer and size; `of_best_peer` is the ratio to the best of the others."""
-    ours = peers[0].name
+    """One row a peer and size; `of_best_peer` is the ratio to the best that is not ours."""
+    own = {peer.name for peer in peers if peer.ours}
     table: list[Row] = []
     for size in sizes:
         medians = {name: rate(size, median(runs[size])) for name, runs in seconds.items() if runs.get(size)}
-        best = max((figure for name, figure in medians.items() if name != ours), default=None)
+        best = max((figure for name, figure in medians.items() if name not in own), default=None)
         for peer in peers:
             figure, runs = medians.get(peer.name), [rate(size, t) for t in seconds[peer.name].get(size, [])]
             table.append(

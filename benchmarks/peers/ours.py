@@ -13,12 +13,13 @@ from benchmarks.peers.peer import RUNNERS, Peer, Place, Size, output
 class Headrace(Peer):
     """`arguments` are the engine's, as `python -m benchmarks.engine` takes them."""
 
-    name = "Headrace"
+    ours = True
 
-    def __init__(self, place: Place, arguments: Sequence[str]) -> None:
+    def __init__(self, place: Place, arguments: Sequence[str], *, speculation: str) -> None:
         super().__init__(place)
-        self._arguments = list(arguments)
-        self.setting = " ".join(arguments) or "its defaults"
+        self._arguments = [*arguments, "--speculation", speculation]
+        self.name = "Headrace" if speculation == "off" else f"Headrace, speculation {speculation}"
+        self.setting = " ".join(self._arguments)
 
     def install(self) -> None:
         """`make setup` did."""

@@ -65,6 +65,7 @@ class Peer(ABC):
     name: str
     setting: str
     """In words, for the document."""
+    ours: bool = False
 
     def __init__(self, place: Place) -> None:
         self.place = place

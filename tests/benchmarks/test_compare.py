@@ -19,6 +19,7 @@ class Pretender(Peer):
 
     def __init__(self, name: str, seconds: Sequence[float], order: list[str]) -> None:
         super().__init__(PLACE)
+        self.ours = name == "ours"
         self.name, self._seconds, self._order = name, iter(seconds), order
 
     def install(self) -> None: ...
