@@ -35,6 +35,8 @@ class EngineSettings:
     """"auto": bfloat16 on CUDA and on CPUs with AVX512-BF16 or AMX, else float32."""
     quantization: str = "none"
     """Of the weights: none, int8, int4, or "auto": what a GGUF has, else none."""
+    activation_bits: int = 16
+    """What states are rounded to before they meet an int4 weight: 16, or 8 as llama.cpp does."""
     kv_cache_dtype: str = "auto"
     """"auto": the weights' format, float16 beside quantised ones."""
     max_model_len: int | None = None
@@ -115,6 +117,11 @@ class WorkerSettings(BaseSettings):
         default="auto",
         description="Weights on the CPU: none, int8, int4 (a Q4_0 or Q4_1 GGUF's own), or auto: as a GGUF has them",
     )
+    activation_bits: Literal[16, 8] = Field(
+        default=16,
+        description="Bits of the states beside int4 weights: 16 answers as the float32 model does, 8 is faster for many"
+        " sequences",
+    )
     kv_cache_dtype: DType = Field(
         default="auto", description="Number format of the KV cache; auto: as dtype, float16 beside quantised weights"
     )
@@ -154,6 +161,7 @@ class WorkerSettings(BaseSettings):
             device=self.device,
             dtype=self.dtype,
             quantization=self.quantization,
+            activation_bits=self.activation_bits,
             kv_cache_dtype=self.kv_cache_dtype,
             max_model_len=self.max_model_len,
             max_num_seqs=self.max_num_seqs,

@@ -224,6 +224,9 @@ def worker(
     quantization: Annotated[
         str | None, typer.Option(help="none, int8, int4 or auto (auto).", show_default=False)
     ] = None,
+    activation_bits: Annotated[
+        int | None, typer.Option(help="16, or 8: faster beside int4 weights.", show_default=False)
+    ] = None,
     kv_cache_dtype: Annotated[
         str | None, typer.Option(help="auto, float32, bfloat16 or float16 (auto).", show_default=False)
     ] = None,
@@ -248,6 +251,7 @@ def worker(
         served_model_name=served_model_name,
         dtype=dtype,
         quantization=quantization,
+        activation_bits=activation_bits,
         kv_cache_dtype=kv_cache_dtype,
         max_model_len=max_model_len,
         max_num_seqs=max_num_seqs,

@@ -40,7 +40,7 @@ def compile_model(model: CausalLM, source: ModelSource, settings: EngineSettings
         log.info("the model is computed by PyTorch", reason=str(error))
         return model, "none"
     scheme, values = _quantised(decoder, source, wanted)
-    return NativeDecoder(decoder, values, kernels), scheme
+    return NativeDecoder(decoder, values, kernels, row_bits=settings.activation_bits), scheme
 
 
 def _native(model: CausalLM, settings: EngineSettings) -> tuple[Decoder, Kernels]:

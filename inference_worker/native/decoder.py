@@ -52,11 +52,19 @@ def check_supported(config: DecoderConfig) -> None:
 class NativeDecoder:
     """A `CausalLM` (`models/base.py`) made of a loaded `Decoder`, which may be dropped afterwards."""
 
-    def __init__(self, model: Decoder, values: Mapping[str, Values], kernels: Kernels) -> None:
-        """`values`: matrices by their published names; those that are absent are the model's own, in its format."""
+    def __init__(self, model: Decoder, values: Mapping[str, Values], kernels: Kernels, *, row_bits: int = 16) -> None:
+        """Pack a model's weights.
+
+        Args:
+            model: what they are taken from.
+            values: matrices by their published names; those that are absent are the model's own, in its format.
+            kernels: what computes.
+            row_bits: 16 or 8, what states are rounded to before they meet an int4 weight.
+        """
         self.shape = model.shape
         self.rotary = model.rotary
         self._kernels = kernels
+        self._row_bits = row_bits
         self._config = model.config
         self._kept: list[PackedWeight | Tensor] = []
         stack = model.model
@@ -122,7 +130,7 @@ class NativeDecoder:
         paths = [f"{parent}.{part}" for part in layer.parts] if isinstance(layer, MergedLinear) else [path]
         found = [values[f"{path}.weight"] for path in paths if f"{path}.weight" in values]
         own = len(found) < len(paths) or len({type(part) for part in found}) > 1
-        packed = pack(layer.weight if own else stacked(found), layer.bias)
+        packed = pack(layer.weight if own else stacked(found), layer.bias, row_bits=self._row_bits)
         self._kept.append(packed)
         return LinearStruct.of(packed)
 

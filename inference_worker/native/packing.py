@@ -20,7 +20,7 @@ GROUP = 32
 
 FLOATS = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 """Numbers of the floating formats, as `Format` of `src/linear.h` counts them."""
-INT8, INT4 = 3, 4
+INT8, INT4, INT4_ROWS8 = 3, 4, 5
 
 
 @dataclass(frozen=True)
@@ -101,15 +101,18 @@ class PackedWeight:
         if self.format == INT8:
             taken = groups[..., :512].view(*groups.shape[:2], 16, 2, 8, 2)[every, :, :, half, place_in_half]
             return Int8Values(taken.view(torch.int8).flatten(1), _taken(groups[..., 512:], place)).dense()
-        both = groups[..., :256].view(*groups.shape[:2], 16, 8, 2)[every, :, :, place_in_half].flatten(1)
+        together = 4 if self.format == INT4_ROWS8 else 2
+        steps = groups[..., :256].view(*groups.shape[:2], GROUP // together, 8, together)
+        both = steps[every, :, :, place_in_half].flatten(1)
         codes = (both >> (4 * half[:, None])) & 15
         return Int4Values(codes, _taken(groups[..., 256:288], place), _taken(groups[..., 288:], place)).dense()
 
 
-def pack(values: Values, bias: Tensor | None = None) -> PackedWeight:
-    """Lay a weight out."""
+def pack(values: Values, bias: Tensor | None = None, *, row_bits: int = 16) -> PackedWeight:
+    """Lay a weight out; `row_bits`: 16 or 8, what rows are rounded to beside int4."""
     if isinstance(values, Int4Values):
-        form, panels, size = INT4, _int4_panels(values), values.codes.shape
+        form, inputs_together = (INT4_ROWS8, 4) if row_bits == 8 else (INT4, 2)
+        panels, size = _int4_panels(values, inputs_together), values.codes.shape
     elif isinstance(values, Int8Values):
         form, panels, size = INT8, _int8_panels(values), values.codes.shape
     else:
@@ -137,10 +140,10 @@ def _taken(halves: Tensor, place: Tensor) -> Tensor:
     return halves.contiguous().view(torch.float16)[torch.arange(len(place)), :, place].float()
 
 
-def _int4_panels(values: Int4Values) -> Tensor:
+def _int4_panels(values: Int4Values, together: int) -> Tensor:
     """[panels, groups, 320]; a byte holds an output and the one 8 further on."""
-    codes = _paneled(values.codes).view(-1, 2, 8, values.scales.shape[1], 16, 2)  # panel half out group pair in
-    both = codes[:, 0] | (codes[:, 1] << 4)  # panel out group pair in
+    codes = _paneled(values.codes).view(-1, 2, 8, values.scales.shape[1], GROUP // together, together)
+    both = codes[:, 0] | (codes[:, 1] << 4)  # panel out group step in
     packed = both.permute(0, 2, 3, 1, 4).flatten(2)
     return torch.cat((packed, _halves(values.scales), _halves(values.minimums)), dim=-1)
 

@@ -13,13 +13,13 @@ constexpr int64_t kChunkRows = 4;               // rows of one piece of row-wise
 
 int64_t row_bytes(const Linear& weight) {
     const auto format = static_cast<Format>(weight.format);
-    const bool integers = format == Format::kInt8 || format == Format::kInt4;
+    const bool integers = format == Format::kInt8 || format == Format::kInt4 || format == Format::kInt4Rows8;
     return weight.inputs * (integers ? sizeof(int16_t) : sizeof(float));
 }
 
 // Enough for an expanded panel of any format.
 int64_t scratch_bytes(int64_t inputs) {
-    return inputs * kPanel * sizeof(float) + (inputs / kGroup + 1) * sizeof(WideCodes);
+    return inputs * kPanel * sizeof(float) + (inputs / kGroup + 1) * sizeof(WideCodes<Pairs>);
 }
 
 int64_t pieces(int64_t count, int64_t size) { return (count + size - 1) / size; }

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from inference_worker.native.library import Kernels
-from inference_worker.native.packing import GROUP, Int4Values, Int8Values, Values, pack, stacked
+from inference_worker.native.packing import GROUP, Int4Values, Int8Values, PackedWeight, Values, pack, stacked
 
-TOLERANCE = {"float32": 1e-6, "float16": 1e-6, "bfloat16": 1e-6, "int8": 1e-4, "int4": 1e-4}
-"""Of the products without cancellation: rows beside integers are rounded to 16 bits."""
+TOLERANCE = {"float32": 1e-6, "float16": 1e-6, "bfloat16": 1e-6, "int8": 1e-4, "int4": 1e-4, "int4-8": 0.01}
+"""Of the products without cancellation: rows beside integers are rounded to 16 bits, for int4-8 to 8."""
 
 
 @pytest.fixture(scope="module", params=[1, 3])
@@ -22,11 +22,15 @@ def values_of(kind: str, outputs: int, inputs: int, seed: int = 0) -> Values:
     weight = torch.randn(outputs, inputs, generator=generator)
     if kind == "int8":
         return Int8Values.of(weight)
-    if kind == "int4":
+    if kind.startswith("int4"):
         codes = torch.randint(0, 16, (outputs, inputs), generator=generator, dtype=torch.uint8)
         scales, minimums = torch.rand(2, outputs, inputs // GROUP, generator=generator).half().float()
         return Int4Values(codes, scales, -8 * minimums)
     return weight.to(getattr(torch, kind))
+
+
+def packed(kind: str, values: Values, bias: torch.Tensor | None = None) -> PackedWeight:
+    return pack(values, bias, row_bits=8 if kind == "int4-8" else 16)
 
 
 def dense(values: Values) -> torch.Tensor:
@@ -40,16 +44,16 @@ def test_products_are_those_of_the_dense_weight(kernels: Kernels, kind: str, out
     for rows in (1, 2, 5, 40):
         x = torch.randn(rows, inputs) * torch.logspace(-3, 3, rows)[:, None]
         expected = x @ dense(values).T + bias
-        error = (kernels.linear(pack(values, bias), x) - expected).norm(dim=1)
+        error = (kernels.linear(packed(kind, values, bias), x) - expected).norm(dim=1)
         assert (error / (x.abs() @ dense(values).abs().T).norm(dim=1)).max() < TOLERANCE[kind]
 
 
 @pytest.mark.parametrize("kind", TOLERANCE)
 def test_a_row_is_the_same_to_the_bit_whatever_rows_are_beside_it(kernels: Kernels, kind: str) -> None:
-    packed, x = pack(values_of(kind, 48, 64)), torch.randn(300, 64)
-    together = kernels.linear(packed, x)
+    weight, x = packed(kind, values_of(kind, 48, 64)), torch.randn(300, 64)
+    together = kernels.linear(weight, x)
     for rows in (slice(0, 1), slice(4, 7), slice(100, 190)):
-        assert torch.equal(kernels.linear(packed, x[rows].contiguous()), together[rows])
+        assert torch.equal(kernels.linear(weight, x[rows].contiguous()), together[rows])
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -57,21 +61,21 @@ def test_sums_of_codes_do_not_overflow(kernels: Kernels, sign: int) -> None:
     """All codes and all values at their largest."""
     int4 = Int4Values(torch.full((16, 64), 15, dtype=torch.uint8), torch.ones(16, 2), torch.zeros(16, 2))
     int8 = Int8Values(torch.full((16, 64), -127, dtype=torch.int8), torch.ones(16, 2))
-    for values, code in ((int4, 15), (int8, -127)):
-        products = kernels.linear(pack(values), torch.full((5, 64), 2.0 * sign))
+    for values, code, kind in ((int4, 15, "int4"), (int4, 15, "int4-8"), (int8, -127, "int8")):
+        products = kernels.linear(packed(kind, values), torch.full((5, 64), 2.0 * sign))
         torch.testing.assert_close(products, torch.full((5, 16), 2.0 * sign * code * 64))
 
 
-@pytest.mark.parametrize("kind", ["int8", "int4"])
+@pytest.mark.parametrize("kind", ["int8", "int4", "int4-8"])
 def test_rows_of_zeros_give_zeros(kernels: Kernels, kind: str) -> None:
-    assert kernels.linear(pack(values_of(kind, 16, 32)), torch.zeros(2, 32)).count_nonzero() == 0
+    assert kernels.linear(packed(kind, values_of(kind, 16, 32)), torch.zeros(2, 32)).count_nonzero() == 0
 
 
 @pytest.mark.parametrize("kind", TOLERANCE)
 def test_rows_can_be_taken_out_of_the_panels_again(kind: str) -> None:
     values = values_of(kind, 37, 96)
     wanted = torch.tensor([0, 36, 8, 15, 16, 8])
-    torch.testing.assert_close(pack(values).rows(wanted), dense(values)[wanted], rtol=0, atol=0)
+    torch.testing.assert_close(packed(kind, values).rows(wanted), dense(values)[wanted], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("kind", TOLERANCE)
