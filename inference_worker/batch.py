@@ -53,10 +53,16 @@ class BlockCopy:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One step: every entry is another sequence. Copies happen at once and first."""
+    """One step: every entry is another sequence. Copies happen at once and first.
+
+    Attributes:
+        steps: if more than one, every entry only goes on, and may go on for so many steps: there are blocks for as many
+            tokens of each. Whoever computes them may stop earlier.
+    """
 
     entries: list[ScheduledSequence] = field(default_factory=list)
     copies: list[BlockCopy] = field(default_factory=list)
+    steps: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,7 @@ class StepResult:
 
     Attributes:
         token_ids: the drawn tokens, `ScheduledSequence.draws` of them. The one at index i is drawn as if i drafts were
-            right; it says nothing if one of them is not.
+            right; it says nothing if one of them is not. Of several steps: one token a step, whatever ends with it.
         logprobs: of these tokens; `None` where nobody asked.
         failed: requests that could not be computed; their entries have no tokens.
     """

@@ -10,6 +10,7 @@ from dataclasses import replace
 import structlog
 import torch
 
+from inference_worker.attention.backend import AttentionBackend
 from inference_worker.attention.registry import create_attention
 from inference_worker.engine_protocol import EngineLoad, GenerationRequest, Ready, RequestFailed, TokenEvent
 from inference_worker.errors import ModelError
@@ -20,6 +21,7 @@ from inference_worker.execution.kv_cache import KVCache, KVCacheShape
 from inference_worker.execution.loading import load_model
 from inference_worker.execution.model_runner import ModelRunner, Runner
 from inference_worker.execution.number_format import cache_format, number_format
+from inference_worker.layers.decoder import Decoder
 from inference_worker.model_source import resolve
 from inference_worker.models.base import CausalLM, ModelShape
 from inference_worker.scheduling.block_manager import BlockManager
@@ -31,6 +33,9 @@ from inference_worker.settings import EngineSettings
 
 STEP_COSTS = {"native": StepCost(fixed=6, cheap_rows=4)}
 """By attention backend, where it was measured (ADR 0009)."""
+
+LOOKAHEAD = 16
+"""Decode steps of one visit at most, where they are captured."""
 
 log = structlog.get_logger(__name__)
 
@@ -68,8 +73,8 @@ class Engine:
         kv_dtype = cache_format(settings.kv_cache_dtype, dtype, settings.quantization)
         cache_shape = KVCacheShape(shape.layers, shape.kv_heads, shape.head_size, settings.block_size, kv_dtype)
         blocks = count_blocks(settings, cache_shape, _wanted_context(settings, shape), device)
-        limits = _limits(settings, shape, blocks)
         attention = create_attention(settings.attention, KVCache(cache_shape, blocks, device), device)
+        limits = _limits(settings, shape, blocks, LOOKAHEAD if _captured(model, attention) else 1)
         prefix_cache = PrefixCache() if settings.enable_prefix_caching else NoPrefixCache()
         ready = Ready(
             max_model_len=limits.max_model_len,
@@ -87,7 +92,7 @@ class Engine:
             Scheduler(
                 limits, BlockManager(blocks, settings.block_size, prefix_cache), _speculation(settings, attention.name)
             ),
-            IsolatingRunner(ModelRunner(model, attention, device)),
+            _runner(model, attention, limits, device),
             ready,
         )
 
@@ -131,6 +136,20 @@ def _speculation(settings: EngineSettings, attention: str) -> Speculation:
     return NoSpeculation()
 
 
+def _captured(model: CausalLM, attention: AttentionBackend) -> bool:
+    """Decode steps are captured: nothing in model and attention waits for the device."""
+    return isinstance(model, Decoder) and attention.name == "triton" and attention.cache.keys[0].is_cuda
+
+
+def _runner(model: CausalLM, attention: AttentionBackend, limits: EngineLimits, device: torch.device) -> Runner:
+    """What computes batches: of several steps only if they are captured."""
+    if limits.lookahead == 1 or not isinstance(model, Decoder):
+        return IsolatingRunner(ModelRunner(model, attention, device))
+    from inference_worker.execution.cuda_runner import cuda_runner  # noqa: PLC0415 - loads Triton
+
+    return cuda_runner(model, attention, limits)
+
+
 def _wanted_context(settings: EngineSettings, shape: ModelShape) -> int:
     """The context asked for.
 
@@ -144,7 +163,7 @@ def _wanted_context(settings: EngineSettings, shape: ModelShape) -> int:
     return settings.max_model_len
 
 
-def _limits(settings: EngineSettings, shape: ModelShape, blocks: int) -> EngineLimits:
+def _limits(settings: EngineSettings, shape: ModelShape, blocks: int, lookahead: int) -> EngineLimits:
     """The limits in force: a single sequence must fit the pool."""
     wanted, held = _wanted_context(settings, shape), blocks * settings.block_size
     if held < wanted:
@@ -155,4 +174,5 @@ def _limits(settings: EngineSettings, shape: ModelShape, blocks: int) -> EngineL
         max_num_batched_tokens=settings.max_num_batched_tokens,
         vocab_size=shape.vocab_size,
         eos_token_ids=frozenset(shape.eos_token_ids),
+        lookahead=lookahead,
     )

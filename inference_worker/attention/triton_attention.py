@@ -6,6 +6,8 @@ for the device and no launch depends on a value on it, so a decode step can be c
 
 from __future__ import annotations
 
+import os
+import shutil
 from dataclasses import dataclass
 from math import e, log2
 
@@ -16,7 +18,7 @@ from torch import Tensor
 
 from inference_worker.attention.backend import AttentionBackend, AttentionMetadata
 from inference_worker.attention.triton_kernels import attend_kernel, join_kernel, store_kernel
-from inference_worker.errors import UnsupportedModel
+from inference_worker.errors import NativeUnavailable, UnsupportedModel
 from inference_worker.execution.kv_cache import KVCache
 
 INTERPRETED = bool(triton.knobs.runtime.interpret)
@@ -43,13 +45,15 @@ class TritonAttention(AttentionBackend):
     name = "triton"
 
     def __init__(self, cache: KVCache) -> None:
-        """Raises `UnsupportedModel` if the cache is on no CUDA device."""
+        """Raises `UnsupportedModel` if the cache is on no CUDA device, `NativeUnavailable` without a C compiler."""
         super().__init__(cache)
         device = cache.keys[0].device
         if device.type != "cuda" and not INTERPRETED:
             raise UnsupportedModel(f"attention backend 'triton' is for CUDA, not for {device}")
+        if not (os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")):
+            raise NativeUnavailable("Triton needs a C compiler (gcc or clang) for its link to the driver")
         self._multiprocessors = (
-            torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 16
+            torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 8
         )
 
     def forward(

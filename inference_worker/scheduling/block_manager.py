@@ -67,6 +67,11 @@ class BlockManager:
         missing = self.blocks_for(end) - len(sequence.block_table)
         return missing + (self._shared_write(sequence) is not None) <= len(self._free)
 
+    def can_extend_all(self, sequences: list[Sequence], ends: list[int]) -> bool:
+        """There are blocks to compute all of them up to their ends. For sequences whose next block is their own."""
+        missing = (self.blocks_for(end) - len(s.block_table) for s, end in zip(sequences, ends, strict=True))
+        return sum(max(0, blocks) for blocks in missing) <= len(self._free)
+
     def extend(self, sequence: Sequence, end: int) -> list[BlockCopy]:
         """Give a sequence the blocks to compute up to `end`, and a copy of the block it would write to if shared."""
         table, copies = sequence.block_table, []

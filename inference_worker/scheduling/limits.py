@@ -15,6 +15,7 @@ class EngineLimits:
         max_num_batched_tokens: tokens computed in one step.
         vocab_size: token ids are below it.
         eos_token_ids: tokens that end a choice unless `ignore_eos`.
+        lookahead: decode steps that may follow one another without being planned one by one.
     """
 
     max_model_len: int
@@ -22,3 +23,4 @@ class EngineLimits:
     max_num_batched_tokens: int
     vocab_size: int
     eos_token_ids: frozenset[int]
+    lookahead: int = 1

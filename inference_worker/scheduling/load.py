@@ -25,10 +25,10 @@ class Counters:
     steps: int = 0
     step_tokens: int = 0
 
-    def step(self, batch: Batch) -> None:
-        """Count a step that was computed."""
-        self.steps += 1
-        self.step_tokens += sum(entry.count for entry in batch.entries)
+    def step(self, batch: Batch, steps: int = 1) -> None:
+        """Count a step that was computed, or several of the same."""
+        self.steps += steps
+        self.step_tokens += steps * sum(entry.count for entry in batch.entries)
 
     def admit(self, sequence: Sequence) -> None:
         """Count a prompt on its first admission; a sequence that comes back after preemption counts once."""

@@ -25,7 +25,7 @@ from inference_worker.scheduling.block_manager import BlockManager
 from inference_worker.scheduling.limits import EngineLimits
 from inference_worker.scheduling.load import Counters, tokens_held
 from inference_worker.scheduling.speculation import Speculation, append_drawn
-from inference_worker.scheduling.stopping import finish_reason, stop_token
+from inference_worker.scheduling.stopping import append_run, finish_reason, stop_token
 from inference_worker.scheduling.waiting_queue import WaitingQueue
 from inference_worker.sequence import Sequence
 
@@ -120,7 +120,7 @@ class Scheduler:
             self._advance(plan)
         if not plan.preempted:
             self._speculate(plan)
-        return Batch(plan.entries, plan.copies)
+        return Batch(plan.entries, plan.copies, self._look_ahead(plan))
 
     def _advance(self, plan: _Plan) -> None:
         """Give every running sequence that had no turn yet its tokens."""
@@ -157,6 +157,20 @@ class Scheduler:
                 # The block it writes to first is its own since its turn: there is nothing to copy.
                 self.blocks.extend(sequence, start + count)
                 plan.entries[index] = ScheduledSequence(sequence, start, count, tuple(drafts))
+
+    def _look_ahead(self, plan: _Plan) -> int:
+        """How many steps may follow one another: several if all sequences only go on and there is room for all."""
+        most, entries = self.limits.lookahead, plan.entries
+        only_goes_on = entries and all(entry.count == entry.draws == 1 for entry in entries)
+        if most == 1 or plan.preempted or not only_goes_on:
+            return 1
+        # The last token of a sequence is drawn, never computed.
+        ends = [min(e.start + most, e.sequence.prompt_length + e.sequence.max_tokens - 1) for e in entries]
+        if not self.blocks.can_extend_all([entry.sequence for entry in entries], ends):
+            return 1
+        for entry, end in zip(entries, ends, strict=True):
+            self.blocks.extend(entry.sequence, end)
+        return most
 
     def _admit(self) -> bool:
         """Move the next waiting sequence to the running ones, if there is room for all that it knows."""
@@ -197,7 +211,7 @@ class Scheduler:
 
     def commit(self, batch: Batch, result: StepResult) -> list[TokenEvent]:
         """Take in a step's outcome; what is over gives its blocks back."""
-        self._counters.step(batch)
+        self._counters.step(batch, len(result.token_ids[0]) if batch.steps > 1 else 1)
         for request in result.failed:
             self._failures.append(RequestFailed(request=request, message="the model could not compute this request"))
             self.abort(request)
@@ -205,21 +219,21 @@ class Scheduler:
         self._ended_early = []
         for entry, tokens, logprobs in zip(batch.entries, result.token_ids, result.logprobs, strict=True):
             if not entry.sequence.ended:
-                kept = self._take(entry, tokens)
+                kept = self._take(entry, tokens, batch.steps)
                 if kept:
                     events.append(self._event(entry.sequence, tokens[:kept], logprobs and logprobs[:kept]))
         self.running = [sequence for sequence in self.running if not sequence.ended]
         return events
 
-    def _take(self, entry: ScheduledSequence, tokens: list[int]) -> int:
+    def _take(self, entry: ScheduledSequence, tokens: list[int], steps: int) -> int:
         """Note what was computed, and append the drawn tokens that count; returns how many."""
         sequence = entry.sequence
-        kept = append_drawn(sequence, tokens, entry.drafts)
+        kept = append_run(sequence, tokens) if steps > 1 else append_drawn(sequence, tokens, entry.drafts)
         # What was computed after a wrong draft, or after the end, is not known: it will be overwritten.
         sequence.computed = len(sequence.token_ids) - 1 if kept else entry.start + entry.count
         self.blocks.publish(sequence)
         self._fork_when_due(sequence)
-        if entry.drafts:
+        if steps > 1 or entry.drafts:
             self.blocks.trim(sequence)
         self._counters.take(drafted=len(entry.drafts), generated=kept)
         return kept

@@ -16,6 +16,15 @@ def finish_reason(sequence: Sequence) -> EngineFinishReason | None:
     return "length" if sequence.generated >= sequence.max_tokens else None
 
 
+def append_run(sequence: Sequence, tokens: list[int]) -> int:
+    """Append tokens that were drawn one after the other, up to the one that ends the choice; returns how many."""
+    kept = tokens[: sequence.max_tokens - sequence.generated]
+    if not sequence.stop_ids.isdisjoint(kept):
+        kept = kept[: 1 + next(index for index, token in enumerate(kept) if token in sequence.stop_ids)]
+    sequence.token_ids.extend(kept)
+    return len(kept)
+
+
 def stop_token(sequence: Sequence) -> int | None:
     """The last generated token, if it is a stop token."""
     if not sequence.generated:

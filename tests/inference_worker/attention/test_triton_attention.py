@@ -12,9 +12,7 @@ from inference_worker.attention.backend import AttentionMetadata
 from inference_worker.attention.reference import ReferenceAttention
 from inference_worker.attention.registry import select_backend
 from inference_worker.execution.kv_cache import KVCache, KVCacheShape
-from tests.fakes.tiny_model import tiny_engine
 from tests.inference_worker.attention.test_attention import make_metadata
-from tests.inference_worker.generation import generate, ids, prompts, request
 
 if importlib.util.find_spec("triton") is None:
     pytest.skip("triton is not installed: there are builds for Linux only", allow_module_level=True)
@@ -22,9 +20,9 @@ if importlib.util.find_spec("triton") is None:
 from inference_worker.attention.triton_attention import TritonAttention
 
 CPU = torch.device("cpu")
-PROMPTS = [(0, 33), (0, 1), (0, 20)]
+PROMPTS = [(0, 33), (0, 1), (0, 8)]
 SINGLE = [(0, 1), (95, 1), (16, 1), (299, 1)]
-MIXED = [(47, 1), (0, 50), (31, 1), (16, 17), (130, 3)]
+MIXED = [(47, 1), (0, 19), (31, 1), (16, 17), (130, 3)]
 
 
 def filled_cache(
@@ -138,14 +136,3 @@ def test_an_empty_row_stores_nothing_and_gets_zero() -> None:
 def test_auto_means_triton_on_cuda() -> None:
     assert select_backend("auto", torch.device("cuda")) is TritonAttention
     assert select_backend("triton", CPU) is TritonAttention
-
-
-def test_an_engine_says_the_same_on_it() -> None:
-    """Prompts in chunks beside single queries, blocks shared by choices."""
-    chosen = enumerate(prompts(2, seed=2))
-    wanted = [request(f"r{i}", prompt, n=1 + i, temperature=0.8, max_tokens=4) for i, prompt in chosen]
-    ours, theirs = (
-        ids(generate(tiny_engine(attention=name, max_num_batched_tokens=16), wanted))
-        for name in ("triton", "reference")
-    )
-    assert ours == theirs

@@ -27,8 +27,9 @@ def make(
     budget: int = 32,
     cached: bool = True,
     speculation: Speculation | None = None,
+    lookahead: int = 1,
 ) -> Scheduler:
-    limits = EngineLimits(min(64, blocks * block_size), seqs, budget, 50, frozenset({EOS}))
+    limits = EngineLimits(min(64, blocks * block_size), seqs, budget, 50, frozenset({EOS}), lookahead)
     cache = PrefixCache() if cached else NoPrefixCache()
     return Scheduler(limits, BlockManager(blocks, block_size, cache), speculation or NoSpeculation())
 
@@ -39,8 +40,8 @@ def request(name: str, prompt: int, most: int = 4, n: int = 1, first: int = 5) -
 
 
 def compute(batch: Batch) -> StepResult:
-    """Every draw is token 7."""
-    drawn = [[7] * entry.draws for entry in batch.entries]
+    """Every draw is token 7; of several steps one less than may be is computed."""
+    drawn = [[7] * (entry.draws if batch.steps == 1 else batch.steps - 1) for entry in batch.entries]
     return StepResult(drawn, [None] * len(drawn))
 
 
@@ -63,8 +64,12 @@ def check(scheduler: Scheduler, batch: Batch) -> None:
         assert entry.count > 0
         assert entry.start == entry.sequence.computed
         table = entry.sequence.block_table
-        assert len(table) == blocks.blocks_for(entry.start + entry.count)
-        for position in range(entry.start, entry.start + entry.count):
+        end = entry.start + entry.count
+        if batch.steps > 1:
+            last = entry.sequence.prompt_length + entry.sequence.max_tokens - 1
+            end = min(entry.start + batch.steps, last)
+        assert len(table) == blocks.blocks_for(end)
+        for position in range(entry.start, end):
             assert holders[table[position // blocks.block_size]] == 1, "writes to a shared block"
 
 
@@ -119,6 +124,22 @@ def test_cached_blocks_are_evicted_least_recently_used_first() -> None:
     for first, cached in ((5, 4), (6, 0)):
         scheduler.add(request("again", 5, most=1, first=first))
         assert step(scheduler)[0].cached_tokens == cached
+
+
+def test_several_steps_only_where_all_go_on_and_fit() -> None:
+    scheduler = make(blocks=8, lookahead=5)
+    planned = []
+    for name, prompt, most in (("a", 6, 20), ("b", 3, 3)):
+        scheduler.add(request(name, prompt, most=most))
+        for _ in range(2):
+            batch = scheduler.schedule()
+            planned.append((batch.steps, [entry.sequence.request for entry in batch.entries]))
+            check(scheduler, batch)
+            scheduler.commit(batch, compute(batch))
+    # A prompt is computed alone or beside others in one step; b ends early, and what it had room for is free again.
+    assert planned == [(1, ["a"]), (5, ["a"]), (1, ["a", "b"]), (5, ["a", "b"])]
+    assert [sequence.request for sequence in scheduler.running] == ["a"]
+    assert scheduler.load().kv_blocks_used == scheduler.blocks.blocks_for(scheduler.running[0].computed)
 
 
 def test_seats_are_never_exceeded_by_choices() -> None:
@@ -189,11 +210,12 @@ moves = st.one_of(
     st.integers(1, 6),
     st.integers(1, 40),
     st.booleans(),
+    st.sampled_from([1, 2, 7]),
 )
 def test_whatever_happens_every_request_ends(
-    script: list[object], blocks: int, block_size: int, seqs: int, budget: int, cached: bool
+    script: list[object], blocks: int, block_size: int, seqs: int, budget: int, cached: bool, lookahead: int
 ) -> None:
-    scheduler = make(blocks, block_size, seqs, budget, cached)
+    scheduler = make(blocks, block_size, seqs, budget, cached, lookahead=lookahead)
     owed: dict[tuple[str, int], int] = {}
 
     def settle(events: list[TokenEvent]) -> None:

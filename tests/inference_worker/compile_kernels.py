@@ -1,4 +1,4 @@
-"""Compiles the Triton kernels for a GPU, without one: run by `test_triton_kernels.py` in a process of its own.
+"""Compiles the Triton kernels for a GPU, without one: run by `test_kernels_compile.py` in a process of its own.
 
 Prints the bytes of machine code of each as JSON. Triton's compiler and ptxas need no device.
 """
@@ -16,11 +16,13 @@ from triton.compiler import ASTSource
 
 from inference_worker.attention import triton_kernels as kernels
 from inference_worker.attention.triton_attention import tiling
+from inference_worker.layers.fused_kernels import add_norm_kernel, gate_kernel, position_kernel
+from inference_worker.sampling.uniform_kernel import uniform_kernel
 
 
 def compile_kernel(kernel, short: set[str], constants: dict[str, object], capability: int, **options: int) -> int:
     """Bytes of machine code. Pointers of `short` are to bfloat16, of whole numbers to int64, others to float32."""
-    integers = {"slots_ptr", "tables_ptr", "starts_ptr", "lengths_ptr"}
+    integers = {f"{name}_ptr" for name in ("slots", "tables", "starts", "lengths", "seeds", "choices", "positions")}
     signature = {}
     for name in kernel.arg_names:
         if name.isupper():
@@ -28,7 +30,7 @@ def compile_kernel(kernel, short: set[str], constants: dict[str, object], capabi
         elif name.endswith("_ptr"):
             signature[name] = "*bf16" if name in short else "*i64" if name in integers else "*fp32"
         else:
-            signature[name] = "fp32" if name == "scale" else "i32"
+            signature[name] = "fp32" if name in {"scale", "eps"} else "i32"
     source = ASTSource(kernel, signature, constants)
     compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
     return len(compiled.asm["cubin"])
@@ -54,15 +56,27 @@ def attend(capability: int, *, single: bool) -> int:
     return compile_kernel(kernels.attend_kernel, short, constants, capability, **options)
 
 
+def short(kernel) -> set[str]:
+    """All its pointers."""
+    return {name for name in kernel.arg_names if name.endswith("_ptr")}
+
+
 def main(capability: int) -> None:
     states = {"keys_ptr", "values_ptr", "key_ptr", "value_ptr"}
     parts = {"HEAD_SIZE": 128, "PADDED_SIZE": 128, "SPLITS": 8}
+    heads = {"QUERY_HEADS": 9, "HEADS": 12, "PADDED_HEADS": 16, "HALF": 32, "PADDED_HALF": 32}
     sizes = {
         "store": compile_kernel(kernels.store_kernel, states, {"WIDTH": 192, "PADDED": 256}, capability),
         "attend single": attend(capability, single=True),
         "attend blocks": attend(capability, single=False),
         "join": compile_kernel(kernels.join_kernel, {"out_ptr"}, parts, capability, num_warps=1),
+        "add norm": compile_kernel(add_norm_kernel, short(add_norm_kernel), {"WIDTH": 576, "PADDED": 1024}, capability),
+        "gate": compile_kernel(gate_kernel, short(gate_kernel), {"BLOCK": 1024}, capability),
+        "uniform": compile_kernel(uniform_kernel, set(), {"ROWS": 128}, capability),
     }
+    for norm in (True, False):
+        constants = {**heads, "NORM": norm, "ROTARY": True}
+        sizes[f"position {norm}"] = compile_kernel(position_kernel, short(position_kernel), constants, capability)
     print(json.dumps(sizes))
 
 

@@ -1,4 +1,4 @@
-"""The Triton kernels compile for a GPU. What they compute: `test_triton_attention.py`."""
+"""The Triton kernels compile for a GPU. What they compute is tested beside what uses them, in the interpreter."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CAPABILITY = 90
 def test_compiles(tmp_path: Path) -> None:
     """In a process of its own: this one's kernels belong to the interpreter."""
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
-    script = "tests.inference_worker.attention.compile_kernels"
+    script = "tests.inference_worker.compile_kernels"
     done = subprocess.run(
         [sys.executable, "-m", script, str(CAPABILITY)], env=environment, capture_output=True, text=True, check=False
     )

@@ -1,0 +1,32 @@
+"""The runner of an engine on CUDA: a fused decoder, its decode steps captured, several of them at a visit.
+
+Everything that it joins loads Triton, so it is imported only where it is used.
+"""
+
+from __future__ import annotations
+
+import time
+
+import structlog
+
+from inference_worker.attention.backend import AttentionBackend
+from inference_worker.execution.captured_runner import CapturedRunner
+from inference_worker.execution.decode_graphs import CudaCapture
+from inference_worker.execution.isolation import IsolatingRunner
+from inference_worker.execution.model_runner import ModelRunner
+from inference_worker.layers.decoder import Decoder
+from inference_worker.layers.fused_decoder import FusedDecoder
+from inference_worker.sampling.uniform_kernel import uniform
+from inference_worker.scheduling.limits import EngineLimits
+
+log = structlog.get_logger(__name__)
+
+
+def cuda_runner(model: Decoder, attention: AttentionBackend, limits: EngineLimits) -> CapturedRunner:
+    """Capture the decode steps of `model` over the cache of `attention`."""
+    device = attention.cache.keys[0].device
+    started = time.perf_counter()
+    runner = IsolatingRunner(ModelRunner(FusedDecoder(model), attention, device))
+    captured = CapturedRunner(runner, limits, CudaCapture(device), uniform)
+    log.info("decode steps captured", sizes=captured.sizes, seconds=round(time.perf_counter() - started, 1))
+    return captured

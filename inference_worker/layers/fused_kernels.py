@@ -1,0 +1,88 @@
+"""Triton kernels of what lies between a decoder's matrix products: one launch for what takes PyTorch several.
+
+Computed in float32 and rounded once. Strides count elements; the last dimension is always dense.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_norm_kernel(out_ptr, stream_ptr, delta_ptr, weight_ptr, eps, WIDTH: tl.constexpr, PADDED: tl.constexpr):
+    """Add `delta` to the residual stream in place, and write its normalised copy (`RMSNorm`) to `out`.
+
+    Grid: (T,). All but the weight are [T, WIDTH]. PADDED: the power of two above WIDTH.
+    """
+    columns = tl.arange(0, PADDED)
+    inside = columns < WIDTH
+    at = tl.program_id(0).to(tl.int64) * WIDTH + columns
+    stream = tl.load(stream_ptr + at, mask=inside, other=0.0)
+    delta = tl.load(delta_ptr + at, mask=inside, other=0.0)
+    total = (stream.to(tl.float32) + delta.to(tl.float32)).to(stream.dtype)
+    tl.store(stream_ptr + at, total, mask=inside)
+    x = total.to(tl.float32)
+    scale = tl.rsqrt(tl.sum(x * x, 0) / WIDTH + eps)
+    weight = tl.load(weight_ptr + columns, mask=inside, other=0.0).to(tl.float32)
+    tl.store(out_ptr + at, (x * scale * weight).to(stream.dtype), mask=inside)
+
+
+@triton.jit
+def position_kernel(
+    heads_ptr,
+    cos_ptr,
+    sin_ptr,
+    query_weight_ptr,
+    key_weight_ptr,
+    row_stride,
+    eps,
+    QUERY_HEADS: tl.constexpr,
+    HEADS: tl.constexpr,
+    PADDED_HEADS: tl.constexpr,
+    HALF: tl.constexpr,
+    PADDED_HALF: tl.constexpr,
+    NORM: tl.constexpr,
+    ROTARY: tl.constexpr,
+):
+    """Normalise (if NORM) and rotate (if ROTARY) a row's query and key heads in place.
+
+    Grid: (T,). `heads_ptr`: rows `row_stride` apart, of HEADS heads of 2 * HALF, queries first. `cos_ptr`, `sin_ptr`:
+    [T, HALF]. The weights are [2 * HALF], and not read without NORM.
+    """
+    row = tl.program_id(0).to(tl.int64)
+    head = tl.arange(0, PADDED_HEADS)[:, None]
+    dim = tl.arange(0, PADDED_HALF)[None, :]
+    inside = (head < HEADS) & (dim < HALF)
+    at = heads_ptr + row * row_stride + head * (2 * HALF) + dim
+    first_in = tl.load(at, mask=inside, other=0.0)
+    first, second = first_in.to(tl.float32), tl.load(at + HALF, mask=inside, other=0.0).to(tl.float32)
+    if NORM:
+        scale = tl.rsqrt((tl.sum(first * first, 1) + tl.sum(second * second, 1)) / (2 * HALF) + eps)[:, None]
+        is_query, is_key = inside & (head < QUERY_HEADS), inside & (head >= QUERY_HEADS)
+        query_first = tl.load(query_weight_ptr + dim, mask=is_query, other=0.0)
+        key_first = tl.load(key_weight_ptr + dim, mask=is_key, other=0.0)
+        query_second = tl.load(query_weight_ptr + HALF + dim, mask=is_query, other=0.0)
+        key_second = tl.load(key_weight_ptr + HALF + dim, mask=is_key, other=0.0)
+        first *= scale * (query_first + key_first).to(tl.float32)
+        second *= scale * (query_second + key_second).to(tl.float32)
+    if ROTARY:
+        angle = row * HALF + dim
+        cos = tl.load(cos_ptr + angle, mask=dim < HALF, other=0.0).to(tl.float32)
+        sin = tl.load(sin_ptr + angle, mask=dim < HALF, other=0.0).to(tl.float32)
+        first, second = first * cos - second * sin, second * cos + first * sin
+    tl.store(at, first.to(first_in.dtype), mask=inside)
+    tl.store(at + HALF, second.to(first_in.dtype), mask=inside)
+
+
+@triton.jit
+def gate_kernel(out_ptr, both_ptr, inner, BLOCK: tl.constexpr):
+    """`silu(gate) * up`. Grid: (T, inner / BLOCK); `both_ptr`: [T, 2 * inner], gate first; out: [T, inner]."""
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = columns < inner
+    at = both_ptr + row * 2 * inner + columns
+    gate = tl.load(at, mask=inside, other=0.0)
+    up = tl.load(at + inner, mask=inside, other=0.0).to(tl.float32)
+    x = gate.to(tl.float32)
+    tl.store(out_ptr + row * inner + columns, (x * tl.sigmoid(x) * up).to(gate.dtype), mask=inside)
