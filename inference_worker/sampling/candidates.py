@@ -12,8 +12,7 @@ from torch import Tensor
 
 GROUP = 32
 """Neighbours in the vocabulary whose best is looked at first."""
-_LOW = 0xFFFFFFFF
-_SIGN_KEPT = 0x7FFFFFFF
+_LAST = 0x7FFFFFFF
 
 
 def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -43,9 +42,9 @@ def first_best(scores: Tensor) -> Tensor:
 
 def in_order_of_ids(ids: Tensor) -> Tensor:
     """[R, K] ids, each once a row, to the places [R, K] at which they stand from the lowest to the highest."""
-    keys = ids << 32 | torch.arange(ids.shape[1], device=ids.device)
+    keys = _joined(ids.int(), torch.arange(ids.shape[1], dtype=torch.int32, device=ids.device))
     ordered = torch.from_numpy(np.sort(keys.numpy())) if keys.device.type == "cpu" else keys.sort(dim=-1).values
-    return ordered & _LOW
+    return _halves(ordered)[1].long()
 
 
 def _largest(keys: Tensor, count: int) -> Tensor:
@@ -58,21 +57,31 @@ def _largest(keys: Tensor, count: int) -> Tensor:
 
 
 def _keys(scores: Tensor, ids: Tensor) -> Tensor:
-    bits = _ordered((scores + 0.0).view(torch.int32))  # adding turns -0 into 0, its equal
-    return bits.long() << 32 | (_LOW - ids)
+    return _joined(_ordered((scores + 0.0).view(torch.int32)), _LAST - ids.int())  # adding turns -0 into 0, its equal
 
 
 def _ids(keys: Tensor) -> Tensor:
-    return _LOW - (keys & _LOW)
+    return _LAST - _halves(keys)[1].long()
 
 
 def _scores(keys: Tensor) -> Tensor:
-    return _ordered((keys >> 32).int()).view(torch.float32)
+    return _ordered(_halves(keys)[0]).view(torch.float32)
+
+
+def _joined(high: Tensor, low: Tensor) -> Tensor:
+    """[R, N] int32 and as many that are not negative to int64, by bytes (little-endian): shifting is slow."""
+    return torch.stack((low.expand_as(high), high), dim=-1).view(torch.int64)[..., 0]
+
+
+def _halves(keys: Tensor) -> tuple[Tensor, Tensor]:
+    """The high and the low parts of [R, N]."""
+    low, high = keys.contiguous().view(torch.int32).view(*keys.shape, 2).unbind(dim=-1)
+    return high.contiguous(), low
 
 
 def _ordered(bits: Tensor) -> Tensor:
     """The bits of a float as an integer of the same order, and back."""
-    return bits ^ (bits >> 31 & _SIGN_KEPT)
+    return bits ^ (bits >> 31 & _LAST)
 
 
 def _groups(scores: Tensor) -> Tensor:
