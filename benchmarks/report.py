@@ -9,6 +9,9 @@ from rich.table import Table
 
 from benchmarks.results import Result, Value
 
+WIDTH = 200
+"""Columns of the terminal at least: a cut figure is none."""
+
 
 def say(result: Result, path: Path) -> None:
     """Print its rows, and where it was written."""
@@ -16,7 +19,9 @@ def say(result: Result, path: Path) -> None:
     table = Table(*columns, title=f"{result.name}: {path.name}", title_justify="left")
     for row in result.rows:
         table.add_row(*(shown(row.get(column)) for column in columns))
-    Console().print(table)
+    console = Console()
+    console.width = max(console.width, WIDTH)
+    console.print(table)
 
 
 def shown(value: Value) -> str:

@@ -11,7 +11,7 @@ from infra.install import run
 
 
 class Transformers(PythonPeer):
-    """Float32, the faster one on a processor without bfloat16 arithmetic."""
+    """Float32, which every processor computes natively."""
 
     name = "transformers generate"
     setting = "float32, SDPA, one batch of equal lengths"
