@@ -14,7 +14,7 @@ UNWANTED = ("torchvision", "torchaudio", "torchcodec")
 
 
 class Vllm(PythonPeer):
-    """Its CPU build on all cores (it leaves one alone by default), in float32, which every processor computes natively."""
+    """Its CPU build on all cores (it leaves one alone by default), in float32, which every processor has."""
 
     name = "vLLM"
     setting = "float32, all cores, prefix caching off"
