@@ -66,9 +66,11 @@ struct PagedSide {
     // Where the vectors of `count` positions from `start` lie.
     void locate(const int64_t* table, int64_t head, int64_t start, int64_t count,
                 const typename Number::Stored** found) const {
-        for (int64_t i = 0; i < count; ++i) {
-            const int64_t position = start + i;
-            found[i] = slot(table[position / block_size] * block_size + position % block_size, head);
+        const int64_t stride = heads.kv * heads.size;
+        int64_t block = start / block_size, offset = start % block_size;  // a division a token would cost more than it
+        for (int64_t i = 0; i < count; ++block, offset = 0) {
+            const typename Number::Stored* at = slot(table[block] * block_size + offset, head);
+            for (; offset < block_size && i < count; ++offset, at += stride) found[i++] = at;
         }
     }
 };
@@ -95,12 +97,40 @@ inline float soften(float* scores, float& peak, float& total) {
     return factor;
 }
 
+// The processor does not foresee where a token's vector lies: ask for it while the one before is computed with.
+template <class Stored>
+void fetch(const Stored* at, int64_t size) {
+    const char* line = reinterpret_cast<const char*>(at);
+    for (int64_t byte = 0; byte < size * static_cast<int64_t>(sizeof(Stored)); byte += 64)
+        _mm_prefetch(line + byte, _MM_HINT_T0);
+}
+
+// Add `count` values, weighted, to dimensions `d` to `d + 8 * V` of `G` sums, which are scaled by `factor` first.
+template <class Number, int G, int V>
+void add_values(const typename Number::Stored* const* at, int64_t count, int64_t d, int64_t size,
+                const float (&weights)[G][kTokens], const float (&factor)[G], float* out) {
+    __m256 sums[G][V];
+    for (int g = 0; g < G; ++g)
+        for (int v = 0; v < V; ++v)
+            sums[g][v] = _mm256_mul_ps(_mm256_set1_ps(factor[g]), _mm256_loadu_ps(out + g * size + d + v * 8));
+    for (int64_t token = 0; token < count; ++token) {
+        __m256 value[V];
+        for (int v = 0; v < V; ++v) value[v] = Number::load(at[token] + d + v * 8);
+        for (int g = 0; g < G; ++g) {
+            const __m256 weight = _mm256_broadcast_ss(&weights[g][token]);
+            for (int v = 0; v < V; ++v) sums[g][v] = _mm256_fmadd_ps(weight, value[v], sums[g][v]);
+        }
+    }
+    for (int g = 0; g < G; ++g)
+        for (int v = 0; v < V; ++v) _mm256_storeu_ps(out + g * size + d + v * 8, sums[g][v]);
+}
+
 // One query row, `G` of its heads: `query` and `out` are [G, head size], the query scaled.
 template <class Number, int G>
 void attend_row(const float* query, const PagedSide<Number>& keys, const PagedSide<Number>& values,
                 const int64_t* table, int64_t head, int64_t start, int64_t length, float* out) {
     const int64_t size = keys.heads.size;
-    const typename Number::Stored* at[kTokens];
+    const typename Number::Stored *at[kTokens], *value_at[kTokens];
     alignas(32) float scores[G][kTokens];
     float peak[G], total[G], factor[G];
     for (int g = 0; g < G; ++g) peak[g] = -std::numeric_limits<float>::infinity(), total[g] = 0.0f;
@@ -108,11 +138,16 @@ void attend_row(const float* query, const PagedSide<Number>& keys, const PagedSi
     for (int64_t tile = start; tile < length; tile += kTokens) {
         const int64_t count = std::min(kTokens, length - tile);
         keys.locate(table, head, tile, count, at);
-        for (int64_t i = count; i % 4; ++i) at[i] = at[count - 1];
+        values.locate(table, head, tile, count, value_at);
+        for (int64_t i = count; i % 4; ++i) at[i] = at[count - 1], value_at[i] = value_at[count - 1];
         for (int64_t token = 0; token < count; token += 4) {
             __m256 sums[G][4];
             for (int g = 0; g < G; ++g)
                 for (int i = 0; i < 4; ++i) sums[g][i] = _mm256_setzero_ps();
+            for (int i = 0; i < 4; ++i) {
+                fetch(value_at[token + i], size);
+                if (token + 4 < count) fetch(at[token + 4 + i], size);
+            }
             for (int64_t d = 0; d < size; d += 8) {
                 __m256 key[4];
                 for (int i = 0; i < 4; ++i) key[i] = Number::load(at[token + i] + d);
@@ -128,25 +163,14 @@ void attend_row(const float* query, const PagedSide<Number>& keys, const PagedSi
             std::fill(scores[g] + count, scores[g] + kTokens, -std::numeric_limits<float>::infinity());
             factor[g] = soften(scores[g], peak[g], total[g]);
         }
-        values.locate(table, head, tile, count, at);
-        for (int64_t d = 0; d < size; d += 16) {
-            __m256 sums[G][2];
-            for (int g = 0; g < G; ++g) {
-                const __m256 old = _mm256_set1_ps(factor[g]);
-                for (int i = 0; i < 2; ++i)
-                    sums[g][i] = _mm256_mul_ps(old, _mm256_loadu_ps(out + g * size + d + i * 8));
-            }
-            for (int64_t token = 0; token < count; ++token) {
-                const __m256 left = Number::load(at[token] + d), right = Number::load(at[token] + d + 8);
-                for (int g = 0; g < G; ++g) {
-                    const __m256 weight = _mm256_broadcast_ss(&scores[g][token]);
-                    sums[g][0] = _mm256_fmadd_ps(weight, left, sums[g][0]);
-                    sums[g][1] = _mm256_fmadd_ps(weight, right, sums[g][1]);
-                }
-            }
-            for (int g = 0; g < G; ++g)
-                for (int i = 0; i < 2; ++i) _mm256_storeu_ps(out + g * size + d + i * 8, sums[g][i]);
+        const int64_t next = tile + kTokens;
+        if (next < length) {
+            keys.locate(table, head, next, std::min(kTokens, length - next), at);
+            for (int64_t i = 0; i < std::min<int64_t>(8, length - next); ++i) fetch(at[i], size);
         }
+        int64_t d = 0;
+        for (; d + 32 <= size; d += 32) add_values<Number, G, 4>(value_at, count, d, size, scores, factor, out);
+        if (d < size) add_values<Number, G, 2>(value_at, count, d, size, scores, factor, out);
     }
     for (int g = 0; g < G; ++g)
         for (int64_t d = 0; d < size; ++d) out[g * size + d] /= total[g];
