@@ -15,7 +15,6 @@ import asyncio
 import time
 import urllib.request
 from collections.abc import Callable
-from pathlib import Path
 from typing import cast
 
 import psutil
@@ -23,6 +22,7 @@ import psutil
 from benchmarks import platform_litellm, platform_stack, results
 from benchmarks.measures import median, milliseconds, percentile
 from benchmarks.platform_client import Client, Exchange, Target
+from benchmarks.platform_stub import TOKENS
 from benchmarks.results import Row
 from infra.runtime import lifecycle
 
@@ -53,14 +53,15 @@ async def headrace_tax(rates: list[float], seconds: float) -> list[Row]:
         return await _taxed("headrace", target, platform.cpu_seconds, rates, seconds)
 
 
-async def litellm_tax(environment: Path, workers: int, rates: list[float], seconds: float) -> tuple[list[Row], str]:
-    """The peer and, for what the client itself costs, its stub; with the peer's version."""
-    async with platform_litellm.running(environment, workers=workers) as litellm:
+async def litellm_tax(workers: int, rates: list[float], seconds: float) -> list[Row]:
+    """The installed peer and, for what the client itself costs, its stub."""
+    async with platform_litellm.running(workers=workers) as litellm:
         stub = Target(HOST, litellm.stub_port, "none", platform_litellm.MODEL)
         rows = await _taxed("stub", stub, litellm.cpu_seconds, [rates[0]], seconds / 2, closed=False)
         proxy = Target(HOST, litellm.port, platform_litellm.KEY, platform_litellm.MODEL)
-        rows += await _taxed("litellm", proxy, litellm.cpu_seconds, rates, seconds)
-    return rows, litellm.version
+        name = f"litellm, {workers} worker{'s' if workers > 1 else ''}"
+        rows += await _taxed(name, proxy, litellm.cpu_seconds, rates, seconds)
+    return rows
 
 
 async def _taxed(
@@ -139,12 +140,12 @@ async def fan_out(streams: int, seconds: float) -> Row:
         await client.open_connections(streams)
         await client.hold_open(streams)
         await asyncio.sleep(1.0)
-        before, tokens, events = platform.cpu_seconds(), _tokens(platform), client.events
+        before, tokens, events = platform.cpu_seconds(), await _tokens(platform), client.events
         own, began = time.process_time(), time.perf_counter()
         await asyncio.sleep(seconds)
         took, own = time.perf_counter() - began, time.process_time() - own
         used = {name: total - before[name] for name, total in platform.cpu_seconds().items()} | {"client": own}
-        events, tokens = client.events - events, _tokens(platform) - tokens
+        events, tokens = client.events - events, await _tokens(platform) - tokens
         failed = sum(1 for each in client.exchanges if each.error)
         client.close()
     return {
@@ -158,10 +159,14 @@ async def fan_out(streams: int, seconds: float) -> Row:
     }
 
 
-def _tokens(platform: platform_stack.Platform) -> float:
-    with urllib.request.urlopen(platform.gateway_metrics_url, timeout=5) as response:
-        lines = response.read().decode().splitlines()
+async def _tokens(platform: platform_stack.Platform) -> float:
+    lines = (await asyncio.to_thread(_fetch, platform.gateway_metrics_url)).splitlines()
     return sum(float(line.split()[-1]) for line in lines if line.startswith("headrace_tokens_streamed_total{"))
+
+
+def _fetch(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=60) as response:
+        return str(response.read().decode())
 
 
 # --- Command --------------------------------------------------------------------------------------
@@ -169,17 +174,20 @@ def _tokens(platform: platform_stack.Platform) -> float:
 
 async def _tax(arguments: argparse.Namespace) -> None:
     repeats: list[list[Row]] = []
-    versions = {}
+    workers = arguments.litellm_workers
+    versions = {"litellm": await asyncio.to_thread(platform_litellm.install)} if workers else {}
     for _ in range(arguments.repeats):
         rows = await headrace_tax(arguments.rates, arguments.seconds)
-        if arguments.litellm is not None:
-            beside, versions["litellm"] = await litellm_tax(
-                arguments.litellm, arguments.litellm_workers, list(LITELLM_RATES), arguments.seconds
-            )
-            rows += beside
+        for count in workers:
+            rows += await litellm_tax(count, list(LITELLM_RATES), arguments.seconds)
         repeats.append(rows)
-    chosen = {name: getattr(arguments, name) for name in ("seconds", "repeats", "litellm_workers")}
-    settings = {**chosen, "step_seconds": STEP_SECONDS, "tokens": 16, "seed": 1}
+    settings: Row = {
+        "seconds": arguments.seconds,
+        "repeats": arguments.repeats,
+        "step_seconds": STEP_SECONDS,
+        "tokens": TOKENS,
+        "seed": 1,
+    }
     _conclude(arguments, "platform-tax", settings, medians(repeats), versions)
 
 
@@ -212,8 +220,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=3, help="of the tax, alternating with the peer; medians count")
     parser.add_argument("--rates", nargs="*", type=float, default=list(RATES), help="requests/s")
     parser.add_argument("--streams", nargs="*", type=int, default=list(STREAMS))
-    parser.add_argument("--litellm", type=Path, help="folder of LiteLLM's environment, made if it is not there")
-    parser.add_argument("--litellm-workers", type=int, default=1)
+    parser.add_argument("--litellm-workers", nargs="*", type=int, default=[1, 2], help="each a peer; none: none")
     parser.add_argument("--dry-run", action="store_true", help="write no result")
     return parser.parse_args()
 

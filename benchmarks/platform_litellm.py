@@ -12,7 +12,6 @@ import json
 import os
 import subprocess
 import sys
-import venv
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -22,11 +21,13 @@ from typing import BinaryIO
 
 import psutil
 
-from benchmarks.platform_stack import cpu_seconds
+from benchmarks.peers.peer import install_packages, output
+from benchmarks.platform_stack import INSTALLED, cpu_seconds
 from infra.readiness import free_port, url_says_yes
 from infra.runtime.lifecycle import StartupError
 
 REQUIREMENT = "litellm[proxy]<1.108"
+ENVIRONMENT = INSTALLED / "peers" / "litellm"
 KEY = "sk-benchmark"
 MODEL = "counting"
 START_SECONDS = 120.0
@@ -38,7 +39,6 @@ class LiteLLM:
 
     port: int
     stub_port: int
-    version: str
     roots: dict[str, int]
 
     def cpu_seconds(self) -> dict[str, float]:
@@ -46,24 +46,24 @@ class LiteLLM:
         return {name: cpu_seconds(pid) for name, pid in self.roots.items()}
 
 
-def install(environment: Path) -> str:
-    """Install the proxy unless it is there; returns its version."""
-    python = environment / "bin" / "python"
-    if not (environment / "bin" / "litellm").exists():
-        venv.create(environment, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", REQUIREMENT], check=True)
-    ask = "from importlib.metadata import version; print(version('litellm'))"
-    return subprocess.run([python, "-c", ask], check=True, capture_output=True, text=True).stdout.strip()
+def install() -> str:
+    """Install the proxy unless it is there; returns its version.
+
+    Raises:
+        StepFailed, PeerFailed: it can't be installed.
+    """
+    python = ENVIRONMENT / "bin" / "python"
+    install_packages(python, [REQUIREMENT], INSTALLED / "log" / "peers.log")
+    return output([str(python), "-c", "from importlib.metadata import version; print(version('litellm'))"])
 
 
 @asynccontextmanager
-async def running(environment: Path, *, workers: int) -> AsyncIterator[LiteLLM]:
-    """The proxy and its stub, both gone afterwards.
+async def running(*, workers: int) -> AsyncIterator[LiteLLM]:
+    """The installed proxy and its stub, both gone afterwards.
 
     Raises:
         StartupError: the proxy does not answer.
     """
-    version = await asyncio.to_thread(install, environment)
     port, stub_port = free_port(), free_port()
     with TemporaryDirectory(prefix="litellm-bench-") as folder:
         configuration = Path(folder) / "config.yaml"
@@ -72,18 +72,18 @@ async def running(environment: Path, *, workers: int) -> AsyncIterator[LiteLLM]:
             stub = _spawn([sys.executable, "-m", "benchmarks.platform_stub", str(stub_port)], log)
             options = {"--config": configuration, "--host": "127.0.0.1", "--port": port, "--num_workers": workers}
             words = [str(word) for option in options.items() for word in option]
-            proxy = _spawn([str(environment / "bin" / "litellm"), *words], log)
+            proxy = _spawn([str(ENVIRONMENT / "bin" / "litellm"), *words], log)
             try:
                 await _until_ready(port, proxy)
-                yield LiteLLM(port, stub_port, version, {"litellm": proxy.pid, "stub": stub.pid})
+                yield LiteLLM(port, stub_port, {"litellm": proxy.pid, "stub": stub.pid})
             finally:
                 _end(proxy)
                 _end(stub)
 
 
 def _spawn(command: list[str], log: BinaryIO) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"}
-    return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+    variables = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"}
+    return subprocess.Popen(command, env=variables, stdout=log, stderr=log, start_new_session=True)
 
 
 def _configuration(stub_port: int) -> dict[str, object]:

@@ -85,6 +85,7 @@ class Generation:
         self._heard = self._opened
         self._deadline = self._opened + max(0.0, jobs[0].deadline - time.time())
         self._tokens = 0
+        self._streamed = shared.metrics.tokens.labels(self.model)
         self._failure: GenerationError | None = None
         """What a worker said that ends it; given out after what came before."""
         self._published = False
@@ -199,7 +200,7 @@ class Generation:
         if not self._tokens and tokens:
             self._shared.metrics.first_token_seconds.labels(self.model).observe(time.monotonic() - self._opened)
         self._tokens += tokens
-        self._shared.metrics.tokens.labels(self.model).inc(tokens)
+        self._streamed.inc(tokens)
 
     def _note(self, reply: Started | Finished | Failed | Cancelled | Delta) -> None:
         match reply:

@@ -56,12 +56,15 @@ class EventStream(Response):
                 self._generation.close(ClientDisconnected())
 
     async def _send_events(self, send: Send) -> None:
-        async for text in _to_the_end(self._events):
-            try:
-                async with asyncio.timeout(self._send_timeout):
+        now = asyncio.get_running_loop().time
+        try:
+            async with asyncio.timeout(None) as patience:
+                async for text in _to_the_end(self._events):
+                    patience.reschedule(now() + self._send_timeout)
                     await send({"type": "http.response.body", "body": text.encode("ascii"), "more_body": True})
-            except TimeoutError as error:
-                raise SlowClient from error
+                    patience.reschedule(None)
+        except TimeoutError as error:
+            raise SlowClient from error
         await send({"type": "http.response.body", "body": b""})
 
 
