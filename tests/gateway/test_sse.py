@@ -1,0 +1,76 @@
+"""Streams by the write: all that has come leaves at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from router.messages import Delta, Finished, Job, Started
+from tests.fakes.scripted_worker import ScriptedWorker, usage
+from tests.gateway.conftest import HEADERS, MODEL, Stage
+
+SetStage = Callable[..., Awaitable[Stage]]
+
+
+async def one_window(worker: ScriptedWorker, job: Job) -> None:
+    deltas = [Delta(j=job.id, a="a", s=n, ids=[n], t=text) for n, text in enumerate(("é", "\u2028", 'q"'))]
+    end = Delta(j=job.id, a="a", s=3, ids=[3], t="!", f="stop")
+    started = Started(j=job.id, a="a", w=worker.worker, prompt_tokens=5)
+    worker.send(job, started, *deltas, end, Finished(j=job.id, a="a", usage=usage(job, 4)))
+
+
+async def writes(stage: Stage, **fields: Any) -> list[bytes]:
+    """Bodies of a chat completion's stream, as the server is given them."""
+    body = json.dumps({"model": MODEL, "messages": [{"role": "user", "content": "hi"}], "stream": True, **fields})
+    headers = {**HEADERS, "content-type": "application/json", "content-length": str(len(body))}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/v1/chat/completions",
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }
+    requests = [{"type": "http.request", "body": body.encode()}]
+    ended, sent = asyncio.Event(), []
+
+    async def receive() -> dict[str, Any]:
+        if requests:
+            return requests.pop()
+        await ended.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            sent.append(message["body"])
+
+    await stage.app(scope, receive, send)
+    ended.set()
+    return sent
+
+
+async def test_a_window_is_one_write(set_stage: SetStage) -> None:
+    stage = await set_stage(one_window)
+    window, done, end = await writes(stage)
+    assert (done, end) == (b"data: [DONE]\n\n", b"")
+    chunks = [json.loads(frame.removeprefix("data: ")) for frame in window.decode("ascii").split("\n\n")[:-1]]
+    assert [chunk["choices"][0]["delta"] for chunk in chunks] == [
+        {"role": "assistant", "content": "", "refusal": None},
+        {"content": "é"},
+        {"content": "\u2028"},
+        {"content": 'q"'},
+        {"content": "!"},
+        {},
+    ]
+    assert chunks[-1]["choices"][0]["finish_reason"] == "stop"
+    assert len({json.dumps({**chunk, "choices": None}) for chunk in chunks}) == 1
+
+
+async def test_the_usage_comes_in_a_chunk_of_its_own(set_stage: SetStage) -> None:
+    stage = await set_stage(one_window)
+    window, last, *_ = await writes(stage, stream_options={"include_usage": True})
+    assert window.count(b'"usage":null') == window.count(b"data: ")
+    usage_chunk = json.loads(last.decode().removeprefix("data: "))
+    assert usage_chunk["choices"] == []
+    assert usage_chunk["usage"]["completion_tokens"] == 4
