@@ -42,6 +42,7 @@ class EngineUnderTest:
             "threads": self.settings.threads or torch.get_num_threads(),
             "dtype": ready.dtype,
             "quantization": ready.quantization,
+            "activation_bits": self.settings.activation_bits,
             "attention": ready.attention,
             "speculation": self.settings.speculation,
             "device": ready.device,
@@ -60,6 +61,7 @@ def add_engine_arguments(parser: argparse.ArgumentParser, *, speculation: str = 
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--quantization", default="auto")
+    parser.add_argument("--activation-bits", type=int, default=16)
     parser.add_argument("--kv-cache-dtype", default="auto")
     parser.add_argument("--speculation", default=speculation)
     parser.add_argument("--threads", type=int, help="of the engine; by default torch's choice")
@@ -75,6 +77,7 @@ def engine_under_test(arguments: argparse.Namespace, max_num_seqs: int) -> Engin
             device=arguments.device,
             dtype=arguments.dtype,
             quantization=arguments.quantization,
+            activation_bits=arguments.activation_bits,
             kv_cache_dtype=arguments.kv_cache_dtype,
             speculation=arguments.speculation,
             threads=arguments.threads,
