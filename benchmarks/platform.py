@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import time
 import urllib.request
 from collections.abc import Callable
@@ -207,6 +208,8 @@ def _conclude(
 
 
 async def _main(arguments: argparse.Namespace) -> None:
+    if (task := asyncio.current_task()) is not None:  # whatever ends us, no process of the platform stays
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     if "tax" in arguments.parts:
         await _tax(arguments)
     if "fan-out" in arguments.parts:
