@@ -1,8 +1,9 @@
 // Causal attention over a paged KV cache (Kwon et al. 2023), with the online softmax of Dao et al. 2022. Knows no model.
 //
 // Work is cut into tasks of one sequence and one key-value head; the query heads that share it are computed together, so
-// that keys and values are read once. A single query row works on the cache as it lies. Several rows convert a tile of
-// keys and values to float32 panels first and become two small matrix products.
+// that keys and values are read once. Few query rows work on the cache as it lies, one by one, so that a guessed token's
+// states are those it would have in a step of its own. Many rows convert a tile of keys and values to float32 panels first
+// and become two small matrix products.
 #pragma once
 
 #include <cmath>
@@ -17,6 +18,7 @@ namespace headrace {
 
 constexpr int64_t kTokens = 64;      // positions taken in at a time
 constexpr int64_t kTaskRows = 48;    // rows (queries x query heads of the group) of a task, about
+constexpr int64_t kFewQueries = 4;   // so many of a sequence are computed one by one: the same to the bit as alone
 constexpr int kSharedHeads = 3;      // query heads that share a load of a key or value: as many as the registers hold
 
 struct Heads {
@@ -292,11 +294,13 @@ void attend(const Step& step, const AttentionTask& task, const float* query, int
     const int64_t* table = step.block_tables + task.sequence * step.table_width;
     query += task.first * stride;
     out += task.first * out_stride;
-    if (task.last - task.first == 1) {
-        const int64_t start = window > 0 ? std::max<int64_t>(0, position - window + 1) : 0;
+    if (step.query_start[task.sequence + 1] - step.query_start[task.sequence] <= kFewQueries) {
         const int64_t offset = task.head * heads.group() * heads.size;
-        attend_group<Number>(heads.group(), query + offset, keys, values, table, task.head, start, position + 1,
-                             out + offset);
+        for (int64_t q = 0; q < task.last - task.first; ++q) {
+            const int64_t own = position + q, start = window > 0 ? std::max<int64_t>(0, own - window + 1) : 0;
+            attend_group<Number>(heads.group(), query + q * stride + offset, keys, values, table, task.head, start,
+                                 own + 1, out + q * out_stride + offset);
+        }
     } else {
         TiledAttention<Number>(heads, scratch)
             .attend(query, stride, keys, values, table, task, position, window, out, out_stride);

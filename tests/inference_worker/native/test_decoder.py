@@ -64,3 +64,12 @@ def test_a_batch_larger_than_the_last_one_fits(tmp_path):
 def test_what_the_kernels_cannot_compute_is_named(changes, reason, tmp_path):
     with pytest.raises(NativeUnavailable, match=reason):
         dense_and_native(tmp_path, "llama", **FITTING | changes)
+
+
+@torch.inference_mode()
+def test_a_few_tokens_of_a_sequence_are_the_same_to_the_bit_as_one_by_one(tmp_path):
+    """Speculation computes several at a time, and must not change what is drawn."""
+    _, native = dense_and_native(tmp_path, "llama", **FITTING)
+    ids = [torch.arange(80).remainder(97).tolist()]
+    one, four = (packed_logits(native, ids, [count])[0] for count in (1, 4))
+    assert torch.equal(one, four)
