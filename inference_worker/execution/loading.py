@@ -17,7 +17,6 @@ from inference_worker.execution.weights import Checkpoint, SafetensorsFolder, ch
 from inference_worker.layers.decoder import Decoder
 from inference_worker.layers.rotary import rotary_of
 from inference_worker.model_source import ModelSource
-from inference_worker.models import transformers_backend
 from inference_worker.models.base import CausalLM
 from inference_worker.models.family import eos_token_ids
 from inference_worker.models.registry import FAMILIES
@@ -34,6 +33,9 @@ def load_model(source: ModelSource, dtype: torch.dtype, device: torch.device) ->
         return _load_gguf(source.path, dtype, device)
     config = read_config(source.path)
     if config.model_type not in FAMILIES:
+        # Imported where it is needed: what it brings along takes a second.
+        from inference_worker.models import transformers_backend  # noqa: PLC0415
+
         return transformers_backend.load(source.path, config, dtype, device)
     model = _build(config, dtype)
     _fill(model, SafetensorsFolder(source.path), device)
