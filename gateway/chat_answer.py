@@ -47,17 +47,17 @@ class ChatAnswer:
             usage=CompletionUsage.of(usage),
         )
 
-    async def events(self, generation: Generation, silence: float) -> AsyncIterator[str]:
+    async def events(self, generation: Generation) -> AsyncIterator[str]:
         """The stream: roles of all choices in order of index, text, an empty delta at each end, usage.
 
-        One item a batch of `generation`; an empty one when nothing has come for `silence` seconds.
+        One item a batch of `generation`.
         """
         frames = ChunkFrames(self.head.fields(CHUNK), usage=self.include_usage)
         opening = "".join(frames.choice(_choice(index, _ROLE)) for index in range(self.n))
-        async for batch in generation.batches(silence):
+        async for batch in generation.batches():
             text = "".join(frames.choice(choice) for index, delta in batch for choice in _choices(index, delta))
-            yield opening + text if batch else text
-            opening = "" if batch else opening
+            yield opening + text
+            opening = ""
         if self.include_usage:
             yield frames.usage(CompletionUsage.of(generation.usage).model_dump())
 

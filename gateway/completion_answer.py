@@ -36,22 +36,22 @@ class CompletionAnswer:
             usage=CompletionUsage.of(usage),
         )
 
-    async def events(self, generation: Generation, silence: float) -> AsyncIterator[str]:
+    async def events(self, generation: Generation) -> AsyncIterator[str]:
         """The stream; the last chunk of a choice has its finish reason. First chunks in order of index.
 
-        One item a batch of `generation`; an empty one when nothing has come for `silence` seconds.
+        One item a batch of `generation`.
         """
         frames = ChunkFrames(self.head.fields(KIND), usage=self.include_usage)
         opening = "".join(frames.choice(_choice(index, "")) for index in range(self.choices) if self.choices > 1)
         offsets = [0] * self.choices
-        async for batch in generation.batches(silence):
+        async for batch in generation.batches():
             text = ""
             for index, delta in batch:
                 if delta.t or delta.lp or delta.f:
                     text += frames.choice(_choice(index, delta.t, delta.lp, offsets[index], delta.f))
                     offsets[index] += sum(len(token.chosen.text) for token in delta.lp or ())
-            yield opening + text if batch else text
-            opening = "" if batch else opening
+            yield opening + text
+            opening = ""
         if self.include_usage:
             yield frames.usage(CompletionUsage.of(generation.usage).model_dump())
 

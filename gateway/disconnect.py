@@ -1,4 +1,7 @@
-"""Notices that a client has gone before its answer is complete, and ends the generation then."""
+"""Notices that a client has gone while its answer is being prepared, and ends the generation then.
+
+While a stream is running, sse-starlette does this.
+"""
 
 from __future__ import annotations
 

@@ -12,10 +12,8 @@ from json.encoder import encode_basestring_ascii as quoted
 from typing import Any
 
 DONE = "data: [DONE]\n\n"
-PING = ": ping\n\n"
-"""A comment: it keeps the connection open, and clients ignore it."""
 
-__all__ = ["DONE", "PING", "ChunkFrames", "compact", "frame", "quoted"]
+__all__ = ["DONE", "ChunkFrames", "compact", "frame", "quoted"]
 
 
 def compact(payload: Any) -> str:

@@ -72,7 +72,7 @@ class Generations:
 class Generation:
     """Publish, then iterate once; `usage` is true after that. Iterating to an end closes it; else its owner must.
 
-    A batch is all that has come since the last one; an empty one says that nothing has come for `silence` seconds.
+    A batch is all that has come since the last one.
     """
 
     def __init__(self, shared: Generations, jobs: Sequence[Job]) -> None:
@@ -121,7 +121,7 @@ class Generation:
             if isinstance(arrival.reply, Failed):
                 raise JobFailed(arrival.reply)
 
-    async def batches(self, silence: float = WATCH_SECONDS) -> AsyncIterator[list[ChoiceDelta]]:
+    async def batches(self) -> AsyncIterator[list[ChoiceDelta]]:
         """Everything that the workers say, in order.
 
         Raises:
@@ -129,9 +129,9 @@ class Generation:
         """
         try:
             while self._unfinished:
-                arrivals = await self._arrivals(silence)
+                arrivals = await self._arrivals()
                 deltas = self._read(arrivals)
-                if deltas or not arrivals:
+                if deltas:
                     yield deltas
                 if self._failure is not None:
                     raise self._failure
@@ -164,11 +164,11 @@ class Generation:
             seconds=round(time.monotonic() - self._opened, 3),
         )
 
-    async def _arrivals(self, silence: float) -> list[Arrival]:
+    async def _arrivals(self) -> list[Arrival]:
         remaining = self._deadline - time.monotonic()
         if remaining <= 0:
             raise DeadlinePassed
-        if await self._mailbox.news(min(remaining, silence)):
+        if await self._mailbox.news(min(remaining, WATCH_SECONDS)):
             self._heard = time.monotonic()
             return self._mailbox.take_all()
         self._check_silence()

@@ -29,5 +29,5 @@ async def create_chat_completion(request: Request, caller: Caller, body: ChatBod
         await generation.publish(tracing.inject())  # confirmed, or the generation is closed
         if body.stream:
             await generation.begun(gateway.settings.header_delay)
-            return EventStream(gateway, generation, answer.events(generation, gateway.settings.ping_interval))
+            return EventStream(gateway, generation, answer.events(generation))
         return json_response(answer.body(await collect(generation), generation.usage))

@@ -30,5 +30,5 @@ async def create_completion(request: Request, caller: Caller, body: CompletionBo
         await generation.publish(tracing.inject())
         if body.stream:
             await generation.begun(gateway.settings.header_delay)
-            return EventStream(gateway, generation, answer.events(generation, gateway.settings.ping_interval))
+            return EventStream(gateway, generation, answer.events(generation))
         return json_response(answer.body(await collect(generation), generation.usage))
