@@ -1,16 +1,13 @@
-"""After every test: an engine without work holds no block. Triton's kernels run in its interpreter, on the CPU."""
+"""After every test: an engine without work holds no block."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from inference_worker.scheduling.scheduler import Scheduler
-
-os.environ.setdefault("TRITON_INTERPRET", "1")  # read when the kernels are defined; on a GPU: tests/gpu
 
 
 @pytest.fixture(autouse=True)
