@@ -51,7 +51,7 @@ class Team {
     }
 
   private:
-    static constexpr int kSpins = 4000;  // about 40 microseconds
+    static constexpr int kSpins = 4000, kSpinsPerYield = 50;  // a spin is some 20 nanoseconds
 
     void serve(int rank) {
         uint32_t seen = 0;
@@ -77,9 +77,11 @@ class Team {
     }
 
     static void wait_for_change(const std::atomic<uint32_t>& value, uint32_t old) {
-        for (int spin = 0; spin < kSpins; ++spin) {
+        for (int spin = 1; spin <= kSpins; ++spin) {
             if (value.load(std::memory_order_acquire) != old) return;
             _mm_pause();
+            // The one waited for may have been put on this very core.
+            if (spin % kSpinsPerYield == 0) std::this_thread::yield();
         }
         while (value.load(std::memory_order_acquire) == old) value.wait(old, std::memory_order_acquire);
     }
