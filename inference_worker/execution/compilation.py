@@ -6,6 +6,7 @@ not how kernels work.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 import structlog
@@ -40,6 +41,7 @@ def compile_model(model: CausalLM, source: ModelSource, settings: EngineSettings
         log.info("the model is computed by PyTorch", reason=str(error))
         return model, "none"
     scheme, values = _quantised(decoder, source, wanted)
+    torch.set_num_threads(1)  # what is left to PyTorch is small, and its threads would spin where the kernels' compute
     return NativeDecoder(decoder, values, kernels, row_bits=settings.activation_bits), scheme
 
 
@@ -52,7 +54,7 @@ def _native(model: CausalLM, settings: EngineSettings) -> tuple[Decoder, Kernels
     if not isinstance(model, Decoder):
         raise NativeUnavailable(f"{model.shape.model_type!r} is no family of our own")
     check_supported(model.config)
-    return model, Kernels(torch.get_num_threads())
+    return model, Kernels(settings.threads or len(os.sched_getaffinity(0)))
 
 
 def _quantised(model: Decoder, source: ModelSource, wanted: str) -> tuple[str, Mapping[str, Values]]:
