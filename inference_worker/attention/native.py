@@ -26,6 +26,8 @@ class NativeAttention(AttentionBackend):
     def __init__(self, cache: KVCache) -> None:
         """Raises `NativeUnavailable` where the kernels can't run or heads are of an odd size."""
         super().__init__(cache)
+        if not cache.keys[0].is_cpu:  # the kernels read addresses
+            raise NativeUnavailable(f"the compiled kernels are the CPU's, the cache is on {cache.keys[0].device}")
         if cache.shape.head_size % PANEL:
             raise NativeUnavailable(f"heads of {cache.shape.head_size} are no multiple of {PANEL}")
         built_library()

@@ -13,7 +13,7 @@ from functools import cache
 from torch import Tensor
 
 from inference_worker.attention.backend import AttentionMetadata
-from inference_worker.errors import NativeError
+from inference_worker.errors import NativeError, NativeUnavailable
 from inference_worker.execution.kv_cache import KVCache
 from inference_worker.native.build import built_library
 from inference_worker.native.packing import FLOATS, PackedWeight
@@ -184,7 +184,11 @@ class Kernels:
 
 @cache
 def _loaded() -> ctypes.CDLL:
-    library = ctypes.CDLL(str(built_library()))
+    path = built_library()
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:  # a cache folder on a file system that must not hold programs, say
+        raise NativeUnavailable(f"can't load the kernels: {error}") from error
     for name in ("create", "linear", "attention", "decode"):
         getattr(library, f"headrace_{name}").restype = ctypes.c_char_p
     library.headrace_destroy.restype = None

@@ -199,10 +199,12 @@ class TiledAttention {
         scores_ = out_ + rows_ * size_;
         keys_ = scores_ + rows_ * kTokens;
         values_ = keys_ + kTokens * size_;
+        peak_ = values_ + kTokens * size_;
+        total_ = peak_ + rows_;
     }
 
     static int64_t scratch_floats(const Heads& heads) {
-        return scratch_rows(heads) * (2 * heads.size + kTokens) + 2 * kTokens * heads.size;
+        return scratch_rows(heads) * (2 * heads.size + kTokens + 2) + 2 * kTokens * heads.size;
     }
 
     // `query` and `out` are the step's rows of the task's first query: [.., query heads, head size] `stride` floats apart.
@@ -213,7 +215,8 @@ class TiledAttention {
         for (int64_t q = 0; q < queries; ++q)
             std::copy_n(query + q * stride + task.head * group_ * size_, group_ * size_, query_ + q * group_ * size_);
         std::fill_n(out_, rows * size_, 0.0f);
-        std::vector<float> peak(rows, -std::numeric_limits<float>::infinity()), total(rows, 0.0f);
+        std::fill_n(peak_, rows, -std::numeric_limits<float>::infinity());
+        std::fill_n(total_, rows, 0.0f);
         const int64_t start = window > 0 ? std::max<int64_t>(0, position - window + 1) : 0;
         for (int64_t tile = start; tile < position + queries; tile += kTokens) {
             const int64_t count = std::min(kTokens, position + queries - tile);
@@ -228,7 +231,7 @@ class TiledAttention {
                     });
             for (int64_t row = 0; row < rows; ++row) {
                 hide(scores_ + row * kTokens, position + row / group_, tile, count, window);
-                const float factor = soften(scores_ + row * kTokens, peak[row], total[row]);
+                const float factor = soften(scores_ + row * kTokens, peak_[row], total_[row]);
                 for (int64_t d = 0; d < size_; ++d) out_[row * size_ + d] *= factor;
             }
             const Rows weights{scores_, nullptr, nullptr, nullptr};
@@ -243,7 +246,7 @@ class TiledAttention {
         }
         for (int64_t row = 0; row < rows; ++row) {
             float* to = out + row / group_ * out_stride + (task.head * group_ + row % group_) * size_;
-            for (int64_t d = 0; d < size_; ++d) to[d] = out_[row * size_ + d] / total[row];
+            for (int64_t d = 0; d < size_; ++d) to[d] = out_[row * size_ + d] / total_[row];
         }
     }
 
@@ -280,7 +283,7 @@ class TiledAttention {
     }
 
     int64_t size_, group_, rows_;
-    float *query_, *out_, *scores_, *keys_, *values_;
+    float *query_, *out_, *scores_, *keys_, *values_, *peak_, *total_;
 };
 
 // One task. `query` and `out` are [rows of the step, query heads, head size], rows `stride` floats apart; scaled.

@@ -130,3 +130,9 @@ def test_auto_is_a_backend_and_strangers_are_refused() -> None:
     assert create_attention("auto", make_cache(4, 1, 8, 1, 0), CPU).name == "sdpa"  # heads of an odd size
     with pytest.raises(UnsupportedModel, match="there are: auto, "):
         select_backend("flash", CPU)
+
+
+def test_the_compiled_kernels_never_touch_a_cache_that_is_not_the_cpus() -> None:
+    cache = KVCache(KVCacheShape(1, 1, 16, 4, torch.float32), 1, torch.device("meta"))
+    with pytest.raises(UnsupportedModel, match="the cache is on meta"):
+        create_attention("native", cache, CPU)
