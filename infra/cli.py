@@ -230,6 +230,7 @@ def worker(
     kv_cache_dtype: Annotated[
         str | None, typer.Option(help="auto, float32, bfloat16 or float16 (auto).", show_default=False)
     ] = None,
+    speculation: Annotated[str | None, typer.Option(help="off, ngram or auto (auto).", show_default=False)] = None,
     max_model_len: Annotated[int | None, typer.Option(help="Context length in tokens.", show_default=False)] = None,
     max_num_seqs: Annotated[
         int | None, typer.Option(help="Sequences computed together (64).", show_default=False)
@@ -253,6 +254,7 @@ def worker(
         quantization=quantization,
         activation_bits=activation_bits,
         kv_cache_dtype=kv_cache_dtype,
+        speculation=speculation,
         max_model_len=max_model_len,
         max_num_seqs=max_num_seqs,
         kv_cache_memory=kv_cache_memory,
