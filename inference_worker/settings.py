@@ -95,6 +95,12 @@ def check_worker_id(name: str) -> str:
     return name
 
 
+def parse_choice(value: object) -> object:
+    """Turn "8" into 8, for a choice among numbers: the environment has words only; other values pass through."""
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
+ActivationBits = Annotated[Literal[16, 8], BeforeValidator(parse_choice)]
 Size = Annotated[int, BeforeValidator(parse_size), Field(gt=0)]
 ModelName = Annotated[str, AfterValidator(check_model_name)]
 WorkerId = Annotated[str, AfterValidator(check_worker_id)]
@@ -117,7 +123,7 @@ class WorkerSettings(BaseSettings):
         default="auto",
         description="Weights on the CPU: none, int8, int4 (a Q4_0 or Q4_1 GGUF's own), or auto: as a GGUF has them",
     )
-    activation_bits: Literal[16, 8] = Field(
+    activation_bits: ActivationBits = Field(
         default=16,
         description="Bits of the states beside int4 weights: 16 answers as the float32 model does, 8 is faster for many"
         " sequences",

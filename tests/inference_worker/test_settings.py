@@ -46,3 +46,12 @@ def test_the_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_field_is_described() -> None:
     assert all(field.description for field in WorkerSettings.model_fields.values())
+
+
+def test_a_number_among_few_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_ACTIVATION_BITS", "8")
+    assert WorkerSettings(model="m").engine().activation_bits == 8
+    for wrong in ("12", "eight"):
+        monkeypatch.setenv("HEADRACE_ACTIVATION_BITS", wrong)
+        with pytest.raises(ValidationError, match="Input should be 16 or 8"):
+            WorkerSettings(model="m")
