@@ -29,7 +29,7 @@ from gateway.reply_inbox import ReplyInbox
 from router import control_plane
 from router.bus import Bus
 from router.errors import BrokerUnavailable
-from router.messages import Cancel, Cancelled, Delta, Failed, Finished, Job, Started, Usage
+from router.messages import Cancel, Cancelled, Delta, Failed, Finished, Job, Reply, Usage
 from router.registry import ModelRegistry
 from router.transport.base import ConnectionState
 
@@ -202,7 +202,7 @@ class Generation:
         self._tokens += tokens
         self._streamed.inc(tokens)
 
-    def _note(self, reply: Started | Finished | Failed | Cancelled | Delta) -> None:
+    def _note(self, reply: Reply) -> None:
         match reply:
             case Finished():
                 self._unfinished -= 1

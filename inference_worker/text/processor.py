@@ -18,7 +18,7 @@ from inference_worker.text.errors import PromptRejected
 from inference_worker.text.output_text import OutputText
 from inference_worker.text.tokenizer import Tokenizer
 from inference_worker.text.tokenizer_files import TextFiles
-from router.messages import ChatPrompt, FailureCode, Job, SamplingParams, TextPrompt, TokenPrompt
+from router.messages import ChatPrompt, EmbeddingPrompt, FailureCode, Job, SamplingParams, TextPrompt, TokenPrompt
 
 THREADS = 2
 """Enough that one huge prompt does not hold up the others; the library itself uses all cores."""
@@ -88,6 +88,8 @@ class TextProcessor:
         if isinstance(prompt, TextPrompt):
             self._check_size(prompt.text, job, limits)
             return self.tokenizer.encode(prompt.text)
+        if isinstance(prompt, EmbeddingPrompt):
+            raise PromptRejected(FailureCode.INVALID_PARAMETER, "This model makes no embeddings.", "model")
         return self._conversation_ids(prompt, job, limits)
 
     def _conversation_ids(self, prompt: ChatPrompt, job: Job, limits: Limits) -> list[int]:

@@ -12,19 +12,27 @@ from router.messages import (
     ChatPrompt,
     Delta,
     Drain,
+    Embedded,
+    EmbeddingPrompt,
     Failed,
     FailureCode,
     Finished,
+    Grammar,
+    GrammarKind,
     Job,
     Outcome,
     SamplingParams,
     ServiceClass,
     Started,
+    Task,
     TextOptions,
     TextPrompt,
     TokenAlternative,
     TokenLogprob,
     TokenPrompt,
+    ToolCallDelta,
+    ToolChoice,
+    ToolMode,
     Usage,
     UsageRecord,
     Window,
@@ -60,6 +68,7 @@ FULL_JOB = Job(
     prompt=ChatPrompt(
         messages=[{"role": "assistant", "content": "So"}],
         tools=[{"type": "function", "function": {"name": "weather"}}],
+        tool_choice=ToolChoice(mode=ToolMode.REQUIRED, names=["weather"], parallel=False),
         add_generation_prompt=False,
         continue_final_message=True,
         template_kwargs={"enable_thinking": False, "effort": "low", "level": 2, "x": 0.5, "none": None},
@@ -81,6 +90,7 @@ FULL_JOB = Job(
         ignore_eos=True,
     ),
     text=TextOptions(stop=["\n\n"], include_stop_str_in_output=True, skip_special_tokens=False),
+    grammar=Grammar(kind=GrammarKind.JSON_SCHEMA, source='{"type":"object"}'),
     n=2,
     service_class=ServiceClass.FLEX,
     cache_salt="s",
@@ -122,6 +132,9 @@ EXAMPLES: dict[str, msgspec.Struct] = {
     "job_full": FULL_JOB,
     "job_text_prompt": msgspec_replace(JOB, prompt=TextPrompt("Once <|im_start|>")),
     "job_token_prompt": msgspec_replace(JOB, prompt=TokenPrompt([1, 2, 3])),
+    "job_embedding": msgspec_replace(
+        JOB, prompt=EmbeddingPrompt(inputs=["one", "two"], dimensions=64), sampling=SamplingParams(seed=0)
+    ),
     "window_started": Window(w="worker-1", b=[Started(j="j", a="a", w="worker-1", prompt_tokens=5, delivery_count=1)]),
     "window_delta": Window(
         w="worker-1", b=[Delta(j="j", a="a", s=0, ids=[1, 2], t="Hi"), Delta(j="k", a="b", s=9, ids=[])]
@@ -144,6 +157,15 @@ EXAMPLES: dict[str, msgspec.Struct] = {
             Finished(j="j", a="a", usage=USAGE),
         ],
     ),
+    "window_tool_calls": Window(
+        w="worker-1",
+        b=[
+            Delta(j="j", a="a", s=0, ids=[1], calls=[ToolCallDelta(i=0, id="call_1", name="weather")]),
+            Delta(j="j", a="a", s=1, ids=[2], calls=[ToolCallDelta(i=0, args='{"city"')]),
+            Delta(j="j", a="a", s=2, ids=[3], f="tool_calls"),
+        ],
+    ),
+    "window_embedded": Window(w="worker-1", b=[Embedded(j="j", a="a", s=0, vectors=[b"\x00\x00\x80?"])]),
     "window_failed": Window(
         w="worker-1",
         b=[
@@ -162,4 +184,5 @@ EXAMPLES: dict[str, msgspec.Struct] = {
     "control_cancel": Cancel(job="chatcmpl-1"),
     "control_drain": Drain(),
     "worker_status": STATUS,
+    "worker_status_embeds": msgspec_replace(STATUS, task=Task.EMBED),
 }

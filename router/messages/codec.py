@@ -1,0 +1,52 @@
+"""Encoding and decoding: JSON, so that an administrator can read a message in the RabbitMQ console."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from router.errors import UndecodableMessage
+from router.messages.base import WIRE_VERSION
+from router.messages.control import Control, WorkerStatus
+from router.messages.job import Job
+from router.messages.replies import Window
+from router.messages.usage import UsageRecord
+
+T = TypeVar("T")
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode(message: msgspec.Struct) -> bytes:
+    """Encode one message as JSON (UTF-8)."""
+    return _encoder.encode(message)
+
+
+class Codec(Generic[T]):
+    """Decodes the messages of one queue; anything else is an `UndecodableMessage`."""
+
+    def __init__(self, expected: Any) -> None:
+        self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(expected)
+
+    def decode(self, body: bytes) -> T:
+        """Decode `body`.
+
+        Raises:
+            UndecodableMessage: not JSON, not of the expected shape, or of another wire version.
+        """
+        try:
+            message = self._decoder.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise UndecodableMessage(str(error)) from error
+        version = getattr(message, "v", None)
+        if version != WIRE_VERSION:
+            raise UndecodableMessage(f"wire version {version!r}, expected {WIRE_VERSION}")
+        return message
+
+
+JOBS: Codec[Job] = Codec(Job)
+WINDOWS: Codec[Window] = Codec(Window)
+USAGE_RECORDS: Codec[UsageRecord] = Codec(UsageRecord)
+CONTROLS: Codec[Control] = Codec(Control)
+STATUSES: Codec[WorkerStatus] = Codec(WorkerStatus)

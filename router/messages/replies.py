@@ -1,0 +1,116 @@
+"""What a worker tells a gateway, in windows. Positions count generated tokens of one choice from 0."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from router.messages.base import Count, FailureCode, Message, Usage
+
+FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
+
+
+class TokenAlternative(msgspec.Struct, frozen=True, array_like=True):
+    """One candidate token at a position: id, its text alone, and natural-log probability."""
+
+    id: int
+    text: str
+    logprob: float
+
+
+class TokenLogprob(msgspec.Struct, frozen=True, array_like=True):
+    """The chosen token's log probability and the most likely alternatives, best first."""
+
+    chosen: TokenAlternative
+    top: list[TokenAlternative]
+
+
+class _Reply(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="k"):
+    """One entry of a window. Short names: these are the only messages sent per token window."""
+
+    j: str
+    """Job id."""
+    a: str
+    """Attempt id (uuid4, one per time a worker takes the job): the fence against zombies."""
+
+
+class Started(_Reply, frozen=True, kw_only=True, tag="start"):
+    """The worker has taken the job and will generate; first message of an attempt."""
+
+    w: str
+    """Worker id."""
+    prompt_tokens: Count
+    delivery_count: Count = 0
+
+
+class ToolCallDelta(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """More of one tool call: its name (in the first of its deltas), or the next characters of its arguments."""
+
+    i: Count
+    """Which call of the choice, from 0 without gaps."""
+    id: str = ""
+    """With the name."""
+    name: str = ""
+    args: str = ""
+
+
+class Delta(_Reply, frozen=True, kw_only=True, tag="delta"):
+    """Tokens `s .. s+len(ids)-1` of choice `c`, with the text that is now safe to show.
+
+    Text is whole characters only, and never a part of a possible stop string.
+    """
+
+    c: Count = 0
+    s: Count
+    ids: list[int]
+    t: str = ""
+    lp: list[TokenLogprob] | None = None
+    calls: list[ToolCallDelta] | None = None
+    """What these tokens add to the choice's tool calls; their markup is not in `t`."""
+    f: FinishReason | None = None
+    """Set on the last delta of this choice."""
+    stop: str | int | None = None
+    """The stop string or token id that ended the choice, if one did."""
+
+
+class Embedded(_Reply, frozen=True, kw_only=True, tag="embedded"):
+    """The vectors of inputs `s .. s+len(vectors)-1`, in order: each float32, little-endian, as base64."""
+
+    s: Count
+    vectors: list[bytes]
+
+
+class Finished(_Reply, frozen=True, kw_only=True, tag="finished"):
+    """Terminal: all choices ended."""
+
+    usage: Usage
+
+
+class Failed(_Reply, frozen=True, kw_only=True, tag="failed"):
+    """Terminal: the job failed. `message` is for the client; it has no internals in it."""
+
+    code: FailureCode
+    message: str
+    param: str | None = None
+    usage: Usage | None = None
+
+
+class Cancelled(_Reply, frozen=True, kw_only=True, tag="cancelled"):
+    """Terminal: stopped because the gateway asked for it."""
+
+    usage: Usage
+
+
+REAPER = "reaper"
+"""The `w` of windows that close jobs dead in their queue: whoever was running one is not any more."""
+
+Reply = Started | Delta | Embedded | Finished | Failed | Cancelled
+Terminal = Finished | Failed | Cancelled
+
+
+class Window(Message, frozen=True, kw_only=True, tag="window"):
+    """Everything that one worker has for one gateway since the last window (about 10 ms)."""
+
+    w: str
+    b: list[Reply]
