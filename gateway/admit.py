@@ -21,6 +21,15 @@ from router.transport.base import ConnectionState
 
 Body = ChatCompletionRequest | CompletionRequest
 
+_CLASSES = {
+    "auto": ServiceClass.DEFAULT,
+    "default": ServiceClass.DEFAULT,
+    "flex": ServiceClass.FLEX,
+    "priority": ServiceClass.PRIORITY,
+    "fast": ServiceClass.PRIORITY,
+}
+"""By `service_tier`."""
+
 
 @dataclass(frozen=True)
 class Reservation:
@@ -68,8 +77,7 @@ class Admission:
 
 
 def _service_class(body: Body) -> ServiceClass:
-    tier = body.service_tier
-    return ServiceClass.DEFAULT if tier is None or tier == "auto" else ServiceClass(tier)
+    return _CLASSES[body.service_tier or "auto"]
 
 
 def _check_length(body: Body, model: ModelInfo) -> None:

@@ -1,31 +1,53 @@
 """What all request bodies share: strict types, unknown fields ignored, fields that we do not offer refused by name.
 
-Source: OpenAI's API specification; extras as vLLM names them. Knows no HTTP.
+What a field does here is said where it is declared: its docstring is the line in `docs/openai-compatibility.md` and in
+our OpenAPI document (`compatibility.py` says how). Source: OpenAI's API specification; extras as vLLM names them.
+Knows no HTTP.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gateway.errors import InvalidRequest, UnsupportedParameter
 
-Neutral = tuple[Any, ...]
-"""Values of a field that ask for nothing (besides null)."""
+T = TypeVar("T")
+
+IGNORED = "x-ignored"
+"""Marks a field in our OpenAPI document."""
+Ignored = Annotated[T, Field(json_schema_extra={IGNORED: True})]
+"""A field that is validated and has no effect, on purpose."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A field that is not offered. `neutral`: values (besides null) that ask for nothing, and are let pass."""
+
+    why: str
+    neutral: tuple[Any, ...] = ()
 
 
 class ApiModel(BaseModel):
     """No coercion ("3", true and 2.0 are not 3), no NaN, unknown fields ignored."""
 
-    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False, frozen=True, populate_by_name=True)
+    model_config = ConfigDict(
+        strict=True,
+        extra="ignore",
+        allow_inf_nan=False,
+        frozen=True,
+        populate_by_name=True,
+        use_attribute_docstrings=True,
+    )
 
 
 class RequestBody(ApiModel):
     """A request body: `parse` is the way in."""
 
-    not_offered: ClassVar[Mapping[str, Neutral]] = {}
+    not_offered: ClassVar[Mapping[str, Refused]] = {}
 
     @classmethod
     def parse(cls, value: Any) -> Self:
@@ -46,9 +68,9 @@ class RequestBody(ApiModel):
     @classmethod
     def _refuse_not_offered(cls, value: dict[str, Any]) -> None:
         for name in sorted(value.keys() & cls.not_offered.keys()):
-            asked = value[name]
-            if asked is not None and not any(_same(asked, neutral) for neutral in cls.not_offered[name]):
-                raise UnsupportedParameter(f"'{name}' with this value is not supported yet.", param=name)
+            asked, refused = value[name], cls.not_offered[name]
+            if asked is not None and not any(_same(asked, neutral) for neutral in refused.neutral):
+                raise UnsupportedParameter(f"'{name}' with this value is not supported: {refused.why}.", param=name)
 
 
 def _same(asked: Any, neutral: Any) -> bool:

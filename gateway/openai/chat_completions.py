@@ -12,8 +12,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, StringConstraints, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.openai.base import ApiModel, Neutral
-from gateway.openai.messages import AssistantMessage, Message, check_tool_results
+from gateway.openai.base import ApiModel, Ignored, Refused
+from gateway.openai.messages import AssistantMessage, Content, Message, check_tool_results
 from gateway.openai.sampling import INT32_MAX, SamplingRequest
 from gateway.openai.usage import CompletionUsage
 
@@ -43,38 +43,66 @@ TemplateName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]
 TemplateValue = bool | int | float | Annotated[str, StringConstraints(max_length=1024)] | None
 
 
+class Prediction(ApiModel):
+    """Text that the answer will probably contain."""
+
+    type: Literal["content"]
+    content: Content
+
+
 class ChatCompletionRequest(SamplingRequest):
     """Body of `POST /v1/chat/completions`."""
 
-    not_offered: ClassVar[Mapping[str, Neutral]] = {
+    not_offered: ClassVar[Mapping[str, Refused]] = {
         **SamplingRequest.not_offered,
-        "tools": ([],),
-        "tool_choice": ("none", "auto"),
-        "functions": ([],),
-        "function_call": ("none", "auto"),
-        "audio": (),
-        "modalities": (["text"],),
-        "prediction": (),
-        "web_search_options": (),
-        "moderation": (),
-        "chat_template": (),
-        "documents": ([],),
-        "mm_processor_kwargs": (),
+        "tools": Refused("not offered yet", ([],)),
+        "tool_choice": Refused("not offered yet", ("none", "auto")),
+        "functions": Refused("not offered yet", ([],)),
+        "function_call": Refused("not offered yet", ("none", "auto")),
+        "add_special_tokens": Refused("the template writes what the model was trained with", (False,)),
+        "audio": Refused("answers are text"),
+        "modalities": Refused("answers are text", (["text"],)),
+        "web_search_options": Refused("models don't search the web"),
+        "moderation": Refused("nothing is moderated"),
+        "chat_template": Refused("clients bring no templates"),
+        "documents": Refused("put them into the messages", ([],)),
+        "media_io_kwargs": Refused("content is text", ({},)),
+        "mm_processor_kwargs": Refused("content is text", ({},)),
     }
 
     messages: Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES)]
+    """The conversation; content is a string or text parts for every role, `developer` is `system` where the model's
+    template does not know it."""
     max_completion_tokens: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = None
+    """Tokens to generate at most, whatever `max_tokens` (its old name) says."""
     logprobs: bool | None = None
+    """The log probability of each token of the answer, before temperature, penalties and cuts."""
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    """And so many of the most likely tokens at each position."""
     parallel_tool_calls: bool | None = None
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
-    """Accepted and ignored, like `verbosity`, by models that do not know it."""
-    verbosity: Literal["low", "medium", "high"] | None = None
-    safety_identifier: str | None = None
-    prompt_cache_key: str | None = None
+    """More than one call in an answer; default true."""
+    reasoning_effort: Ignored[Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None] = None
+    """Models have their own options: `chat_template_kwargs`."""
+    verbosity: Ignored[Literal["low", "medium", "high"] | None] = None
+    """No model knows it."""
+    prediction: Ignored[Prediction | None] = None
+    """A hint for speed only: tokens are guessed from the prompt anyway."""
+    safety_identifier: Ignored[Annotated[str, StringConstraints(max_length=64)] | None] = None
+    """An API key says who asks."""
+    prompt_cache_key: Ignored[Annotated[str, StringConstraints(max_length=512)] | None] = None
+    """Cached prompts are found by their content."""
+    prompt_cache_retention: Ignored[Literal["in_memory", "in-memory", "24h"] | None] = None
+    """Prompts are kept as long as there is room."""
+    prompt_cache_options: Ignored[dict[str, Any] | None] = None
+    """Prompts are kept as long as there is room."""
+    include_reasoning: Ignored[bool | None] = None
+    """Reasoning is a part of the text."""
     add_generation_prompt: bool | None = None
+    """Begin the assistant's turn; default true, unless the final message is continued."""
     continue_final_message: bool | None = None
+    """Go on with the last message, which must be the assistant's."""
     chat_template_kwargs: Annotated[dict[TemplateName, TemplateValue], Field(max_length=32)] | None = None
+    """Options of the model's chat template (such as `enable_thinking`): scalars, and only names that it reads."""
 
     @field_validator("messages")
     @classmethod

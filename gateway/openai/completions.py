@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, PlainValidator
+from pydantic import Field, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from gateway.openai.base import ApiModel, Neutral
+from gateway.openai.base import ApiModel, Refused
 from gateway.openai.sampling import INT32_MAX, SamplingRequest
 from gateway.openai.usage import CompletionUsage
 
@@ -20,6 +20,17 @@ DEFAULT_MAX_TOKENS = 16
 
 Prompts = Sequence[str | list[int]]
 """All strings, or all token lists."""
+
+_TEXT = {"type": "string", "minLength": 1}
+_TOKENS = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": INT32_MAX}, "minItems": 1}
+PROMPT_SCHEMA = {
+    "anyOf": [
+        _TEXT,
+        _TOKENS,
+        {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": MAX_PROMPTS},
+        {"type": "array", "items": _TOKENS, "minItems": 1, "maxItems": MAX_PROMPTS},
+    ]
+}
 
 
 def read_prompts(value: Any) -> Prompts:
@@ -50,10 +61,17 @@ def _wrong(message: str) -> PydanticCustomError:
 class CompletionRequest(SamplingRequest):
     """Body of `POST /v1/completions`."""
 
-    not_offered: ClassVar[Mapping[str, Neutral]] = {**SamplingRequest.not_offered, "suffix": ("",)}
+    not_offered: ClassVar[Mapping[str, Refused]] = {
+        **SamplingRequest.not_offered,
+        "add_special_tokens": Refused("a text begins as the model was trained with", (True,)),
+        "suffix": Refused("not offered yet", ("",)),
+        "prompt_embeds": Refused("prompts are text or token ids"),
+    }
 
-    prompt: Annotated[Prompts, PlainValidator(read_prompts)]
+    prompt: Annotated[Prompts, PlainValidator(read_prompts), WithJsonSchema(PROMPT_SCHEMA)]
+    """Text, token ids, or a list of either: up to 64 prompts, none of them empty, each answered `n` times."""
     logprobs: Annotated[int, Field(ge=0, le=5)] | None = None
+    """The log probability of each token of the answer, and so many of the most likely ones at its position."""
 
     @property
     def token_limit(self) -> int | None:

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, StringConstraints, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.openai.base import ApiModel, Neutral, RequestBody
+from gateway.openai.base import ApiModel, Ignored, Refused, RequestBody
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
@@ -20,6 +20,10 @@ MAX_LOGIT_BIAS = 1024
 TokenId = Annotated[int, Field(ge=0, le=INT32_MAX)]
 StopString = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
+LogitBias = Annotated[
+    dict[str, Annotated[float, Field(ge=-100, le=100)]],
+    Field(json_schema_extra={"maxProperties": MAX_LOGIT_BIAS, "propertyNames": {"pattern": "^[0-9]{1,9}$"}}),
+]
 Metadata = Annotated[
     dict[Annotated[str, StringConstraints(max_length=64)], Annotated[str, StringConstraints(max_length=512)]],
     Field(max_length=16),
@@ -27,66 +31,111 @@ Metadata = Annotated[
 
 
 class StreamOptions(ApiModel):
-    """`include_obfuscation` and the extras of other servers are ignored."""
+    """`stream_options`; the extras of other servers are ignored."""
 
     include_usage: bool | None = None
+    """A last chunk with no choices and the usage; `usage` is null in the others."""
+    include_obfuscation: Ignored[bool | None] = None
+    """No padding is sent: frames join the tokens of a window, and TLS is the operator's."""
 
 
 class SamplingRequest(RequestBody):
     """Base of chat completions and completions."""
 
-    not_offered: ClassVar[Mapping[str, Neutral]] = {
-        "best_of": (1,),
-        "use_beam_search": (False,),
-        "length_penalty": (1, 1.0),
-        "early_stopping": (False,),
-        "bad_words": ([],),
-        "prompt_logprobs": (),
-        "allowed_token_ids": (),
-        "logits_processors": ([],),
-        "truncate_prompt_tokens": (),
-        "return_token_ids": (False,),
-        "return_tokens_as_token_ids": (False,),
-        "priority": (0,),
-        "structured_outputs": (),
-        "response_format": ({"type": "text"},),
-        "guided_json": (),
-        "guided_regex": (),
-        "guided_choice": (),
-        "guided_grammar": (),
-        "guided_decoding_backend": (),
-        "guided_whitespace_pattern": (),
-        "logit_bias_mode": (),
-        "echo": (False,),
+    not_offered: ClassVar[Mapping[str, Refused]] = {
+        "best_of": Refused("one candidate is made for each choice", (1,)),
+        "use_beam_search": Refused("tokens are drawn, not searched for", (False,)),
+        "length_penalty": Refused("it belongs to beam search", (1, 1.0)),
+        "early_stopping": Refused("it belongs to beam search", (False,)),
+        "bad_words": Refused("not offered yet", ([],)),
+        "prompt_logprobs": Refused("not offered yet"),
+        "allowed_token_ids": Refused("not offered yet"),
+        "logprob_token_ids": Refused("log probabilities are reported of the most likely tokens only"),
+        "logits_processors": Refused("clients bring no code", ([],)),
+        "truncate_prompt_tokens": Refused("not offered yet"),
+        "truncation_side": Refused("prompts are cut at their beginning only", ("left",)),
+        "spaces_between_special_tokens": Refused("text is what its tokens say", (True,)),
+        "return_token_ids": Refused("not offered yet", (False,)),
+        "return_tokens_as_token_ids": Refused("not offered yet", (False,)),
+        "return_prompt_text": Refused("rendered prompts are not shown", (False,)),
+        "priority": Refused("`service_tier` chooses the queue", (0,)),
+        "structured_outputs": Refused("not offered yet"),
+        "response_format": Refused("not offered yet", ({"type": "text"},)),
+        "guided_json": Refused("its name today is `structured_outputs`"),
+        "guided_regex": Refused("its name today is `structured_outputs`"),
+        "guided_choice": Refused("its name today is `structured_outputs`"),
+        "guided_grammar": Refused("its name today is `structured_outputs`"),
+        "guided_decoding_backend": Refused("the operator chooses"),
+        "guided_whitespace_pattern": Refused("the operator chooses"),
+        "logit_bias_mode": Refused("`logit_bias` is added to the logits"),
+        "repetition_detection": Refused("`repetition_penalty` is what there is"),
+        "thinking_token_budget": Refused("no thinking is counted apart", (-1,)),
+        "echo": Refused("not offered yet", (False,)),
+        "kv_transfer_params": Refused("it belongs to another server's disaggregated serving"),
+        "ec_transfer_params": Refused("it belongs to another server's disaggregated serving"),
+        "vllm_xargs": Refused("it belongs to another server's extensions", ({},)),
     }
 
     model: Annotated[str, StringConstraints(min_length=1, max_length=256)]
+    """The model to ask, as `/v1/models` names it."""
     max_tokens: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = None
+    """Tokens to generate at most; together with the prompt they must fit into the context."""
     min_tokens: Annotated[int, Field(ge=0, le=INT32_MAX)] | None = None
+    """Tokens to generate at least: before that neither stop tokens nor stop strings end the text."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    """Default 1; 0, or anything below 0.00001, is greedy."""
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Draw from the most likely tokens that have this probability together."""
     top_k: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
-    """-1 and 0: off."""
+    """Draw from so many of the most likely tokens; -1 and 0: from all."""
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Draw from tokens with at least this part of the most likely one's probability."""
     presence_penalty: Penalty | None = None
+    """Subtracted from the logit of every token that was generated already."""
     frequency_penalty: Penalty | None = None
+    """Subtracted from a token's logit once for each time that it was generated."""
     repetition_penalty: Annotated[float, Field(gt=0, le=2)] | None = None
-    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    """Divides (multiplies, if negative) the logit of every token in the prompt or the answer."""
+    logit_bias: LogitBias | None = None
+    """Added to the logits of token ids; at most 1,024 of them."""
     seed: Annotated[int, Field(ge=-INT64_MAX - 1, le=INT64_MAX)] | None = None
+    """Equal seeds give equal answers, whatever else the server is doing."""
     n: Annotated[int, Field(ge=1, le=128)] | None = None
+    """Answers to the same prompt; above the operator's limit (16 by default) 400."""
     stop: StopString | Annotated[list[StopString], Field(max_length=4)] | None = None
+    """The text ends before any of these."""
     stop_token_ids: Annotated[list[TokenId], Field(max_length=128)] | None = None
+    """Tokens that end the text, besides the model's own end."""
     ignore_eos: bool | None = None
+    """Go on after the model's own end."""
     include_stop_str_in_output: bool | None = None
+    """Show the stop string or stop token too."""
     skip_special_tokens: bool | None = None
+    """Default true: control tokens leave no text."""
     stream: bool | None = None
+    """Server-Sent Events as the tokens come."""
     stream_options: StreamOptions | None = None
-    service_tier: Literal["auto", "default", "flex", "priority"] | None = None
-    user: Annotated[str, StringConstraints(max_length=512)] | None = None
-    metadata: Metadata | None = None
-    store: bool | None = None
-    """Accepted and ignored: nothing is stored."""
+    """`include_usage` adds a last chunk with the usage; `include_obfuscation` is ignored."""
+    service_tier: Literal["auto", "default", "flex", "priority", "fast"] | None = None
+    """The queue: `fast` is `priority`, `auto` is `default`; the answer names the one used."""
+    user: Ignored[Annotated[str, StringConstraints(max_length=512)] | None] = None
+    """An API key says who asks."""
+    metadata: Ignored[Metadata | None] = None
+    """Nothing is stored that it could be attached to."""
+    store: Ignored[bool | None] = None
+    """Nothing is stored."""
     cache_salt: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
+    """Keeps cached prompts apart within a tenant, as tenants are always kept apart."""
+    request_id: Ignored[Annotated[str, StringConstraints(max_length=512)] | None] = None
+    """Ids are ours; send `X-Client-Request-Id` to find a request again."""
+    session_id: Ignored[Annotated[str, StringConstraints(max_length=512)] | None] = None
+    """Any worker can answer any request."""
+    return_token_offsets: Ignored[bool | None] = None
+    """For vLLM's render endpoints only."""
+    stream_interval: Ignored[Annotated[int, Field(ge=1)] | None] = None
+    """Tokens leave in windows of about 10 ms."""
+    watermarking: Ignored[bool | None] = None
+    """Answers carry no watermark."""
 
     @field_validator("logit_bias")
     @classmethod

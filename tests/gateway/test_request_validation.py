@@ -50,6 +50,8 @@ BAD_CHAT_FIELDS: list[tuple[str, Any]] = [
     ("chat_template_kwargs", {"x": [1]}),
     ("chat_template_kwargs", {"a b": 1}),
     ("reasoning_effort", "enormous"),
+    ("prediction", {"type": "content"}),
+    ("prompt_cache_retention", "for ever"),
     *(("messages", value) for value in ([], None, "hi", HI * 100_000, {})),
 ]
 
@@ -80,7 +82,6 @@ NOT_OFFERED: list[tuple[str, Any]] = [
     ("response_format", {"type": "json_object"}),
     ("audio", {"voice": "x", "format": "wav"}),
     ("modalities", ["text", "audio"]),
-    ("prediction", {"type": "content"}),
     ("web_search_options", {}),
     ("best_of", 10**9),
     ("best_of", True),
@@ -158,6 +159,7 @@ def test_fields_that_contradict_each_other(fields: dict[str, Any]) -> None:
         {"n": None, "stop": [], "tools": [], "functions": None, "tool_choice": "auto", "best_of": 1},
         {"response_format": {"type": "text"}, "modalities": ["text"], "echo": False, "priority": 0},
         {"temperature": 0, "top_p": 0, "seed": -1, "stop": ["a", "b", "c", "d"], "logit_bias": {"0": 1, "9": -100.0}},
+        {"prediction": {"type": "content", "content": "x"}, "service_tier": "fast", "request_id": "r"},
         {"store": True, "user": "u", "metadata": {"a": "b"}, "parallel_tool_calls": True, "reasoning_effort": "low"},
         {"api_base": "http://evil", "api_key": "x", "extra_headers": {"a": "b"}, "evil": 1},
         {"messages": [{"role": "system", "content": "x"}]},
