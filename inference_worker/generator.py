@@ -1,7 +1,7 @@
 """Runs jobs on the engine: prepared text in, deltas out, exactly one end for each.
 
-Between the queue (`worker.py`) and the engine's process: it says what a job has to say through the outbox, and tells
-`on_end` when one is over. Does not know deliveries, acknowledgements or usage records.
+Between the queue (`router/consumer/job_consumer.py`, whose handler it is) and the engine's process. Does not know
+acknowledgements or usage records.
 """
 
 from __future__ import annotations
@@ -9,21 +9,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
 
 import structlog
 
-from inference_worker.admission import Admission
 from inference_worker.engine_client import EngineClient
 from inference_worker.engine_protocol import EngineLoad, Ready, StepReport, TokenEvent
 from inference_worker.errors import EngineDied, EngineStartFailed
 from inference_worker.metrics import WorkerMetrics
-from inference_worker.running_jobs import RunningJob, RunningJobs
+from inference_worker.running_jobs import RunningJob
 from inference_worker.text.errors import PromptRejected
 from inference_worker.text.output_text import Release
 from inference_worker.text.processor import Limits, TextProcessor
-from inference_worker.windows import Outbox
-from router.messages import Cancelled, Delta, Failed, FailureCode, Finished, Outcome, Started
+from router.consumer.job_consumer import JobConsumer
+from router.messages import Cancelled, Delta, Failed, FailureCode, Finished, Job, Started, Terminal
+from router.transport.base import Delivery
 
 DEATHS_ALLOWED = 3
 DEATHS_WITHIN = 60.0
@@ -31,8 +30,6 @@ DEATHS_WITHIN = 60.0
 DEATHS_OF_A_JOB = 3
 """A job that was in the engine at so many deaths is taken for their cause (PROMISES 2.7)."""
 RESTART_BACKOFF = 0.2
-
-OnEnd = Callable[[RunningJob, Outcome, FailureCode | None], None]
 
 _log = structlog.get_logger(__name__)
 
@@ -44,22 +41,19 @@ class Generator:
         self,
         engine: EngineClient,
         text: TextProcessor,
-        *,
-        jobs: RunningJobs,
-        admission: Admission,
-        outbox: Outbox,
+        consumer: JobConsumer[RunningJob],
         metrics: WorkerMetrics,
+        *,
         worker: str,
-        on_end: OnEnd,
     ) -> None:
         self._engine = engine
         self._text = text
-        self._jobs = jobs
-        self._admission = admission
-        self._outbox = outbox
+        self._consumer = consumer
+        self._jobs = consumer.jobs
+        self._admission = consumer.admission
+        self._outbox = consumer.outbox
         self._metrics = metrics
         self._worker = worker
-        self._on_end = on_end
         self._limits = Limits(1, 1)
         self._deaths: deque[float] = deque()
         self.load = EngineLoad()
@@ -77,6 +71,10 @@ class Generator:
         return ready
 
     # A job's way in
+
+    def open(self, job: Job, delivery: Delivery) -> RunningJob:
+        """A fresh attempt at a job."""
+        return RunningJob(job, delivery)
 
     async def begin(self, running: RunningJob) -> None:
         """Prepare a job and give it to the engine as soon as there is a place; a bad one fails here."""
@@ -147,7 +145,7 @@ class Generator:
             if event.finish_reason is None:  # a stop string: the engine does not know it
                 self._engine.abort(running.attempt, event.choice)
         if running.finished:
-            self._end(running, Finished(j=running.job.id, a=running.attempt, usage=running.usage), Outcome.FINISHED)
+            self._end(running, Finished(j=running.job.id, a=running.attempt, usage=running.usage))
 
     def _observe(self, running: RunningJob, event: TokenEvent) -> None:
         now = time.monotonic()
@@ -166,39 +164,27 @@ class Generator:
         terminal = Failed(
             j=running.job.id, a=running.attempt, code=code, message=message, param=param, usage=running.usage
         )
-        self._end(running, terminal, Outcome.FAILED, code)
+        self._end(running, terminal)
 
     def cancel(self, running: RunningJob) -> None:
         """End a job because its gateway asked for it, or has gone."""
         self._engine.abort(running.attempt)
-        terminal = Cancelled(j=running.job.id, a=running.attempt, usage=running.usage)
-        self._end(running, terminal, Outcome.CANCELLED)
+        self._end(running, Cancelled(j=running.job.id, a=running.attempt, usage=running.usage))
 
     def hand_back(self, running: RunningJob) -> None:
         """Let go of a job that somebody else will answer: no terminal."""
-        running.ended = True
         self._engine.abort(running.attempt)
-        self._admission.leave(running)
 
-    def _end(
-        self,
-        running: RunningJob,
-        terminal: Finished | Failed | Cancelled,
-        outcome: Outcome,
-        code: FailureCode | None = None,
-    ) -> None:
+    def _end(self, running: RunningJob, terminal: Terminal) -> None:
         if running.ended:
             return
-        running.ended = True
-        self._admission.leave(running)
-        self._outbox.put(running.job.reply_to, terminal, urgent=True)
-        self._count_end(running, outcome)
-        self._on_end(running, outcome, code)
+        self._consumer.end(running, terminal)
+        self._count_end(running, terminal)
         self.admit()
 
-    def _count_end(self, running: RunningJob, outcome: Outcome) -> None:
-        if outcome is not Outcome.FINISHED:
-            self._metrics.finished("abort" if outcome is Outcome.CANCELLED else "error")
+    def _count_end(self, running: RunningJob, terminal: Terminal) -> None:
+        if not isinstance(terminal, Finished):
+            self._metrics.finished("abort" if isinstance(terminal, Cancelled) else "error")
             return
         now = time.monotonic()
         self._metrics.latency.observe(now - running.taken)

@@ -10,10 +10,12 @@ from typing import cast
 
 import pytest
 
-from inference_worker import generator, worker
+from inference_worker import generator
 from inference_worker.errors import EngineDied, EngineStartFailed
+from inference_worker.worker import capacity
 from router import control_plane, topology
 from router.bus import Envelope
+from router.consumer import job_consumer
 from router.errors import BrokerUnavailable
 from router.messages import (
     Cancel,
@@ -169,7 +171,7 @@ async def test_a_job_past_its_deadline_is_not_begun() -> None:
 
 
 async def test_a_running_job_is_stopped_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "HEARTBEAT", 0.01)
+    monkeypatch.setattr(job_consumer, "HEARTBEAT", 0.01)
     async with Bench().up() as bench:
         await bench.send(make_job("j", max_tokens=100, deadline=time.time() + 0.3))
         await bench.submitted(1)
@@ -209,7 +211,7 @@ async def test_a_job_that_waits_for_a_place_is_cancelled_unbegun() -> None:
 async def test_a_cancel_may_overtake_its_job() -> None:
     async with Bench().up() as bench:
         bench.outside.send_control(control_plane.ALL, Cancel(job="j"))
-        await bench.until(lambda: "j" in bench.worker._cancelled)
+        await bench.until(lambda: "j" in bench.worker._consumer._cancelled)
         await bench.send(make_job("j"))
         terminal, record = await bench.ended("j")
     assert isinstance(terminal, Cancelled)
@@ -345,7 +347,7 @@ async def test_a_second_signal_hands_running_jobs_back_at_once() -> None:
 
 
 async def test_the_job_is_acknowledged_only_after_its_record_is_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "SETTLE_BACKOFF", (0.01, 0.01))
+    monkeypatch.setattr(job_consumer, "SETTLE_BACKOFF", (0.01, 0.01))
     async with Bench().up() as bench:
         publish, tries = bench.bus.publish_usage, []
 
@@ -353,7 +355,7 @@ async def test_the_job_is_acknowledged_only_after_its_record_is_confirmed(monkey
             tries.append(record)
             if len(tries) < 3:
                 raise BrokerUnavailable("away")
-            assert len(bench.worker._jobs) == 1
+            assert len(bench.worker._consumer.jobs) == 1
             await publish(record)
 
         monkeypatch.setattr(bench.bus, "publish_usage", away)
@@ -404,6 +406,10 @@ async def test_a_bug_in_preparing_fails_the_job_not_the_worker(monkeypatch: pyte
     assert terminal.code is FailureCode.ENGINE_ERROR
 
 
+def test_capacity_is_the_batch_and_a_look_ahead() -> None:
+    assert [capacity(seqs) for seqs in (1, 4, 20, 64)] == [2, 5, 21, 68]
+
+
 async def test_heartbeats_say_what_is_served() -> None:
     async with Bench(max_num_seqs=7).up() as bench:
         await bench.until(lambda: bench.statuses)
@@ -439,11 +445,11 @@ async def test_a_job_that_comes_back_after_a_reconnect_is_adopted_and_the_new_de
     async with Bench().up() as bench:
         await bench.send(make_job("j"))
         await bench.submitted(1)
-        running = bench.worker._jobs.job("j")
+        running = bench.worker._consumer.jobs.job("j")
         assert running is not None
         running.delivery = cast(Delivery, Redelivered(lost=True))
         again = Redelivered()
-        bench.worker._take(Envelope(running.job, cast(Delivery, again)))
+        bench.worker._consumer._take(Envelope(running.job, cast(Delivery, again)))
         bench.engine.step(3)
         await bench.ended("j")
     assert again.settled == ["ack"]
@@ -454,13 +460,13 @@ async def test_a_lost_delivery_s_job_that_comes_back_when_done_is_only_acknowled
     async with Bench().up() as bench:
         await bench.send(make_job("j"))
         await bench.submitted(1)
-        running = bench.worker._jobs.job("j")
+        running = bench.worker._consumer.jobs.job("j")
         assert running is not None
         running.delivery = cast(Delivery, Redelivered(lost=True))
         bench.engine.step(3)
         await bench.ended("j")
         again = Redelivered()
-        bench.worker._take(Envelope(running.job, cast(Delivery, again)))
+        bench.worker._consumer._take(Envelope(running.job, cast(Delivery, again)))
         assert again.settled == ["ack"]
-        assert len(bench.worker._jobs) == 0
+        assert len(bench.worker._consumer.jobs) == 0
     assert len(bench.terminals("j")) == 1

@@ -124,7 +124,7 @@ class Bench:
     async def ended(self, job: str) -> tuple[Terminal, UsageRecord]:
         """Wait for a job's terminal, record and acknowledgement; there must be exactly one of each."""
         await self.until(lambda: self.terminals(job) and [r for r in self.records if r.job == job])
-        await self.until(lambda: self.worker._jobs.job(job) is None)
+        await self.until(lambda: self.worker._consumer.jobs.job(job) is None)
         records = [record for record in self.records if record.job == job]
         (terminal,), (record,) = self.terminals(job), records
         assert self.of(job)[-1] is terminal
@@ -132,7 +132,7 @@ class Bench:
 
     def unsettled(self) -> int:
         """Deliveries that the worker holds."""
-        return len(self.worker._jobs)
+        return len(self.worker._consumer.jobs)
 
     def queued(self, service_class: ServiceClass = ServiceClass.DEFAULT) -> int:
         """Messages ready in a job queue."""

@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
-from inference_worker import windows
-from inference_worker.windows import Outbox, joined
 from router.bus import Bus
+from router.consumer import windows
+from router.consumer.windows import Outbox, joined
 from router.errors import BrokerUnavailable
 from router.messages import Delta, Finished, Started, TokenAlternative, TokenLogprob, Usage, Window
 

@@ -1,0 +1,316 @@
+"""Takes jobs of one model from its queues and sees each of them to its end.
+
+In this order for every job, whatever happens: exactly one terminal message to its gateway, its usage record
+confirmed by the broker, and only then the acknowledgement (PROMISES 2.3). What answers a job is its handler's
+business; money and HTTP are nobody's here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Generic, Protocol, TypeVar
+
+import structlog
+
+from router import control_plane
+from router.bus import Bus, Envelope, Feed, Inbound
+from router.consumer.admission import Admission
+from router.consumer.taken_jobs import RecentJobs, TakenJob, TakenJobs
+from router.consumer.windows import Outbox
+from router.errors import BrokerUnavailable, PublishError
+from router.messages import (
+    Cancel,
+    Cancelled,
+    Control,
+    Failed,
+    FailureCode,
+    Finished,
+    Job,
+    Outcome,
+    ServiceClass,
+    Terminal,
+    UsageRecord,
+    WorkerState,
+    WorkerStatus,
+)
+from router.transport.base import Delivery
+
+T = TypeVar("T", bound=TakenJob)
+
+HEARTBEAT = 1.0
+"""Seconds between two heartbeats; running jobs are checked against their deadlines as often."""
+SETTLE_BACKOFF = (0.2, 5.0)
+"""Seconds between two tries to publish a usage record: first and at most."""
+
+SETTLE_PATIENCE = 5.0
+"""Seconds that the last usage records may take when leaving; what is not confirmed then is answered again elsewhere."""
+
+_OUTCOMES: dict[type[Terminal], Outcome] = {
+    Finished: Outcome.FINISHED,
+    Failed: Outcome.FAILED,
+    Cancelled: Outcome.CANCELLED,
+}
+
+_log = structlog.get_logger(__name__)
+
+
+class JobHandler(Protocol[T]):
+    """What answers jobs. Called on the event loop; it says what it has to say through the consumer's outbox."""
+
+    def open(self, job: Job, delivery: Delivery) -> T:
+        """A fresh attempt at a job."""
+
+    async def begin(self, taken: T) -> None:
+        """Have it answered, as soon as there is a place; what can't be answered fails here."""
+
+    def fail(self, taken: T, code: FailureCode, message: str) -> None:
+        """Stop and end it as failed; `message` is for the client. Nothing if it has ended."""
+
+    def cancel(self, taken: T) -> None:
+        """Stop and end it because its gateway asked for it, or has gone. Nothing if it has ended."""
+
+    def hand_back(self, taken: T) -> None:
+        """Let go of it without a terminal: somebody else will answer."""
+
+
+class JobConsumer(Generic[T]):
+    """One model's consumer on a started bus. Its handler calls `end` for each job, once."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        *,
+        worker: str,
+        model: str,
+        places: int,
+        drain_grace: float,
+        status: Callable[[WorkerState], WorkerStatus],
+        hand_off: asyncio.Event | None = None,
+    ) -> None:
+        """`worker` is its id, `places` how many jobs run at once; `hand_off`, once set, ends a drain at once."""
+        self._bus = bus
+        self._worker = worker
+        self._model = model
+        self._places = places
+        self._drain_grace = drain_grace
+        self._status = status
+        self.jobs: TakenJobs[T] = TakenJobs()
+        self.admission: Admission[T] = Admission(places)
+        self.outbox = Outbox(bus, worker, self._lost_gateway)
+        self.state = WorkerState.READY
+        self._cancelled = RecentJobs()
+        self._done = RecentJobs()
+        self._stop = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._hand_off = hand_off or asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._inbounds: list[Inbound[Job]] = []
+
+    async def open(self, handler: JobHandler[T]) -> None:
+        """Declare the model's queues and begin to consume them; `serve` reads what comes.
+
+        Raises:
+            BrokerUnavailable: no queue to take jobs from.
+        """
+        self._handler = handler
+        await self._bus.declare_model(self._model)
+        self._bus.on_lost_gateway(self._lost_gateway)
+        targets = [control_plane.worker(self._worker), control_plane.model(self._model), control_plane.ALL]
+        self._controls = await self._bus.controls(targets)
+        self._inbounds = [await self._bus.jobs(self._model, each, prefetch=self._places) for each in ServiceClass]
+        _log.info("worker is ready", worker=self._worker, model=self._model)
+
+    async def serve(self, stop: asyncio.Event) -> None:
+        """Take jobs until `stop` is set or a drain is asked for, then drain."""
+        async with asyncio.TaskGroup() as group:
+            loops = [
+                *(group.create_task(self._take_all(inbound)) for inbound in self._inbounds),
+                group.create_task(self._obey(self._controls)),
+                group.create_task(self._beat()),
+            ]
+            await self._wait_for(stop, self._stop)
+            await self._drain()
+            for loop in loops:
+                loop.cancel()
+        await self._controls.close()
+        for task in self._tasks:
+            task.cancel()
+
+    def leave(self) -> None:
+        """Have `serve` hand everything back and end, at once."""
+        self._stop.set()
+        self._hand_off.set()
+
+    # Taking jobs
+
+    async def _take_all(self, inbound: Inbound[Job]) -> None:
+        async for envelope in inbound:
+            self._take(envelope)
+
+    def _take(self, envelope: Envelope[Job]) -> None:
+        job, delivery = envelope.message, envelope.delivery
+        if self.state is WorkerState.DRAINING:
+            delivery.reject(requeue=True)
+            return
+        if job.id in self._done:
+            delivery.ack()
+            return
+        current = self.jobs.job(job.id)
+        if current is not None:
+            self._adopt(current, envelope)
+            return
+        taken = self._handler.open(job, delivery)
+        self.jobs.add(taken)
+        self._idle.clear()
+        if job.id in self._cancelled:
+            self._handler.cancel(taken)
+        elif not self._expired(taken):
+            self._spawn(self._handler.begin(taken), taken)
+
+    def _adopt(self, current: T, envelope: Envelope[Job]) -> None:
+        """A job that we have already: take over its new delivery if ours was lost with a connection."""
+        if current.delivery.lost:
+            current.delivery = envelope.delivery
+            current.log.info("job re-adopted after a reconnect")
+        else:
+            envelope.delivery.ack()
+            current.log.warning("duplicate of a running job dropped")
+
+    def _expired(self, taken: T) -> bool:
+        if time.time() < taken.job.deadline:
+            return False
+        self._handler.fail(taken, FailureCode.DEADLINE_EXCEEDED, "The request's deadline has passed.")
+        return True
+
+    # Ending them
+
+    def end(self, taken: T, terminal: Terminal) -> None:
+        """Say a job's terminal, give its place back, and settle it."""
+        taken.ended = True
+        self.admission.leave(taken)
+        self.outbox.put(taken.job.reply_to, terminal, urgent=True)
+        outcome = _OUTCOMES[type(terminal)]
+        code = terminal.code if isinstance(terminal, Failed) else None
+        record = UsageRecord(
+            job=taken.job.id,
+            attempt=taken.attempt,
+            tenant=taken.job.tenant,
+            model=self._model,
+            worker=self._worker,
+            outcome=outcome,
+            usage=taken.usage,
+            at=time.time(),
+            digest=taken.digest,
+            error=code,
+        )
+        taken.log.info("job ended", outcome=str(outcome), error=code and str(code))
+        self._spawn(self._settle(taken, record))
+
+    async def _settle(self, taken: T, record: UsageRecord) -> None:
+        delay, longest = SETTLE_BACKOFF
+        while True:
+            try:
+                await self._bus.publish_usage(record)
+                break
+            except PublishError as error:
+                taken.log.warning("usage record not confirmed, trying again", reason=str(error))
+                await asyncio.sleep(delay * random.uniform(0.5, 1))  # noqa: S311 - jitter, no secret
+                delay = min(2 * delay, longest)
+        if taken.delivery.lost:
+            self._done.add(taken.job.id)
+        taken.delivery.ack()
+        self._forget(taken)
+
+    def _forget(self, taken: T) -> None:
+        self.jobs.remove(taken)
+        if not len(self.jobs):
+            self._idle.set()
+
+    def _lost_gateway(self, gateway: str) -> None:
+        lost = [taken for taken in self.jobs.of_gateway(gateway) if not taken.ended]
+        if lost:
+            _log.warning("gateway has gone, its jobs are cancelled", gateway=gateway, jobs=len(lost))
+        for taken in lost:
+            self._handler.cancel(taken)
+        self.outbox.forget(gateway)
+
+    # Control and heartbeat
+
+    async def _obey(self, controls: Feed[Control]) -> None:
+        async for control in controls:
+            if isinstance(control, Cancel):
+                self._cancelled.add(control.job)
+                taken = self.jobs.job(control.job)
+                if taken is not None:
+                    self._handler.cancel(taken)
+            else:
+                self._stop.set()
+
+    async def _beat(self) -> None:
+        while True:
+            self._send_status()
+            for taken in self.jobs:
+                if not taken.ended:
+                    self._expired(taken)
+            await asyncio.sleep(HEARTBEAT)
+
+    def _send_status(self) -> None:
+        with suppress(BrokerUnavailable):
+            self._bus.send_status(self._status(self.state))
+
+    # Leaving
+
+    async def _drain(self) -> None:
+        """No new jobs; those not begun go back to the queue; the rest get `drain_grace` seconds (PROMISES F2)."""
+        self.state = WorkerState.DRAINING
+        self._send_status()
+        _log.info("worker is draining", worker=self._worker, running=len(self.jobs))
+        for inbound in self._inbounds:
+            await inbound.cancel()
+        for taken in self.jobs:
+            if not self.admission.has_place(taken):
+                self._hand_back(taken)
+        if len(self.jobs):
+            await self._wait_for(self._idle, self._hand_off, at_most=self._drain_grace)
+        for taken in self.jobs:
+            self._hand_back(taken)
+        self.outbox.flush()
+        if len(self.jobs):  # ended, but not settled yet
+            await self._wait_for(self._idle, at_most=SETTLE_PATIENCE)
+
+    def _hand_back(self, taken: T) -> None:
+        if taken.ended:  # its usage record is on its way
+            return
+        taken.ended = True
+        self._handler.hand_back(taken)
+        self.admission.leave(taken)
+        taken.delivery.reject(requeue=True)
+        taken.log.info("job handed back to the queue")
+        self._forget(taken)
+
+    # Tasks
+
+    def _spawn(self, work: Coroutine[Any, Any, None], taken: T | None = None) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+
+        def done(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            if task.cancelled() or (error := task.exception()) is None:
+                return
+            _log.error("a job's task failed", exc_info=error)
+            if taken is not None:
+                self._handler.fail(taken, FailureCode.ENGINE_ERROR, "The worker failed on this request.")
+
+        task.add_done_callback(done)
+
+    async def _wait_for(self, *events: asyncio.Event, at_most: float | None = None) -> None:
+        """Return when one of `events` is set, or after `at_most` seconds."""
+        waits = [asyncio.create_task(event.wait()) for event in events]
+        await asyncio.wait(waits, timeout=at_most, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
