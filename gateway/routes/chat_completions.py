@@ -6,11 +6,13 @@ from fastapi import APIRouter, Request, Response
 
 from gateway import dispatch
 from gateway.answer import Head
+from gateway.api_description import described
 from gateway.authenticate import Caller
 from gateway.chat_answer import ChatAnswer
 from gateway.collect import collect
 from gateway.dependencies import ChatBody, TheGateway
 from gateway.disconnect import ended_with
+from gateway.openai.chat_completions import ChatCompletion, ChatCompletionChunk, ChatCompletionRequest
 from gateway.routes.responses import json_response, origin_of
 from gateway.sse import EventStream
 from infra.runtime import tracing
@@ -18,7 +20,10 @@ from infra.runtime import tracing
 router = APIRouter()
 
 
-@router.post("/v1/chat/completions")
+@router.post(
+    "/v1/chat/completions",
+    **described(ChatCompletion, body=ChatCompletionRequest, streamed=ChatCompletionChunk),
+)
 async def create_chat_completion(request: Request, caller: Caller, body: ChatBody, gateway: TheGateway) -> Response:
     """Answer a conversation."""
     reservation = await gateway.admission.admit(caller, body)

@@ -6,11 +6,13 @@ from fastapi import APIRouter, Request, Response
 
 from gateway import dispatch
 from gateway.answer import Head
+from gateway.api_description import described
 from gateway.authenticate import Caller
 from gateway.collect import collect
 from gateway.completion_answer import CompletionAnswer
 from gateway.dependencies import CompletionBody, TheGateway
 from gateway.disconnect import ended_with
+from gateway.openai.completions import Completion, CompletionRequest
 from gateway.routes.responses import json_response, origin_of
 from gateway.sse import EventStream
 from infra.runtime import tracing
@@ -18,7 +20,7 @@ from infra.runtime import tracing
 router = APIRouter()
 
 
-@router.post("/v1/completions")
+@router.post("/v1/completions", **described(Completion, body=CompletionRequest, streamed=Completion))
 async def create_completion(request: Request, caller: Caller, body: CompletionBody, gateway: TheGateway) -> Response:
     """Continue each prompt `n` times; choice `prompt * n + i` is the i-th continuation of a prompt."""
     reservation = await gateway.admission.admit(caller, body)

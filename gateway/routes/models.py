@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
+from gateway.api_description import described
 from gateway.authenticate import Caller
 from gateway.dependencies import TheGateway
 from gateway.errors import ModelNotFound
@@ -14,14 +15,14 @@ from router.registry import ModelInfo
 router = APIRouter()
 
 
-@router.get("/v1/models")
+@router.get("/v1/models", **described(ModelList))
 async def list_models(_caller: Caller, gateway: TheGateway) -> Response:
     """The models that are served, or were within the hour."""
     models = sorted(gateway.models.models(), key=lambda model: model.name)
     return json_response(ModelList(data=[_model(model) for model in models]))
 
 
-@router.get("/v1/models/{name:path}")
+@router.get("/v1/models/{name:path}", **described(Model))
 async def retrieve_model(name: str, _caller: Caller, gateway: TheGateway) -> Response:
     """One model."""
     model = gateway.models.find(name)

@@ -72,7 +72,7 @@ def check(body: dict[str, Any]) -> dict[str, Any]:
         ("GET", "/v1/chat/completions", 405),
         ("DELETE", "/v1/models", 405),
         ("GET", "/docs", 404),
-        ("GET", "/openapi.json", 404),
+        ("GET", "/redoc", 404),
         ("GET", "/metrics", 404),
         ("GET", "/v1/models/", 404),
         ("GET", "/v1/models/..%2f", 404),

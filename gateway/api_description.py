@@ -1,0 +1,53 @@
+"""Our own OpenAPI document, at `/openapi.json`: routes say what they take and give by `described`.
+
+Bodies are read by a reader of ours (`dependencies.py`), which FastAPI knows nothing of, so their models are put into
+the document here. Does not know what a request does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
+from starlette.routing import BaseRoute
+
+from gateway.openai.base import ApiModel, RequestBody
+from gateway.openai.compatibility import ENDPOINTS
+from gateway.openai.error import ErrorBody
+
+_SCHEMAS = "#/components/schemas/"
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": ErrorBody, "description": "What is wrong with the request"},
+    "5XX": {"model": ErrorBody, "description": "What is wrong with the service"},
+}
+
+
+def described(
+    answer: type[ApiModel], *, body: type[RequestBody] | None = None, streamed: type[ApiModel] | None = None
+) -> dict[str, Any]:
+    """Arguments for a route that takes `body` and answers by `answer`, or by events with `streamed` in them."""
+    content: dict[str, Any] = {}
+    if streamed is not None:
+        text = f"Lines `data: ` with a {streamed.__name__} each, the last one `data: [DONE]`"
+        content["text/event-stream"] = {"schema": {"type": "string", "description": text}}
+    arguments: dict[str, Any] = {
+        "responses": {200: {"model": answer, "description": "The answer", "content": content}, **_ERRORS}
+    }
+    if body is not None:
+        schema = {"$ref": _SCHEMAS + body.__name__}
+        arguments["openapi_extra"] = {
+            "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}
+        }
+    return arguments
+
+
+def describe(routes: Sequence[BaseRoute]) -> dict[str, Any]:
+    """The document of these routes."""
+    document = get_openapi(title="Headrace", version="1", summary="An API as OpenAI's", routes=routes)
+    _, schemas = models_json_schema(
+        [(body, "validation") for body in ENDPOINTS.values()], ref_template=_SCHEMAS + "{model}"
+    )
+    document["components"]["schemas"] |= schemas["$defs"]
+    return document
