@@ -16,7 +16,8 @@ from gateway.admit import Body, Reservation
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.messages import to_wire
-from router.messages import ChatPrompt, Job, Prompt, SamplingParams, TextOptions, TextPrompt, TokenPrompt
+from gateway.openai.tools import choice_to_wire, tools_to_wire
+from router.messages import ChatPrompt, Job, Prompt, SamplingParams, TextOptions, TextPrompt, TokenPrompt, ToolChoice
 
 T = TypeVar("T")
 
@@ -51,6 +52,8 @@ def to_job(body: ChatCompletionRequest, reservation: Reservation, origin: Origin
     """The one job of a chat completion; its id is the answer's."""
     prompt = ChatPrompt(
         messages=[to_wire(message) for message in body.messages],
+        tools=tools_to_wire(body.tools) if body.tools else None,
+        tool_choice=choice_to_wire(body.tool_choice, body.parallel_tool_calls) if body.tools else ToolChoice(),
         add_generation_prompt=_or(body.add_generation_prompt, not body.continue_final_message),
         continue_final_message=bool(body.continue_final_message),
         template_kwargs=body.chat_template_kwargs or {},

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from gateway.openai.base import ApiModel, Ignored, Refused
 from gateway.openai.messages import AssistantMessage, Content, Message, check_tool_results
 from gateway.openai.sampling import INT32_MAX, SamplingRequest
+from gateway.openai.tools import Choice, Tools, check_choice
 from gateway.openai.usage import CompletionUsage
 
 MAX_MESSAGES = 2048
@@ -55,10 +56,8 @@ class ChatCompletionRequest(SamplingRequest):
 
     not_offered: ClassVar[Mapping[str, Refused]] = {
         **SamplingRequest.not_offered,
-        "tools": Refused("not offered yet", ([],)),
-        "tool_choice": Refused("not offered yet", ("none", "auto")),
-        "functions": Refused("not offered yet", ([],)),
-        "function_call": Refused("not offered yet", ("none", "auto")),
+        "functions": Refused("deprecated: use `tools`", ([],)),
+        "function_call": Refused("deprecated: use `tool_choice`", ("none", "auto")),
         "add_special_tokens": Refused("the template writes what the model was trained with", (False,)),
         "audio": Refused("answers are text"),
         "modalities": Refused("answers are text", (["text"],)),
@@ -79,6 +78,10 @@ class ChatCompletionRequest(SamplingRequest):
     """The log probability of each token of the answer, before temperature, penalties and cuts."""
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     """And so many of the most likely tokens at each position."""
+    tools: Tools | None = None
+    """Functions that the model may call, at most 128; custom tools are refused."""
+    tool_choice: Choice | None = None
+    """`none`, `auto`, `required`, a function or `allowed_tools`."""
     parallel_tool_calls: bool | None = None
     """More than one call in an answer; default true."""
     reasoning_effort: Ignored[Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None] = None
@@ -109,6 +112,13 @@ class ChatCompletionRequest(SamplingRequest):
     def _tool_results(cls, messages: list[Message]) -> list[Message]:
         check_tool_results(messages)
         return messages
+
+    @field_validator("tool_choice")
+    @classmethod
+    def _possible(cls, choice: Choice | None, info: ValidationInfo) -> Choice | None:
+        if "tools" in info.data:  # else they are wrong themselves
+            check_choice(choice, info.data["tools"] or [])
+        return choice
 
     @field_validator("chat_template_kwargs")
     @classmethod

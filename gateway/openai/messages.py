@@ -118,25 +118,54 @@ def text_of(content: str | list[ContentPart] | None) -> str | None:
 
 
 def to_wire(message: Message) -> dict[str, Any]:
-    """A message as the chat template reads it: OpenAI's shape, without nulls, content as a string."""
+    """A message as the chat template reads it: OpenAI's shape, without nulls, content as a string.
+
+    Calls and results in the deprecated form are given the form that templates know.
+    """
     fields = message.model_dump(exclude_none=True)
-    fields["content"] = text_of(message.content)
-    if isinstance(message, AssistantMessage) and message.content is None:
-        fields["content"] = message.refusal or ""
+    fields["content"] = text_of(message.content) or ""
+    if isinstance(message, FunctionMessage):
+        return {"role": "tool", **_without(fields, "role"), "tool_call_id": _old_id(message.name)}
+    if isinstance(message, AssistantMessage):
+        fields["content"] = fields["content"] or message.refusal or ""
+        if message.function_call and not message.tool_calls:
+            call = {"id": _old_id(message.function_call.name), "type": "function", "function": fields["function_call"]}
+            fields["tool_calls"] = [call]
+        return _without(fields, "function_call", *([] if fields.get("tool_calls") else ["tool_calls"]))
     return fields
 
 
+def _without(fields: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name not in names}
+
+
+def _old_id(name: str) -> str:
+    """The deprecated form has no ids: a result belongs to the last call of its function."""
+    return f"call_{name}"
+
+
 def check_tool_results(messages: list[Message]) -> None:
-    """Each tool message must answer a call that an assistant made before it.
+    """Each tool message must answer a call of the assistant's message before it, and each call must be answered.
 
     Raises:
-        PydanticCustomError: one does not.
+        PydanticCustomError: as OpenAI says it.
     """
+    waiting: set[str] = set()
     calls: set[str] = set()
     for index, message in enumerate(messages):
-        if isinstance(message, AssistantMessage):
-            calls.update(call.id for call in message.tool_calls or [])
-        elif isinstance(message, ToolMessage) and message.tool_call_id not in calls:
-            raise PydanticCustomError(
-                "invalid_value", f"messages[{index}] has a 'tool_call_id' that no preceding 'tool_calls' has"
-            )
+        if isinstance(message, ToolMessage):
+            if message.tool_call_id not in calls:
+                raise _out_of_place(index, "has a 'tool_call_id' that no 'tool_calls' right before it has")
+            waiting.discard(message.tool_call_id)
+            continue
+        if waiting:
+            raise _out_of_place(index, "comes before each of the 'tool_calls' has its tool message")
+        asked = message.tool_calls if isinstance(message, AssistantMessage) else None
+        calls = {call.id for call in asked or []}
+        waiting = set(calls)
+    if waiting:
+        raise _out_of_place(len(messages) - 1, "leaves 'tool_calls' without their tool messages")
+
+
+def _out_of_place(index: int, what: str) -> PydanticCustomError:
+    return PydanticCustomError("invalid_value", f"messages[{index}] {what}")

@@ -25,7 +25,9 @@ import jinja2.sandbox
 
 from inference_worker.errors import UnsupportedModel
 from inference_worker.text.errors import PromptRejected
-from router.messages import ChatPrompt, FailureCode
+from inference_worker.text.tool_calls.conversation import Message, as_plain, with_short_ids
+from inference_worker.text.tool_calls.family import Family, tool_style
+from router.messages import ChatPrompt, FailureCode, ToolMode
 
 TIME_LIMIT = 2.0
 """Seconds that one rendering may take."""
@@ -64,6 +66,8 @@ class ChatTemplate:
             raise UnsupportedModel(f"the model's chat template can't be compiled: {error}") from error
         self.options = frozenset(names) - _OWN_NAMES - named_tokens.keys() - self._environment.globals.keys()
         """Names that a client may set by `chat_template_kwargs`."""
+        self.tool_style = tool_style(source, reads_tools="tools" in names)
+        """How the model is told of tools, and in which markup it calls them."""
 
     def render(self, prompt: ChatPrompt) -> str:
         """The conversation as the model was trained to read it.
@@ -78,14 +82,14 @@ class ChatTemplate:
                 f"This model's chat template has no option {unknown[0]!r}.",
                 "chat_template_kwargs",
             )
-        messages = [self._message(message) for message in prompt.messages]
+        messages, tools = self._with_tools([self._message(message) for message in prompt.messages], prompt)
         try:
             rendered = self._environment.render_within(
                 self._template,
                 **self._named_tokens,
                 **prompt.template_kwargs,
                 messages=messages,
-                tools=prompt.tools,
+                tools=tools,
                 documents=None,
                 add_generation_prompt=prompt.add_generation_prompt and not prompt.continue_final_message,
             )
@@ -95,6 +99,16 @@ class ChatTemplate:
                 FailureCode.INVALID_PROMPT, f"The model's chat template refused these messages: {reason}", "messages"
             ) from error
         return _cut_after_final(rendered, messages) if prompt.continue_final_message else rendered
+
+    def _with_tools(self, messages: list[Message], prompt: ChatPrompt) -> tuple[list[Message], list[Message] | None]:
+        """The messages and tools that the template is given."""
+        if not self.tool_style.in_template:
+            # A model that was not trained to be told of tools it must not call is not told of them.
+            told = prompt.tools if prompt.tool_choice.mode is not ToolMode.NONE else None
+            return as_plain(messages, told or []), None
+        if self.tool_style.family is Family.MISTRAL:
+            messages = with_short_ids(messages)
+        return messages, prompt.tools or None
 
     def _message(self, message: dict[str, Any]) -> dict[str, Any]:
         shaped = {**message, "content": flatten(message.get("content"))}

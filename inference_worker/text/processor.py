@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 from inference_worker.engine_protocol import GenerationRequest
 from inference_worker.text.chat_template import ChatTemplate, flatten
@@ -18,6 +17,7 @@ from inference_worker.text.errors import PromptRejected
 from inference_worker.text.output_text import OutputText
 from inference_worker.text.tokenizer import Tokenizer
 from inference_worker.text.tokenizer_files import TextFiles
+from inference_worker.text.tool_calls.conversation import Message, with_objects
 from router.messages import ChatPrompt, EmbeddingPrompt, FailureCode, Job, SamplingParams, TextPrompt, TokenPrompt
 
 THREADS = 2
@@ -97,13 +97,15 @@ class TextProcessor:
             raise PromptRejected(
                 FailureCode.INVALID_PROMPT, "This model has no chat template: use /v1/completions.", "messages"
             )
-        written = [prompt.messages, prompt.tools, prompt.template_kwargs]
+        messages = _readable(prompt.messages)
+        written = [messages, prompt.tools, prompt.template_kwargs]
         marker = unused_marker(strings(written))
         if not marker:
             raise PromptRejected(FailureCode.INVALID_PROMPT, "The messages are full of noncharacters.", "messages")
         protected = ChatPrompt(
-            messages=self.tokenizer.controls.protect(_flattened(prompt.messages), marker),
+            messages=self.tokenizer.controls.protect(messages, marker),
             tools=self.tokenizer.controls.protect(prompt.tools, marker),
+            tool_choice=prompt.tool_choice,
             add_generation_prompt=prompt.add_generation_prompt,
             continue_final_message=prompt.continue_final_message,
             template_kwargs=self.tokenizer.controls.protect(prompt.template_kwargs, marker),
@@ -167,6 +169,6 @@ def _too_long(prompt_tokens: int, job: Job, limits: Limits) -> PromptRejected:
     return PromptRejected(FailureCode.CONTEXT_LENGTH_EXCEEDED, f"{limit} {told}", "messages" if chat else "prompt")
 
 
-def _flattened(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    # Before control tokens are broken, or one could be put together from two parts.
-    return [{**message, "content": flatten(message.get("content"))} for message in messages]
+def _readable(messages: list[Message]) -> list[Message]:
+    # Before control tokens are broken, or one could be put together from two parts, or hidden in JSON's escapes.
+    return [with_objects({**message, "content": flatten(message.get("content"))}) for message in messages]

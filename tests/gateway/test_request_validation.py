@@ -72,12 +72,11 @@ BAD_MESSAGES: list[tuple[Any, str]] = [
     ({"role": "assistant", "tool_calls": [{"id": "x"}]}, "messages[0].tool_calls[0].function"),
     ({"role": "tool", "content": "x"}, "messages[0].tool_call_id"),
     ({"role": "tool", "content": "x", "tool_call_id": "call_9"}, "messages"),
+    ({"role": "assistant", "tool_calls": [CALL]}, "messages"),
     ({"role": "function", "content": "x"}, "messages[0].name"),
 ]
 
 NOT_OFFERED: list[tuple[str, Any]] = [
-    ("tools", [{"type": "function", "function": {"name": "f"}}]),
-    ("tool_choice", "required"),
     ("functions", [{"name": "f"}]),
     ("response_format", {"type": "json_object"}),
     ("audio", {"voice": "x", "format": "wav"}),

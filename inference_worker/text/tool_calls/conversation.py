@@ -1,0 +1,124 @@
+"""Tools, calls and results in a conversation, in the form that a chat template expects.
+
+Templates take a call's arguments as an object, clients send them as a string. Where a template knows nothing of tools,
+they become plain messages: descriptions in the system message, calls in the assistant's words, results in the user's.
+Does not know Jinja or control tokens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, NoReturn
+
+Message = dict[str, Any]
+
+MAX_DEPTH = 64
+"""Arguments that are nested deeper stay a string."""
+MISTRAL_ID_LENGTH = 9
+
+_INSTRUCTIONS = """\
+# Tools
+
+You may call one or more functions to assist with the user query.
+
+You are provided with function signatures within <tools></tools> XML tags:
+<tools>
+{tools}
+</tools>
+
+For each function call, return a json object with function name and arguments within <tool_call></tool_call> XML tags:
+<tool_call>
+{{"name": <function-name>, "arguments": <args-json-object>}}
+</tool_call>"""
+"""The words that Hermes and Qwen were trained with, which other models have seen too."""
+
+
+def with_objects(message: Message) -> Message:
+    """A message whose calls have their arguments as objects, where they are JSON objects."""
+    calls = message.get("tool_calls")
+    return {**message, "tool_calls": [_with_object(call) for call in calls]} if calls else message
+
+
+def _with_object(call: dict[str, Any]) -> dict[str, Any]:
+    function = call["function"]
+    return {**call, "function": {**function, "arguments": _object(function["arguments"])}}
+
+
+def _object(arguments: str) -> dict[str, Any] | str:
+    try:
+        value = json.loads(arguments or "{}", parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return arguments
+    return value if isinstance(value, dict) and _depth_within(value, MAX_DEPTH) else arguments
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)
+
+
+def _depth_within(value: Any, limit: int) -> bool:
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return limit >= 0 and all(_depth_within(each, limit - 1) for each in inside)
+
+
+def with_short_ids(messages: Sequence[Message]) -> list[Message]:
+    """Messages whose call ids have the nine letters and digits that Mistral's templates insist on."""
+    return [_with_short_ids(message) for message in messages]
+
+
+def _with_short_ids(message: Message) -> Message:
+    changed = dict(message)
+    if "tool_call_id" in message:
+        changed["tool_call_id"] = _short(message["tool_call_id"])
+    if message.get("tool_calls"):
+        changed["tool_calls"] = [{**call, "id": _short(call["id"])} for call in message["tool_calls"]]
+    return changed
+
+
+def _short(id_: str) -> str:
+    if len(id_) == MISTRAL_ID_LENGTH and id_.isascii() and id_.isalnum():
+        return id_
+    return hashlib.sha256(id_.encode()).hexdigest()[:MISTRAL_ID_LENGTH]
+
+
+def as_plain(messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> list[Message]:
+    """The same conversation for a template that knows no tools, in the Hermes markup."""
+    plain: list[Message] = []
+    for is_result, group in groupby(messages, key=lambda message: message.get("role") == "tool"):
+        if is_result:
+            plain.append({"role": "user", "content": "\n".join(_result(message) for message in group)})
+        else:
+            plain.extend(map(_spoken, group))
+    return _instructed(plain, tools) if tools else plain
+
+
+def _instructed(messages: list[Message], tools: Sequence[dict[str, Any]]) -> list[Message]:
+    instructions = _INSTRUCTIONS.format(tools="\n".join(map(_json, tools)))
+    if messages and messages[0].get("role") == "system":
+        first, *others = messages
+        return [{**first, "content": f"{first['content']}\n\n{instructions}"}, *others]
+    return [{"role": "system", "content": instructions}, *messages]
+
+
+def _spoken(message: Message) -> Message:
+    calls = message.get("tool_calls")
+    if not calls:
+        return message
+    written = [f"<tool_call>\n{_json(_call(call['function']))}\n</tool_call>" for call in calls]
+    content = "\n".join([message["content"], *written] if message["content"] else written)
+    return {**{key: value for key, value in message.items() if key != "tool_calls"}, "content": content}
+
+
+def _call(function: dict[str, Any]) -> dict[str, Any]:
+    return {"name": function["name"], "arguments": function["arguments"]}
+
+
+def _result(message: Message) -> str:
+    return f"<tool_response>\n{message['content']}\n</tool_response>"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
