@@ -150,7 +150,7 @@ class WorkerSettings(BaseSettings):
     threads: int | None = Field(
         default=None,
         ge=1,
-        description="CPU threads of the engine; by default one per core, from a launcher the cores but one",
+        description="CPU threads of the engine; by default one per core; engines of one launcher share them",
     )
     drain_grace: float = Field(
         default=120.0, ge=0, description="Seconds that running jobs may take to end when draining"

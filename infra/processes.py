@@ -147,5 +147,5 @@ def kv_cache_each(device: str) -> str | None:
 
 
 def threads_each(workers: int) -> int:
-    """CPU threads for each of several engines on a machine that runs everything (docs/adr/0007)."""
-    return max(1, (len(os.sched_getaffinity(0)) - 1) // workers)
+    """CPU threads for each of several engines on a machine that runs everything (docs/adr/0018)."""
+    return max(1, len(os.sched_getaffinity(0)) // workers)
