@@ -10,13 +10,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from auth_billing.service import Principal
-from gateway.errors import BrokerDown, ContextLengthExceeded, InvalidRequest, ModelNotFound, ModelUnavailable
+from gateway.aliases import Catalogue
+from gateway.errors import BrokerDown, ContextLengthExceeded, InvalidRequest, ModelUnavailable
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.messages import text_of
 from router.bus import Bus
 from router.messages import ServiceClass
-from router.registry import ModelInfo, ModelRegistry
+from router.registry import ModelInfo
 from router.transport.base import ConnectionState
 
 Body = ChatCompletionRequest | CompletionRequest
@@ -43,9 +44,9 @@ class Reservation:
 class Admission:
     """The door of the queue."""
 
-    def __init__(self, bus: Bus, models: ModelRegistry, *, max_choices: int) -> None:
+    def __init__(self, bus: Bus, catalogue: Catalogue, *, max_choices: int) -> None:
         self._bus = bus
-        self._models = models
+        self._catalogue = catalogue
         self._max_choices = max_choices
 
     async def admit(self, principal: Principal, body: Body) -> Reservation:
@@ -66,11 +67,7 @@ class Admission:
         return Reservation(principal, model, _service_class(body))
 
     def _model(self, name: str) -> ModelInfo:
-        model = self._models.find(name)
-        if model is None:
-            raise ModelNotFound(
-                f"The model '{name[:128]}' does not exist or you do not have access to it.", param="model"
-            )
+        model = self._catalogue.find(name)
         if not model.recently_alive:
             raise ModelUnavailable
         return model

@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry
 from auth_billing.service import AuthBilling
 from gateway import error_handlers
 from gateway.admit import Admission
+from gateway.aliases import Catalogue, read_aliases
 from gateway.authenticate import open_routes
 from gateway.errors import UpstreamUnreachable
 from gateway.gateway import Gateway
@@ -49,7 +50,7 @@ def create_app(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
     """The application. Its lifespan listens on `services.bus`, which must be started by then.
 
     Raises:
-        StartupError: a route is neither behind a key nor marked public.
+        StartupError: a route is neither behind a key nor marked public, or the file of aliases is wrong.
     """
     app = FastAPI(
         title="Headrace", lifespan=_lifespan, redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None
@@ -65,17 +66,23 @@ def create_app(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
 
 
 def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
-    """Connect the parts."""
+    """Connect the parts.
+
+    Raises:
+        StartupError: the file of aliases is wrong.
+    """
     metrics = GatewayMetrics(services.metrics)
     registry = ModelRegistry(time.time)
+    catalogue = Catalogue(registry, read_aliases(settings.model_aliases))
     inbox = ReplyInbox(services.bus, settings.gateway_id, metrics, max_unread_bytes=settings.max_unread_bytes)
     return Gateway(
         settings=settings,
         bus=services.bus,
         accounts=services.accounts,
         models=registry,
+        catalogue=catalogue,
         inbox=inbox,
-        admission=Admission(services.bus, registry, max_choices=settings.max_choices),
+        admission=Admission(services.bus, catalogue, max_choices=settings.max_choices),
         generations=Generations(services.bus, inbox, registry, metrics, no_worker_timeout=settings.no_worker_timeout),
         metrics=metrics,
     )
@@ -87,7 +94,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     windows, statuses = await gateway.inbox.listen(), await gateway.bus.statuses()
     tasks = [
         asyncio.create_task(_supervise(gateway, gateway.inbox.run(windows))),
-        asyncio.create_task(_supervise(gateway, _observe(gateway.models, statuses))),
+        asyncio.create_task(_supervise(gateway, _observe(gateway.catalogue, statuses))),
     ]
     try:
         # A gateway that has not heard every worker yet would call their models unknown (404).
@@ -101,9 +108,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _observe(models: ModelRegistry, statuses: Feed[WorkerStatus]) -> None:
+async def _observe(catalogue: Catalogue, statuses: Feed[WorkerStatus]) -> None:
     async for status in statuses:
-        models.observe(status)
+        catalogue.observe(status)
 
 
 async def _supervise(gateway: Gateway, listening: Coroutine[Any, Any, None]) -> None:

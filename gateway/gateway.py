@@ -8,6 +8,7 @@ from starlette.requests import Request
 
 from auth_billing.service import AuthBilling
 from gateway.admit import Admission
+from gateway.aliases import Catalogue
 from gateway.generation import Generations
 from gateway.metrics import GatewayMetrics
 from gateway.reply_inbox import ReplyInbox
@@ -24,6 +25,7 @@ class Gateway:
     bus: Bus
     accounts: AuthBilling
     models: ModelRegistry
+    catalogue: Catalogue
     inbox: ReplyInbox
     admission: Admission
     generations: Generations

@@ -30,6 +30,9 @@ class GatewaySettings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is logged.")
     log_style: LogStyle = Field("console", description="Log lines for people (console) or for machines (json).")
 
+    model_aliases: str = Field(
+        "", description='TOML file of other names for models: a table [aliases] of `name = "model"`; read at start.'
+    )
     max_choices: int = Field(16, ge=1, le=128, description="Largest `n` that a request may ask for.")
     max_body_bytes: PositiveInt = Field(4 * 1024 * 1024, description="Largest request body.")
     body_timeout: PositiveFloat = Field(10.0, description="Seconds in which a request body must arrive.")

@@ -134,6 +134,7 @@ class AllInOne:
             GatewaySettings,
             host=self._settings.host,
             port=self._settings.port,
+            model_aliases=self._settings.model_aliases,
             shutdown_grace=STREAM_GRACE_SECONDS,
         )
 

@@ -50,6 +50,9 @@ Model = Annotated[
     typer.Option("--model", help="A Hugging Face id, a folder with safetensors, or a .gguf.", show_default=False),
 ]
 Device = Annotated[str | None, typer.Option("--device", help="cpu, cuda or cuda:N (cpu).", show_default=False)]
+Aliases = Annotated[
+    str | None, typer.Option("--model-aliases", help="TOML file of other names for models.", show_default=False)
+]
 Id = Annotated[str | None, typer.Option("--id", help="Its name; by default after the host.", show_default=False)]
 Name = Annotated[str, typer.Argument(help="As `headrace ps` shows it: gateway-1, worker-2, rabbitmq, ...")]
 
@@ -86,9 +89,10 @@ def serve(
     port: Port = None,
     model: Model = None,
     device: Device = None,
+    model_aliases: Aliases = None,
 ) -> None:
     """The API, the chat, accounts and one worker in one process, for a laptop."""
-    settings = environment.load(LauncherSettings, port=port, model=model, device=device)
+    settings = environment.load(LauncherSettings, port=port, model=model, device=device, model_aliases=model_aliases)
     from infra.all_in_one import serve_all_in_one  # noqa: PLC0415
 
     lifecycle.run(serve_all_in_one(settings, _say))
@@ -102,9 +106,12 @@ def up(
     port: Port = None,
     model: Model = None,
     device: Device = None,
+    model_aliases: Aliases = None,
 ) -> None:
     """The platform as in production, as processes on this machine, with a private RabbitMQ."""
-    settings = environment.load(LauncherSettings, workers=workers, port=port, model=model, device=device)
+    settings = environment.load(
+        LauncherSettings, workers=workers, port=port, model=model, device=device, model_aliases=model_aliases
+    )
     from infra.banner import greet_platform  # noqa: PLC0415
     from infra.platform_launcher import PlatformLauncher, run_or_scale  # noqa: PLC0415
 
@@ -189,6 +196,7 @@ def gateway(
     id: Id = None,
     port: Port = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on (127.0.0.1).", show_default=False)] = None,
+    model_aliases: Aliases = None,
     amqp_url: AmqpUrl = None,
     mongodb_url: MongoUrl = None,
     ops_port: OpsPort = None,
@@ -202,6 +210,7 @@ def gateway(
         gateway_id=_named("gateway", "gateway_id", id),
         port=port,
         host=host,
+        model_aliases=model_aliases,
         amqp_url=amqp_url,
         mongodb_url=mongodb_url,
         ops_port=ops_port,

@@ -99,6 +99,8 @@ class PlatformProcesses:
     def gateway(self) -> ProcessSpec:
         """The gateway with the chat, on the port that clients know."""
         own = {"HEADRACE_HOST": self.settings.host, "HEADRACE_PORT": str(self.settings.port)}
+        if self.settings.model_aliases:
+            own["HEADRACE_MODEL_ALIASES"] = self.settings.model_aliases
         return self._ours("gateway-1", ["gateway", "--id", "gateway-1"], GATEWAY, own | self._accounts("gateway"))
 
     def worker(self, number: int, *, of: int) -> ProcessSpec:

@@ -26,6 +26,9 @@ class LauncherSettings(BaseSettings):
         "by default the SmolLM2-135M-Instruct that `make setup` puts into the home",
     )
     device: str = Field("cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="Where the workers' engines compute")
+    model_aliases: str = Field(
+        "", description='TOML file of other names for models: a table [aliases] of `name = "model"`'
+    )
     workers: int = Field(2, ge=1, le=64, description="Workers that `headrace up` starts")
     rabbitmq_port: int = Field(5672, ge=1, le=65535, description="Port of the private RabbitMQ node (`up`)")
     rabbitmq_console_port: int = Field(15672, ge=1, le=65535, description="Port of its management console (`up`)")

@@ -8,12 +8,18 @@ from gateway.openai.base import ApiModel
 
 
 class Model(ApiModel):
-    """A model that can be asked. `max_model_len` is vLLM's extra: the context length in tokens."""
+    """A model that can be asked, by one of its names. With vLLM's extras.
+
+    Attributes:
+        root: the model's own name: what an answer says, and another than `id` for an alias.
+        max_model_len: the context length in tokens.
+    """
 
     id: str
     object: Literal["model"] = "model"
     created: int
     owned_by: str = "headrace"
+    root: str
     max_model_len: int
 
 

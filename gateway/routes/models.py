@@ -7,7 +7,6 @@ from fastapi import APIRouter, Response
 from gateway.api_description import described
 from gateway.authenticate import Caller
 from gateway.dependencies import TheGateway
-from gateway.errors import ModelNotFound
 from gateway.openai.models import Model, ModelList
 from gateway.routes.responses import json_response
 from router.registry import ModelInfo
@@ -17,19 +16,15 @@ router = APIRouter()
 
 @router.get("/v1/models", **described(ModelList))
 async def list_models(_caller: Caller, gateway: TheGateway) -> Response:
-    """The models that are served, or were within the hour."""
-    models = sorted(gateway.models.models(), key=lambda model: model.name)
-    return json_response(ModelList(data=[_model(model) for model in models]))
+    """The models that are served, or were within the hour, by all their names."""
+    return json_response(ModelList(data=[_model(name, model) for name, model in gateway.catalogue.listed()]))
 
 
 @router.get("/v1/models/{name:path}", **described(Model))
 async def retrieve_model(name: str, _caller: Caller, gateway: TheGateway) -> Response:
     """One model."""
-    model = gateway.models.find(name)
-    if model is None:
-        raise ModelNotFound(f"The model '{name[:128]}' does not exist or you do not have access to it.", param="model")
-    return json_response(_model(model))
+    return json_response(_model(name, gateway.catalogue.find(name)))
 
 
-def _model(model: ModelInfo) -> Model:
-    return Model(id=model.name, created=int(model.created), max_model_len=model.max_model_len)
+def _model(name: str, model: ModelInfo) -> Model:
+    return Model(id=name, root=model.name, created=int(model.created), max_model_len=model.max_model_len)
