@@ -14,9 +14,10 @@ from gateway.aliases import Catalogue
 from gateway.errors import BrokerDown, ContextLengthExceeded, InvalidRequest, ModelUnavailable
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
+from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.messages import text_of
 from router.bus import Bus
-from router.messages import ServiceClass
+from router.messages import ServiceClass, Task
 from router.registry import ModelInfo
 from router.transport.base import ConnectionState
 
@@ -53,24 +54,49 @@ class Admission:
         """Leave to queue `body`.
 
         Raises:
-            InvalidRequest: more choices than the operator allows.
+            InvalidRequest: more choices than the operator allows, or a model that generates no text.
             ModelNotFound, ModelUnavailable: nobody knows the model, or nobody has served it for a minute.
             BrokerDown: there is no broker to queue it at.
             ContextLengthExceeded: the prompt is too long, however it may be tokenised.
         """
         if body.choices > self._max_choices:
             raise InvalidRequest(f"Invalid 'n': at most {self._max_choices} choices are allowed here.", param="n")
-        model = self._model(body.model)
-        if self._bus.state is not ConnectionState.UP:
-            raise BrokerDown
+        model = self._model(body.model, Task.GENERATE)
         _check_length(body, model)
         return Reservation(principal, model, _service_class(body))
 
-    def _model(self, name: str) -> ModelInfo:
+    async def admit_embeddings(self, principal: Principal, body: EmbeddingRequest) -> Reservation:
+        """Leave to queue `body`; raises as `admit` does.
+
+        Raises:
+            InvalidRequest: a model that makes no embeddings, or none of so many dimensions.
+        """
+        model = self._model(body.model, Task.EMBED)
+        if body.dimensions is not None and 0 < model.dimensions < body.dimensions:
+            raise InvalidRequest(
+                f"Invalid 'dimensions': this model's embeddings have {model.dimensions} dimensions at most.",
+                param="dimensions",
+            )
+        tokens = max(_fewest_tokens_of(body.input, model.max_token_bytes))
+        if tokens > model.max_model_len:
+            raise _too_long(tokens, model, param="input")
+        return Reservation(principal, model, ServiceClass.DEFAULT)
+
+    def _model(self, name: str, task: Task) -> ModelInfo:
         model = self._catalogue.find(name)
         if not model.recently_alive:
             raise ModelUnavailable
+        if model.task is not task:
+            raise InvalidRequest(f"The model '{model.name}' {_INSTEAD[model.task]}.", param="model")
+        if self._bus.state is not ConnectionState.UP:
+            raise BrokerDown
         return model
+
+
+_INSTEAD = {
+    Task.EMBED: "makes embeddings and generates no text: use /v1/embeddings",
+    Task.GENERATE: "generates text and makes no embeddings: use /v1/chat/completions or /v1/completions",
+}
 
 
 def _service_class(body: Body) -> ServiceClass:
@@ -83,22 +109,30 @@ def _check_length(body: Body, model: ModelInfo) -> None:
     The worker, which has the tokenizer, counts exactly.
     """
     param = "messages" if isinstance(body, ChatCompletionRequest) else "prompt"
-    at_least = max(_fewest_tokens(body, model.max_token_bytes))
-    if at_least >= model.max_model_len:
-        raise ContextLengthExceeded(
-            f"This model's maximum context length is {model.max_model_len} tokens. "
-            f"However, your prompt has at least {at_least} tokens. Please reduce its length.",
-            param=param,
-        )
+    tokens = max(_fewest_tokens(body, model.max_token_bytes))
+    if tokens >= model.max_model_len:
+        raise _too_long(tokens, model, param=param)
+
+
+def _too_long(at_least: int, model: ModelInfo, *, param: str) -> ContextLengthExceeded:
+    return ContextLengthExceeded(
+        f"This model's maximum context length is {model.max_model_len} tokens. "
+        f"However, your prompt has at least {at_least} tokens. Please reduce its length.",
+        param=param,
+    )
 
 
 def _fewest_tokens(body: Body, max_token_bytes: int) -> Iterable[int]:
     if isinstance(body, ChatCompletionRequest):
         texts = [text_of(message.content) or "" for message in body.messages]
         return [_fewest_in(sum(len(text.encode()) for text in texts), max_token_bytes)]
+    return _fewest_tokens_of(body.prompt, max_token_bytes)
+
+
+def _fewest_tokens_of(prompts: Iterable[str | list[int]], max_token_bytes: int) -> Iterable[int]:
     return [
         _fewest_in(len(prompt.encode()), max_token_bytes) if isinstance(prompt, str) else len(prompt)
-        for prompt in body.prompt
+        for prompt in prompts
     ]
 
 

@@ -27,7 +27,7 @@ from gateway.generation import Generations
 from gateway.metrics import GatewayMetrics
 from gateway.reply_inbox import ReplyInbox
 from gateway.request_context import RequestContext
-from gateway.routes import chat_completions, completions, health, models, openapi
+from gateway.routes import chat_completions, completions, embeddings, health, models, openapi
 from gateway.settings import GatewaySettings
 from infra.runtime.lifecycle import StartupError
 from router.bus import Bus, Feed
@@ -56,7 +56,7 @@ def create_app(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
         title="Headrace", lifespan=_lifespan, redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None
     )
     app.state.gateway = assemble(services, settings)
-    for routes in (chat_completions, completions, models, health, openapi):
+    for routes in (chat_completions, completions, embeddings, models, health, openapi):
         app.include_router(routes.router)
     app.add_middleware(RequestContext, metrics=app.state.gateway.metrics)
     error_handlers.install(app)

@@ -20,3 +20,12 @@ async def collect(generation: Generation) -> list[Collected]:
             choice.logprobs.extend(delta.lp or [])
             choice.finish_reason = delta.f
     return choices
+
+
+async def collect_vectors(generation: Generation) -> list[bytes]:
+    """The vectors of an embedding job, in order of its inputs; raises as `collect` does."""
+    vectors: dict[int, bytes] = {}
+    async for batch in generation.vectors():
+        for embedded in batch:
+            vectors.update(enumerate(embedded.vectors, start=embedded.s))
+    return [vectors[index] for index in sorted(vectors)]  # all are there: else it had not finished

@@ -17,6 +17,7 @@ from gateway.gateway import Gateway, gateway_of
 from gateway.openai.base import RequestBody
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
+from gateway.openai.embeddings import EmbeddingRequest
 
 Body = TypeVar("Body", bound=RequestBody)
 
@@ -40,3 +41,4 @@ async def _the_gateway(request: Request) -> Gateway:
 TheGateway = Annotated[Gateway, Depends(_the_gateway)]
 ChatBody = Annotated[ChatCompletionRequest, Depends(body_of(ChatCompletionRequest))]
 CompletionBody = Annotated[CompletionRequest, Depends(body_of(CompletionRequest))]
+EmbeddingBody = Annotated[EmbeddingRequest, Depends(body_of(EmbeddingRequest))]

@@ -15,9 +15,20 @@ from auth_billing.service import Principal
 from gateway.admit import Body, Reservation
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
+from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.messages import to_wire
 from gateway.openai.tools import choice_to_wire, tools_to_wire
-from router.messages import ChatPrompt, Job, Prompt, SamplingParams, TextOptions, TextPrompt, TokenPrompt, ToolChoice
+from router.messages import (
+    ChatPrompt,
+    EmbeddingPrompt,
+    Job,
+    Prompt,
+    SamplingParams,
+    TextOptions,
+    TextPrompt,
+    TokenPrompt,
+    ToolChoice,
+)
 
 T = TypeVar("T")
 
@@ -74,6 +85,21 @@ def to_jobs(body: CompletionRequest, reservation: Reservation, origin: Origin) -
         )
         for number, prompt in enumerate(body.prompt)
     ]
+
+
+def to_embedding_job(body: EmbeddingRequest, reservation: Reservation, origin: Origin) -> Job:
+    """The one job of a request for embeddings."""
+    return Job(
+        id=f"embd-{uuid.uuid4().hex}",
+        model=reservation.model.name,
+        tenant=reservation.principal.tenant,
+        reply_to=origin.gateway_id,
+        created=time.time(),
+        deadline=origin.deadline,
+        prompt=EmbeddingPrompt(inputs=list(body.input), dimensions=body.dimensions),
+        sampling=SamplingParams(seed=0),
+        service_class=reservation.service_class,
+    )
 
 
 def _job(job_id: str, prompt: Prompt, body: Body, reservation: Reservation, origin: Origin) -> Job:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import structlog
 
@@ -29,9 +29,11 @@ from gateway.reply_inbox import ReplyInbox
 from router import control_plane
 from router.bus import Bus
 from router.errors import BrokerUnavailable
-from router.messages import Cancel, Cancelled, Delta, Failed, Finished, Job, Reply, Usage
+from router.messages import Cancel, Cancelled, Delta, Embedded, Failed, Finished, Job, Reply, Usage
 from router.registry import ModelRegistry
 from router.transport.base import ConnectionState
+
+T = TypeVar("T")
 
 WATCH_SECONDS = 1.0
 """How often a silent generation looks whether anybody is still there."""
@@ -121,24 +123,17 @@ class Generation:
             if isinstance(arrival.reply, Failed):
                 raise JobFailed(arrival.reply)
 
-    async def batches(self) -> AsyncIterator[list[ChoiceDelta]]:
+    def batches(self) -> AsyncIterator[list[ChoiceDelta]]:
         """Everything that the workers say, in order.
 
         Raises:
             GenerationError: it has failed; what came before was given out.
         """
-        try:
-            while self._unfinished:
-                arrivals = await self._arrivals()
-                deltas = self._read(arrivals)
-                if deltas:
-                    yield deltas
-                if self._failure is not None:
-                    raise self._failure
-        except GenerationError as error:
-            self.close(error)
-            raise
-        self.close()
+        return self._until_end(self._deltas)
+
+    def vectors(self) -> AsyncIterator[list[Embedded]]:
+        """The vectors of an embedding job, in any order; raises as `batches` does."""
+        return self._until_end(self._embedded)
 
     def fail(self, error: GenerationError) -> None:
         """End it from outside; whoever waits for the next token gets `error`."""
@@ -174,7 +169,32 @@ class Generation:
         self._check_silence()
         return []
 
-    def _read(self, arrivals: list[Arrival]) -> list[ChoiceDelta]:
+    async def _until_end(self, read: Callable[[list[Arrival]], list[T]]) -> AsyncIterator[list[T]]:
+        """What `read` makes of all that arrives, until the jobs have ended."""
+        try:
+            while self._unfinished:
+                arrivals = await self._arrivals()
+                news = read(arrivals)
+                if news:
+                    yield news
+                if self._failure is not None:
+                    raise self._failure
+        except GenerationError as error:
+            self.close(error)
+            raise
+        self.close()
+
+    def _embedded(self, arrivals: list[Arrival]) -> list[Embedded]:
+        """The vectors among `arrivals`; what else was said is noted."""
+        vectors = []
+        for _, reply in arrivals:
+            if isinstance(reply, Embedded):
+                vectors.append(reply)
+            else:
+                self._note(reply)
+        return vectors
+
+    def _deltas(self, arrivals: list[Arrival]) -> list[ChoiceDelta]:
         """The deltas among `arrivals`; what else was said is noted."""
         deltas = []
         for number, reply in arrivals:

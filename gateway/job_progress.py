@@ -5,20 +5,22 @@ dead in their queue, always is. The position: a token that is already here is dr
 error. The end: nothing follows a choice's last token. This module does no I/O and does not know what becomes of what it
 admits.
 
-A second attempt is accepted only while nothing of the first has been admitted: going on where a lost worker stopped
-needs the tokens to be sent to the new one first.
+A second attempt is accepted only while no token of the first has been admitted: going on where a lost worker stopped
+needs the tokens to be sent to the new one first. Vectors of embeddings have no order and do not depend on one another,
+so there any attempt may bring what is missing.
 """
 
 from __future__ import annotations
 
 from gateway.errors import RepliesLost, WorkerLost
-from router.messages import REAPER, Cancelled, Delta, Failed, Finished, Reply, Started
+from router.messages import REAPER, Cancelled, Delta, Embedded, EmbeddingPrompt, Failed, Finished, Job, Reply, Started
 
 
 class JobProgress:
     """One job as its gateway sees it."""
 
-    def __init__(self, choices: int) -> None:
+    def __init__(self, choices: int, *, inputs: int = 0) -> None:
+        """`choices` will have tokens, `inputs` will have vectors."""
         self.worker: str | None = None
         """Who runs it now, as far as known."""
         self.ended = False
@@ -26,6 +28,16 @@ class JobProgress:
         self._superseded: set[str] = set()
         self._positions = [0] * choices
         self._finished = [False] * choices
+        self._missing = set(range(inputs))
+        """Inputs without a vector."""
+        self._inputs = inputs
+
+    @classmethod
+    def of(cls, job: Job) -> JobProgress:
+        """Nothing of `job` is here yet."""
+        if isinstance(job.prompt, EmbeddingPrompt):
+            return cls(0, inputs=len(job.prompt.inputs))
+        return cls(job.n)
 
     def admits(self, reply: Reply, worker: str) -> bool:
         """Whether `reply` from `worker` is news; false: drop it.
@@ -39,8 +51,10 @@ class JobProgress:
         match reply:
             case Delta():
                 return self._admits_delta(reply)
+            case Embedded():
+                return self._admits_vectors(reply)
             case Finished():
-                if not all(self._finished):
+                if not all(self._finished) or self._missing:
                     raise RepliesLost
                 self.ended = True
             case Failed() | Cancelled():
@@ -75,3 +89,11 @@ class JobProgress:
         self._positions[delta.c] = have + len(delta.ids)
         self._finished[delta.c] = delta.f is not None
         return True
+
+    def _admits_vectors(self, embedded: Embedded) -> bool:
+        brought = range(embedded.s, embedded.s + len(embedded.vectors))
+        if brought.stop > self._inputs:
+            raise RepliesLost
+        news = not self._missing.isdisjoint(brought)
+        self._missing.difference_update(brought)
+        return news

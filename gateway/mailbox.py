@@ -31,7 +31,7 @@ class Mailbox:
     """Filled by the reply inbox, emptied by the request's task (one reader: waiting costs a future and a timer)."""
 
     def __init__(self, jobs: Sequence[Job], max_bytes: int) -> None:
-        self.progress = {job.id: JobProgress(job.n) for job in jobs}
+        self.progress = {job.id: JobProgress.of(job) for job in jobs}
         self._number = {job.id: number for number, job in enumerate(jobs)}
         self._max_bytes = max_bytes
         self._queue: deque[Arrival] = deque()
@@ -102,6 +102,7 @@ class Mailbox:
 
 
 def _size(reply: Reply) -> int:
+    """Vectors do not count: there are as many as were asked for, and whoever collects them waits for no client."""
     if not isinstance(reply, Delta):
         return REPLY_BYTES
     logprobs = LOGPROB_BYTES * len(reply.lp or [])

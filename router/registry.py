@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from router.messages import WorkerState, WorkerStatus
+from router.messages import Task, WorkerState, WorkerStatus
 
 ALIVE_SECONDS = 3.0
 """Three heartbeats."""
@@ -29,6 +29,10 @@ class ModelInfo:
     """The smallest of its workers', in tokens: a job may go to any of them."""
     max_token_bytes: int
     """The largest of its workers', in bytes; 0 if one does not tell."""
+    task: Task
+    """What it is asked for: the same for all of its workers, unless the operator gave two models one name."""
+    dimensions: int
+    """Length of the vectors it makes, the smallest of its workers'; 0 if it makes none, or one does not tell."""
     workers: int
     """How many take jobs now."""
     running: int
@@ -90,6 +94,8 @@ class ModelRegistry:
             created=self._created[name],
             max_model_len=min(status.max_model_len for status in limits),
             max_token_bytes=max(token_bytes) if all(token_bytes) else 0,
+            task=limits[-1].task,
+            dimensions=min(status.dimensions for status in limits),
             workers=len(ready),
             running=sum(status.running for status in ready),
             waiting=sum(status.waiting for status in ready),

@@ -18,10 +18,12 @@ from typing import NamedTuple
 from gateway.openai.base import IGNORED, RequestBody
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
+from gateway.openai.embeddings import EmbeddingRequest
 
 ENDPOINTS: Mapping[str, type[RequestBody]] = {
     "/v1/chat/completions": ChatCompletionRequest,
     "/v1/completions": CompletionRequest,
+    "/v1/embeddings": EmbeddingRequest,
 }
 
 HEAD = """# Compatibility with OpenAI's API

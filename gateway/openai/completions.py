@@ -5,57 +5,18 @@ Source: `CreateCompletionRequest`, `CreateCompletionResponse` of OpenAI's specif
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema
-from pydantic_core import PydanticCustomError
 
 from gateway.openai.base import ApiModel, Refused
-from gateway.openai.sampling import INT32_MAX, SamplingRequest
+from gateway.openai.prompts import Prompts, prompts_schema, prompts_up_to
+from gateway.openai.sampling import SamplingRequest
 from gateway.openai.usage import CompletionUsage
 
 MAX_PROMPTS = 64
 DEFAULT_MAX_TOKENS = 16
-
-Prompts = Sequence[str | list[int]]
-"""All strings, or all token lists."""
-
-_TEXT = {"type": "string", "minLength": 1}
-_TOKENS = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": INT32_MAX}, "minItems": 1}
-PROMPT_SCHEMA = {
-    "anyOf": [
-        _TEXT,
-        _TOKENS,
-        {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": MAX_PROMPTS},
-        {"type": "array", "items": _TOKENS, "minItems": 1, "maxItems": MAX_PROMPTS},
-    ]
-}
-
-
-def read_prompts(value: Any) -> Prompts:
-    """The four shapes of `prompt` as a list of strings or a list of token lists, none of them empty."""
-    if isinstance(value, str):
-        value = [value]
-    if isinstance(value, list) and value and all(type(item) is int for item in value):
-        value = [value]
-    if not isinstance(value, list) or not value:
-        raise _wrong("it must be a string, a list of strings, a list of token ids, or a list of lists of token ids")
-    if len(value) > MAX_PROMPTS:
-        raise _wrong(f"a request can have at most {MAX_PROMPTS} prompts")
-    if any(item in ("", []) for item in value):
-        raise _wrong("a prompt must not be empty")
-    if all(isinstance(item, str) for item in value):
-        return value
-    if not all(isinstance(item, list) and all(type(token) is int for token in item) for item in value):
-        raise _wrong("strings, token ids and other values can't be mixed")
-    if any(min(item) < 0 or max(item) > INT32_MAX for item in value):
-        raise _wrong("a token id is not in the vocabulary")
-    return value
-
-
-def _wrong(message: str) -> PydanticCustomError:
-    return PydanticCustomError("invalid_value", "{message}", {"message": message})
 
 
 class CompletionRequest(SamplingRequest):
@@ -68,7 +29,7 @@ class CompletionRequest(SamplingRequest):
         "prompt_embeds": Refused("prompts are text or token ids"),
     }
 
-    prompt: Annotated[Prompts, PlainValidator(read_prompts), WithJsonSchema(PROMPT_SCHEMA)]
+    prompt: Annotated[Prompts, PlainValidator(prompts_up_to(MAX_PROMPTS)), WithJsonSchema(prompts_schema(MAX_PROMPTS))]
     """Text, token ids, or a list of either: up to 64 prompts, none of them empty, each answered `n` times."""
     logprobs: Annotated[int, Field(ge=0, le=5)] | None = None
     """The log probability of each token of the answer, and so many of the most likely ones at its position."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from gateway.openai.base import ApiModel
+from router.messages import Task
 
 
 class Model(ApiModel):
@@ -13,6 +16,7 @@ class Model(ApiModel):
     Attributes:
         root: the model's own name: what an answer says, and another than `id` for an alias.
         max_model_len: the context length in tokens.
+        task: what it is for.
     """
 
     id: str
@@ -21,6 +25,7 @@ class Model(ApiModel):
     owned_by: str = "headrace"
     root: str
     max_model_len: int
+    task: Annotated[Task, Field(strict=False)]
 
 
 class ModelList(ApiModel):

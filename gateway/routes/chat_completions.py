@@ -27,7 +27,7 @@ router = APIRouter()
 async def create_chat_completion(request: Request, caller: Caller, body: ChatBody, gateway: TheGateway) -> Response:
     """Answer a conversation."""
     reservation = await gateway.admission.admit(caller, body)
-    job = dispatch.to_job(body, reservation, origin_of(request, body, gateway))
+    job = dispatch.to_job(body, reservation, origin_of(request, gateway, stream=bool(body.stream)))
     answer = ChatAnswer(Head.of(job, reservation), job.n, bool(body.logprobs), body.include_usage)
     generation = gateway.generations.open([job])  # before publish: no chunk can be missed
     async with ended_with(request.receive, generation):

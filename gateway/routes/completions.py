@@ -24,7 +24,7 @@ router = APIRouter()
 async def create_completion(request: Request, caller: Caller, body: CompletionBody, gateway: TheGateway) -> Response:
     """Continue each prompt `n` times; choice `prompt * n + i` is the i-th continuation of a prompt."""
     reservation = await gateway.admission.admit(caller, body)
-    jobs = dispatch.to_jobs(body, reservation, origin_of(request, body, gateway))
+    jobs = dispatch.to_jobs(body, reservation, origin_of(request, gateway, stream=bool(body.stream)))
     choices = len(jobs) * body.choices
     answer = CompletionAnswer(Head.of(jobs[0], reservation), choices, body.logprobs is not None, body.include_usage)
     generation = gateway.generations.open(jobs)

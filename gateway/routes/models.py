@@ -27,4 +27,6 @@ async def retrieve_model(name: str, _caller: Caller, gateway: TheGateway) -> Res
 
 
 def _model(name: str, model: ModelInfo) -> Model:
-    return Model(id=name, root=model.name, created=int(model.created), max_model_len=model.max_model_len)
+    return Model(
+        id=name, root=model.name, created=int(model.created), max_model_len=model.max_model_len, task=model.task
+    )

@@ -5,15 +5,14 @@ from __future__ import annotations
 from fastapi import Request, Response
 
 from gateway import dispatch
-from gateway.admit import Body
 from gateway.gateway import Gateway
 from gateway.openai.base import ApiModel
 
 
-def origin_of(request: Request, body: Body, gateway: Gateway) -> dispatch.Origin:
+def origin_of(request: Request, gateway: Gateway, *, stream: bool) -> dispatch.Origin:
     """The origin of a request's jobs."""
     settings = gateway.settings
-    until = dispatch.deadline(request.headers, stream=bool(body.stream), longest=settings.max_request_seconds)
+    until = dispatch.deadline(request.headers, stream=stream, longest=settings.max_request_seconds)
     return dispatch.Origin(settings.gateway_id, until)
 
 

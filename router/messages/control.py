@@ -50,5 +50,7 @@ class WorkerStatus(Message, frozen=True, kw_only=True, tag="status"):
     max_token_bytes: Count = 0
     """UTF-8 length of the vocabulary's longest token: bytes / this is a lower bound on a prompt's tokens."""
     task: Task = Task.GENERATE
+    dimensions: Count = 0
+    """Length of the vectors that it makes; 0 if it makes none, or does not know."""
     started: float = 0.0
     at: float = 0.0

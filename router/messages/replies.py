@@ -75,7 +75,10 @@ class Delta(_Reply, frozen=True, kw_only=True, tag="delta"):
 
 
 class Embedded(_Reply, frozen=True, kw_only=True, tag="embedded"):
-    """The vectors of inputs `s .. s+len(vectors)-1`, in order: each float32, little-endian, as base64."""
+    """The vectors of inputs `s .. s+len(vectors)-1`: each float32, little-endian, as base64.
+
+    The inputs of a job may be answered in any order.
+    """
 
     s: Count
     vectors: list[bytes]

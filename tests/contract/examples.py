@@ -184,5 +184,5 @@ EXAMPLES: dict[str, msgspec.Struct] = {
     "control_cancel": Cancel(job="chatcmpl-1"),
     "control_drain": Drain(),
     "worker_status": STATUS,
-    "worker_status_embeds": msgspec_replace(STATUS, task=Task.EMBED),
+    "worker_status_embeds": msgspec_replace(STATUS, task=Task.EMBED, dimensions=384),
 }

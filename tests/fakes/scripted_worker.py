@@ -6,6 +6,7 @@ The script of a job is chosen by its prompt. Knows no engine and no tokenizer: t
 from __future__ import annotations
 
 import asyncio
+import struct
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,6 +19,8 @@ from router.messages import (
     Cancelled,
     ChatPrompt,
     Delta,
+    Embedded,
+    EmbeddingPrompt,
     Failed,
     FailureCode,
     Finished,
@@ -25,6 +28,7 @@ from router.messages import (
     Reply,
     ServiceClass,
     Started,
+    Task,
     TextPrompt,
     TokenAlternative,
     TokenLogprob,
@@ -37,8 +41,15 @@ from router.messages import (
 Script = Callable[["ScriptedWorker", Job], Awaitable[None]]
 
 
-def status(model: str, worker: str = "worker-1", *, max_model_len: int = 128, max_token_bytes: int = 8) -> WorkerStatus:
-    """A heartbeat."""
+def status(
+    model: str,
+    worker: str = "worker-1",
+    *,
+    max_model_len: int = 128,
+    max_token_bytes: int = 8,
+    dimensions: int = 0,
+) -> WorkerStatus:
+    """A heartbeat; with `dimensions` of a worker that embeds."""
     return WorkerStatus(
         worker=worker,
         model=model,
@@ -51,6 +62,8 @@ def status(model: str, worker: str = "worker-1", *, max_model_len: int = 128, ma
         kv_cache_usage=0.0,
         tokens_per_second=0.0,
         max_token_bytes=max_token_bytes,
+        task=Task.EMBED if dimensions else Task.GENERATE,
+        dimensions=dimensions,
         started=time.time(),
         at=time.time(),
     )
@@ -66,11 +79,12 @@ def prompt_text(job: Job) -> str:
 class ScriptedWorker:
     """One worker of one model. `script` answers each job; `jobs` and `cancelled` are what it saw."""
 
-    def __init__(self, bus: Bus, model: str, script: Script, worker: str = "worker-1") -> None:
+    def __init__(self, bus: Bus, model: str, script: Script, worker: str = "worker-1", *, dimensions: int = 0) -> None:
         self.bus = bus
         self.model = model
         self.script = script
         self.worker = worker
+        self.dimensions = dimensions
         self.jobs: list[Job] = []
         self.cancelled: dict[str, asyncio.Event] = {}
         self.received = asyncio.Event()
@@ -81,7 +95,7 @@ class ScriptedWorker:
         await self.bus.declare_model(self.model)
         inbound = [await self.bus.jobs(self.model, service, prefetch=256) for service in ServiceClass]
         controls = await self.bus.controls([control_plane.worker(self.worker), control_plane.model(self.model)])
-        self.bus.send_status(status(self.model, self.worker))
+        self.bus.send_status(status(self.model, self.worker, dimensions=self.dimensions))
         tasks = [asyncio.create_task(self._take(feed)) for feed in inbound]
         tasks.append(asyncio.create_task(self._listen(controls)))
         try:
@@ -188,3 +202,20 @@ def say(*texts: str) -> Script:
         worker.send(job, Finished(j=job.id, a=attempt, usage=usage(job, len(texts))))
 
     return script
+
+
+def vector(index: int, dimensions: int = 4) -> bytes:
+    """Made up: `index` and an eighth, then zeros."""
+    return struct.pack(f"<{dimensions}f", index, 0.125, *[0.0] * (dimensions - 2))
+
+
+async def embed(worker: ScriptedWorker, job: Job) -> None:
+    """A vector for each input, the last input's first, as a real worker sends them in the order of their lengths."""
+    assert isinstance(job.prompt, EmbeddingPrompt)
+    attempt = uuid.uuid4().hex
+    count = len(job.prompt.inputs)
+    worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=3 * count))
+    for index in reversed(range(count)):
+        embedded = Embedded(j=job.id, a=attempt, s=index, vectors=[vector(index, job.prompt.dimensions or 4)])
+        worker.send(job, embedded)
+    worker.send(job, Finished(j=job.id, a=attempt, usage=Usage(prompt_tokens=3 * count)))

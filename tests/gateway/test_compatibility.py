@@ -23,8 +23,9 @@ SPECIFIED = {
         best_of echo frequency_penalty logit_bias logprobs max_tokens model n presence_penalty prompt seed stop stream
         stream_options suffix temperature top_p user
     """,
+    "/v1/embeddings": "dimensions encoding_format input model user",
 }
-"""Fields of `CreateChatCompletionRequest` and `CreateCompletionRequest`, version 2.3.0 of OpenAI's specification."""
+"""Fields of the endpoints' requests in version 2.3.0 of OpenAI's specification."""
 
 EXTRAS_OF_BOTH = """
     add_special_tokens allowed_token_ids bad_words best_of cache_salt echo ignore_eos include_stop_str_in_output
@@ -40,6 +41,7 @@ EXTRAS = {
         mm_processor_kwargs
     """,
     "/v1/completions": EXTRAS_OF_BOTH + "prompt_embeds",
+    "/v1/embeddings": "embed_dtype endianness normalize truncate_prompt_tokens",
 }
 """What clients of vLLM send besides (`extra_body`)."""
 

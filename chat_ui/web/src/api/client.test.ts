@@ -26,6 +26,12 @@ describe("listModels", () => {
     expect(init?.credentials).toBe("omit");
   });
 
+  it("leaves out models that make embeddings", async () => {
+    const data = [{ id: "writes", task: "generate" }, { id: "embeds", task: "embed" }, { id: "older" }];
+    fetcher.mockResolvedValue(Response.json({ object: "list", data }));
+    expect(await listModels("k")).toEqual(["writes", "older"]);
+  });
+
   it("throws a typed failure", async () => {
     const error = { message: "no such key", type: "invalid_request_error", param: null, code: "invalid_api_key" };
     fetcher.mockResolvedValue(Response.json({ error }, { status: 401 }));

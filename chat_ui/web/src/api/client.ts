@@ -20,13 +20,15 @@ export interface ChatRequest {
   readonly max_completion_tokens?: number;
 }
 
-/** Names of the models that can be asked. Throws `ApiError`. */
+/** Names of the models that generate text. Throws `ApiError`. */
 export async function listModels(key: string): Promise<string[]> {
   const response = await call("/v1/models", key, {});
   const body = asObject(parseJson(await response.text()));
   if (body === null || !Array.isArray(body["data"])) throw new ApiError(failureOf("unreadable"));
   return asList(body["data"])
-    .map((model) => asText(asObject(model)?.["id"]))
+    .map(asObject)
+    .filter((model) => model?.["task"] !== "embed")
+    .map((model) => asText(model?.["id"]))
     .filter((id) => id !== null);
 }
 

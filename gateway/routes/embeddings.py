@@ -1,0 +1,38 @@
+"""`POST /v1/embeddings`: all inputs of a request are one job."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Request, Response
+
+from gateway import dispatch, embedding_answer
+from gateway.api_description import described
+from gateway.authenticate import Caller
+from gateway.collect import collect_vectors
+from gateway.dependencies import EmbeddingBody, TheGateway
+from gateway.disconnect import ended_with
+from gateway.openai.embeddings import EmbeddingList, EmbeddingRequest
+from gateway.routes.responses import origin_of
+from infra.runtime import tracing
+
+router = APIRouter()
+
+
+@router.post("/v1/embeddings", **described(EmbeddingList, body=EmbeddingRequest))
+async def create_embeddings(request: Request, caller: Caller, body: EmbeddingBody, gateway: TheGateway) -> Response:
+    """A vector of length one for each input, in their order."""
+    reservation = await gateway.admission.admit_embeddings(caller, body)
+    job = dispatch.to_embedding_job(body, reservation, origin_of(request, gateway, stream=False))
+    generation = gateway.generations.open([job])
+    async with ended_with(request.receive, generation):
+        await generation.publish(tracing.inject())
+        vectors = await collect_vectors(generation)
+    written = await asyncio.to_thread(
+        embedding_answer.write,
+        vectors,
+        model=reservation.model.name,
+        usage=generation.usage,
+        as_base64=body.encoding_format == "base64",
+    )
+    return Response(written, media_type="application/json")
