@@ -131,6 +131,7 @@ class JobFailed(GenerationError):
     def __init__(self, failed: Failed) -> None:
         super().__init__(failed.message, param=failed.param)
         self.failure = failed.code
+        self.retry_after = failed.retry_after
 
 
 class JobCancelled(GenerationError):
@@ -193,6 +194,9 @@ class Answer:
     message: str | None = None
 
 
+LONGEST_RETRY_AFTER = 60
+"""Seconds; OpenAI's clients do not wait for more than two minutes, whatever an upstream says."""
+
 _REQUEST = "invalid_request_error"
 _SERVER = "server_error"
 _BUSY = "The service is overloaded. Please try again later."
@@ -230,6 +234,9 @@ TABLE: Mapping[type[Exception] | FailureCode, Answer] = {
     FailureCode.WORKER_SHUTDOWN: Answer(503, _SERVER, "worker_shutdown", retry_after=1),
     FailureCode.FAILED_REPEATEDLY: Answer(500, _SERVER, "job_failed_repeatedly", should_retry=False),
     FailureCode.UNDECODABLE: Answer(500, _SERVER, "undecodable_job", should_retry=False),
+    FailureCode.UPSTREAM_ERROR: Answer(502, _SERVER, "upstream_error"),
+    FailureCode.UPSTREAM_TIMEOUT: Answer(504, _SERVER, "upstream_error"),
+    FailureCode.UPSTREAM_BUSY: Answer(503, _SERVER, "overloaded", retry_after=5),
     JobCancelled: Answer(503, _SERVER, "cancelled", should_retry=False),
     DeadlinePassed: Answer(408, _SERVER, "deadline_exceeded"),
     WorkerLost: Answer(503, _SERVER, "worker_lost", retry_after=1),
@@ -268,8 +275,9 @@ def error_headers(error: Exception) -> dict[str, str]:
     headers: dict[str, str] = {}
     if answer.status == 401:
         headers["www-authenticate"] = "Bearer"
-    if answer.retry_after is not None:
-        headers["retry-after"] = str(answer.retry_after)
+    retry_after = getattr(error, "retry_after", None) or answer.retry_after
+    if retry_after is not None:
+        headers["retry-after"] = str(min(retry_after, LONGEST_RETRY_AFTER))
     if answer.should_retry is not None:
         headers["x-should-retry"] = "true" if answer.should_retry else "false"
     return headers

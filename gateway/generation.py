@@ -203,7 +203,7 @@ class Generation:
             else:
                 self._note(reply)
         if deltas:
-            self._count(sum(len(delta.ids) for _, delta in deltas))
+            self._count(sum(delta.positions for _, delta in deltas))
         return deltas
 
     def _check_silence(self) -> None:

@@ -86,7 +86,7 @@ class JobProgress:
             return False
         if delta.s > have:
             raise RepliesLost
-        self._positions[delta.c] = have + len(delta.ids)
+        self._positions[delta.c] = have + delta.positions
         self._finished[delta.c] = delta.f is not None
         return True
 

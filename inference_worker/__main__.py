@@ -15,7 +15,7 @@ from inference_worker.engine_process import ProcessEngine
 from inference_worker.errors import EngineDied, EngineStartFailed, ModelError
 from inference_worker.metrics import WorkerMetrics
 from inference_worker.model_source import ModelSource, resolve
-from inference_worker.settings import WorkerSettings, check_model_name
+from inference_worker.settings import WorkerSettings
 from inference_worker.text.processor import TextProcessor
 from inference_worker.text.tokenizer_files import read_text_files
 from inference_worker.worker import Worker
@@ -24,6 +24,7 @@ from infra.runtime.lifecycle import StartupError
 from infra.runtime.metrics import OpsServer
 from router.bus import Bus
 from router.errors import BrokerUnavailable
+from router.topology import check_model_name
 from router.transport.base import Transport
 from router.transport.rabbitmq import RabbitMQTransport
 

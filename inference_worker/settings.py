@@ -13,6 +13,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from router.topology import check_model_name, check_worker_id
+
 Device = Annotated[str, Field(pattern=r"^(cpu|cuda(:\d+)?)$")]
 DType = Literal["auto", "float32", "bfloat16", "float16"]
 Quantization = Literal["none", "int8", "int4", "auto"]
@@ -20,8 +22,6 @@ Speculation = Literal["off", "ngram", "auto"]
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT])(i?)B?|B)?\s*", re.IGNORECASE)
 _POWERS = {"K": 1, "M": 2, "G": 3, "T": 4}
-_MODEL_NAME = re.compile(r"[A-Za-z0-9._\-/:]{1,200}")
-_WORKER_ID = re.compile(r"[A-Za-z0-9_\-]{1,100}")
 
 
 @dataclass(frozen=True)
@@ -71,28 +71,6 @@ def parse_size(value: object) -> object:
     number, prefix, binary = match.groups()
     factor = (1024 if binary else 1000) ** _POWERS[prefix.upper()] if prefix else 1
     return int(float(number) * factor)
-
-
-def check_model_name(name: str) -> str:
-    """Accept a name that can be part of a queue's name and a routing key: letters, digits and `. _ - / :`.
-
-    Raises:
-        ValueError: anything else (`*` and `#` are wildcards of AMQP topics).
-    """
-    if not _MODEL_NAME.fullmatch(name):
-        raise ValueError(f"model name {name!r}: only letters, digits and . _ - / : are allowed, at most 200")
-    return name
-
-
-def check_worker_id(name: str) -> str:
-    """Accept a worker id that is one word of a routing key: letters, digits, `_` and `-`.
-
-    Raises:
-        ValueError: anything else.
-    """
-    if not _WORKER_ID.fullmatch(name):
-        raise ValueError(f"worker id {name!r}: only letters, digits, _ and - are allowed, at most 100")
-    return name
 
 
 def parse_choice(value: object) -> object:

@@ -143,9 +143,13 @@ class Bus:
             )
         )
 
-    async def jobs(self, model: str, service_class: ServiceClass, *, prefetch: int) -> Inbound[Job]:
-        """Take jobs of one model and class, at most `prefetch` unacknowledged at a time."""
-        consumer = await self._transport.consume(topology.job_queue(model, service_class), prefetch=prefetch)
+    async def jobs(self, model: str, service_class: ServiceClass, *, prefetch: int, priority: int = 0) -> Inbound[Job]:
+        """Take jobs of one model and class, at most `prefetch` unacknowledged at a time.
+
+        A consumer of lower `priority` gets only what those of a higher one have no room for.
+        """
+        queue = topology.job_queue(model, service_class)
+        consumer = await self._transport.consume(queue, prefetch=prefetch, priority=priority)
         return Inbound(consumer, messages.JOBS, partial(self._bury, topology.dead_job_key(model)))
 
     async def dead_jobs(self, *, prefetch: int) -> Consumer:

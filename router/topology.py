@@ -10,11 +10,15 @@ priorities, every shared queue durable, exclusive queues server-named.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from router.messages import ServiceClass
+
+_MODEL_NAME = re.compile(r"[A-Za-z0-9._\-/:]{1,200}")
+_WORKER_ID = re.compile(r"[A-Za-z0-9_\-]{1,100}")
 
 JOBS = "hr.jobs"
 REPLY = "hr.reply"
@@ -79,6 +83,28 @@ class Topology:
     exchanges: tuple[Exchange, ...] = ()
     queues: tuple[Queue, ...] = ()
     bindings: tuple[Binding, ...] = ()
+
+
+def check_model_name(name: str) -> str:
+    """Accept a name that can be part of a queue's name and a routing key: letters, digits and `. _ - / :`.
+
+    Raises:
+        ValueError: anything else (`*` and `#` are wildcards of AMQP topics).
+    """
+    if not _MODEL_NAME.fullmatch(name):
+        raise ValueError(f"model name {name!r}: only letters, digits and . _ - / : are allowed, at most 200")
+    return name
+
+
+def check_worker_id(name: str) -> str:
+    """Accept a worker id that is one word of a routing key: letters, digits, `_` and `-`.
+
+    Raises:
+        ValueError: anything else.
+    """
+    if not _WORKER_ID.fullmatch(name):
+        raise ValueError(f"worker id {name!r}: only letters, digits, _ and - are allowed, at most 100")
+    return name
 
 
 def job_queue(model: str, service_class: ServiceClass) -> str:

@@ -88,15 +88,20 @@ class JobConsumer(Generic[T]):
         model: str,
         places: int,
         drain_grace: float,
+        priority: int = 0,
         status: Callable[[WorkerState], WorkerStatus],
         hand_off: asyncio.Event | None = None,
     ) -> None:
-        """`worker` is its id, `places` how many jobs run at once; `hand_off`, once set, ends a drain at once."""
+        """`worker` is its id, `places` how many jobs run at once; `hand_off`, once set, ends a drain at once.
+
+        With a `priority` below 0 it gets what other consumers of the model have no room for.
+        """
         self._bus = bus
         self._worker = worker
         self._model = model
         self._places = places
         self._drain_grace = drain_grace
+        self._priority = priority
         self._status = status
         self.jobs: TakenJobs[T] = TakenJobs()
         self.admission: Admission[T] = Admission(places)
@@ -121,7 +126,10 @@ class JobConsumer(Generic[T]):
         self._bus.on_lost_gateway(self._lost_gateway)
         targets = [control_plane.worker(self._worker), control_plane.model(self._model), control_plane.ALL]
         self._controls = await self._bus.controls(targets)
-        self._inbounds = [await self._bus.jobs(self._model, each, prefetch=self._places) for each in ServiceClass]
+        self._inbounds = [
+            await self._bus.jobs(self._model, each, prefetch=self._places, priority=self._priority)
+            for each in ServiceClass
+        ]
         _log.info("worker is ready", worker=self._worker, model=self._model)
 
     async def serve(self, stop: asyncio.Event) -> None:

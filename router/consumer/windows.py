@@ -137,7 +137,9 @@ def _join(run: list[Delta]) -> Delta:
         s=first.s,
         ids=[id_ for each in run for id_ in each.ids],
         t="".join([each.t for each in run]),
+        n=sum([each.n for each in run]),
         lp=[token for each in run for token in each.lp or ()] or None,
+        calls=[call for each in run for call in each.calls or ()] or None,
         f=last.f,
         stop=last.stop,
     )

@@ -25,6 +25,7 @@ from router.messages.job import (
 )
 from router.messages.replies import (
     REAPER,
+    UNKNOWN_ID,
     Cancelled,
     Delta,
     Embedded,
@@ -46,6 +47,7 @@ __all__ = [
     "JOBS",
     "REAPER",
     "STATUSES",
+    "UNKNOWN_ID",
     "USAGE_RECORDS",
     "WINDOWS",
     "WIRE_VERSION",

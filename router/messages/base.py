@@ -33,6 +33,10 @@ class FailureCode(StrEnum):
     WORKER_SHUTDOWN = "worker_shutdown"
     FAILED_REPEATEDLY = "job_failed_repeatedly"
     UNDECODABLE = "undecodable_job"
+    UPSTREAM_ERROR = "upstream_error"
+    """An upstream outside could not be reached, failed, or did not keep to the API."""
+    UPSTREAM_TIMEOUT = "upstream_timeout"
+    UPSTREAM_BUSY = "upstream_busy"
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

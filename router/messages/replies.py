@@ -11,10 +11,14 @@ from router.messages.base import Count, FailureCode, Message, Usage
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 
 
+UNKNOWN_ID = -1
+
+
 class TokenAlternative(msgspec.Struct, frozen=True, array_like=True):
     """One candidate token at a position: id, its text alone, and natural-log probability."""
 
     id: int
+    """`UNKNOWN_ID` if all that is known is the text: an upstream outside tells no ids."""
     text: str
     logprob: float
 
@@ -41,6 +45,7 @@ class Started(_Reply, frozen=True, kw_only=True, tag="start"):
     w: str
     """Worker id."""
     prompt_tokens: Count
+    """0: not known yet."""
     delivery_count: Count = 0
 
 
@@ -56,7 +61,7 @@ class ToolCallDelta(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
 
 
 class Delta(_Reply, frozen=True, kw_only=True, tag="delta"):
-    """Tokens `s .. s+len(ids)-1` of choice `c`, with the text that is now safe to show.
+    """Tokens `s .. s+positions-1` of choice `c`, with the text that is now safe to show.
 
     Text is whole characters only, and never a part of a possible stop string.
     """
@@ -64,6 +69,9 @@ class Delta(_Reply, frozen=True, kw_only=True, tag="delta"):
     c: Count = 0
     s: Count
     ids: list[int]
+    """Empty if a text has no known ids: what an upstream outside has said."""
+    n: Count = 0
+    """Positions of a text without ids: as many as it is in pieces, each a token or a few."""
     t: str = ""
     lp: list[TokenLogprob] | None = None
     calls: list[ToolCallDelta] | None = None
@@ -72,6 +80,11 @@ class Delta(_Reply, frozen=True, kw_only=True, tag="delta"):
     """Set on the last delta of this choice."""
     stop: str | int | None = None
     """The stop string or token id that ended the choice, if one did."""
+
+    @property
+    def positions(self) -> int:
+        """How many positions it takes: the fence against gaps and repeats counts them."""
+        return len(self.ids) or self.n
 
 
 class Embedded(_Reply, frozen=True, kw_only=True, tag="embedded"):
@@ -97,6 +110,8 @@ class Failed(_Reply, frozen=True, kw_only=True, tag="failed"):
     message: str
     param: str | None = None
     usage: Usage | None = None
+    retry_after: Count | None = None
+    """Seconds after which it may go better, where somebody said so."""
 
 
 class Cancelled(_Reply, frozen=True, kw_only=True, tag="cancelled"):

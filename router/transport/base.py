@@ -160,8 +160,11 @@ class Transport(ABC):
         """Call `callback` for each posted message that comes back."""
 
     @abstractmethod
-    async def consume(self, queue: str, *, prefetch: int) -> Consumer:
-        """Take messages from a durable queue, at most `prefetch` unsettled at a time, on a channel of its own."""
+    async def consume(self, queue: str, *, prefetch: int, priority: int = 0) -> Consumer:
+        """Take messages from a durable queue, at most `prefetch` unsettled at a time, on a channel of its own.
+
+        A message goes to a consumer of the highest `priority` that has room; equals take turns.
+        """
 
     @abstractmethod
     async def subscribe(

@@ -166,10 +166,10 @@ class MemoryTransport(Transport):
         """Call `callback` for each posted message that comes back."""
         self._return_callbacks.append(callback)
 
-    async def consume(self, queue: str, *, prefetch: int) -> Consumer:
+    async def consume(self, queue: str, *, prefetch: int, priority: int = 0) -> Consumer:
         """Take messages from a durable queue."""
         self._check_running()
-        consumer = _MemoryConsumer(self._broker.queue(queue), prefetch)
+        consumer = _MemoryConsumer(self._broker.queue(queue), prefetch, priority)
         self._consumers.append(consumer)
         return consumer
 
@@ -217,8 +217,9 @@ class _MemoryDelivery(Delivery):
 
 
 class _MemoryConsumer(Consumer, Taker):
-    def __init__(self, queue: MemoryQueue, prefetch: int) -> None:
+    def __init__(self, queue: MemoryQueue, prefetch: int, priority: int) -> None:
         self.queue = queue
+        self.priority = priority
         self.left = False
         self._prefetch = prefetch
         self._unsettled: list[Message] = []

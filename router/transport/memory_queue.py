@@ -38,6 +38,8 @@ class Target(ABC):
 class Taker(ABC):
     """A consumer, as the queue sees it."""
 
+    priority: int
+
     @property
     @abstractmethod
     def has_room(self) -> bool:
@@ -112,12 +114,12 @@ class MemoryQueue(Target):
         self._watch_head()
 
     def _next_taker(self) -> Taker | None:
-        for _ in range(len(self._takers)):
-            taker = self._takers[0]
-            self._takers.rotate(-1)
-            if taker.has_room:
-                return taker
-        return None
+        """The one whose turn it is among those of the highest priority that have room."""
+        best = max((taker for taker in self._takers if taker.has_room), key=lambda taker: taker.priority, default=None)
+        if best is not None:  # the first of equals; it goes to the end of the row
+            self._takers.remove(best)
+            self._takers.append(best)
+        return best
 
     def _pop_head(self) -> Message:
         message = (self._returned or self._ready).popleft()

@@ -7,6 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from router.messages import (
+    UNKNOWN_ID,
     Cancel,
     Cancelled,
     ChatPrompt,
@@ -155,6 +156,21 @@ EXAMPLES: dict[str, msgspec.Struct] = {
             ),
             Delta(j="k", a="b", s=1, ids=[2], f="stop", stop=2),
             Finished(j="j", a="a", usage=USAGE),
+        ],
+    ),
+    "window_text_without_ids": Window(
+        w="proxy-1",
+        b=[
+            Delta(
+                j="j",
+                a="a",
+                s=0,
+                ids=[],
+                n=2,
+                t="Hi!",
+                lp=[TokenLogprob(TokenAlternative(UNKNOWN_ID, "Hi", -0.5), [])] * 2,
+            ),
+            Failed(j="k", a="b", code=FailureCode.UPSTREAM_BUSY, message="Busy.", retry_after=7),
         ],
     ),
     "window_tool_calls": Window(

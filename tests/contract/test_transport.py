@@ -101,6 +101,26 @@ async def test_consumers_take_turns(make_transport: MakeTransport) -> None:
     assert sorted(texts(await take(one, 4) + await take(two, 4))) == [str(i) for i in range(8)]
 
 
+async def test_a_lower_priority_gets_what_a_higher_one_has_no_room_for(make_transport: MakeTransport) -> None:
+    transport = await make_transport("gateway-1")
+    await transport.declare(topology())
+    overflow = await (await make_transport("proxy-1")).consume("work", prefetch=10, priority=-1)
+    local_process = await make_transport("worker-1")
+    local = await local_process.consume("work", prefetch=2)
+    for i in range(2):
+        await transport.publish(job(str(i)))
+    first = await take(local, 2)
+    assert texts(first) == ["0", "1"]
+    assert await nothing_more(overflow)
+    await transport.publish(job("2"))
+    assert texts(await take(overflow, 1)) == ["2"]
+    first[0].ack()
+    await transport.publish(job("3"))
+    assert texts(await take(local, 1)) == ["3"]
+    await local_process.close()
+    assert sorted(texts(await take(overflow, 2))) == ["1", "3"]
+
+
 async def test_unroutable(make_transport: MakeTransport) -> None:
     transport = await make_transport("gateway-1")
     await transport.declare(topology())

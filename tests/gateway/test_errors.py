@@ -37,7 +37,7 @@ def test_the_drawn_tree_is_the_tree() -> None:
 
 @pytest.mark.parametrize("row", TABLE.values())
 def test_rows_keep_the_rules(row: errors.Answer) -> None:
-    assert row.status in {400, 401, 404, 405, 408, 413, 415, 499, 500, 503}
+    assert row.status in {400, 401, 404, 405, 408, 413, 415, 499, 500, 502, 503, 504}
     if row.status == 503:
         assert row.retry_after is None or 1 <= row.retry_after <= 60
         assert row.retry_after is not None or row.should_retry is False
@@ -52,6 +52,14 @@ def test_an_unknown_error_says_nothing() -> None:
 def test_a_repeatedly_failing_job_is_not_to_be_retried() -> None:
     error = JobFailed(Failed(j="j", a="a", code=FailureCode.FAILED_REPEATEDLY, message="It failed."))
     assert error_headers(error) == {"x-should-retry": "false"}
+
+
+def test_an_upstream_s_retry_after_is_told_but_never_more_than_a_minute() -> None:
+    def said(seconds: int | None) -> dict[str, str]:
+        failed = Failed(j="j", a="a", code=FailureCode.UPSTREAM_BUSY, message="Busy.", retry_after=seconds)
+        return error_headers(JobFailed(failed))
+
+    assert [said(seconds)["retry-after"] for seconds in (None, 7, 3600)] == ["5", "7", "60"]
 
 
 def check(body: dict[str, Any]) -> dict[str, Any]:
@@ -121,6 +129,9 @@ async def test_media_type_encoding_and_size(set_stage: SetStage) -> None:
         (FailureCode.ENGINE_ERROR, 500),
         (FailureCode.WORKER_SHUTDOWN, 503),
         (FailureCode.FAILED_REPEATEDLY, 500),
+        (FailureCode.UPSTREAM_ERROR, 502),
+        (FailureCode.UPSTREAM_TIMEOUT, 504),
+        (FailureCode.UPSTREAM_BUSY, 503),
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])

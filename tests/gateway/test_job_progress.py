@@ -48,6 +48,15 @@ def test_replayed_windows_change_nothing(replays: list[int]) -> None:
     assert seen == list(range(10))
 
 
+def test_text_without_ids_has_positions_too() -> None:
+    progress = JobProgress(1)
+    pieces = [Delta(j="j", a="a", s=start, ids=[], n=count, t="text") for start, count in ((0, 2), (2, 1))]
+    assert [progress.admits(piece, "w") for piece in (*pieces, *pieces)] == [True, True, False, False]
+    assert progress.tokens == 3
+    with pytest.raises(RepliesLost):
+        progress.admits(Delta(j="j", a="a", s=4, ids=[], n=1, t="gap"), "w")
+
+
 def test_a_gap_is_an_error() -> None:
     progress = JobProgress(1)
     progress.admits(delta(0), "w")

@@ -105,6 +105,7 @@ class Channel:
         tag: str,
         auto_ack: bool,
         prefetch: int = 0,
+        priority: int = 0,
     ) -> None:
         """Start a consumer. If the broker cancels it (queue deleted), the channel is closed."""
         if prefetch:
@@ -116,6 +117,7 @@ class Channel:
             on_message_callback=lambda _channel, method, properties, body: on_message(method, properties, body),
             auto_ack=auto_ack,
             consumer_tag=tag,
+            arguments={"x-priority": priority} if priority else None,
         )
 
     async def cancel(self, tag: str) -> None:

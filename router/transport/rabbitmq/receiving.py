@@ -94,10 +94,19 @@ class ConsumerStation:
     """Consumes a shared queue on one channel after the other."""
 
     def __init__(
-        self, queue: str, prefetch: int, tag: str, *, to_amqp: Mailbox, to_app: Mailbox, inbox: Inbox[RabbitMQDelivery]
+        self,
+        queue: str,
+        prefetch: int,
+        priority: int,
+        tag: str,
+        *,
+        to_amqp: Mailbox,
+        to_app: Mailbox,
+        inbox: Inbox[RabbitMQDelivery],
     ) -> None:
         self._queue = queue
         self._prefetch = prefetch
+        self._priority = priority
         self._tag = tag
         self._to_amqp = to_amqp
         self._to_app = to_app
@@ -110,7 +119,12 @@ class ConsumerStation:
         """Consume on a fresh channel."""
         tenure = _Tenure(channel)
         await channel.consume(
-            self._queue, partial(self._deliver, tenure), tag=self._tag, auto_ack=False, prefetch=self._prefetch
+            self._queue,
+            partial(self._deliver, tenure),
+            tag=self._tag,
+            auto_ack=False,
+            prefetch=self._prefetch,
+            priority=self._priority,
         )
         self._channel, self._tenure = channel, tenure
         channel.when_lost(partial(self._lost, tenure))

@@ -174,7 +174,7 @@ class RabbitMQTransport(Transport):
 
     # Receiving
 
-    async def consume(self, queue: str, *, prefetch: int) -> Consumer:
+    async def consume(self, queue: str, *, prefetch: int, priority: int = 0) -> Consumer:
         """Take messages from a durable queue.
 
         Raises:
@@ -182,7 +182,9 @@ class RabbitMQTransport(Transport):
             BrokerUnavailable: no connection, or no answer.
         """
         inbox: Inbox[RabbitMQDelivery] = Inbox()
-        station = ConsumerStation(queue, prefetch, self._name, to_amqp=self._to_amqp, to_app=self._to_app, inbox=inbox)
+        station = ConsumerStation(
+            queue, prefetch, priority, self._name, to_amqp=self._to_amqp, to_app=self._to_app, inbox=inbox
+        )
         await self._call(self._keep(self._consume_link, station), f"consuming {queue}")
         self._inboxes.append(inbox)
         return RabbitMQConsumer(inbox, partial(self._cancel, station.cancel, inbox))

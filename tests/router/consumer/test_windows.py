@@ -11,7 +11,7 @@ from router.bus import Bus
 from router.consumer import windows
 from router.consumer.windows import Outbox, joined
 from router.errors import BrokerUnavailable
-from router.messages import Delta, Finished, Started, TokenAlternative, TokenLogprob, Usage, Window
+from router.messages import Delta, Finished, Started, TokenAlternative, TokenLogprob, ToolCallDelta, Usage, Window
 
 
 class Post:
@@ -87,6 +87,16 @@ def test_deltas_of_a_choice_become_one_and_all_else_stays_in_order() -> None:
         Delta(j="k", a="b", c=0, s=4, ids=[9, 9], t="other"),
         finished,
     ]
+
+
+def test_texts_without_ids_and_parts_of_calls_are_joined_too() -> None:
+    replies = [
+        Delta(j="j", a="a", s=0, ids=[], n=1, t="a"),
+        Delta(j="j", a="a", s=1, ids=[], n=2, calls=[ToolCallDelta(i=0, id="c", name="f")]),
+        Delta(j="j", a="a", s=3, ids=[], n=1, calls=[ToolCallDelta(i=0, args="{")]),
+    ]
+    calls = [ToolCallDelta(i=0, id="c", name="f"), ToolCallDelta(i=0, args="{")]
+    assert joined(replies) == [Delta(j="j", a="a", s=0, ids=[], n=4, t="a", calls=calls)]
 
 
 async def test_what_is_left_leaves_by_the_timer() -> None:
