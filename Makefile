@@ -54,5 +54,5 @@ bench-peers: setup-dev ## Install the peers (half an hour), measure them and our
 
 clean: ## Remove what was built and cached; keeps data, secrets and models in $(HEADRACE_HOME)
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
-	rm -rf chat_ui/web/node_modules chat_ui/web/dist "$(HEADRACE_HOME)/store-venv"
+	rm -rf chat_ui/web/node_modules chat_ui/web/dist tests/e2e/clients/node/node_modules "$(HEADRACE_HOME)/store-venv"
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

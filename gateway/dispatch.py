@@ -36,6 +36,8 @@ GREEDY_BELOW = 1e-5
 """Dividing logits by less than this only makes infinities; the answer is the greedy one anyway."""
 
 READ_TIMEOUT = "x-stainless-read-timeout"
+READ_TIMEOUT_MARGIN = 1.0
+"""Seconds after which a client that has stopped waiting is surely gone: its own time-out must come before our 408."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,10 @@ def deadline(headers: Mapping[str, str], *, stream: bool, longest: float) -> flo
     bytes all the time (comments, if nothing else), so for it only the operator's limit counts.
     """
     try:
-        stated = math.inf if stream else float(headers.get(READ_TIMEOUT, "inf"))
+        stated = math.inf if stream else float(headers.get(READ_TIMEOUT, "inf")) + READ_TIMEOUT_MARGIN
     except ValueError:
         stated = math.inf
-    return time.time() + (min(stated, longest) if stated > 0 else longest)
+    return time.time() + (min(stated, longest) if stated > READ_TIMEOUT_MARGIN else longest)
 
 
 def to_job(body: ChatCompletionRequest, reservation: Reservation, origin: Origin) -> Job:

@@ -24,6 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 WEB = ROOT / "chat_ui" / "web"
+NODE_CLIENTS = ROOT / "tests" / "e2e" / "clients" / "node"
 
 STORE_PACKAGE = "secantusdb==0.7.0b3"
 """The embedded store: a separate program (GPL-2.0) in an environment of its own, never imported by our code."""
@@ -274,6 +275,20 @@ def _npm() -> str:
     return npm
 
 
+def node_clients_step(installation: Installation, log: Path) -> Step:
+    """Client libraries for Node, which tests run against a gateway."""
+    stamp = NODE_CLIENTS / "node_modules" / STAMP
+
+    def value() -> str:
+        return fingerprint([NODE_CLIENTS / "package.json", NODE_CLIENTS / "package-lock.json"])
+
+    def do() -> None:
+        run([_npm(), "ci", "--no-audit", "--no-fund", "--ignore-scripts"], log, cwd=NODE_CLIENTS)
+        stamp.write_text(value())
+
+    return Step("Node's OpenAI clients", lambda: not installation.dev or _stamped(stamp, value()), do)
+
+
 def programs_for_tests_step(installation: Installation, log: Path) -> Step:
     """What tests start besides our own: RabbitMQ and a browser."""
 
@@ -302,6 +317,7 @@ STEPS = (
     store_step,
     model_step,
     front_end_step,
+    node_clients_step,
     programs_for_tests_step,
 )
 

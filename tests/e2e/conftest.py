@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from infra.readiness import free_port
-from tests.e2e.launched import Launched, borrow_installation, missing
+from tests.e2e.launched import Launched, new_home
 
 
 @pytest.fixture(scope="module")
 def e2e_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    reason = missing()
-    if reason is not None:
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
-    home = tmp_path_factory.mktemp("home")
-    borrow_installation(home)
-    return home
+    return new_home(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import openai
 import psutil
+import pytest
 
 from infra.install import MODEL_FILE, ROOT
 
@@ -29,6 +30,16 @@ def missing() -> str | None:
         if not needed.exists():
             return f"{needed} is missing: `make setup`"
     return None
+
+
+def new_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home to start in; skips, or fails in CI, without what `make setup` installs."""
+    reason = missing()
+    if reason is not None:
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    home = tmp_path_factory.mktemp("home")
+    borrow_installation(home)
+    return home
 
 
 def borrow_installation(home: Path) -> None:

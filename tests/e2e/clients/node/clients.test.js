@@ -1,0 +1,123 @@
+// OpenAI's Node SDK and the AI SDK against a running gateway: text, usage, tools, objects, abort.
+// Both validate every chunk, the AI SDK by schemas. Where the gateway is comes from the environment.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import { generateText, streamText } from "ai";
+import OpenAI, { APIUserAbortError, AuthenticationError, NotFoundError } from "openai";
+
+const { OPENAI_BASE_URL: baseURL, OPENAI_API_KEY: apiKey, MODEL: model } = process.env;
+
+const ask = "What is the capital of France? Answer with one word.";
+const tale = "Tell me a very long story about a river.";
+const messages = [{ role: "user", content: ask }];
+const greedy = { model, messages, temperature: 0, max_tokens: 12 };
+
+const client = new OpenAI({ baseURL, apiKey, maxRetries: 0 });
+const provider = createOpenAICompatible({ name: "headrace", baseURL, apiKey, includeUsage: true });
+const settings = { model: provider(model), temperature: 0, maxOutputTokens: 12, maxRetries: 0 };
+
+// --- openai
+
+test("openai: an answer, whole and streamed", async () => {
+  const whole = await client.chat.completions.create(greedy);
+  const { content } = whole.choices[0].message;
+  assert.match(content, /Paris/);
+  assert.ok(whole._request_id.startsWith("req_"));
+  const stream = await client.chat.completions.create({
+    ...greedy,
+    stream: true,
+    stream_options: { include_usage: true },
+  });
+  let text = "";
+  let usage;
+  for await (const chunk of stream) {
+    text += chunk.choices[0]?.delta.content ?? "";
+    usage = chunk.usage ?? usage;
+  }
+  assert.equal(text, content);
+  assert.equal(usage.completion_tokens, whole.usage.completion_tokens);
+});
+
+test("openai: the stream helper", async () => {
+  const deltas = [];
+  const stream = client.chat.completions.stream(greedy).on("content", (delta) => deltas.push(delta));
+  assert.equal(await stream.finalContent(), deltas.join(""));
+  assert.equal((await stream.finalChatCompletion()).choices[0].finish_reason, "stop");
+});
+
+test("openai: several choices, completions, models", async () => {
+  const several = await client.chat.completions.create({ ...greedy, n: 2, seed: 7, temperature: 1 });
+  assert.deepEqual(several.choices.map((choice) => choice.index), [0, 1]);
+  const completion = await client.completions.create({ model, prompt: "1, 2, 3, 4,", temperature: 0, max_tokens: 4 });
+  assert.match(completion.choices[0].text, /5/);
+  const ids = [];
+  for await (const each of client.models.list()) ids.push(each.id);
+  assert.ok(ids.includes(model));
+});
+
+test("openai: error classes", async () => {
+  await assert.rejects(client.chat.completions.create({ ...greedy, model: "gpt-9" }), (error) => {
+    assert.ok(error instanceof NotFoundError);
+    assert.equal(error.code, "model_not_found");
+    assert.equal(error.param, "model");
+    return true;
+  });
+  const stranger = new OpenAI({ baseURL, apiKey: "sk-wrong", maxRetries: 0 });
+  await assert.rejects(stranger.models.list(), AuthenticationError);
+});
+
+test("openai: abort", async () => {
+  const stream = await client.chat.completions.create({
+    ...greedy,
+    messages: [{ role: "user", content: tale }],
+    max_tokens: 1500,
+    stream: true,
+  });
+  let chunks = 0;
+  for await (const _ of stream) {
+    if (++chunks === 3) break; // closes the connection
+  }
+  assert.equal(chunks, 3);
+  const controller = new AbortController();
+  setTimeout(() => controller.abort(), 200);
+  await assert.rejects(
+    client.chat.completions.create({ ...greedy, max_tokens: 1500, ignore_eos: true }, { signal: controller.signal }),
+    APIUserAbortError,
+  );
+});
+
+// --- @ai-sdk/openai-compatible
+
+test("ai: generateText", async () => {
+  const { text, usage, finishReason, response } = await generateText({ ...settings, prompt: ask });
+  assert.match(text, /Paris/);
+  assert.equal(finishReason, "stop");
+  assert.ok(usage.inputTokens > 0 && usage.outputTokens > 0);
+  assert.equal(response.modelId, model);
+});
+
+test("ai: streamText", async () => {
+  const failures = [];
+  const onError = ({ error }) => failures.push(error);
+  const stream = streamText({ ...settings, system: "You are short.", prompt: ask, onError });
+  const kinds = new Set();
+  for await (const part of stream.fullStream) kinds.add(part.type);
+  assert.deepEqual(failures, []);
+  assert.ok(kinds.has("text-delta") && kinds.has("finish"));
+  assert.equal(await stream.finishReason, "stop");
+  assert.ok((await stream.usage).outputTokens > 0);
+  assert.deepEqual(await stream.warnings, []);
+});
+
+test("ai: abort", async () => {
+  const controller = new AbortController();
+  const stream = streamText({ ...settings, prompt: tale, maxOutputTokens: 1500, abortSignal: controller.signal });
+  let aborted = false;
+  for await (const part of stream.fullStream) {
+    if (part.type === "text-delta") controller.abort();
+    aborted ||= part.type === "abort";
+  }
+  assert.ok(aborted);
+});
