@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from inference_worker import engine_main
 from inference_worker.engine_process import ProcessEngine
 from inference_worker.errors import EngineDied, EngineStartFailed, ModelError
+from inference_worker.generator import Generator
 from inference_worker.metrics import WorkerMetrics
 from inference_worker.model_source import ModelSource, resolve
 from inference_worker.settings import WorkerSettings
@@ -50,7 +51,7 @@ async def serve(
     registry = CollectorRegistry()
     engine = ProcessEngine(settings.engine(), target=_engine_target(settings))
     metrics = WorkerMetrics(registry, model)
-    worker = Worker(bus, engine, text, settings, metrics, model=model, hand_off=hand_off)
+    worker = Worker(bus, engine, partial(Generator, text), settings, metrics, model=model, hand_off=hand_off)
     ops = OpsServer(registry, settings.ops_host, settings.ops_port, live=worker.status)
     await ops.start()
     try:

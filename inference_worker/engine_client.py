@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 
-from inference_worker.engine_protocol import GenerationRequest, Ready, StepReport
+from inference_worker.engine_protocol import EngineRequest, Ready, StepReport
 
 
 class EngineClient(ABC):
@@ -24,7 +24,7 @@ class EngineClient(ABC):
         """
 
     @abstractmethod
-    def submit(self, request: GenerationRequest) -> None:
+    def submit(self, request: EngineRequest) -> None:
         """Begin to generate.
 
         Raises:

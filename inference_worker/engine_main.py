@@ -9,26 +9,26 @@ from __future__ import annotations
 import gc
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from inference_worker.engine_protocol import (
     Abort,
     Command,
+    EngineEvent,
     EngineLoad,
-    GenerationRequest,
+    EngineRequest,
     Ready,
     Report,
     RequestFailed,
     Shutdown,
     StartFailed,
     StepReport,
-    TokenEvent,
 )
 from inference_worker.errors import WorkerError
 from inference_worker.settings import EngineSettings
@@ -40,19 +40,22 @@ BACKLOG_EVENTS = 16_384
 """Events that may wait for a slow parent before the engine does."""
 
 
-class SteppingEngine(Protocol):
-    """What this loop needs of an engine."""
+R_contra = TypeVar("R_contra", bound=EngineRequest, contravariant=True)
+
+
+class SteppingEngine(Protocol[R_contra]):
+    """What this loop needs of an engine for requests of kind `R_contra`."""
 
     def ready(self) -> Ready:
         """What was loaded."""
 
-    def add(self, request: GenerationRequest) -> None:
+    def add(self, request: R_contra) -> None:
         """Take a request in."""
 
     def abort(self, request: str, choice: int | None = None) -> None:
         """Drop a request, or one choice of it."""
 
-    def step(self) -> list[TokenEvent]:
+    def step(self) -> Sequence[EngineEvent]:
         """Compute one step."""
 
     def has_work(self) -> bool:
@@ -91,7 +94,7 @@ def run(
         serve(engine, commands, mouth)
 
 
-def serve(engine: SteppingEngine, commands: Connection, mouth: Mouth) -> None:
+def serve(engine: SteppingEngine[Any], commands: Connection, mouth: Mouth) -> None:
     """Step while there is work, wait for commands when there is none, until told to shut down.
 
     Raises:
@@ -111,7 +114,7 @@ def serve(engine: SteppingEngine, commands: Connection, mouth: Mouth) -> None:
             outbox.put(events, engine.failures(), engine.load())
 
 
-def _obey(engine: SteppingEngine, command: GenerationRequest | Abort) -> None:
+def _obey(engine: SteppingEngine[Any], command: EngineRequest | Abort) -> None:
     if isinstance(command, Abort):
         engine.abort(command.request, command.choice)
     else:
@@ -132,7 +135,7 @@ class Mouth:
 
 @dataclass
 class _Unsent:
-    events: list[TokenEvent] = field(default_factory=list)
+    events: list[EngineEvent] = field(default_factory=list)
     failed: list[RequestFailed] = field(default_factory=list)
     load: EngineLoad | None = None
 
@@ -159,7 +162,7 @@ class ReportOutbox:
             self._closed = True
             self._changed.notify_all()
 
-    def put(self, events: list[TokenEvent], failed: list[RequestFailed], load: EngineLoad) -> None:
+    def put(self, events: Sequence[EngineEvent], failed: list[RequestFailed], load: EngineLoad) -> None:
         """Leave a step's outcome to be sent; waits while too much is waiting.
 
         Raises:
@@ -192,7 +195,7 @@ class ReportOutbox:
             return taken
 
 
-def _load(settings: EngineSettings) -> SteppingEngine:
+def _load(settings: EngineSettings) -> SteppingEngine[Any]:
     import torch  # noqa: PLC0415 - only this process may be heavy
 
     from inference_worker.engine import Engine  # noqa: PLC0415

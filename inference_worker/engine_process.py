@@ -24,7 +24,7 @@ from inference_worker.engine_client import EngineClient
 from inference_worker.engine_protocol import (
     Abort,
     Command,
-    GenerationRequest,
+    EngineRequest,
     Ready,
     Report,
     Shutdown,
@@ -73,7 +73,7 @@ class ProcessEngine(EngineClient):
             raise EngineStartFailed(first.reason)
         raise EngineStartFailed(f"the engine process ended while starting ({_how(child.process)})")
 
-    def submit(self, request: GenerationRequest) -> None:
+    def submit(self, request: EngineRequest) -> None:
         """See `EngineClient.submit`."""
         if self._child is None or not self._child.process.is_alive():
             raise EngineDied("the engine process is not running")

@@ -36,6 +36,30 @@ class GenerationRequest(_Word, frozen=True, kw_only=True, tag="request"):
     salt: str = ""
     delivered: list[list[int]] = []
 
+    @property
+    def prompt_tokens(self) -> int:
+        """How many tokens are given."""
+        return len(self.prompt_ids)
+
+
+class EmbeddingRequest(_Word, frozen=True, kw_only=True, tag="embedding"):
+    """Embed each of `inputs` (non-empty, ids within the vocabulary), one vector each, in any order.
+
+    `dimensions`: keep so many leading numbers and normalise again; `None`: all.
+    """
+
+    id: str
+    inputs: list[list[int]]
+    dimensions: int | None = None
+
+    @property
+    def prompt_tokens(self) -> int:
+        """How many tokens are given."""
+        return sum(map(len, self.inputs))
+
+
+EngineRequest = GenerationRequest | EmbeddingRequest
+
 
 class Abort(_Word, frozen=True, kw_only=True, tag="abort"):
     """Stop a request, or one choice of it. Unknown ids are ignored. No event follows."""
@@ -48,7 +72,7 @@ class Shutdown(_Word, frozen=True, kw_only=True, tag="shutdown"):
     """End the process now."""
 
 
-Command = GenerationRequest | Abort | Shutdown
+Command = EngineRequest | Abort | Shutdown
 
 
 # --- Reports: engine to worker --------------------------------------------------------------------
@@ -87,6 +111,17 @@ class TokenEvent(_Word, frozen=True, kw_only=True, tag="tokens"):
     stop_token: int | None = None
     cached_tokens: int = 0
     """Prompt tokens found in the prefix cache; on a choice's first event."""
+
+
+class VectorEvent(_Word, frozen=True, kw_only=True, tag="vector"):
+    """The vector of input `index` of a request: float32, little-endian, of length one."""
+
+    request: str
+    index: int
+    vector: bytes
+
+
+EngineEvent = TokenEvent | VectorEvent
 
 
 class RequestFailed(_Word, frozen=True, kw_only=True, tag="failed"):
@@ -138,12 +173,14 @@ class Ready(_Word, frozen=True, kw_only=True, tag="ready"):
     attention: str
     eos_token_ids: list[int]
     quantization: str = "none"
+    dimensions: int = 0
+    """Length of the vectors of an engine that embeds."""
 
 
 class StepReport(_Word, frozen=True, kw_only=True, tag="step"):
     """What one visit to the engine produced."""
 
-    events: list[TokenEvent] = []
+    events: list[EngineEvent] = []
     failed: list[RequestFailed] = []
     load: EngineLoad = EngineLoad()
 

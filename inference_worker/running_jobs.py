@@ -1,4 +1,4 @@
-"""A job in the engine: what was asked of it, and what of its tokens has been released to the gateway."""
+"""A job in the engine: what was asked of it, and what of its answer has been released to the gateway."""
 
 from __future__ import annotations
 
@@ -7,30 +7,41 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from inference_worker.engine_protocol import GenerationRequest
+from inference_worker.engine_protocol import EngineRequest
 from inference_worker.text.output_text import OutputText, Release
 from router.consumer.taken_jobs import TakenJob
 from router.messages import Usage
 
 
 @dataclass(eq=False)
-class RunningJob(TakenJob):
+class EngineJob(TakenJob):
     """One attempt at one job. `attempt` is also its id in the engine."""
 
-    request: GenerationRequest | None = None
+    request: EngineRequest | None = None
     """Set when it has been prepared."""
+    engine_deaths: int = 0
+    """How often the engine died with this job in it."""
+
+    @property
+    def started(self) -> bool:
+        """Whether the engine has been heard of this attempt and can't simply be given it again."""
+        return False
+
+
+@dataclass(eq=False)
+class RunningJob(EngineJob):
+    """One attempt at a job that is answered with generated text."""
+
     outputs: list[OutputText] = field(default_factory=list)
     ids: list[list[int]] = field(default_factory=list)
     """Per choice, the token ids that were released to the gateway by this attempt."""
     cached_tokens: int = 0
-    engine_deaths: int = 0
-    """How often the engine died with this job in it."""
     first_token: float | None = None
     last_token: float | None = None
 
     @property
     def started(self) -> bool:
-        """Whether the engine has been heard of this attempt: then it can't simply be submitted again."""
+        """Whether it has tokens already."""
         return self.last_token is not None
 
     def accept(self, choice: int, release: Release) -> None:
@@ -45,7 +56,7 @@ class RunningJob(TakenJob):
     @property
     def usage(self) -> Usage:
         """Tokens so far: those released, on every choice."""
-        prompt_tokens = len(self.request.prompt_ids) if self.request else 0
+        prompt_tokens = self.request.prompt_tokens if self.request else 0
         return Usage(
             prompt_tokens=prompt_tokens,
             completion_tokens=sum(map(len, self.ids)),

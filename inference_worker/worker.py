@@ -1,6 +1,6 @@
 """The worker: one model's engine behind the model's queues.
 
-What it does with a job it shares with every other consumer (`router/consumer/`); running it is `generator.py`'s
+What it does with a job it shares with every other consumer (`router/consumer/`); running it is `engine_jobs.py`'s
 business. Here the engine is started, watched, and described in heartbeats. Money and HTTP are nobody's here.
 """
 
@@ -12,13 +12,11 @@ import time
 from typing import Any
 
 from inference_worker.engine_client import EngineClient
+from inference_worker.engine_jobs import MakeEngineJobs, Parts
 from inference_worker.engine_protocol import Ready
 from inference_worker.errors import EngineDied
-from inference_worker.generator import Generator
 from inference_worker.metrics import WorkerMetrics, kv_usage
-from inference_worker.running_jobs import RunningJob
 from inference_worker.settings import WorkerSettings
-from inference_worker.text.processor import TextProcessor
 from router.bus import Bus
 from router.consumer.job_consumer import JobConsumer
 from router.consumer.token_rate import TokenRate
@@ -40,19 +38,18 @@ class Worker:
         self,
         bus: Bus,
         engine: EngineClient,
-        text: TextProcessor,
+        make_jobs: MakeEngineJobs,
         settings: WorkerSettings,
         metrics: WorkerMetrics,
         *,
         model: str,
         hand_off: asyncio.Event | None = None,
     ) -> None:
-        """`model` is the served name; `hand_off`, once set, ends a drain at once."""
+        """`make_jobs`: what the model is for; `model`: the served name; `hand_off`, once set, ends a drain at once."""
         self._settings = settings
         self._model = model
-        self._text = text
         self._engine = engine
-        self._consumer: JobConsumer[RunningJob] = JobConsumer(
+        self._consumer: JobConsumer[Any] = JobConsumer(
             bus,
             worker=settings.id,
             model=model,
@@ -61,7 +58,7 @@ class Worker:
             status=self._heartbeat,
             hand_off=hand_off,
         )
-        self._generator = Generator(engine, text, self._consumer, metrics, worker=settings.id)
+        self._jobs = make_jobs(Parts(engine, self._consumer, metrics, settings.id))
         self._gave_up: EngineDied | None = None
         self._ready: Ready | None = None
         self._started = time.time()
@@ -75,9 +72,9 @@ class Worker:
             EngineDied: it died too often; jobs not begun went back to the queue.
             BrokerUnavailable: no queue to take jobs from.
         """
-        self._ready = await self._generator.start()
+        self._ready = await self._jobs.start()
         try:
-            await self._consumer.open(self._generator)
+            await self._consumer.open(self._jobs)
             async with asyncio.TaskGroup() as group:
                 hearing = group.create_task(self._hear_engine())
                 await self._consumer.serve(stop)
@@ -89,7 +86,7 @@ class Worker:
 
     def status(self) -> dict[str, Any]:
         """What it is doing, for the operator."""
-        load = self._generator.load
+        load = self._jobs.load
         return {
             "model": self._model,
             "device": self._settings.device,
@@ -103,7 +100,7 @@ class Worker:
     def _heartbeat(self, state: WorkerState) -> WorkerStatus:
         if self._ready is None:
             raise RuntimeError("a heartbeat before the engine is ready")
-        load = self._generator.load
+        load = self._jobs.load
         return WorkerStatus(
             worker=self._settings.id,
             model=self._model,
@@ -114,15 +111,17 @@ class Worker:
             running=load.running,
             waiting=load.waiting + self._consumer.admission.waiting,
             kv_cache_usage=kv_usage(load),
-            tokens_per_second=self._rate.look(self._generator.tokens),
-            max_token_bytes=self._text.tokenizer.max_token_bytes,
+            tokens_per_second=self._rate.look(self._jobs.tokens),
+            max_token_bytes=self._jobs.max_token_bytes,
+            task=self._jobs.task,
+            dimensions=self._ready.dimensions,
             started=self._started,
             at=time.time(),
         )
 
     async def _hear_engine(self) -> None:
         try:
-            await self._generator.hear()
+            await self._jobs.hear()
         except EngineDied as error:
             self._gave_up = error
             self._consumer.leave()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 
+from inference_worker.generator import Generator
 from inference_worker.metrics import WorkerMetrics
 from inference_worker.settings import WorkerSettings
 from inference_worker.worker import Worker
@@ -34,7 +36,9 @@ async def _run(arguments: argparse.Namespace) -> None:
     engine = CountingEngine(step_time=arguments.step_time, capacity=arguments.capacity)
     registry = CollectorRegistry()
     metrics = WorkerMetrics(registry, settings.model)
-    worker = Worker(bus, engine, counting_text(), settings, metrics, model=settings.model, hand_off=hand_off)
+    worker = Worker(
+        bus, engine, partial(Generator, counting_text()), settings, metrics, model=settings.model, hand_off=hand_off
+    )
     ops = OpsServer(registry, settings.ops_host, settings.ops_port, live=worker.status)
     await ops.start()
     try:

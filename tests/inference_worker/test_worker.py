@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from inference_worker import generator
+from inference_worker import engine_jobs
 from inference_worker.errors import EngineDied, EngineStartFailed
 from inference_worker.worker import capacity
 from router import control_plane, topology
@@ -279,7 +279,7 @@ async def test_after_an_engine_death_begun_jobs_fail_and_others_are_submitted_ag
 
 
 async def test_a_job_that_is_there_at_every_death_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generator, "RESTART_BACKOFF", 0.0)
+    monkeypatch.setattr(engine_jobs, "RESTART_BACKOFF", 0.0)
     async with Bench().up() as bench:
         await bench.send(make_job("poison"))
         for deaths in range(1, 4):
@@ -292,7 +292,7 @@ async def test_a_job_that_is_there_at_every_death_is_given_up(monkeypatch: pytes
 
 
 async def test_an_engine_that_will_not_stay_up_ends_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generator, "RESTART_BACKOFF", 0.0)
+    monkeypatch.setattr(engine_jobs, "RESTART_BACKOFF", 0.0)
     async with Bench().up() as bench:
         await bench.send(make_job("waiting"))
         await bench.submitted(1)
@@ -388,14 +388,14 @@ async def test_windows_wait_for_the_broker(monkeypatch: pytest.MonkeyPatch) -> N
 
 async def test_a_bug_in_preparing_fails_the_job_not_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Bench().up() as bench:
-        real = bench.worker._text.prepare
+        real = bench.worker._jobs._text.prepare
 
         async def broken(job, *rest):  # type: ignore[no-untyped-def]
             if job.id == "j":
                 raise ZeroDivisionError
             return await real(job, *rest)
 
-        monkeypatch.setattr(bench.worker._text, "prepare", broken)
+        monkeypatch.setattr(bench.worker._jobs._text, "prepare", broken)
         await bench.send(make_job("j"))
         terminal, _ = await bench.ended("j")
         await bench.send(make_job("k", max_tokens=1))

@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from inference_worker.generator import Generator
 from inference_worker.metrics import WorkerMetrics
 from inference_worker.settings import WorkerSettings
 from inference_worker.worker import Worker
@@ -56,7 +58,13 @@ class Bench:
         self.stop, self.hand_off = asyncio.Event(), asyncio.Event()
         metrics = WorkerMetrics(CollectorRegistry(), MODEL)
         self.worker = Worker(
-            self.bus, self.engine, counting_text(), self.settings, metrics, model=MODEL, hand_off=self.hand_off
+            self.bus,
+            self.engine,
+            partial(Generator, counting_text()),
+            self.settings,
+            metrics,
+            model=MODEL,
+            hand_off=self.hand_off,
         )
         self.replies: list[Reply] = []
         self.records: list[UsageRecord] = []

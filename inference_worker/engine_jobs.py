@@ -1,0 +1,253 @@
+"""The jobs of one worker in its engine, whatever they ask of it: their way in, their ends, and the engine's own life.
+
+Between the queue (`router/consumer/job_consumer.py`, whose handler it is) and the engine's process. What is asked of
+the engine, and what its events mean to a gateway, is a subclass's business: `generator.py`, `embedding/embedder.py`.
+Does not know acknowledgements or usage records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+import structlog
+
+from inference_worker.engine_client import EngineClient
+from inference_worker.engine_protocol import EngineEvent, EngineLoad, Ready, RequestFailed, StepReport
+from inference_worker.errors import EngineDied, EngineStartFailed
+from inference_worker.metrics import WorkerMetrics
+from inference_worker.running_jobs import EngineJob
+from inference_worker.text.errors import PromptRejected
+from router.consumer.job_consumer import JobConsumer
+from router.messages import Cancelled, Failed, FailureCode, Finished, Job, Started, Task, Terminal
+from router.transport.base import Delivery
+
+DEATHS_ALLOWED = 3
+DEATHS_WITHIN = 60.0
+"""An engine that dies more than `DEATHS_ALLOWED` times in so many seconds is not started again."""
+DEATHS_OF_A_JOB = 3
+"""A job that was in the engine at so many deaths is taken for their cause (PROMISES 2.7)."""
+RESTART_BACKOFF = 0.2
+
+J = TypeVar("J", bound=EngineJob)
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Parts(Generic[J]):
+    """What jobs in an engine have to do with: made by the worker, whose id is `worker`."""
+
+    engine: EngineClient
+    consumer: JobConsumer[J]
+    metrics: WorkerMetrics
+    worker: str
+
+
+class EngineJobs(ABC, Generic[J]):
+    """The handler of a worker's consumer. Use on the event loop only."""
+
+    task: ClassVar[Task]
+
+    def __init__(self, parts: Parts[J]) -> None:
+        self._engine = parts.engine
+        self._consumer = parts.consumer
+        self._jobs = parts.consumer.jobs
+        self._admission = parts.consumer.admission
+        self._outbox = parts.consumer.outbox
+        self._metrics = parts.metrics
+        self._worker = parts.worker
+        self._loaded: Ready | None = None
+        self._deaths: deque[float] = deque()
+        self.load = EngineLoad()
+        self.tokens = 0
+        """Tokens the engine has generated, or embedded, since the start."""
+
+    # What a kind of job is
+
+    @property
+    @abstractmethod
+    def max_token_bytes(self) -> int:
+        """UTF-8 length of the longest text that one token stands for."""
+
+    @abstractmethod
+    def open(self, job: Job, delivery: Delivery) -> J:
+        """A fresh attempt at a job."""
+
+    @abstractmethod
+    async def _prepare(self, running: J) -> None:
+        """Set `running.request`.
+
+        Raises:
+            PromptRejected: the model can't take it.
+        """
+
+    @abstractmethod
+    def _take(self, running: J, event: EngineEvent) -> None:
+        """Tell the gateway what an event of a job that has not ended means; call `_finish` with its last one."""
+
+    def _count_finished(self, running: J) -> None:
+        """Count a job that has finished."""
+        self._metrics.latency.observe(time.monotonic() - running.taken)
+
+    # The engine's life
+
+    async def start(self) -> Ready:
+        """Start the engine.
+
+        Raises:
+            EngineStartFailed: it can't.
+        """
+        self._loaded = await self._engine.start()
+        return self._loaded
+
+    @property
+    def _ready(self) -> Ready:
+        """What the engine has loaded; jobs come only after that."""
+        if self._loaded is None:
+            raise RuntimeError("a job before the engine is ready")
+        return self._loaded
+
+    async def hear(self) -> None:
+        """Apply every report; start the engine again when it dies.
+
+        Raises:
+            EngineDied: it died too often; jobs that it had begun have failed.
+        """
+        while True:
+            try:
+                async for report in self._engine.reports():
+                    self.apply(report)
+                return
+            except EngineDied as error:
+                _log.error("engine died", reason=str(error))
+                self._mourn()
+                await self._revive(str(error))
+
+    def _mourn(self) -> None:
+        """Fail what the dead engine had begun; what it had not is submitted again later."""
+        for running in self._jobs:
+            if running.ended or not self._admission.has_place(running):
+                continue
+            running.engine_deaths += 1
+            if running.started:
+                self.fail(running, FailureCode.ENGINE_ERROR, "The engine stopped while it was answering.")
+            elif running.engine_deaths >= DEATHS_OF_A_JOB:
+                self.fail(running, FailureCode.FAILED_REPEATEDLY, "The engine stopped each time it began this request.")
+
+    async def _revive(self, reason: str) -> None:
+        while True:
+            now = time.monotonic()
+            self._deaths.append(now)
+            while now - self._deaths[0] > DEATHS_WITHIN:
+                self._deaths.popleft()
+            if len(self._deaths) > DEATHS_ALLOWED:
+                raise EngineDied(
+                    f"the engine died {len(self._deaths)} times within {DEATHS_WITHIN:.0f} s, at last: {reason}"
+                )
+            await asyncio.sleep(RESTART_BACKOFF * 2 ** (len(self._deaths) - 1))
+            try:
+                await self.start()
+            except EngineStartFailed as error:
+                _log.error("engine did not start again", reason=str(error))
+                reason = str(error)
+                continue
+            self._metrics.engine_restarts.inc()
+            for running in self._jobs:
+                if not running.ended and self._admission.has_place(running):
+                    self._submit(running)
+            return
+
+    # A job's way in
+
+    async def begin(self, running: J) -> None:
+        """Prepare a job and give it to the engine as soon as there is a place; a bad one fails here."""
+        try:
+            await self._prepare(running)
+        except PromptRejected as error:
+            self.fail(running, error.code, error.message, error.param)
+            return
+        if running.ended:  # cancelled or handed back meanwhile
+            return
+        self._admission.queue(running)
+        self.admit()
+
+    def admit(self) -> None:
+        """Give waiting jobs the places that are free."""
+        while (running := self._admission.admit()) is not None and running.request is not None:
+            started = Started(
+                j=running.job.id,
+                a=running.attempt,
+                w=self._worker,
+                prompt_tokens=running.request.prompt_tokens,
+                delivery_count=running.delivery.delivery_count,
+            )
+            self._outbox.put(running.job.reply_to, started)
+            self._submit(running)
+
+    def _submit(self, running: J) -> None:
+        if running.request is None:
+            return
+        try:
+            self._engine.submit(running.request)
+        except EngineDied:
+            running.log.debug("engine is being restarted, job waits for it")
+
+    # Its way out
+
+    def apply(self, report: StepReport) -> None:
+        """Turn what a step produced into replies and ends."""
+        for event in report.events:
+            running = self._jobs.attempt(event.request)
+            if running is not None and not running.ended:
+                self._take(running, event)
+        for failed in report.failed:
+            running = self._jobs.attempt(failed.request)
+            if running is not None:
+                self._fail_as_reported(running, failed)
+        self.load = report.load
+        self._metrics.observe(report.load, self._admission.waiting)
+        self._outbox.flush_due()
+
+    def _finish(self, running: J) -> None:
+        self._end(running, Finished(j=running.job.id, a=running.attempt, usage=running.usage))
+
+    def fail(self, running: J, code: FailureCode, message: str, param: str | None = None) -> None:
+        """End a job as failed; `message` is for the client."""
+        self._engine.abort(running.attempt)
+        terminal = Failed(
+            j=running.job.id, a=running.attempt, code=code, message=message, param=param, usage=running.usage
+        )
+        self._end(running, terminal)
+
+    def _fail_as_reported(self, running: J, failed: RequestFailed) -> None:
+        running.log.error("request failed in the engine", reason=failed.message)
+        self.fail(running, FailureCode.ENGINE_ERROR, "The engine failed on this request.")
+
+    def cancel(self, running: J) -> None:
+        """End a job because its gateway asked for it, or has gone."""
+        self._engine.abort(running.attempt)
+        self._end(running, Cancelled(j=running.job.id, a=running.attempt, usage=running.usage))
+
+    def hand_back(self, running: J) -> None:
+        """Let go of a job that somebody else will answer: no terminal."""
+        self._engine.abort(running.attempt)
+
+    def _end(self, running: J, terminal: Terminal) -> None:
+        if running.ended:
+            return
+        self._consumer.end(running, terminal)
+        if isinstance(terminal, Finished):
+            self._count_finished(running)
+        else:
+            self._metrics.finished("abort" if isinstance(terminal, Cancelled) else "error")
+        self.admit()
+
+
+MakeEngineJobs = Callable[[Parts[Any]], EngineJobs[Any]]
+"""What a worker is given: the kind of jobs that it will run."""
