@@ -6,6 +6,7 @@ Knows no text, queue or process; `engine_main.py` steps it.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import structlog
 import torch
@@ -30,6 +31,8 @@ from inference_worker.scheduling.prefix_cache import NoPrefixCache, PrefixCache
 from inference_worker.scheduling.scheduler import Scheduler
 from inference_worker.scheduling.speculation import FREE, NoSpeculation, Speculation, StepCost
 from inference_worker.settings import EngineSettings
+from inference_worker.structured.compilations import Compilations, ReadVocabulary, no_vocabulary
+from inference_worker.text.tokenizer_files import read_vocabulary
 
 STEP_COSTS = {"native": StepCost(fixed=6, cheap_rows=4)}
 """By attention backend, where it was measured (ADR 0009)."""
@@ -37,16 +40,21 @@ STEP_COSTS = {"native": StepCost(fixed=6, cheap_rows=4)}
 LOOKAHEAD = 16
 """Decode steps of one visit at most, where they are captured."""
 
+COMPILATION_PATIENCE = 0.005
+"""Seconds that an idle engine waits for a grammar before it listens again."""
+
 log = structlog.get_logger(__name__)
 
 
 class Engine:
     """One model, one KV cache, one scheduler. Not thread-safe: its owner adds, aborts and steps in turn."""
 
-    def __init__(self, scheduler: Scheduler, runner: Runner, ready: Ready) -> None:
+    def __init__(self, scheduler: Scheduler, runner: Runner, compilations: Compilations, ready: Ready) -> None:
         self.scheduler = scheduler
         self.runner = runner
+        self.compilations = compilations
         self._ready = ready
+        self._failures: list[RequestFailed] = []
 
     @classmethod
     def from_settings(cls, settings: EngineSettings) -> Engine:
@@ -60,11 +68,21 @@ class Engine:
         source = resolve(settings.model)
         model, scheme = compile_model(load_model(source, dtype, device), source, settings)
         log.info("model loaded", dtype=str(dtype).removeprefix("torch."), quantization=scheme)
-        return cls.around(model, replace(settings, quantization=scheme), dtype)
+        read = partial(read_vocabulary, source.path)
+        return cls.around(model, replace(settings, quantization=scheme), dtype, vocabulary=read)
 
     @classmethod
-    def around(cls, model: CausalLM, settings: EngineSettings, dtype: torch.dtype) -> Engine:
+    def around(
+        cls,
+        model: CausalLM,
+        settings: EngineSettings,
+        dtype: torch.dtype,
+        *,
+        vocabulary: ReadVocabulary = no_vocabulary,
+    ) -> Engine:
         """Build an engine around a loaded model of `dtype`; `settings.quantization` names what it has.
+
+        `vocabulary` is asked for by grammars only.
 
         Raises:
             ModelError: there is no memory for its cache.
@@ -93,6 +111,7 @@ class Engine:
                 limits, BlockManager(blocks, settings.block_size, prefix_cache), _speculation(settings, attention.name)
             ),
             _runner(model, attention, limits, device),
+            Compilations(vocabulary, shape.vocab_size, shape.eos_token_ids),
             ready,
         )
 
@@ -102,21 +121,28 @@ class Engine:
 
     def add(self, request: GenerationRequest) -> None:
         """Take a request in. One that can never run here becomes a failure."""
-        self.scheduler.add(request)
+        self.abort(request.id)
+        if request.grammar is None:
+            self.scheduler.add(request)
+        else:
+            self.compilations.begin(request, request.grammar)
 
     def abort(self, request: str, choice: int | None = None) -> None:
         """Drop a request, or one choice of it; its blocks are free at once. Unknown ids are ignored."""
+        if choice is None:
+            self.compilations.abort(request)
         self.scheduler.abort(request, choice)
 
     def step(self) -> list[TokenEvent]:
         """Compute one step for all running sequences."""
+        self._take_compiled()
         batch = self.scheduler.schedule()
         result = self.runner.execute(batch)
         return self.scheduler.commit(batch, result)
 
     def has_work(self) -> bool:
         """There is something to step for."""
-        return self.scheduler.has_work()
+        return self.scheduler.has_work() or bool(self.compilations)
 
     def load(self) -> EngineLoad:
         """Counters and gauges."""
@@ -124,7 +150,16 @@ class Engine:
 
     def failures(self) -> list[RequestFailed]:
         """Requests that failed since the last call."""
-        return self.scheduler.take_failures()
+        failures, self._failures = self._failures, []
+        return failures + self.scheduler.take_failures()
+
+    def _take_compiled(self) -> None:
+        """Schedule the requests whose grammars are ready; wait a little for one if there is nothing else to do."""
+        for outcome in self.compilations.take(0.0 if self.scheduler.has_work() else COMPILATION_PATIENCE):
+            if isinstance(outcome, RequestFailed):
+                self._failures.append(outcome)
+            else:
+                self.scheduler.add(outcome.request, outcome.matchers)
 
 
 def _speculation(settings: EngineSettings, attention: str) -> Speculation:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from router.messages import SamplingParams
+from router.messages import Grammar, SamplingParams
 
 EngineFinishReason = Literal["stop", "length"]
 
@@ -35,6 +35,8 @@ class GenerationRequest(_Word, frozen=True, kw_only=True, tag="request"):
     n: int = 1
     salt: str = ""
     delivered: list[list[int]] = []
+    grammar: Grammar | None = None
+    """What each choice must match as a whole, `delivered` included."""
 
     @property
     def prompt_tokens(self) -> int:
@@ -129,6 +131,8 @@ class RequestFailed(_Word, frozen=True, kw_only=True, tag="failed"):
 
     request: str
     message: str
+    in_grammar: bool = False
+    """Because of the request's own grammar; then `message` is for the client."""
 
 
 class EngineLoad(_Word, frozen=True, kw_only=True, tag="load"):

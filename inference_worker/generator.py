@@ -8,11 +8,11 @@ from __future__ import annotations
 import time
 
 from inference_worker.engine_jobs import EngineJobs, Parts
-from inference_worker.engine_protocol import EngineEvent, TokenEvent
+from inference_worker.engine_protocol import EngineEvent, GenerationRequest, RequestFailed, TokenEvent
 from inference_worker.running_jobs import RunningJob
 from inference_worker.text.output_text import Release
 from inference_worker.text.processor import Limits, TextProcessor
-from router.messages import Delta, Job, Task
+from router.messages import Delta, FailureCode, Job, Task
 from router.transport.base import Delivery
 
 
@@ -60,6 +60,14 @@ class Generator(EngineJobs[RunningJob]):
                 self._engine.abort(running.attempt, event.choice)
         if running.finished:
             self._finish(running)
+
+    def _fail_as_reported(self, running: RunningJob, failed: RequestFailed) -> None:
+        grammar = running.request.grammar if isinstance(running.request, GenerationRequest) else None
+        if grammar is None or not failed.in_grammar:
+            super()._fail_as_reported(running, failed)
+            return
+        message = f"Invalid '{grammar.param}': {failed.message}"
+        self.fail(running, FailureCode.INVALID_PARAMETER, message, grammar.param)
 
     def _observe(self, running: RunningJob, event: TokenEvent) -> None:
         now = time.monotonic()

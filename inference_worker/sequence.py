@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field, replace
 
+from inference_worker.structured.matcher import Matcher
 from router.messages import SamplingParams
 
 
@@ -25,6 +26,7 @@ class Sequence:
         block_table: cache blocks in order of position.
         block_hashes: chained hashes of the leading full blocks of known tokens, as far as they were needed.
         published: how many leading blocks the prefix cache has been told of.
+        matcher: how far it has come in its grammar, if it has one; always as far as `token_ids`.
         siblings: choices of the same request that still wait to fork off this one's prompt.
     """
 
@@ -40,6 +42,7 @@ class Sequence:
     block_table: array[int] = field(default_factory=lambda: array("q"))
     block_hashes: list[bytes] = field(default_factory=list)
     published: int = 0
+    matcher: Matcher | None = None
     siblings: list[Sequence] = field(default_factory=list)
     cached_tokens: int = 0
     """Prompt tokens found in the prefix cache on the first admission."""
@@ -59,12 +62,18 @@ class Sequence:
         """Tokens to have computed for now: all known ones, but siblings fork before the prompt's last token."""
         return self.prompt_length - 1 if self.siblings else len(self.token_ids)
 
+    def append(self, token: int) -> None:
+        """Add a generated token. One that its grammar does not allow leaves an error in the matcher."""
+        self.token_ids.append(token)
+        if self.matcher is not None:
+            self.matcher.accept([token])
+
     def generated_ids(self) -> array[int]:
         """The generated tokens."""
         return self.token_ids[self.prompt_length :]
 
     def ahead(self, tokens: tuple[int, ...]) -> Sequence:
-        """What this would be after these tokens too, for reading only."""
+        """What this would be after these tokens too, for reading only; the matcher stays where it is."""
         return replace(self, token_ids=self.token_ids + array("q", tokens))
 
     def inherit(self, leader: Sequence) -> None:

@@ -48,6 +48,8 @@ class Bias:
 def ban_early_stops(logits: Tensor, sequences: Rows[Sequence], early: Rows[int]) -> None:
     """Make stop tokens impossible in the rows that are below their `min_tokens`, in place.
 
+    Where there is a grammar it has the last word (`structured/masks.py`).
+
     Args:
         logits: [R, V].
         sequences: R of them.
@@ -56,7 +58,7 @@ def ban_early_stops(logits: Tensor, sequences: Rows[Sequence], early: Rows[int])
     cells = [
         (row, token)
         for row in early
-        if sequences[row].generated < sequences[row].sampling.min_tokens
+        if sequences[row].generated < sequences[row].sampling.min_tokens and sequences[row].matcher is None
         for token in sequences[row].stop_ids
         if 0 <= token < logits.shape[1]
     ]

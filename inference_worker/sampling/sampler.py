@@ -18,6 +18,7 @@ from inference_worker.sampling.penalties import ban_early_stops
 from inference_worker.sampling.token_counts import Histories
 from inference_worker.sampling.truncation import draw_truncated
 from inference_worker.sequence import Sequence
+from inference_worker.structured.masks import Masks
 
 
 class Sampler:
@@ -26,6 +27,7 @@ class Sampler:
     def __init__(self) -> None:
         self._parameters: SamplingParameters | None = None
         self._histories = Histories()
+        self._masks = Masks()
 
     def sample(self, logits: Tensor, sequences: list[Sequence]) -> tuple[list[int], list[PositionLogprobs | None]]:
         """The next token of each of `sequences`, and its log probabilities where wanted.
@@ -52,7 +54,7 @@ class Sampler:
         return self._parameters
 
     def _adjust(self, logits: Tensor, sequences: list[Sequence], parameters: SamplingParameters) -> None:
-        """Bias, bans and penalties, in place."""
+        """Bias, bans, penalties and grammars, in place."""
         if parameters.bias is not None:
             parameters.bias.apply(logits)
         if parameters.early:
@@ -60,6 +62,7 @@ class Sampler:
         if parameters.penalties is not None:
             counts = self._histories.of([sequences[row] for row in parameters.penalties.members])
             parameters.penalties.apply(logits, counts)
+        self._masks.apply(logits, sequences)
 
 
 def _choose(logits: Tensor, sequences: list[Sequence], parameters: SamplingParameters) -> Tensor:

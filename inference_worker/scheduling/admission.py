@@ -7,11 +7,13 @@ not. Knows limits and token ids, not queues or blocks.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence as Rows
 from itertools import chain
 
 from inference_worker.engine_protocol import GenerationRequest
 from inference_worker.scheduling.limits import EngineLimits
 from inference_worker.sequence import Sequence
+from inference_worker.structured.matcher import Matcher
 
 
 def refusal(request: GenerationRequest, limits: EngineLimits) -> str | None:
@@ -31,12 +33,13 @@ def refusal(request: GenerationRequest, limits: EngineLimits) -> str | None:
     return None
 
 
-def to_sequences(request: GenerationRequest, limits: EngineLimits) -> list[Sequence]:
-    """One sequence a choice, in order of choice."""
-    return [_to_sequence(request, choice, limits) for choice in range(request.n)]
+def to_sequences(request: GenerationRequest, limits: EngineLimits, matchers: Rows[Matcher]) -> list[Sequence]:
+    """One sequence a choice, in order of choice. `matchers`: of each of them, or none at all."""
+    of_choice: Rows[Matcher | None] = matchers or [None] * request.n
+    return [_to_sequence(request, choice, limits, matcher) for choice, matcher in enumerate(of_choice)]
 
 
-def _to_sequence(request: GenerationRequest, choice: int, limits: EngineLimits) -> Sequence:
+def _to_sequence(request: GenerationRequest, choice: int, limits: EngineLimits, matcher: Matcher | None) -> Sequence:
     delivered = request.delivered[choice] if choice < len(request.delivered) else []
     eos = frozenset[int]() if request.sampling.ignore_eos else limits.eos_token_ids
     return Sequence(
@@ -48,6 +51,7 @@ def _to_sequence(request: GenerationRequest, choice: int, limits: EngineLimits) 
         max_tokens=_max_tokens(request, limits),
         stop_ids=eos | frozenset(request.sampling.stop_token_ids),
         salt=request.salt,
+        matcher=matcher,
     )
 
 

@@ -10,6 +10,7 @@ Plain Python on numbers: knows no tensors, no model, no text.
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Rows
 from dataclasses import dataclass, field
 
 from inference_worker.batch import Batch, BlockCopy, ScheduledSequence, StepResult
@@ -28,6 +29,7 @@ from inference_worker.scheduling.speculation import Speculation, append_drawn
 from inference_worker.scheduling.stopping import append_run, finish_reason, stop_token
 from inference_worker.scheduling.waiting_queue import WaitingQueue
 from inference_worker.sequence import Sequence
+from inference_worker.structured.matcher import Matcher
 
 
 @dataclass(slots=True)
@@ -60,14 +62,17 @@ class Scheduler:
 
     # --- Requests come and go -----------------------------------------------------------------------
 
-    def add(self, request: GenerationRequest) -> None:
-        """Queue a request, or note its failure. A live request of the same id is replaced."""
+    def add(self, request: GenerationRequest, matchers: Rows[Matcher] = ()) -> None:
+        """Queue a request, or note its failure. A live request of the same id is replaced.
+
+        `matchers`: of each choice, after what was delivered, if the request has a grammar.
+        """
         self.abort(request.id)
         reason = refusal(request, self.limits)
         if reason is not None:
             self._failures.append(RequestFailed(request=request.id, message=reason))
             return
-        choices = to_sequences(request, self.limits)
+        choices = to_sequences(request, self.limits, matchers)
         self._choices[request.id] = choices[:]
         self._ended_early += [sequence for sequence in choices if finish_reason(sequence)]
         due = [sequence for sequence in choices if not finish_reason(sequence)]
@@ -162,8 +167,8 @@ class Scheduler:
         """How many steps may follow one another: several if all sequences only go on and there is room for all."""
         most, entries = self.limits.lookahead, plan.entries
         only_goes_on = entries and all(entry.count == entry.draws == 1 for entry in entries)
-        if most == 1 or plan.preempted or not only_goes_on:
-            return 1
+        if most == 1 or plan.preempted or not only_goes_on or any(entry.sequence.matcher for entry in entries):
+            return 1  # the host has to look at what a grammar allows after each token
         # The last token of a sequence is drawn, never computed.
         ends = [min(e.start + most, e.sequence.prompt_length + e.sequence.max_tokens - 1) for e in entries]
         if not self.blocks.can_extend_all([entry.sequence for entry in entries], ends):
@@ -220,7 +225,9 @@ class Scheduler:
         for entry, tokens, logprobs in zip(batch.entries, result.token_ids, result.logprobs, strict=True):
             if not entry.sequence.ended:
                 kept = self._take(entry, tokens, batch.steps)
-                if kept:
+                if entry.sequence.matcher is not None and entry.sequence.matcher.error is not None:
+                    self._fail_in_grammar(entry.sequence.request, entry.sequence.matcher.error)
+                elif kept:
                     events.append(self._event(entry.sequence, tokens[:kept], logprobs and logprobs[:kept]))
         self.running = [sequence for sequence in self.running if not sequence.ended]
         return events
@@ -237,6 +244,10 @@ class Scheduler:
             self.blocks.trim(sequence)
         self._counters.take(drafted=len(entry.drafts), generated=kept)
         return kept
+
+    def _fail_in_grammar(self, request: str, reason: str) -> None:
+        self._failures.append(RequestFailed(request=request, message=reason, in_grammar=True))
+        self.abort(request)
 
     def _event(
         self, sequence: Sequence, tokens: list[int], logprobs: list[PositionLogprobs] | None = None

@@ -119,7 +119,7 @@ def append_drawn(sequence: Sequence, tokens: list[int], drafts: tuple[int, ...])
         tokens: one more than `drafts`; empty if nothing was drawn.
     """
     for count, token in enumerate(tokens, 1):
-        sequence.token_ids.append(token)
+        sequence.append(token)
         if count > len(drafts) or token != drafts[count - 1] or finish_reason(sequence):
             return count
     return 0

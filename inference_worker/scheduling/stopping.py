@@ -1,4 +1,7 @@
-"""When a choice is over: a stop token or its length. Stop strings are text, so the worker looks for those."""
+"""When a choice is over: a stop token, a complete grammar or its length.
+
+Stop strings are text, so the worker looks for those.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,19 @@ from inference_worker.sequence import Sequence
 def finish_reason(sequence: Sequence) -> EngineFinishReason | None:
     """Why the choice ends with its last known token; `None`: it goes on.
 
-    Below `min_tokens` stop tokens are masked when sampling, so none can be drawn too early.
+    What nothing can follow in its grammar is over without a stop token. Below `min_tokens` stop tokens are masked when
+    sampling, so none can be drawn too early.
     """
-    if stop_token(sequence) is not None:
+    if stop_token(sequence) is not None or (sequence.matcher is not None and sequence.matcher.ended):
         return "stop"
     return "length" if sequence.generated >= sequence.max_tokens else None
 
 
 def append_run(sequence: Sequence, tokens: list[int]) -> int:
-    """Append tokens that were drawn one after the other, up to the one that ends the choice; returns how many."""
+    """Append tokens that were drawn one after the other and no grammar looks at, up to the one that ends the choice.
+
+    Returns how many.
+    """
     kept = tokens[: sequence.max_tokens - sequence.generated]
     if not sequence.stop_ids.isdisjoint(kept):
         kept = kept[: 1 + next(index for index, token in enumerate(kept) if token in sequence.stop_ids)]

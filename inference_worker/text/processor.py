@@ -18,7 +18,16 @@ from inference_worker.text.output_text import OutputText
 from inference_worker.text.tokenizer import Tokenizer
 from inference_worker.text.tokenizer_files import TextFiles
 from inference_worker.text.tool_calls.conversation import Message, with_objects
-from router.messages import ChatPrompt, EmbeddingPrompt, FailureCode, Job, SamplingParams, TextPrompt, TokenPrompt
+from router.messages import (
+    ChatPrompt,
+    EmbeddingPrompt,
+    FailureCode,
+    Grammar,
+    Job,
+    SamplingParams,
+    TextPrompt,
+    TokenPrompt,
+)
 
 THREADS = 2
 """Enough that one huge prompt does not hold up the others; the library itself uses all cores."""
@@ -79,7 +88,17 @@ class TextProcessor:
             n=job.n,
             salt=job.cache_salt,
             delivered=job.delivered,
+            grammar=self._grammar(job),
         )
+
+    def _grammar(self, job: Job) -> Grammar | None:
+        """The grammar of a request: decided here and nowhere else.
+
+        It is what the client asked for the answer's text. What forces a tool call, which is markup of the model's
+        family around JSON, or allows one in place of the text, is to be made of it here too; the engine takes any
+        `Grammar`.
+        """
+        return job.grammar
 
     def _prompt_ids(self, job: Job, limits: Limits) -> list[int]:
         prompt = job.prompt

@@ -1,6 +1,7 @@
 """Where a model's text side comes from: a folder in Hugging Face's layout, or a GGUF file.
 
 Reads `tokenizer.json`, `tokenizer_config.json` and `chat_template.jinja`; no weights, no torch, no network.
+The engine, which knows no text, reads its vocabulary here: the bytes of each token.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import Any
 
 from inference_worker.errors import BadWeights, ModelNotFound, UnsupportedModel
 from inference_worker.gguf_metadata import GGUFTokenizer, read_tokenizer
-from inference_worker.text.tokenizer import Tokenizer
+from inference_worker.structured.vocabulary import Vocabulary
+from inference_worker.text.token_bytes import token_bytes
+from inference_worker.text.tokenizer import Definition, Tokenizer
 from inference_worker.text.tokenizer_gguf import tokenizer_definition
 
 _NAMED_TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token")
@@ -38,6 +41,16 @@ def read_text_files(path: Path) -> TextFiles:
     return _from_gguf(read_tokenizer(path)) if path.is_file() else _from_folder(path)
 
 
+def read_vocabulary(path: Path) -> Vocabulary:
+    """Read the bytes of each token, without building a tokenizer. Errors as in `read_text_files`."""
+    definition = tokenizer_definition(read_tokenizer(path)) if path.is_file() else _definition(path)
+    try:
+        added = definition.get("added_tokens") or []
+        return Vocabulary(token_bytes(definition), frozenset(token["id"] for token in added if token.get("special")))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UnsupportedModel(f"{path} has no tokenizer that is understood: {error!r}") from error
+
+
 def _from_gguf(gguf: GGUFTokenizer) -> TextFiles:
     eos = gguf.eos_token_ids[0] if gguf.eos_token_ids else None
     ids = (gguf.bos_token_id, eos, gguf.unknown_token_id, gguf.padding_token_id)
@@ -50,15 +63,20 @@ def _from_gguf(gguf: GGUFTokenizer) -> TextFiles:
 
 
 def _from_folder(folder: Path) -> TextFiles:
-    definition = _json(folder / "tokenizer.json")
-    if definition is None:
-        raise ModelNotFound(f"no tokenizer.json in {folder}: only fast tokenizers are served")
+    definition = _definition(folder)
     config = _json(folder / "tokenizer_config.json") or {}
     named = {name: _token_text(config[name]) for name in _NAMED_TOKENS if config.get(name)}
     try:
         return TextFiles(Tokenizer(definition), _chat_template(folder, config), named)
     except (KeyError, TypeError, AttributeError) as error:
         raise UnsupportedModel(f"{folder / 'tokenizer.json'} is not a tokenizer: {error!r}") from error
+
+
+def _definition(folder: Path) -> Definition:
+    definition = _json(folder / "tokenizer.json")
+    if definition is None:
+        raise ModelNotFound(f"no tokenizer.json in {folder}: only fast tokenizers are served")
+    return definition
 
 
 def _json(path: Path) -> dict[str, Any] | None:

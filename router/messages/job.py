@@ -87,6 +87,8 @@ class Grammar(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     kind: GrammarKind
     source: str = ""
+    param: str = "response_format"
+    """The field of the request that it comes from, for errors."""
 
 
 class SamplingParams(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -1,0 +1,96 @@
+"""Requests whose grammars are being compiled, in a thread of their own: the engine steps on meanwhile.
+
+The library lets go of the interpreter's lock while it works. Knows requests, not who schedules them.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections.abc import Callable, Collection
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import structlog
+
+from inference_worker.engine_protocol import GenerationRequest, RequestFailed
+from inference_worker.errors import ModelError, UnsupportedModel
+from inference_worker.structured.compiler import GrammarCompiler
+from inference_worker.structured.errors import GrammarRejected
+from inference_worker.structured.matcher import Matcher
+from inference_worker.structured.vocabulary import Vocabulary
+from router.messages import Grammar
+
+ReadVocabulary = Callable[[], Vocabulary]
+
+_log = structlog.get_logger(__name__)
+
+
+def no_vocabulary() -> Vocabulary:
+    """Of a model without a tokenizer.
+
+    Raises:
+        UnsupportedModel: always.
+    """
+    raise UnsupportedModel("there is no tokenizer")
+
+
+@dataclass(frozen=True)
+class Constrained:
+    """A request ready to be scheduled, and the matchers of its choices."""
+
+    request: GenerationRequest
+    matchers: list[Matcher]
+
+
+class Compilations:
+    """Takes requests with a grammar; gives them back when it is compiled, or says why it can't be."""
+
+    def __init__(self, read: ReadVocabulary, width: int, eos_token_ids: Collection[int]) -> None:
+        """`read` is called in the thread, at once: reading a vocabulary takes a while."""
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="grammars")
+        self._compiler = self._thread.submit(lambda: GrammarCompiler(read(), width, eos_token_ids))
+        self._waiting: dict[str, tuple[GenerationRequest, Future[list[Matcher]]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def begin(self, request: GenerationRequest, grammar: Grammar) -> None:
+        """Compile `grammar` for `request`, whose id is not waiting."""
+        self._waiting[request.id] = request, self._thread.submit(self._matchers, request, grammar)
+
+    def abort(self, request: str) -> None:
+        """Forget a request; unknown ids are fine."""
+        if request in self._waiting:
+            self._waiting.pop(request)[1].cancel()
+
+    def take(self, patience: float = 0.0) -> list[Constrained | RequestFailed]:
+        """What is done, in the order in which it came; waits up to `patience` seconds for something."""
+        if not self._waiting:
+            return []
+        futures = [future for _, future in self._waiting.values()]
+        concurrent.futures.wait(futures, patience, return_when=concurrent.futures.FIRST_COMPLETED)
+        done = [(request, future) for request, future in self._waiting.values() if future.done()]
+        for request, _ in done:
+            del self._waiting[request.id]
+        return [_outcome(request, future) for request, future in done]
+
+    def _matchers(self, request: GenerationRequest, grammar: Grammar) -> list[Matcher]:
+        first = self._compiler.result().matcher(grammar)
+        matchers = [first, *(first.fork() for _ in range(request.n - 1))]
+        for matcher, delivered in zip(matchers, request.delivered, strict=False):
+            matcher.accept(delivered)
+            if matcher.error is not None:
+                raise GrammarRejected("The tokens delivered so far do not match the grammar")
+        return matchers
+
+
+def _outcome(request: GenerationRequest, future: Future[list[Matcher]]) -> Constrained | RequestFailed:
+    error = future.exception()
+    if error is None:
+        return Constrained(request, future.result())
+    if isinstance(error, GrammarRejected):
+        return RequestFailed(request=request.id, message=f"{error}.", in_grammar=True)
+    if isinstance(error, ModelError):
+        return RequestFailed(request=request.id, message="This model can't follow grammars.", in_grammar=True)
+    _log.error("a grammar failed", request=request.id, exc_info=error)
+    return RequestFailed(request=request.id, message="the grammar could not be compiled")

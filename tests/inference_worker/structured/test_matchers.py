@@ -1,0 +1,249 @@
+"""Grammars on a vocabulary of single characters and a few longer tokens: every mask can be read by eye."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from inference_worker.engine import Engine
+from inference_worker.engine_protocol import RequestFailed
+from inference_worker.settings import EngineSettings
+from inference_worker.structured.compiler import GrammarCompiler
+from inference_worker.structured.errors import GrammarRejected
+from inference_worker.structured.vocabulary import Vocabulary
+from router.messages import Grammar, GrammarKind
+from tests.fakes.tiny_model import EOS, TinyModel
+from tests.inference_worker.generation import finish, generate, request
+
+TOKENS = [
+    b"<pad>",
+    b"<bos>",
+    b"<eos>",
+    *(bytes([c]) for c in b'abcdefgh0123456789{}[]:," \n-.xyz'),
+    b'{"',
+    b'":',
+    b"ab",
+]
+SPACE = TOKENS.index(b" ")
+WIDTH = 61
+CONTROLS = frozenset({0, 1, 2})
+VOCABULARY = Vocabulary(TOKENS, CONTROLS)
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "integer", "minimum": 0, "maximum": 99}, "b": {"enum": ["ab", "cd"]}},
+    "required": ["a", "b"],
+    "additionalProperties": False,
+}
+
+
+def engine(**settings: object) -> Engine:
+    values: dict[str, object] = {"model": "tiny", "block_size": 4, "num_kv_blocks": 512, **settings}
+    made = EngineSettings(**values)  # type: ignore[arg-type]
+    return Engine.around(TinyModel(), made, torch.float32, vocabulary=lambda: VOCABULARY)
+
+
+def grammar(kind: str, source: object = "") -> Grammar:
+    return Grammar(kind=GrammarKind(kind), source=source if isinstance(source, str) else json.dumps(source))
+
+
+def text(ids: list[int]) -> str:
+    return b"".join(TOKENS[token] for token in ids if token not in CONTROLS).decode()
+
+
+def wanted(name: str, of: Grammar, **options: object):
+    from msgspec.structs import replace
+
+    values = {"temperature": 1.0, "max_tokens": 60, "ignore_eos": False, **options}
+    n, delivered = values.pop("n", 1), values.pop("delivered", ())
+    return replace(request(name, [5, 6, 7], n=n, delivered=delivered, **values), grammar=of)
+
+
+JSON_OF_SCHEMA = grammar("json_schema", SCHEMA)
+
+
+@pytest.fixture(scope="module")
+def compiler() -> GrammarCompiler:
+    return GrammarCompiler(VOCABULARY, WIDTH, [EOS])
+
+
+@pytest.mark.parametrize(
+    ("of", "good", "bad"),
+    [
+        (grammar("regex", "[0-9]{3}-a+"), ["123-a", "000-aaa"], ["12-a", "123-"]),
+        (grammar("choice", ["ab", "cd", 'x"y']), ["ab", "cd", 'x"y'], ["a", "abc", "x"]),
+        (grammar("lark", 'start: "a" start "b" | "x"'), ["x", "axb", "aaxbb"], ["axbb", "ab"]),
+        (grammar("json_object"), ['{"a": 1}', "{}"], ["[1]", "1", '{"a":  1}']),
+        (JSON_OF_SCHEMA, ['{"a": 7, "b": "cd"}', '{"a":99,"b":"ab"}'], ['{"a": 100, "b": "ab"}', '{"a": 1}']),
+    ],
+)
+def test_what_matches(compiler: GrammarCompiler, of: Grammar, good: list[str], bad: list[str]) -> None:
+    def complete(written: str) -> bool:
+        matcher = compiler.matcher(of)
+        matcher.accept(TOKENS.index(character.encode()) for character in written)
+        return matcher.error is None and matcher.inner.is_accepting()
+
+    assert [complete(one) for one in good] == [True] * len(good)
+    assert [complete(one) for one in bad] == [False] * len(bad)
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        grammar("regex", "("),
+        grammar("regex", "(?=a)b"),
+        grammar("lark", "start: missing"),
+        grammar("json_schema", "{not json"),
+        grammar("json_schema", {"type": "foo"}),
+        grammar("json_schema", {"type": "string", "minLength": 3, "maxLength": 2}),
+        grammar("json_schema", {"not": {"type": "string"}}),
+    ],
+)
+def test_what_is_no_grammar_is_refused_in_one_line(compiler: GrammarCompiler, of: Grammar) -> None:
+    with pytest.raises(GrammarRejected) as refused:
+        compiler.matcher(of)
+    assert 0 < len(str(refused.value)) <= 300
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("settings", [{}, {"speculation": "ngram"}, {"num_kv_blocks": 24, "max_model_len": 90}])
+def test_every_answer_matches(temperature: float, settings: dict[str, object]) -> None:
+    made = engine(**settings)
+    requests = [
+        wanted(f"r{i}", JSON_OF_SCHEMA, seed=i, temperature=temperature, max_tokens=80, logit_bias={SPACE: -4.0})
+        for i in range(12)
+    ]
+    outcome = generate(made, requests)
+    answers = [json.loads(text(choice.ids)) for choice in outcome.values() if choice.reason == "stop"]
+    assert len(answers) >= 10
+    assert all(0 <= answer["a"] <= 99 and answer["b"] in ("ab", "cd") for answer in answers)
+    if "num_kv_blocks" in settings:
+        assert made.load().preemptions > 0
+
+
+def test_neither_company_nor_speculation_changes_an_answer() -> None:
+    requests = [
+        wanted("choice", grammar("choice", ["abab", "cdcd", "0123"]), seed=3),
+        wanted("regex", grammar("regex", "(ab)+x[0-9]{4}"), seed=4, temperature=0.0),
+        wanted("schema", JSON_OF_SCHEMA, seed=5, repetition_penalty=1.3),
+    ]
+    free = [request(f"free{i}", [i + 3, 4, 5] * 3, seed=i, temperature=0.7) for i in range(3)]
+    together = generate(engine(), requests + free)
+    guessed = generate(engine(speculation="ngram"), requests + free)
+    alone = {}
+    for one in requests + free:
+        alone |= generate(engine(), [one])
+    assert {key: choice.ids for key, choice in alone.items()} == {key: choice.ids for key, choice in together.items()}
+    assert {key: choice.ids for key, choice in alone.items()} == {key: choice.ids for key, choice in guessed.items()}
+
+
+def test_speculation_guesses_within_a_grammar() -> None:
+    made = engine(speculation="ngram")
+    generate(made, [wanted("a", grammar("regex", "(abcdefgh){5}x"), temperature=0.0)])
+    assert made.load().accepted_tokens > 10
+
+
+def test_choices_go_their_own_ways() -> None:
+    outcome = generate(engine(), [wanted("a", grammar("regex", "[a-h]{8}"), n=8)])
+    answers = [text(outcome["a", choice].ids) for choice in range(8)]
+    assert len(set(answers)) > 4
+    assert {len(answer) for answer in answers} == {8}
+
+
+def test_a_resumed_choice_goes_on_where_it_was() -> None:
+    whole = generate(engine(), [wanted("a", JSON_OF_SCHEMA, seed=9, n=2)])
+    ids = [whole["a", choice].ids for choice in range(2)]
+    rest = generate(engine(), [wanted("b", JSON_OF_SCHEMA, seed=9, n=2, delivered=[ids[0][:4], ids[1][:2]])])
+    assert [ids[0][:4] + rest["b", 0].ids, ids[1][:2] + rest["b", 1].ids] == ids
+
+
+def fails(made: Engine, *requests: object) -> dict[str, RequestFailed]:
+    for one in requests:
+        made.add(one)  # type: ignore[arg-type]
+    failed: list[RequestFailed] = []
+    outcome = {}
+    while made.has_work():
+        from tests.inference_worker.generation import take
+
+        take(outcome, made.step())
+        failed += made.failures()
+    return {one.request: one for one in failed}
+
+
+def test_what_was_delivered_must_match() -> None:
+    failed = fails(engine(), wanted("a", JSON_OF_SCHEMA, delivered=[[TOKENS.index(b"x")]]))
+    assert failed["a"].in_grammar
+
+
+def test_a_bad_grammar_fails_its_own_request_only() -> None:
+    made = engine()
+    failed = fails(made, wanted("bad", grammar("regex", "(")), wanted("good", grammar("regex", "a+b")))
+    assert set(failed) == {"bad"}
+    assert failed["bad"].in_grammar
+
+
+def test_what_no_token_can_write_fails_its_own_request_only() -> None:
+    """`é` is not in the vocabulary, so after `a` nothing is left."""
+    made = engine()
+    failed = fails(made, wanted("bad", grammar("regex", "aé")), wanted("good", grammar("regex", "a{3}b")))
+    assert set(failed) == {"bad"}
+    assert failed["bad"].in_grammar
+
+
+def test_without_a_vocabulary_only_grammars_fail() -> None:
+    values = EngineSettings(model="tiny", block_size=4, num_kv_blocks=64)
+    made = Engine.around(TinyModel(), values, torch.float32)
+    failed = fails(made, wanted("a", JSON_OF_SCHEMA), request("b", [5, 6]))
+    assert failed["a"].message == "This model can't follow grammars."
+    assert set(failed) == {"a"}
+
+
+def test_an_aborted_request_is_not_scheduled() -> None:
+    made = engine()
+    made.add(wanted("a", JSON_OF_SCHEMA))
+    made.abort("a")
+    assert not made.has_work()
+    made.add(wanted("a", JSON_OF_SCHEMA))
+    made.add(request("a", [5, 6], max_tokens=3))  # replaced
+    assert len(finish(made)["a", 0].ids) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "check"),
+    [
+        ({"min_tokens": 20}, lambda ids: len(ids) > 20),
+        ({"min_tokens": 60}, lambda ids: len(ids) == 60),
+        ({"ignore_eos": True, "max_tokens": 30}, lambda ids: len(ids) == 30 and EOS not in ids),
+        ({"logit_bias": {EOS: 100.0}}, lambda ids: ids == [3, EOS]),
+        ({"logit_bias": {4: 100.0}, "max_tokens": 5}, lambda ids: ids[0] == 3),
+        ({"stop_token_ids": [3]}, lambda ids: ids == [3]),
+    ],
+)
+def test_beside_other_wishes_the_grammar_holds(options: dict[str, object], check: Callable[[list[int]], bool]) -> None:
+    """`a+`, where the end is allowed after every token."""
+    ids = generate(engine(), [wanted("a", grammar("regex", "a+"), **options)])["a", 0].ids
+    assert set(text(ids)) == {"a"}
+    assert check(ids)
+
+
+def test_what_is_complete_ends_whatever_the_minimum_is() -> None:
+    choice = generate(engine(), [wanted("a", grammar("regex", "ax"), min_tokens=9, ignore_eos=True)])["a", 0]
+    assert (text(choice.ids), choice.reason, choice.stop_token) == ("ax", "stop", None)
+
+
+def test_logprobs_are_the_model_s_own() -> None:
+    free = generate(engine(), [request("a", [5, 6, 7], max_tokens=1, logprobs=3)])["a", 0]
+    masked = generate(engine(), [wanted("a", grammar("regex", "x"), logprobs=3)])["a", 0]
+    assert masked.logprobs[0].top == free.logprobs[0].top
+    assert masked.logprobs[0].chosen.id == TOKENS.index(b"x")
+
+
+def test_automata_are_shared_and_forgotten(compiler: GrammarCompiler) -> None:
+    first, second = compiler.matcher(JSON_OF_SCHEMA), compiler.matcher(JSON_OF_SCHEMA)
+    assert first._compiled is second._compiled
+    kept = len(compiler._in_use)
+    del first, second
+    assert len(compiler._in_use) == kept - 1
