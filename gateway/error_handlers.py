@@ -47,9 +47,9 @@ async def _invalid(_request: Request, _error: Exception) -> JSONResponse:
 async def _http(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):
         return error_response(error)
-    method, path = request.method, request.url.path[:200]
+    method, path = request.method[:32], request.scope["path"][:200]  # never `request.url`: the Host header is in it
     if error.status_code == 404:
-        return error_response(UnknownUrl(f"Unknown request URL: {method} {path}. Please check the URL for typos."))
+        return error_response(UnknownUrl(f"Invalid URL ({method} {path})"))
     if error.status_code == 405:
         response = error_response(MethodNotAllowed(f"Not allowed to {method} on {path}."))
         response.headers.update(error.headers or {})

@@ -1,6 +1,9 @@
 """What can go wrong with a request, and the one table that says what a client then sees.
 
 GatewayError
+├── MalformedHttp             the request line, a header or the framing is wrong
+│   ├── TooManyHeaders
+│   └── HeadTooSlow
 ├── MalformedRequest          the body is not the JSON that it should be
 │   ├── BodyTooLarge
 │   ├── BodyTooSlow
@@ -50,6 +53,22 @@ class GatewayError(Exception):
         self.param = param
         self.code = code
         """Overrides the table's code."""
+
+
+class MalformedHttp(GatewayError):
+    """The request line, a header or the framing is wrong; the connection is closed."""
+
+    message = "The request is not valid HTTP."
+
+
+class TooManyHeaders(MalformedHttp):
+    """More headers than any client of ours needs."""
+
+
+class HeadTooSlow(MalformedHttp):
+    """The request line and the headers did not arrive in time."""
+
+    message = "The request's headers did not arrive in time."
 
 
 class MalformedRequest(GatewayError):
@@ -203,6 +222,9 @@ _BUSY = "The service is overloaded. Please try again later."
 _INTERNAL = "The server had an error while processing your request."
 
 TABLE: Mapping[type[Exception] | FailureCode, Answer] = {
+    MalformedHttp: Answer(400, _REQUEST, "malformed_http"),
+    TooManyHeaders: Answer(431, _REQUEST, "too_many_headers"),
+    HeadTooSlow: Answer(408, _REQUEST, "request_timeout"),
     MalformedRequest: Answer(400, _REQUEST, "invalid_json"),
     BodyTooLarge: Answer(413, _REQUEST, "request_too_large"),
     BodyTooSlow: Answer(408, _REQUEST, "request_timeout"),

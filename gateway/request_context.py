@@ -1,6 +1,7 @@
 """Around every request: its id, trace and time, in headers, logs and metrics; and the last net under exceptions.
 
-Pure ASGI, so that streams pass through untouched. Knows no route and no body.
+Also refuses by the headers alone what no route should see. Pure ASGI, so that streams pass through untouched. Knows
+no route and no body.
 """
 
 from __future__ import annotations
@@ -16,13 +17,19 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.error_handlers import error_response
+from gateway.errors import GatewayError, MalformedHttp, TooManyHeaders
 from gateway.metrics import GatewayMetrics
 from infra.runtime import tracing
 
 OPENAI_VERSION = "2020-10-01"
 """The version of the API's conventions that OpenAI itself sends."""
 
+MAX_HEADERS = 128
+
 _CLIENT_ID = re.compile(r"[\x21-\x7e]{1,512}")
+_HOST = re.compile(rb"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
+"""A name or an address, and a port: nothing that could be taken for a part of a path."""
+
 
 _log = structlog.get_logger(__name__)
 
@@ -74,7 +81,11 @@ class RequestContext:
             await send(message)
 
         try:
-            await self._app(scope, received, sent)
+            if (objection := _objection(scope)) is not None:
+                progress.body_read = False  # nor is anything else that comes on this connection
+                await error_response(objection)(scope, received, sent)
+            else:
+                await self._app(scope, received, sent)
         except Exception as error:  # noqa: BLE001 - the last net: a client gets an OpenAI-shaped 500, a person the log
             _log.exception("request failed")
             if progress.status is None:
@@ -86,10 +97,40 @@ class RequestContext:
         self._metrics.request_seconds.labels(route).observe(time.monotonic() - progress.began)
 
 
+def new_request_id() -> str:
+    """An id for support to ask for."""
+    return f"req_{uuid.uuid4().hex}"
+
+
+def standing_headers(request_id: str, seconds: float) -> dict[str, str]:
+    """The headers of every response; `seconds`: since the request's headers were here."""
+    return {
+        "x-request-id": request_id,
+        "openai-processing-ms": str(int(seconds * 1000)),
+        "openai-version": OPENAI_VERSION,
+        "x-content-type-options": "nosniff",
+    }
+
+
+def _objection(scope: Scope) -> GatewayError | None:
+    """What is wrong with the headers, whatever the route."""
+    headers: list[tuple[bytes, bytes]] = scope["headers"]
+    if scope.get("http_version", "1.1") not in ("1.0", "1.1"):
+        return MalformedHttp("The version of HTTP must be 1.1 or 1.0.")
+    if len(headers) > MAX_HEADERS:
+        return TooManyHeaders(f"The request has more than {MAX_HEADERS} headers.")
+    framing = 0
+    for name, value in headers:
+        if name == b"host" and not _HOST.fullmatch(value):
+            return MalformedHttp("The Host header is not a host name.")
+        framing += name in (b"content-length", b"transfer-encoding")
+    return MalformedHttp("The length of the body is stated in two ways.") if framing > 1 else None
+
+
 def _begin(headers: Headers) -> _Progress:
     asked = headers.get("x-client-request-id", "")
     return _Progress(
-        id=f"req_{uuid.uuid4().hex}",
+        id=new_request_id(),
         client_id=asked if _CLIENT_ID.fullmatch(asked) else None,
         began=time.monotonic(),
         body_read="transfer-encoding" not in headers and headers.get("content-length", "0") == "0",
@@ -97,12 +138,9 @@ def _begin(headers: Headers) -> _Progress:
 
 
 def _add_headers(headers: MutableHeaders, progress: _Progress) -> None:
-    headers["x-request-id"] = progress.id
+    headers.update(standing_headers(progress.id, time.monotonic() - progress.began))
     if progress.client_id:
         headers["x-client-request-id"] = progress.client_id
-    headers["openai-processing-ms"] = str(int((time.monotonic() - progress.began) * 1000))
-    headers["openai-version"] = OPENAI_VERSION
-    headers["x-content-type-options"] = "nosniff"
     if not progress.body_read:
         # Refused before it was read: what is still to come is not read either.
         headers["connection"] = "close"

@@ -1,6 +1,7 @@
 """Runs an application as an HTTP server inside the process's event loop, and ends it with patience.
 
-uvicorn does HTTP, on h11, which is strict about malformed requests. Knows ports and shutdown, not routes.
+uvicorn does HTTP, on h11, which is strict about malformed requests (`http_protocol.py`). Knows ports and shutdown,
+not routes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from fastapi import FastAPI
 
 from gateway.errors import ServerShutdown
 from gateway.gateway import Gateway
+from gateway.http_protocol import GatewayProtocol
 from gateway.settings import GatewaySettings
 from infra.runtime.lifecycle import StartupError
 from infra.runtime.metrics import OpsServer
@@ -110,7 +112,7 @@ def live(gateway: Gateway) -> dict[str, Any]:
 def _config(app: FastAPI, settings: GatewaySettings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="h11",
+        http=GatewayProtocol,
         ws="none",
         lifespan="on",
         log_config=None,

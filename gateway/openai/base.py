@@ -83,6 +83,8 @@ _CODES = {
     "union_tag_not_found": "missing_required_parameter",
     "unsupported_parameter": "unsupported_parameter",
 }
+_MESSAGES = {"union_tag_invalid": "Input should be one of the roles of a message"}
+"""Of pydantic's messages, those that repeat the input."""
 _DISCRIMINATOR = "role"
 """The one field that chooses between shapes."""
 
@@ -90,7 +92,7 @@ _DISCRIMINATOR = "role"
 def _explain(error: ValidationError, value: dict[str, Any]) -> InvalidRequest:
     """The most specific of pydantic's complaints, as one sentence. The input itself is never repeated."""
     complaints = [
-        (_path(item["loc"], value, kind=item["type"]), item["type"], item["msg"])
+        (_path(item["loc"], value, kind=item["type"]), item["type"], _MESSAGES.get(item["type"], item["msg"]))
         for item in error.errors(include_url=False, include_input=False, include_context=False)
     ]
     path, kind, message = max(complaints, key=lambda complaint: len(complaint[0]))

@@ -1,14 +1,18 @@
-"""A gateway on the in-memory broker, with a scripted worker and accounts that know two keys."""
+"""A gateway on the in-memory broker, with a scripted worker and accounts that know two keys; also on a real port."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import socket
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
+import openai
 import pytest
 from fastapi import FastAPI
 
@@ -16,6 +20,7 @@ from auth_billing.errors import InvalidApiKey, StoreUnavailable
 from auth_billing.service import AuthBilling, Principal
 from gateway.app import GatewayServices, create_app
 from gateway.gateway import Gateway
+from gateway.server import serve_app
 from gateway.settings import GatewaySettings
 from router.bus import Bus
 from router.transport.memory import MemoryBroker, MemoryTransport
@@ -24,6 +29,7 @@ from tests.fakes.scripted_worker import Script, ScriptedWorker, count
 KEY = "hr_live_good"
 MODEL = "org/counting-model"
 HEADERS = {"authorization": f"Bearer {KEY}"}
+HI: Any = [{"role": "user", "content": "hi"}]
 
 
 class FakeAccounts(AuthBilling):
@@ -103,3 +109,86 @@ async def set_stage() -> AsyncIterator[SetStage]:
             return await stack.enter_async_context(stage(script, **settings))
 
         yield set_up
+
+
+@dataclass
+class Served:
+    stage: Stage
+    port: int
+    stop: asyncio.Event
+    serving: asyncio.Task[None]
+
+    @property
+    def client(self) -> openai.AsyncOpenAI:
+        return openai.AsyncOpenAI(base_url=self.url, api_key=KEY, max_retries=0)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.port, limit=2**16)
+
+    async def post(self, **fields: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        body = json.dumps({"model": MODEL, "messages": HI, **fields}).encode()
+        reader, writer = await self.connect()
+        writer.write(head(len(body)) + body)
+        return reader, writer
+
+
+Serve = Callable[..., Awaitable[Served]]
+
+
+def head(length: int) -> bytes:
+    return (
+        f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+    ).encode()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@asynccontextmanager
+async def served(script: Script, **settings: Any) -> AsyncIterator[Served]:
+    port = free_port()
+    async with stage(script, port=port, **settings) as set_up:
+        # The stage has run the lifespan already; the server must not listen to the same queues twice.
+        set_up.app.router.lifespan_context = _no_lifespan
+        stop = asyncio.Event()
+        serving = asyncio.create_task(serve_app(set_up.app, set_up.gateway.settings, stop))
+        result = Served(set_up, port, stop, serving)
+        await eventually(lambda: serving.done() or answers(port))
+        yield result
+        stop.set()
+        await serving
+
+
+@asynccontextmanager
+async def _no_lifespan(_app: object) -> AsyncIterator[None]:
+    yield
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def reset(writer: asyncio.StreamWriter) -> None:
+    """Close with RST instead of FIN."""
+    sock = writer.get_extra_info("socket")
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    async with AsyncExitStack() as stack:
+
+        async def start(script: Script = count, **settings: Any) -> Served:
+            settings.setdefault("shutdown_grace", 0.0)
+            return await stack.enter_async_context(served(script, **settings))
+
+        yield start

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from auth_billing import errors as account_errors
 from gateway import errors
@@ -37,7 +38,7 @@ def test_the_drawn_tree_is_the_tree() -> None:
 
 @pytest.mark.parametrize("row", TABLE.values())
 def test_rows_keep_the_rules(row: errors.Answer) -> None:
-    assert row.status in {400, 401, 404, 405, 408, 413, 415, 499, 500, 502, 503, 504}
+    assert row.status in {400, 401, 404, 405, 408, 409, 413, 415, 431, 499, 500, 502, 503, 504}
     if row.status == 503:
         assert row.retry_after is None or 1 <= row.retry_after <= 60
         assert row.retry_after is not None or row.should_retry is False
@@ -225,7 +226,9 @@ async def test_unexpected_exception_is_an_openai_shaped_500(
         raise RuntimeError("secret detail")
 
     monkeypatch.setattr("gateway.dispatch.to_job", broken)
-    response = await stage.chat()
+    with capture_logs() as logs:
+        response = await stage.chat()
+    assert [line["event"] for line in logs] == ["request failed"]
     assert response.status_code == 500
     assert check(response.json())["type"] == "server_error"
     assert "secret" not in response.text

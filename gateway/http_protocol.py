@@ -1,0 +1,68 @@
+"""HTTP/1.1 on one connection: uvicorn's h11 protocol, and what a public server needs besides.
+
+What is not HTTP is refused in OpenAI's shape, with a request id, and the connection ends; a connection on which no
+request arrives in time is closed. Knows no route: what is well-formed HTTP goes on to the application.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from gateway.error_handlers import error_response
+from gateway.errors import HeadTooSlow, MalformedHttp
+from gateway.request_context import new_request_id, standing_headers
+
+HEAD_SECONDS = 10.0
+"""In which the head of a request arrives, from its first byte."""
+
+
+class GatewayProtocol(H11Protocol):
+    """The protocol of every connection."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A silent connection is given up as one that was used before."""
+        super().connection_made(transport)
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """No timer outlives its connection."""
+        self._unset_keepalive_if_required()
+        self._watch_head(waiting=False)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on, and see whether the head of a request is still incomplete."""
+        super().data_received(data)
+        self._watch_head(waiting=self.conn.their_state is h11.IDLE and not self.transport.is_closing())
+
+    def send_400_response(self, _msg: str) -> None:
+        """What was received is not HTTP."""
+        self._refuse(MalformedHttp())
+
+    def _watch_head(self, *, waiting: bool) -> None:
+        if waiting and self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._refuse, HeadTooSlow())
+        elif not waiting and self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _refuse(self, error: Exception) -> None:
+        """Answer, unless an answer is under way already, and hang up."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            answer = error_response(error)
+            answer.headers.update({**standing_headers(new_request_id(), 0.0), "connection": "close"})
+            for event in (
+                h11.Response(status_code=answer.status_code, headers=answer.raw_headers),
+                h11.Data(data=bytes(answer.body)),
+                h11.EndOfMessage(),
+            ):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()

@@ -1,0 +1,91 @@
+"""Where each class of hostile input is tested: the rows H1 to H72 of the hostile inputs of this API.
+
+`test_hostile_index.py` checks that the tests named here exist. A row that nothing of the gateway can meet yet says why.
+"""
+
+from __future__ import annotations
+
+GATEWAY = "tests/gateway/"
+REFUSALS = f"{GATEWAY}test_refusals.py::"
+HTTP = f"{GATEWAY}test_hostile_http.py::"
+SERVER = f"{GATEWAY}test_server.py::"
+STRICT = f"{GATEWAY}test_strict_json.py::"
+TEXT = "tests/inference_worker/text/"
+TABLE = f"{REFUSALS}test_refused"
+"""The class is a key of `test_refusals.CASES`."""
+NO_SUCH_URL = f"{REFUSALS}test_what_there_is_not_is_404_with_and_without_a_key"
+
+INDEX: dict[str, list[str]] = {
+    # Transport and JSON
+    "H1": [TABLE, f"{GATEWAY}test_request_validation.py::test_bodies_that_are_no_request"],
+    "H2": [TABLE, f"{STRICT}test_refuses"],
+    "H3": [TABLE, f"{STRICT}test_reads_declared_length_first", f"{STRICT}test_reads_no_more_than_it_may"],
+    "H4": [f"{HTTP}test_chunks_without_end", f"{SERVER}test_a_body_that_never_ends_is_cut"],
+    "H5": [
+        f"{HTTP}test_malformed_http_is_400_in_openais_shape_and_closed",
+        f"{HTTP}test_a_body_longer_than_its_length_is_cut_and_the_rest_is_not_a_request",
+        f"{HTTP}test_a_body_shorter_than_its_length_is_waited_for_in_vain",
+        f"{HTTP}test_what_follows_a_refused_body_is_no_request",
+        f"{REFUSALS}test_two_lengths_of_one_body",
+    ],
+    "H7": [
+        f"{HTTP}test_malformed_http_is_400_in_openais_shape_and_closed",
+        f"{HTTP}test_a_thousand_headers",
+        f"{HTTP}test_a_request_that_is_never_finished_is_given_up",
+        f"{REFUSALS}test_more_headers_than_anybody_needs",
+    ],
+    "H8": [TABLE, f"{STRICT}test_refuses_media_types"],
+    "H9": [TABLE, f"{STRICT}test_refuses_media_types"],
+    "H11": [TABLE, f"{STRICT}test_refuses"],
+    "H12": [TABLE, f"{STRICT}test_refuses"],
+    "H13": [TABLE, f"{STRICT}test_refuses"],
+    "H15": [TABLE, f"{STRICT}test_refuses"],
+    "H17": [TABLE, f"{REFUSALS}test_fields_of_others_are_ignored_and_used_for_nothing"],
+    "H19": [f"{HTTP}test_no_host_header_gets_past_the_key", f"{REFUSALS}test_a_host_that_is_none_is_400"],
+    # Semantics
+    **{f"H{row}": [TABLE] for row in (21, 22, 23, 25, 26, 27, 28, 29, 30, 31, 34, 36, 42, 43, 46, 49)},
+    "H32": [
+        f"{TEXT}test_tokenizer.py::test_control_tokens_in_content_are_plain_text",
+        f"{TEXT}test_tokenizer.py::test_what_users_write_never_becomes_a_control_token",
+    ],
+    "H33": [TABLE, f"{TEXT}test_chat_template.py::test_a_template_that_breaks_refuses_the_messages"],
+    "H44": [f"{REFUSALS}test_a_picture_in_a_text_is_text"],
+    "H48": [f"{REFUSALS}test_fields_of_others_are_ignored_and_used_for_nothing"],
+    "H50": [f"{REFUSALS}test_fields_of_others_are_ignored_and_used_for_nothing"],
+    "H51": [f"{GATEWAY}test_chat_completions.py::test_cache_salt_of_a_client_narrows_its_tenants"],
+    # Streaming
+    "H53": [
+        f"{SERVER}test_a_client_that_leaves_a_stream_cancels_its_job",
+        f"{SERVER}test_a_client_that_leaves_before_its_answer_cancels_its_job",
+        f"{SERVER}test_a_client_that_leaves_after_the_last_token_got_all_of_it",
+    ],
+    "H55": [
+        f"{SERVER}test_a_client_that_does_not_read_is_dropped_by_time",
+        f"{SERVER}test_a_client_that_does_not_read_is_dropped_by_size",
+    ],
+    "H56": [f"{GATEWAY}test_chat_completions.py::test_text_of_a_model_never_breaks_a_frame"],
+    "H57": [f"{REFUSALS}test_there_is_nothing_to_resume_by_last_event_id"],
+    "H60": [f"{TEXT}test_output_text.py::test_any_split_stops_as_the_whole_does"],
+    # Other endpoints
+    "H61": [
+        f"{GATEWAY}test_request_validation.py::test_wrong_prompts",
+        f"{GATEWAY}test_request_validation.py::test_prompts_that_cannot_fit",
+    ],
+    "H64": [
+        f"{REFUSALS}test_no_model_by_a_strange_name",
+        f"{GATEWAY}test_authenticate.py::test_wrong_credentials",
+    ],
+    **{f"H{row}": [NO_SUCH_URL] for row in (65, 66, 68, 69, 70, 71)},
+}
+
+LATER: dict[str, str] = {
+    "H37": "no schemas yet",
+    "H38": "no schemas yet",
+    "H39": "no grammars yet",
+    "H40": "no tools yet",
+    "H41": "no tools yet",
+    "H52": "no balances yet",
+    "H59": "no limits yet",
+    "H63": "no embeddings yet",
+    "H72": "no Idempotency-Key yet",
+}

@@ -1,0 +1,31 @@
+"""No class of hostile input is without a test, and no name in the index is without a test of that name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.hostile_index import INDEX, LATER, TABLE
+from tests.gateway.test_refusals import CASES
+
+ROOT = Path(__file__).parents[2]
+NO_SUCH_ROW = {6, 10, 14, 16, 18, 20, 24, 35, 45, 47, 54, 58, 62, 67}
+
+
+def test_every_row_is_tested_or_says_why_not() -> None:
+    assert {f"H{row}" for row in range(1, 73) if row not in NO_SUCH_ROW} == (INDEX.keys() | LATER.keys())
+    assert not INDEX.keys() & LATER.keys()
+
+
+@pytest.mark.parametrize("row", INDEX)
+def test_the_named_tests_exist(row: str) -> None:
+    for name in INDEX[row]:
+        file, _, test = name.partition("::")
+        assert re.search(rf"^(async )?def {test}\(", (ROOT / file).read_text(), re.MULTILINE), name
+
+
+def test_the_table_and_the_index_name_the_same_rows() -> None:
+    assert {row for row, tests in INDEX.items() if TABLE in tests} == CASES.keys()
+    assert all(len(cases) > 1 for row, cases in CASES.items() if row != "H17")
