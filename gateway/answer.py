@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.admit import Reservation
-from router.messages import FinishReason, Job, ServiceClass, TokenLogprob
+from router.messages import FinishReason, Job, ServiceClass, TokenLogprob, ToolCallDelta
 
 LOWEST_LOGPROB = -9999.0
 """What OpenAI reports for a token that is all but impossible; JSON has no -Infinity."""
@@ -48,6 +48,7 @@ class Collected:
 
     text: list[str] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
+    calls: list[ToolCallDelta] = field(default_factory=list)
     finish_reason: FinishReason | None = None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from gateway.answer import Collected, Head, bounded
 from gateway.event_frames import ChunkFrames, compact, quoted
@@ -19,21 +19,26 @@ from gateway.openai.chat_completions import (
     ChatCompletion,
     ChoiceLogprobs,
 )
+from gateway.openai.messages import FunctionCall, ToolCall
 from gateway.openai.usage import CompletionUsage
-from router.messages import Delta, TokenAlternative, TokenLogprob, Usage
+from router.messages import Delta, FinishReason, TokenAlternative, TokenLogprob, ToolCallDelta, Usage, joined_calls
 
 CHUNK = "chat.completion.chunk"
 _ROLE = '{"role":"assistant","content":"","refusal":null}'
+_ROLE_OF_CALLER = '{"role":"assistant","content":null,"refusal":null}'
+"""Where there may be calls: a message that has only them has no content, and text can still follow."""
 
 
 @dataclass(frozen=True)
 class ChatAnswer:
-    """The answer to one request."""
+    """The answer to one request. `may_call`: tools were offered; `named`: one of them had to be called."""
 
     head: Head
     n: int
     logprobs: bool
     include_usage: bool
+    may_call: bool = False
+    named: bool = False
 
     def body(self, choices: Sequence[Collected], usage: Usage) -> ChatCompletion:
         """The whole answer."""
@@ -53,9 +58,10 @@ class ChatAnswer:
         One item a batch of `generation`.
         """
         frames = ChunkFrames(self.head.fields(CHUNK), usage=self.include_usage)
-        opening = "".join(frames.choice(_choice(index, _ROLE)) for index in range(self.n))
+        role = _ROLE_OF_CALLER if self.may_call else _ROLE
+        opening = "".join(frames.choice(_choice(index, role)) for index in range(self.n))
         async for batch in generation.batches():
-            text = "".join(frames.choice(choice) for index, delta in batch for choice in _choices(index, delta))
+            text = "".join(frames.choice(choice) for index, delta in batch for choice in self._choices(index, delta))
             yield opening + text
             opening = ""
         if self.include_usage:
@@ -63,21 +69,45 @@ class ChatAnswer:
 
     def _choice(self, index: int, choice: Collected) -> ChatChoice:
         logprobs = _logprobs(choice.logprobs) if self.logprobs else None
+        calls = _calls(choice.calls) or None
+        text = "".join(choice.text)
         return ChatChoice(
             index=index,
-            message=ChatAnswerMessage(content="".join(choice.text), refusal=None),
+            message=ChatAnswerMessage(content=text or (None if calls else ""), refusal=None, tool_calls=calls),
             logprobs=ChoiceLogprobs.model_validate(logprobs) if logprobs else None,
             # The inbox lets no answer finish of which a choice has not.
-            finish_reason=cast(Literal["stop", "length", "tool_calls", "content_filter"], choice.finish_reason),
+            finish_reason=self._finish_reason(cast(FinishReason, choice.finish_reason)),
         )
 
+    def _choices(self, index: int, delta: Delta) -> Iterator[str]:
+        """A delta as the choices of chunks: its text, its calls (a chunk each, as OpenAI does), and its end."""
+        logprobs = delta.lp
+        if delta.t or (logprobs and not delta.calls):
+            yield _choice(index, f'{{"content":{quoted(delta.t)}}}' if delta.t else "{}", logprobs)
+            logprobs = None
+        for call in delta.calls or ():
+            yield _choice(index, _call_delta(call), logprobs)
+            logprobs = None
+        if delta.f:
+            yield _choice(index, "{}", finish_reason=quoted(self._finish_reason(delta.f)))
 
-def _choices(index: int, delta: Delta) -> Iterator[str]:
-    """A delta as the choices of chunks: its text, and its end."""
-    if delta.t or delta.lp:
-        yield _choice(index, f'{{"content":{quoted(delta.t)}}}', delta.lp)
-    if delta.f:
-        yield _choice(index, "{}", finish_reason=quoted(delta.f))
+    def _finish_reason(self, reason: FinishReason) -> FinishReason:
+        """To OpenAI, calling the named tool is no reason: the model had no choice."""
+        return "stop" if self.named and reason == "tool_calls" else reason
+
+
+def _calls(deltas: Sequence[ToolCallDelta]) -> list[ToolCall]:
+    """Whole calls, in order of index, of which each delta is a part."""
+    in_order = joined_calls(sorted(deltas, key=lambda delta: delta.i))
+    return [ToolCall(id=call.id, function=FunctionCall(name=call.name, arguments=call.args)) for call in in_order]
+
+
+def _call_delta(call: ToolCallDelta) -> str:
+    arguments = f'"arguments":{quoted(call.args)}'
+    if not call.name:
+        return f'{{"tool_calls":[{{"index":{call.i},"function":{{{arguments}}}}}]}}'
+    head = f'"index":{call.i},"id":{quoted(call.id)},"type":"function"'
+    return f'{{"tool_calls":[{{{head},"function":{{"name":{quoted(call.name)},{arguments}}}}}]}}'
 
 
 def _choice(index: int, delta: str, logprobs: list[TokenLogprob] | None = None, finish_reason: str = "null") -> str:

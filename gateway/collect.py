@@ -18,6 +18,7 @@ async def collect(generation: Generation) -> list[Collected]:
             choice = choices[index]
             choice.text.append(delta.t)
             choice.logprobs.extend(delta.lp or [])
+            choice.calls.extend(delta.calls or [])
             choice.finish_reason = delta.f
     return choices
 

@@ -95,6 +95,7 @@ def _delta(running: RunningJob, choice: int, release: Release) -> Delta:
         ids=release.ids,
         t=release.text,
         lp=release.logprobs,
+        calls=release.calls,
         f=release.finish,
         stop=release.stopped_by,
     )

@@ -13,9 +13,9 @@ from pydantic import Field, StringConstraints, ValidationInfo, field_validator, 
 from pydantic_core import PydanticCustomError
 
 from gateway.openai.base import ApiModel, Ignored, Refused
-from gateway.openai.messages import AssistantMessage, Content, Message, check_tool_results
+from gateway.openai.messages import AssistantMessage, Content, Message, ToolCall, check_tool_results
 from gateway.openai.sampling import INT32_MAX, SamplingRequest
-from gateway.openai.tools import Choice, Tools, check_choice
+from gateway.openai.tools import Choice, NamedTool, Tools, check_choice
 from gateway.openai.usage import CompletionUsage
 
 MAX_MESSAGES = 2048
@@ -142,6 +142,16 @@ class ChatCompletionRequest(SamplingRequest):
         return self
 
     @property
+    def may_call(self) -> bool:
+        """Whether the answer may have tool calls in it."""
+        return bool(self.tools) and self.tool_choice != "none"
+
+    @property
+    def names_a_tool(self) -> bool:
+        """Whether a certain tool must be called."""
+        return isinstance(self.tool_choice, NamedTool)
+
+    @property
     def token_limit(self) -> int | None:
         """`max_completion_tokens`, or its deprecated name."""
         return self.max_completion_tokens if self.max_completion_tokens is not None else self.max_tokens
@@ -174,11 +184,12 @@ class ChoiceLogprobs(ApiModel):
 
 
 class ChatAnswerMessage(ApiModel):
-    """What the model said."""
+    """What the model said: words, calls or both. `tool_calls` are left out where there are none."""
 
     role: Literal["assistant"] = "assistant"
     content: str | None
     refusal: str | None
+    tool_calls: Annotated[list[ToolCall] | None, Field(exclude_if=lambda calls: calls is None)] = None
 
 
 class ChatChoice(ApiModel):
@@ -203,12 +214,29 @@ class ChatCompletion(ApiModel):
     usage: CompletionUsage
 
 
+class FunctionCallDelta(ApiModel):
+    """More of a call: its function in the first chunk, then more of its arguments."""
+
+    name: str | None = None
+    arguments: str
+
+
+class ToolCallChunk(ApiModel):
+    """More of one of a message's calls; `id`, `type` and the function's name are sent once."""
+
+    index: int
+    id: str | None = None
+    type: Literal["function"] | None = None
+    function: FunctionCallDelta
+
+
 class ChatDelta(ApiModel):
     """What a chunk adds to a choice's message; only the keys that are sent."""
 
     role: Literal["assistant"] | None = None
     content: str | None = None
     refusal: str | None = None
+    tool_calls: list[ToolCallChunk] | None = None
 
 
 class ChatChunkChoice(ApiModel):

@@ -28,7 +28,14 @@ async def create_chat_completion(request: Request, caller: Caller, body: ChatBod
     """Answer a conversation."""
     reservation = await gateway.admission.admit(caller, body)
     job = dispatch.to_job(body, reservation, origin_of(request, gateway, stream=bool(body.stream)))
-    answer = ChatAnswer(Head.of(job, reservation), job.n, bool(body.logprobs), body.include_usage)
+    answer = ChatAnswer(
+        Head.of(job, reservation),
+        job.n,
+        bool(body.logprobs),
+        body.include_usage,
+        may_call=body.may_call,
+        named=body.names_a_tool,
+    )
     generation = gateway.generations.open([job])  # before publish: no chunk can be missed
     async with ended_with(request.receive, generation):
         await generation.publish(tracing.inject())  # confirmed, or the generation is closed

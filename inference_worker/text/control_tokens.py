@@ -54,6 +54,10 @@ class ControlTokens:
         self._longest_beginning = max(map(len, self._beginnings), default=0)
         self.ids = frozenset(token.id for token in self._tokens.values())
 
+    def ids_of(self, texts: Iterable[str]) -> frozenset[int]:
+        """The ids of those of `texts` that are control tokens."""
+        return frozenset(self._tokens[text].id for text in texts if text in self._tokens)
+
     def protect(self, value: Json, marker: str) -> Json:
         """Break every control token in every string (keys too) of a JSON value by `marker`."""
         return cast(Json, self._protect(value, marker))

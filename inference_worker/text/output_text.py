@@ -1,9 +1,9 @@
 """One choice on its way out: token events in, deltas out.
 
-A token is released when all of its text is safe to show: whole characters, and no part of a possible stop
-string. Its id and its log probability travel with it, so what a client has seen is always exactly the text of
-the ids it was sent: text is never taken back, never billed before it is delivered, and a resumed job can start
-from the ids alone.
+A token is released when all of its text is safe to show: whole characters, no part of a possible stop string, and
+not undecided between words and a tool call. Its id and its log probability travel with it, so what a client has seen
+is always exactly the text of the ids it was sent: text is never taken back, never billed before it is delivered,
+and a resumed job can start from the ids alone.
 
 Does not know the queue; the worker makes `Delta`s of what comes out.
 """
@@ -18,16 +18,18 @@ from inference_worker.engine_protocol import Candidate, PositionLogprobs, TokenE
 from inference_worker.text.detokenizer import Detokenizer
 from inference_worker.text.stop_strings import StopStrings
 from inference_worker.text.tokenizer import Tokenizer
-from router.messages import FinishReason, SamplingParams, TextOptions, TokenAlternative, TokenLogprob
+from inference_worker.text.tool_calls.call_text import CallText
+from router.messages import FinishReason, SamplingParams, TextOptions, TokenAlternative, TokenLogprob, ToolCallDelta
 
 
 @dataclass(frozen=True)
 class Release:
-    """What may go to the client now: tokens from position `start` on, with their text."""
+    """What may go to the client now: tokens from position `start` on, with their text and what they add to calls."""
 
     start: int
     ids: list[int]
     text: str
+    calls: list[ToolCallDelta] | None = None
     logprobs: list[TokenLogprob] | None = None
     finish: FinishReason | None = None
     stopped_by: str | int | None = None
@@ -35,20 +37,34 @@ class Release:
 
 @dataclass
 class _Held:
-    """Tokens not yet released, the oldest first, and their text."""
+    """Tokens not yet released, the oldest first, and their raw text."""
 
     tokens: deque[tuple[int, PositionLogprobs | None, int]] = field(default_factory=deque)
     """Id, log probabilities, and the length of `text` at which it is whole; -1: it ends within a character."""
     text: str = ""
+    read: int = 0
+    """How much of `text` has been searched for calls."""
 
 
 class OutputText:
     """The text of one choice."""
 
     def __init__(
-        self, tokenizer: Tokenizer, sampling: SamplingParams, options: TextOptions, delivered: Sequence[int] = ()
+        self,
+        tokenizer: Tokenizer,
+        sampling: SamplingParams,
+        options: TextOptions,
+        delivered: Sequence[int] = (),
+        calls: CallText | None = None,
     ) -> None:
-        """Begin a choice, or go on after the ids in `delivered`, which a client already has."""
+        """Begin a choice, or go on after the ids in `delivered`, which a client already has.
+
+        `calls` finds the tool calls in it; without, all is text.
+        """
+        self._calls = calls
+        self._hidden = tokenizer.controls.ids if options.skip_special_tokens else frozenset()
+        if calls is not None:
+            self._hidden -= calls.tokens
         self._tokenizer = tokenizer
         self._sampling = sampling
         self._options = options
@@ -60,6 +76,8 @@ class OutputText:
         self.finished = False
         for token_id in delivered:
             self._take(token_id, None)
+        if calls is not None:
+            calls.resume_after(self._held.text)
         self._held = _Held()
 
     def push(self, event: TokenEvent) -> Release | None:
@@ -72,6 +90,8 @@ class OutputText:
             stop = self._take(token_id, logprobs, silent=silent)
             if stop is not None:
                 return self._finish("stop", stop)
+            if self._last_call_ended(len(self._held.text) - self._stops.held_back):
+                return self._finish("stop", None)
         if event.finish_reason is not None:
             return self._finish(event.finish_reason, self._named_stop(event.stop_token))
         return self._release(self._safe_length())
@@ -99,9 +119,7 @@ class OutputText:
         return stop[0] if stop else None
 
     def _data(self, token_id: int) -> bytes:
-        if self._options.skip_special_tokens and token_id in self._tokenizer.controls.ids:
-            return b""
-        return self._tokenizer.token_data(token_id)
+        return b"" if token_id in self._hidden else self._tokenizer.token_data(token_id)
 
     def _match(self, text: str) -> tuple[str, int] | None:
         # As in vLLM, what comes before `min_tokens` can't stop the text.
@@ -112,8 +130,18 @@ class OutputText:
         end = before + needed - (0 if self._options.include_stop_str_in_output else len(matched))
         return (self._held.text + text)[:end]
 
+    def _last_call_ended(self, safe: int) -> bool:
+        """Look for calls in the first `safe` characters; whether no more may follow, having cut the text there."""
+        if self._calls is None:
+            return False
+        self._calls.push(self._held.text[self._held.read : safe])
+        self._held.read = safe
+        if self._calls.finished:
+            self._held.text = self._held.text[: self._calls.decided]
+        return self._calls.finished
+
     def _safe_length(self) -> int:
-        return len(self._held.text) - self._stops.held_back
+        return len(self._held.text) - self._stops.held_back if self._calls is None else self._calls.decided
 
     def _release(self, safe: int) -> Release | None:
         """Release the longest run of tokens that ends between characters within the first `safe` of the text."""
@@ -124,16 +152,24 @@ class OutputText:
 
     def _finish(self, reason: FinishReason, stopped_by: str | int | None) -> Release:
         self.finished = True
+        if self._calls is not None:
+            self._calls.push(self._held.text[self._held.read :])
+            self._calls.finish()
+            reason = "tool_calls" if reason == "stop" and self._calls.all_complete else reason
         return self._pop(len(self._held.tokens), reason, stopped_by)
 
     def _pop(self, count: int, finish: FinishReason | None = None, stopped_by: str | int | None = None) -> Release:
         popped = [self._held.tokens.popleft() for _ in range(count)]
         length = len(self._held.text) if finish else popped[-1][2]
         text, self._held.text = self._held.text[:length], self._held.text[length:]
+        calls = None
+        if self._calls is not None:
+            self._held.read -= length
+            text, calls = self._calls.take(length)
         self._held.tokens = deque((id_, lp, max(-1, whole - length)) for id_, lp, whole in self._held.tokens)
         start, self._start = self._start, self._start + count
         logprobs = [self._readable(lp) for _, lp, _ in popped if lp is not None] or None
-        return Release(start, [id_ for id_, _, _ in popped], text, logprobs, finish, stopped_by)
+        return Release(start, [id_ for id_, _, _ in popped], text, calls, logprobs, finish, stopped_by)
 
     def _readable(self, logprobs: PositionLogprobs) -> TokenLogprob:
         return TokenLogprob(self._alternative(logprobs.chosen), [self._alternative(one) for one in logprobs.top])

@@ -10,6 +10,8 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import structlog
+
 from inference_worker.engine_protocol import GenerationRequest
 from inference_worker.text.chat_template import ChatTemplate, flatten
 from inference_worker.text.control_tokens import strings, unused_marker
@@ -17,6 +19,8 @@ from inference_worker.text.errors import PromptRejected
 from inference_worker.text.output_text import OutputText
 from inference_worker.text.tokenizer import Tokenizer
 from inference_worker.text.tokenizer_files import TextFiles
+from inference_worker.text.tool_calls.call_text import CallText
+from inference_worker.text.tool_calls.choice import reader_of
 from inference_worker.text.tool_calls.conversation import Message, with_objects
 from router.messages import (
     ChatPrompt,
@@ -31,6 +35,8 @@ from router.messages import (
 
 THREADS = 2
 """Enough that one huge prompt does not hold up the others; the library itself uses all cores."""
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -56,8 +62,14 @@ class TextProcessor:
         Raises:
             UnsupportedModel: the chat template can't be compiled.
         """
-        source = files.chat_template
-        return cls(files.tokenizer, ChatTemplate(source, files.named_tokens) if source else None)
+        if not files.chat_template:
+            return cls(files.tokenizer, None)
+        template = ChatTemplate(files.chat_template, files.named_tokens)
+        style = template.tool_style
+        _log.info(
+            "tool calls", markup=style.family.value, told_by="template" if style.in_template else "system message"
+        )
+        return cls(files.tokenizer, template)
 
     def close(self) -> None:
         """Let the threads go."""
@@ -74,7 +86,16 @@ class TextProcessor:
     def open(self, job: Job, choice: int) -> OutputText:
         """Begin the text of one choice."""
         delivered = job.delivered[choice] if choice < len(job.delivered) else ()
-        return OutputText(self.tokenizer, job.sampling, job.text, delivered)
+        return OutputText(self.tokenizer, job.sampling, job.text, delivered, self._calls(job, choice))
+
+    def _calls(self, job: Job, choice: int) -> CallText | None:
+        """What finds calls in a choice, where there may be some."""
+        if not isinstance(job.prompt, ChatPrompt) or self._template is None:
+            return None
+        reader = reader_of(job.prompt, self._template.tool_style)
+        if reader is None:
+            return None
+        return CallText(reader, f"{job.id}/{choice}", self.tokenizer.controls.ids_of(reader.markup.tokens))
 
     def _prepare(self, job: Job, request_id: str, limits: Limits) -> GenerationRequest:
         prompt_ids = self._prompt_ids(job, limits)

@@ -17,7 +17,7 @@ import structlog
 
 from router.bus import Bus
 from router.errors import BrokerUnavailable
-from router.messages import Delta, Reply, Window
+from router.messages import Delta, Reply, Window, joined_calls
 
 INTERVAL = 0.010
 """Seconds between two windows to one gateway, unless something is urgent."""
@@ -139,7 +139,7 @@ def _join(run: list[Delta]) -> Delta:
         t="".join([each.t for each in run]),
         n=sum([each.n for each in run]),
         lp=[token for each in run for token in each.lp or ()] or None,
-        calls=[call for each in run for call in each.calls or ()] or None,
+        calls=joined_calls(call for each in run for call in each.calls or ()) or None,
         f=last.f,
         stop=last.stop,
     )
@@ -149,4 +149,5 @@ def _size(reply: Reply) -> int:
     """About how many bytes it takes as JSON."""
     if not isinstance(reply, Delta):
         return 200
-    return 120 + len(reply.t) + 7 * len(reply.ids) + 600 * len(reply.lp or ())
+    calls = sum(100 + len(call.args) for call in reply.calls or ())
+    return 120 + len(reply.t) + calls + 7 * len(reply.ids) + 600 * len(reply.lp or ())

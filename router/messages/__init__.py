@@ -39,6 +39,7 @@ from router.messages.replies import (
     TokenLogprob,
     ToolCallDelta,
     Window,
+    joined_calls,
 )
 from router.messages.usage import Outcome, UsageRecord
 
@@ -89,4 +90,5 @@ __all__ = [
     "WorkerState",
     "WorkerStatus",
     "encode",
+    "joined_calls",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -58,6 +59,17 @@ class ToolCallDelta(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     """With the name."""
     name: str = ""
     args: str = ""
+
+
+def joined_calls(calls: Iterable[ToolCallDelta]) -> list[ToolCallDelta]:
+    """The same, with what follows one another of one call in one."""
+    joined: list[ToolCallDelta] = []
+    for call in calls:
+        if joined and joined[-1].i == call.i:
+            last = joined.pop()
+            call = ToolCallDelta(i=last.i, id=last.id, name=last.name, args=last.args + call.args)  # noqa: PLW2901
+        joined.append(call)
+    return joined
 
 
 class Delta(_Reply, frozen=True, kw_only=True, tag="delta"):

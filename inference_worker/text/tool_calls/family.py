@@ -7,8 +7,11 @@ the model can follow an instruction.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+
+from inference_worker.text.tool_calls.call_reader import Markup
 
 
 class Family(StrEnum):
@@ -28,6 +31,17 @@ class ToolStyle:
 
     family: Family
     in_template: bool
+
+
+MARKUPS: Mapping[Family, Markup] = {
+    Family.HERMES: Markup("<tool_call>", "</tool_call>", tokens=frozenset({"<tool_call>", "</tool_call>"})),
+    Family.LLAMA3: Markup("<|python_tag|>", bare=True, separator=";", tokens=frozenset({"<|python_tag|>"})),
+    Family.MISTRAL: Markup(
+        "[TOOL_CALLS]", named=True, tokens=frozenset({"[TOOL_CALLS]", "[CALL_ID]", "[ARGS]", "[/TOOL_CALLS]"})
+    ),
+}
+FORCED = Markup(bare=True)
+"""Calls alone, as a grammar makes any model write them: one as an object, or a list of them."""
 
 
 _OTHER_MARKUP = ("<function=", "<arg_key>", "<parameter=")

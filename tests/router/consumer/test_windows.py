@@ -95,7 +95,7 @@ def test_texts_without_ids_and_parts_of_calls_are_joined_too() -> None:
         Delta(j="j", a="a", s=1, ids=[], n=2, calls=[ToolCallDelta(i=0, id="c", name="f")]),
         Delta(j="j", a="a", s=3, ids=[], n=1, calls=[ToolCallDelta(i=0, args="{")]),
     ]
-    calls = [ToolCallDelta(i=0, id="c", name="f"), ToolCallDelta(i=0, args="{")]
+    calls = [ToolCallDelta(i=0, id="c", name="f", args="{")]
     assert joined(replies) == [Delta(j="j", a="a", s=0, ids=[], n=4, t="a", calls=calls)]
 
 

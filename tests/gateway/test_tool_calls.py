@@ -1,0 +1,152 @@
+"""Calls in whole answers and in chunks, as OpenAI spells them, and as its own client reads them."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import openai
+import pytest
+from pydantic import BaseModel
+
+from gateway.openai.chat_completions import ChatCompletion, ChatCompletionChunk
+from router.messages import Delta, Finished, FinishReason, Job, Started, ToolCallDelta
+from tests.fakes.scripted_worker import Script, ScriptedWorker, logprob, say, usage
+from tests.gateway.conftest import KEY, MODEL, SetStage, Stage
+from tests.gateway.test_chat_completions import frames
+from tests.gateway.test_tools import CITY, HI, tool
+
+TOOLS = [tool("weather", parameters=CITY), tool("f")]
+FIRST = ToolCallDelta(i=0, id="call_a", name="weather")
+PARTS: list[tuple[str, list[ToolCallDelta]]] = [
+    ("", []),
+    ("", [FIRST, ToolCallDelta(i=0, args='{"city":')]),
+    ("", [ToolCallDelta(i=0, args=' "Łódź"}'), ToolCallDelta(i=1, id="call_b", name="f", args="{}")]),
+]
+CALLS = [
+    {"id": "call_a", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Łódź"}'}},
+    {"id": "call_b", "type": "function", "function": {"name": "f", "arguments": "{}"}},
+]
+
+
+def answer(parts: list[tuple[str, list[ToolCallDelta]]], finish: FinishReason = "tool_calls") -> Script:
+    """A token for each part, with its text and what it adds to calls, in every choice."""
+
+    async def script(worker: ScriptedWorker, job: Job) -> None:
+        attempt = uuid.uuid4().hex
+        worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=5))
+        for position, (text, calls) in enumerate(parts):
+            for choice in reversed(range(job.n)):
+                delta = Delta(
+                    j=job.id,
+                    a=attempt,
+                    c=choice,
+                    s=position,
+                    ids=[position],
+                    t=text,
+                    calls=calls or None,
+                    lp=[logprob(position)] if job.sampling.logprobs is not None else None,
+                    f=finish if position == len(parts) - 1 else None,
+                )
+                worker.send(job, delta)
+        worker.send(job, Finished(j=job.id, a=attempt, usage=usage(job, len(parts))))
+
+    return script
+
+
+def client(stage: Stage) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(api_key=KEY, base_url="http://gateway/v1", http_client=stage.client, max_retries=0)
+
+
+async def test_a_whole_answer_of_calls(set_stage: SetStage) -> None:
+    stage = await set_stage(answer(PARTS))
+    body = (await stage.chat(tools=TOOLS, n=2)).json()
+    ChatCompletion.model_validate(body)
+    for choice in body["choices"]:
+        assert choice["message"] == {"role": "assistant", "content": None, "refusal": None, "tool_calls": CALLS}
+        assert choice["finish_reason"] == "tool_calls"
+    assert body["usage"]["completion_tokens"] == 6
+
+
+async def test_words_beside_calls_stay(set_stage: SetStage) -> None:
+    stage = await set_stage(answer([("Let me see.", []), *PARTS]))
+    message = (await stage.chat(tools=TOOLS)).json()["choices"][0]["message"]
+    assert (message["content"], message["tool_calls"]) == ("Let me see.", CALLS)
+
+
+async def test_without_calls_there_is_no_key_for_them(set_stage: SetStage) -> None:
+    stage = await set_stage(say("hi"))
+    message = (await stage.chat(tools=TOOLS)).json()["choices"][0]["message"]
+    assert message == {"role": "assistant", "content": "hi", "refusal": None}
+
+
+async def test_chunks_have_id_and_name_once_and_arguments_in_pieces(set_stage: SetStage) -> None:
+    stage = await set_stage(answer(PARTS))
+    chunks = frames((await stage.chat(tools=TOOLS, stream=True)).text)
+    for chunk in chunks:
+        ChatCompletionChunk.model_validate(chunk)
+    role, *deltas, last = [chunk["choices"][0]["delta"] for chunk in chunks]
+    assert (role, last) == ({"role": "assistant", "content": None, "refusal": None}, {})
+    assert [delta["tool_calls"] for delta in deltas] == [
+        [{"index": 0, "id": "call_a", "type": "function", "function": {"name": "weather", "arguments": ""}}],
+        [{"index": 0, "function": {"arguments": '{"city":'}}],
+        [{"index": 0, "function": {"arguments": ' "Łódź"}'}}],
+        [{"index": 1, "id": "call_b", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+    ]
+    assert [chunk["choices"][0]["finish_reason"] for chunk in chunks][-1] == "tool_calls"
+
+
+async def test_every_token_s_log_probability_is_in_one_chunk(set_stage: SetStage) -> None:
+    stage = await set_stage(answer([("hm", []), *PARTS]))
+    fields: dict[str, Any] = {"tools": TOOLS, "logprobs": True}
+    whole = (await stage.chat(**fields)).json()["choices"][0]["logprobs"]["content"]
+    chunks = frames((await stage.chat(stream=True, **fields)).text)
+    streamed = [token for chunk in chunks for token in (chunk["choices"][0]["logprobs"] or {}).get("content", [])]
+    assert streamed == whole
+    assert len(whole) == 4
+
+
+@pytest.mark.parametrize(("choice", "reason"), [(tool("weather"), "stop"), ("required", "tool_calls")])
+async def test_calling_the_named_tool_is_no_reason(set_stage: SetStage, choice: Any, reason: str) -> None:
+    stage = await set_stage(answer(PARTS))
+    body = (await stage.chat(tools=TOOLS, tool_choice=choice)).json()
+    assert body["choices"][0]["finish_reason"] == reason
+    chunks = frames((await stage.chat(tools=TOOLS, tool_choice=choice, stream=True)).text)
+    assert chunks[-1]["choices"][0]["finish_reason"] == reason
+    assert body["choices"][0]["message"]["tool_calls"] == CALLS
+
+
+class Weather(BaseModel):
+    city: str
+
+
+async def test_openai_s_client_streams_and_parses_calls(set_stage: SetStage) -> None:
+    stage = await set_stage(answer([("Well.", []), *PARTS[:2], ("", [ToolCallDelta(i=0, args=' "Łódź"}')])]))
+    tools = [openai.pydantic_function_tool(Weather, name="weather")]
+    async with client(stage).chat.completions.stream(model=MODEL, messages=HI, tools=tools) as stream:  # type: ignore[arg-type]
+        events = [event async for event in stream]
+        streamed = (await stream.get_final_completion()).choices[0]
+    assert [event.type for event in events if event.type.startswith("tool_calls")] == [
+        *["tool_calls.function.arguments.delta"] * 3,
+        "tool_calls.function.arguments.done",
+    ]
+    whole = (await client(stage).chat.completions.parse(model=MODEL, messages=HI, tools=tools)).choices[0]  # type: ignore[arg-type]
+    for choice in (streamed, whole):
+        assert choice.finish_reason == "tool_calls"
+        assert choice.message.content == "Well."
+        assert choice.message.tool_calls is not None
+        assert choice.message.tool_calls[0].id == "call_a"
+        assert choice.message.tool_calls[0].function.parsed_arguments == Weather(city="Łódź")
+    prompt: Any = stage.worker.jobs[0].prompt
+    assert prompt.tools[0]["function"]["parameters"]["required"] == ["city"]
+
+
+async def test_streamed_calls_without_words_have_no_content(set_stage: SetStage) -> None:
+    stage = await set_stage(answer(PARTS))
+    async with client(stage).chat.completions.stream(model=MODEL, messages=HI, tools=TOOLS) as stream:  # type: ignore[arg-type]
+        message = (await stream.get_final_completion()).choices[0].message
+    assert message.content is None
+    assert [(call.id, call.function.name, call.function.arguments) for call in message.tool_calls or []] == [
+        (call["id"], call["function"]["name"], call["function"]["arguments"])  # type: ignore[index]
+        for call in CALLS
+    ]
