@@ -37,6 +37,8 @@ from infra.runtime import logging
 from infra.runtime.lifecycle import StartupError, stop_on_signals
 from infra.settings import LauncherSettings
 from infra.supervisor import Supervisor
+from proxy.server import serve as serve_proxy
+from proxy.settings import ProxySettings
 from router.bus import Bus
 from router.transport.memory import MemoryBroker, MemoryTransport
 
@@ -113,6 +115,8 @@ class AllInOne:
             self._add(lambda stop: self._billing(access.connection, stop))
             self._write_record()
             served = await self._loaded(bus, self._add(self._worker))
+            if served is not None and self._settings.proxy_config:
+                self._add(self._proxy)
             if served is not None:
                 # The door opens last, so that whoever is let in has a key and is answered.
                 key = await access.give_development_key(f"{self._url}/v1")
@@ -149,6 +153,10 @@ class AllInOne:
         )
         # The gateway has ended its streams before the worker is stopped: there is nothing to drain.
         await serve_worker(settings, stop, transport=MemoryTransport(self._broker, settings.id), hand_off=stop)
+
+    async def _proxy(self, stop: asyncio.Event) -> None:
+        settings = environment.load(ProxySettings, proxy_config=self._settings.proxy_config)
+        await serve_proxy(settings, stop, transport=MemoryTransport(self._broker, settings.proxy_id), hand_off=stop)
 
     async def _billing(self, connection: StoreConnection, stop: asyncio.Event) -> None:
         bus = Bus(MemoryTransport(self._broker, "billing"))

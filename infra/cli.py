@@ -10,6 +10,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -62,8 +63,9 @@ def settings_classes() -> list[type[BaseSettings]]:
     from auth_billing.settings import BillingSettings  # noqa: PLC0415
     from gateway.settings import GatewaySettings  # noqa: PLC0415
     from inference_worker.settings import WorkerSettings  # noqa: PLC0415
+    from proxy.settings import ProxySettings  # noqa: PLC0415
 
-    return [LauncherSettings, GatewaySettings, WorkerSettings, BillingSettings]
+    return [LauncherSettings, GatewaySettings, WorkerSettings, ProxySettings, BillingSettings]
 
 
 def known_variables() -> set[str]:
@@ -272,6 +274,30 @@ def worker(
         ops_port=ops_port,
     )
     lifecycle.run(run_worker(settings))
+
+
+@app.command(rich_help_panel=PROCESSES)
+def proxy(
+    *,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="TOML file of models and upstreams.", show_default=False)
+    ] = None,
+    id: Id = None,
+    amqp_url: AmqpUrl = None,
+    ops_port: OpsPort = None,
+) -> None:
+    """Models of OpenAI-compatible providers outside, taking jobs from their queues like any worker."""
+    from proxy.server import run as run_proxy  # noqa: PLC0415
+    from proxy.settings import ProxySettings  # noqa: PLC0415
+
+    settings = environment.load(
+        ProxySettings,
+        proxy_config=config,
+        proxy_id=_named("proxy", "proxy_id", id),
+        amqp_url=amqp_url,
+        ops_port=ops_port,
+    )
+    lifecycle.run(run_proxy(settings))
 
 
 @app.command(rich_help_panel=PROCESSES)

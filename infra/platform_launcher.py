@@ -113,6 +113,8 @@ class PlatformLauncher:
         await self._require(self._processes.billing())
         workers = self._settings.workers
         await asyncio.gather(*(self._hire(number, of=workers) for number in range(1, workers + 1)))
+        if self._settings.proxy_config:
+            await self._require(self._processes.proxy())
         # Last, so that whoever is let in is answered.
         await self._require(self._processes.gateway())
 

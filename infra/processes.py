@@ -118,6 +118,14 @@ class PlatformProcesses:
         spec = self._ours(name, ["worker", "--id", name], WORKER, own)
         return replace(spec, ready=state_is_past_starting(spec.status_url))
 
+    def proxy(self) -> ProcessSpec:
+        """The consumer of models that are served from outside."""
+        own = {
+            "HEADRACE_AMQP_URL": self.broker.amqp_url("worker"),
+            "HEADRACE_PROXY_CONFIG": self.settings.proxy_config,
+        }
+        return self._ours("proxy-1", ["proxy", "--id", "proxy-1"], WORKER, own)
+
     def _accounts(self, user: str) -> dict[str, str]:
         return {
             "HEADRACE_AMQP_URL": self.broker.amqp_url(user),

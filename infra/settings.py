@@ -29,6 +29,9 @@ class LauncherSettings(BaseSettings):
     model_aliases: str = Field(
         "", description='TOML file of other names for models: a table [aliases] of `name = "model"`'
     )
+    proxy_config: str = Field(
+        "", description="TOML file of models that providers outside serve: with it a proxy is started too"
+    )
     workers: int = Field(2, ge=1, le=64, description="Workers that `headrace up` starts")
     rabbitmq_port: int = Field(5672, ge=1, le=65535, description="Port of the private RabbitMQ node (`up`)")
     rabbitmq_console_port: int = Field(15672, ge=1, le=65535, description="Port of its management console (`up`)")

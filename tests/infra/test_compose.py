@@ -16,7 +16,7 @@ from infra.cli import app, known_variables
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = Path(__file__).parent / "compose_specification" / "compose-spec.json"
-OURS = {"gateway", "worker", "worker-cuda", "billing"}
+OURS = {"gateway", "worker", "worker-cuda", "proxy", "billing"}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,154 @@
+"""Turns a job back into the request that an OpenAI-compatible upstream is asked.
+
+Fields that only vLLM and we know are sent only where the client asked for them: who does not know them may refuse them
+by name. Never sent: who asks (tenant, user, cache salt), our service class, anything from outside the job.
+Always streamed, with usage: a client that wants one body gets it from the gateway.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from proxy.catalogue import UpstreamSpec
+from proxy.errors import RequestRefused
+from router.messages import (
+    ChatPrompt,
+    EmbeddingPrompt,
+    Grammar,
+    GrammarKind,
+    Job,
+    SamplingParams,
+    TextOptions,
+    TextPrompt,
+    TokenPrompt,
+    ToolMode,
+)
+
+CHAT, COMPLETIONS = "/chat/completions", "/completions"
+
+
+def path_of(job: Job) -> str:
+    """The endpoint."""
+    return CHAT if isinstance(job.prompt, ChatPrompt) else COMPLETIONS
+
+
+def body_of(job: Job, upstream: UpstreamSpec, model: str) -> dict[str, Any]:
+    """The request's body; `model` is what the upstream calls it.
+
+    Raises:
+        RequestRefused: there is no way to ask for it.
+    """
+    body: dict[str, Any] = {"model": model, "stream": True, "stream_options": {"include_usage": True}}
+    limit_field = "max_tokens"
+    match job.prompt:
+        case ChatPrompt():
+            limit_field = upstream.token_limit_field
+            body |= _chat(job.prompt)
+        case TextPrompt():
+            body["prompt"] = job.prompt.text
+        case TokenPrompt():
+            body["prompt"] = job.prompt.token_ids
+        case EmbeddingPrompt():
+            raise RequestRefused("This model does not make embeddings.", param="model")
+    body |= _sampling(job.sampling, limit_field, chat=isinstance(job.prompt, ChatPrompt)) | _text(job.text)
+    if job.n > 1:
+        body["n"] = job.n
+    if job.grammar is not None:
+        body |= _grammar(job.grammar)
+    return {name: value for name, value in body.items() if name not in upstream.omit}
+
+
+def _chat(prompt: ChatPrompt) -> dict[str, Any]:
+    body: dict[str, Any] = {"messages": prompt.messages}
+    if prompt.tools and prompt.tool_choice.mode is not ToolMode.NONE:
+        body |= _tools(prompt)
+    elif prompt.tools:
+        body |= {"tools": prompt.tools, "tool_choice": "none"}
+    if not prompt.add_generation_prompt:
+        body["add_generation_prompt"] = False
+    if prompt.continue_final_message:
+        body["continue_final_message"] = True
+    if prompt.template_kwargs:
+        body["chat_template_kwargs"] = prompt.template_kwargs
+    return body
+
+
+def _tools(prompt: ChatPrompt) -> dict[str, Any]:
+    """Some allowed tools of many are sent as the only ones: all servers understand that."""
+    choice = prompt.tool_choice
+    tools = [tool for tool in prompt.tools or [] if not choice.names or tool["function"]["name"] in choice.names]
+    body: dict[str, Any] = {"tools": tools, "tool_choice": choice.mode.value}
+    if choice.mode is ToolMode.REQUIRED and len(choice.names) == 1:
+        body["tool_choice"] = {"type": "function", "function": {"name": choice.names[0]}}
+    if not choice.parallel:
+        body["parallel_tool_calls"] = False
+    return body
+
+
+def _sampling(sampling: SamplingParams, limit_field: str, *, chat: bool) -> dict[str, Any]:
+    default = SamplingParams(seed=sampling.seed)
+    body: dict[str, Any] = {"seed": sampling.seed}
+    for name in (
+        "min_tokens",
+        "temperature",
+        "top_p",
+        "top_k",
+        "min_p",
+        "presence_penalty",
+        "frequency_penalty",
+        "repetition_penalty",
+        "stop_token_ids",
+        "ignore_eos",
+    ):
+        if (value := getattr(sampling, name)) != getattr(default, name):
+            body[name] = value
+    if sampling.max_tokens is not None:
+        body[limit_field] = sampling.max_tokens
+    if sampling.logit_bias:
+        body["logit_bias"] = {str(token): bias for token, bias in sampling.logit_bias.items()}
+    if sampling.logprobs is not None:
+        body |= {"logprobs": True, "top_logprobs": sampling.logprobs} if chat else {"logprobs": sampling.logprobs}
+    return body
+
+
+def _text(text: TextOptions) -> dict[str, Any]:
+    body: dict[str, Any] = {}
+    if text.stop:
+        body["stop"] = text.stop
+    if text.include_stop_str_in_output:
+        body["include_stop_str_in_output"] = True
+    if not text.skip_special_tokens:
+        body["skip_special_tokens"] = False
+    return body
+
+
+def _grammar(grammar: Grammar) -> dict[str, Any]:
+    match grammar.kind:
+        case GrammarKind.JSON_OBJECT:
+            return {"response_format": {"type": "json_object"}}
+        case GrammarKind.JSON_SCHEMA:
+            schema = json.loads(grammar.source)
+            named = {"name": "answer", "schema": schema, "strict": _is_closed(schema)}
+            return {"response_format": {"type": "json_schema", "json_schema": named}}
+        case GrammarKind.CHOICE:
+            return {"structured_outputs": {"choice": json.loads(grammar.source)}}
+        case GrammarKind.REGEX:
+            return {"structured_outputs": {"regex": grammar.source}}
+        case GrammarKind.LARK:
+            return {"structured_outputs": {"grammar": grammar.source}}
+
+
+def _is_closed(schema: Any) -> bool:
+    """Whether OpenAI would take a schema as `strict`: every object closed, and all its properties required."""
+    if isinstance(schema, list):
+        return all(map(_is_closed, schema))
+    if not isinstance(schema, dict):
+        return True
+    properties = schema.get("properties")
+    if isinstance(properties, dict) or schema.get("type") == "object":
+        required = schema.get("required")
+        named = set(properties) if isinstance(properties, dict) else set()
+        if schema.get("additionalProperties") is not False or set(required or ()) != named:
+            return False
+    return all(map(_is_closed, schema.values()))

@@ -1,0 +1,112 @@
+"""The proxy as a process: every model of its catalogue, each a worker of its own on one bus."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from infra.runtime import lifecycle, logging
+from infra.runtime.lifecycle import StartupError
+from infra.runtime.metrics import OpsServer
+from proxy import catalogue
+from proxy.metrics import ProxyCollectors, ProxyMetrics
+from proxy.settings import ProxySettings
+from proxy.upstream import Upstream
+from proxy.worker import ProxyWorker
+from router.bus import Bus
+from router.errors import BrokerUnavailable
+from router.transport.base import Transport
+from router.transport.rabbitmq import RabbitMQTransport
+
+
+async def serve(
+    settings: ProxySettings,
+    stop: asyncio.Event,
+    *,
+    transport: Transport | None = None,
+    hand_off: asyncio.Event | None = None,
+) -> None:
+    """Serve the catalogue until `stop` is set, then drain; `hand_off` cuts the drain short.
+
+    `transport` is not yet started; by default one to `settings.amqp_url` is made.
+
+    Raises:
+        StartupError: the catalogue is wrong, a key is missing, no broker, a port taken.
+    """
+    models = catalogue.read(settings.proxy_config)
+    keys = catalogue.api_keys(models, os.environ)
+    registry = CollectorRegistry()
+    collectors = ProxyCollectors(registry)
+    bus = Bus(transport or _transport(settings))
+    async with AsyncExitStack() as opened:
+        upstreams = {name: Upstream(name, spec, keys.get(name)) for name, spec in models.upstreams.items()}
+        for name, upstream in upstreams.items():
+            opened.push_async_callback(upstream.close)
+            collectors.resting.labels(name).set_function(partial(_resting, upstream))
+        workers = {
+            model: ProxyWorker(
+                bus,
+                model,
+                spec,
+                upstreams,
+                ProxyMetrics(collectors, model),
+                worker=f"{settings.proxy_id}-{number}",
+                drain_grace=settings.drain_grace,
+                hand_off=hand_off,
+            )
+            for number, (model, spec) in enumerate(models.models.items(), start=1)
+        }
+
+        def live() -> dict[str, Any]:
+            return _summary({name: worker.status() for name, worker in workers.items()})
+
+        ops = OpsServer(registry, settings.ops_host, settings.ops_port, live)
+        await ops.start()
+        opened.push_async_callback(ops.stop)
+        opened.push_async_callback(bus.close)
+        try:
+            await bus.start()
+            await _run(workers, stop)
+        except* BrokerUnavailable as error:
+            raise StartupError(f"cannot reach the broker: {error.exceptions[0]}") from error
+
+
+async def _run(workers: dict[str, ProxyWorker], stop: asyncio.Event) -> None:
+    async with asyncio.TaskGroup() as group:
+        for worker in workers.values():
+            group.create_task(worker.run(stop))
+
+
+def _resting(upstream: Upstream) -> float:
+    return float(upstream.breaker.open)
+
+
+def _summary(models: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """As a worker says it, over all models, and each model's own."""
+    each = models.values()
+    return {
+        "model": ", ".join(models),
+        "device": "upstream",
+        "state": "ready" if any(model["state"] == "ready" for model in each) else "draining",
+        **{name: sum(model[name] for model in each) for name in ("running", "waiting", "tokens_per_second")},
+        "models": models,
+    }
+
+
+def _transport(settings: ProxySettings) -> Transport:
+    if not settings.amqp_url:
+        raise StartupError("no broker given: set HEADRACE_AMQP_URL, for example amqp://user:password@127.0.0.1:5672/")
+    return RabbitMQTransport(settings.amqp_url, name=settings.proxy_id)
+
+
+async def run(settings: ProxySettings) -> None:
+    """Serve until SIGTERM or SIGINT; a second one hands running jobs over at once."""
+    logging.configure(settings.proxy_id, style=settings.log_style, level=settings.log_level)
+    stop, hand_off = asyncio.Event(), asyncio.Event()
+    lifecycle.stop_on_signals(stop, again=hand_off.set)
+    await serve(settings, stop, hand_off=hand_off)

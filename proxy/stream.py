@@ -1,0 +1,238 @@
+"""Reads an upstream's events: known fields only, of the right type and in range; everything else is passed over.
+
+A chunk of `/chat/completions` and one of `/completions` become the same `Piece`s. An upstream is not trusted: an index
+that nobody asked for, a call that does not follow on, text after the end of a choice are errors, never passed on.
+Does not know HTTP or replies.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from dataclasses import dataclass, field
+from typing import Annotated, Any, get_args
+
+import msgspec
+
+from proxy.errors import Busy, Failed, Misbehaved, RefusedUs, RequestRefused, UpstreamError
+from router.messages import UNKNOWN_ID, FinishReason, TokenAlternative, TokenLogprob, ToolCallDelta
+
+DONE = "[DONE]"
+MAX_CALLS = 128
+MAX_MESSAGE = 500
+"""Characters of an upstream's error message that are passed on."""
+
+_FINISH_REASONS: frozenset[str] = frozenset(get_args(FinishReason))
+_CALL_ID = re.compile(r"[A-Za-z0-9_\-]{1,64}")
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_\-.]{1,64}")
+_PARAM = re.compile(r"[A-Za-z0-9_\-.\[\]]{1,64}")
+
+_Index = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Function(msgspec.Struct):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _Call(msgspec.Struct):
+    index: _Index = 0
+    id: str | None = None
+    function: _Function | None = None
+
+
+class _Message(msgspec.Struct):
+    content: str | None = None
+    refusal: str | None = None
+    tool_calls: list[_Call] | None = None
+
+
+class _Alternative(msgspec.Struct):
+    token: str
+    logprob: float
+
+
+class _Token(_Alternative):
+    top_logprobs: list[_Alternative] | None = None
+
+
+class _Logprobs(msgspec.Struct):
+    """Of a chat (`content`), or of a completion (the others)."""
+
+    content: list[_Token] | None = None
+    tokens: list[str] | None = None
+    token_logprobs: list[float | None] | None = None
+    top_logprobs: list[dict[str, float] | None] | None = None
+
+
+class _Choice(msgspec.Struct):
+    index: _Index = 0
+    delta: _Message | None = None
+    text: str | None = None
+    logprobs: _Logprobs | None = None
+    finish_reason: str | None = None
+
+
+class _Chunk(msgspec.Struct):
+    choices: list[_Choice] = []
+    usage: Any = None
+    error: Any = None
+
+
+_CHUNKS = msgspec.json.Decoder(_Chunk)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What an event adds to one choice."""
+
+    choice: int
+    text: str
+    logprobs: list[TokenLogprob] | None
+    calls: list[ToolCallDelta] | None
+    finish: FinishReason | None
+
+    @property
+    def size(self) -> int:
+        """Bytes of it that a model has made."""
+        return len(self.text.encode()) + sum(len((call.name + call.args).encode()) for call in self.calls or ())
+
+
+@dataclass
+class _Progress:
+    """One choice so far."""
+
+    calls: int = 0
+    finished: bool = False
+
+
+@dataclass
+class Reading:
+    """One answer with so many choices."""
+
+    choices: list[_Progress] = field(default_factory=list)
+    usage: Any = None
+    """The last that was said, not checked yet."""
+
+    @classmethod
+    def of(cls, n: int) -> Reading:
+        """Of an answer with `n` choices."""
+        return cls([_Progress() for _ in range(n)])
+
+    @property
+    def finished(self) -> bool:
+        """Whether every choice has ended."""
+        return all(choice.finished for choice in self.choices)
+
+    def read(self, data: str) -> list[Piece]:
+        """What an event adds.
+
+        Raises:
+            UpstreamError: it is an error, or not an event of this answer.
+        """
+        try:
+            chunk = _CHUNKS.decode(data)
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+            raise Misbehaved(f"an event that is no chunk: {error}") from error
+        if chunk.error is not None:
+            raise error_of(chunk.error, status=None)
+        if chunk.usage is not None:
+            self.usage = chunk.usage
+        return [piece for choice in chunk.choices if (piece := self._piece(choice)) is not None]
+
+    def _piece(self, choice: _Choice) -> Piece | None:
+        if choice.index >= len(self.choices):
+            raise Misbehaved(f"choice {choice.index} of {len(self.choices)}")
+        progress = self.choices[choice.index]
+        message = choice.delta or _Message()
+        text = (choice.text or "") + (message.content or "") + (message.refusal or "")
+        calls = [call for each in message.tool_calls or () if (call := _call(progress, each)) is not None]
+        logprobs = _logprobs(choice.logprobs) if choice.logprobs else None
+        finish = _finish(choice.finish_reason)
+        if not (text or calls or logprobs or finish):
+            return None
+        if progress.finished:
+            raise Misbehaved(f"more of choice {choice.index} after its end")
+        progress.finished = finish is not None
+        return Piece(choice.index, text, logprobs or None, calls or None, finish)
+
+
+def _finish(reason: str | None) -> FinishReason | None:
+    if not reason:
+        return None
+    if reason not in _FINISH_REASONS:
+        raise Misbehaved(f"finish reason {reason[:40]!r}")
+    return reason  # type: ignore[return-value]  # one of them
+
+
+def _call(progress: _Progress, call: _Call) -> ToolCallDelta | None:
+    """More of a call; the name and the id of each once, ids that can't be one replaced by our own."""
+    function = call.function or _Function()
+    arguments = function.arguments or ""
+    if call.index < progress.calls:
+        return ToolCallDelta(i=call.index, args=arguments) if arguments else None
+    if call.index > progress.calls or call.index >= MAX_CALLS:
+        raise Misbehaved(f"call {call.index} after {progress.calls}")
+    if not _TOOL_NAME.fullmatch(function.name or ""):
+        raise Misbehaved("a call of a tool that has no name")
+    progress.calls += 1
+    id_ = call.id if _CALL_ID.fullmatch(call.id or "") else None
+    return ToolCallDelta(i=call.index, id=id_ or f"call_{uuid.uuid4().hex}", name=function.name or "", args=arguments)
+
+
+def _logprobs(logprobs: _Logprobs) -> list[TokenLogprob]:
+    if logprobs.content is not None:
+        return [
+            TokenLogprob(
+                _alternative(token.token, token.logprob),
+                [_alternative(top.token, top.logprob) for top in token.top_logprobs or ()],
+            )
+            for token in logprobs.content
+        ]
+    tokens, chosen = logprobs.tokens or [], logprobs.token_logprobs or []
+    tops = logprobs.top_logprobs or [None] * len(tokens)
+    if not len(tokens) == len(chosen) == len(tops):
+        raise Misbehaved("logprobs of different lengths")
+    return [
+        TokenLogprob(_alternative(token, logprob), [_alternative(*item) for item in (top or {}).items()])
+        for token, logprob, top in zip(tokens, chosen, tops, strict=True)
+        if logprob is not None
+    ]
+
+
+def _alternative(token: str, logprob: float) -> TokenAlternative:
+    return TokenAlternative(UNKNOWN_ID, token, logprob)
+
+
+# Errors
+
+
+def error_of(error: Any, *, status: int | None, retry_after: int | None = None) -> UpstreamError:
+    """What an error body or event means; `status` is HTTP's, if there was one."""
+    said = error if isinstance(error, dict) else {}
+    code, kind = said.get("code"), said.get("type")
+    if status is None:  # an event: some servers put the status into the code
+        is_status = isinstance(code, int) and not isinstance(code, bool)
+        status = code if is_status else 400 if kind == "invalid_request_error" else 500
+    if status == 429:
+        return Busy("it answered 429", retry_after)
+    if status in (401, 403, 404, 407):
+        return RefusedUs(f"it answered {status}")
+    if status in (400, 413, 422):
+        return _refused(said, code)
+    return Failed(f"it answered {status}")
+
+
+def _refused(said: dict[Any, Any], code: object) -> RequestRefused:
+    text, param = said.get("message"), said.get("param")
+    message = _clean(text) if isinstance(text, str) else ""
+    too_long = code == "context_length_exceeded" or "maximum context length" in message
+    named = param if isinstance(param, str) and _PARAM.fullmatch(param) else None
+    return RequestRefused(message or "The model's provider refuses this request.", param=named, too_long=too_long)
+
+
+def _clean(text: str) -> str:
+    """Printable, on one line, not too long."""
+    plain = "".join(character if character.isprintable() else " " for character in text[: 4 * MAX_MESSAGE])
+    words = " ".join(plain.split())
+    return words if len(words) <= MAX_MESSAGE else words[: MAX_MESSAGE - 3] + "..."

@@ -1,0 +1,90 @@
+"""One model that is served from outside, as the platform sees it: one more worker, with a heartbeat and a consumer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from proxy.catalogue import ModelSpec
+from proxy.forwarded_job import ForwardedJob
+from proxy.forwarder import Forwarder
+from proxy.metrics import ProxyMetrics
+from proxy.upstream import Upstream
+from router.bus import Bus
+from router.consumer.job_consumer import JobConsumer
+from router.consumer.token_rate import TokenRate
+from router.messages import WorkerState, WorkerStatus
+
+DEVICE = "upstream"
+OVERFLOW_PRIORITY = -1
+"""Workers consume with 0: whoever is below gets what they have no room for."""
+
+
+class ProxyWorker:
+    """One model's worker on a started bus."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        model: str,
+        spec: ModelSpec,
+        upstreams: Mapping[str, Upstream],
+        metrics: ProxyMetrics,
+        *,
+        worker: str,
+        drain_grace: float,
+        hand_off: asyncio.Event | None,
+    ) -> None:
+        self._worker = worker
+        self._model = model
+        self._spec = spec
+        self._consumer: JobConsumer[ForwardedJob] = JobConsumer(
+            bus,
+            worker=worker,
+            model=model,
+            places=spec.concurrency,
+            drain_grace=drain_grace,
+            priority=OVERFLOW_PRIORITY if spec.overflow else 0,
+            status=self._heartbeat,
+            hand_off=hand_off,
+        )
+        self._forwarder = Forwarder(model, spec, upstreams, self._consumer, metrics, worker=worker)
+        self._started = time.time()
+        self._rate = TokenRate()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set or a drain is asked for, then drain.
+
+        Raises:
+            BrokerUnavailable: no queue to take jobs from.
+        """
+        await self._consumer.open(self._forwarder)
+        await self._consumer.serve(stop)
+
+    def status(self) -> dict[str, Any]:
+        """What it is doing, for the operator."""
+        admission = self._consumer.admission
+        return {
+            "state": str(self._consumer.state),
+            "running": admission.admitted,
+            "waiting": admission.waiting,
+            "tokens_per_second": round(self._rate.per_second, 1),
+        }
+
+    def _heartbeat(self, state: WorkerState) -> WorkerStatus:
+        return WorkerStatus(
+            worker=self._worker,
+            model=self._model,
+            state=state,
+            device=DEVICE,
+            max_model_len=self._spec.max_model_len,
+            max_num_seqs=self._spec.concurrency,
+            running=self._consumer.admission.admitted,
+            waiting=self._consumer.admission.waiting,
+            kv_cache_usage=0.0,
+            tokens_per_second=self._rate.look(self._forwarder.tokens),
+            started=self._started,
+            at=time.time(),
+        )

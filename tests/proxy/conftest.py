@@ -1,0 +1,130 @@
+"""A gateway and a proxy on the in-memory broker, and upstreams outside that do what a test tells them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from gateway.app import GatewayServices, create_app
+from gateway.settings import GatewaySettings
+from proxy.server import serve
+from proxy.settings import ProxySettings
+from router.bus import Bus
+from router.messages import UsageRecord
+from router.transport.memory import MemoryBroker, MemoryTransport
+from tests.fakes.scripted_upstream import Script, ScriptedUpstream
+from tests.gateway.conftest import HEADERS, FakeAccounts, eventually
+
+MODEL = "org/outside"
+UPSTREAM_KEY = "sk-outside-1234567890"
+
+CATALOGUE = """
+[upstreams.{name}]
+base_url = "{url}"
+api_key_env = "TEST_UPSTREAM_KEY"
+timeouts = {{ connect = 1, first_event = {first_event}, between_events = {between_events} }}
+"""
+
+
+@dataclass
+class Stage:
+    """Everything of a test."""
+
+    client: httpx.AsyncClient
+    upstreams: list[ScriptedUpstream]
+    broker: MemoryBroker
+    records: list[UsageRecord] = field(default_factory=list)
+
+    async def chat(self, content: str = "hi", **fields: Any) -> httpx.Response:
+        body = {"model": MODEL, "messages": [{"role": "user", "content": content}], **fields}
+        return await self.client.post("/v1/chat/completions", json=body)
+
+    async def events(self, **fields: Any) -> list[dict[str, Any]]:
+        """A stream's events, without the last (`[DONE]`), if there is one."""
+        response = await self.chat(stream=True, stream_options={"include_usage": True}, **fields)
+        assert response.status_code == 200, response.text
+        said = [line.removeprefix("data: ") for line in response.text.splitlines() if line.startswith("data: ")]
+        return [json.loads(each) for each in said if each != "[DONE]"]
+
+    async def record(self) -> UsageRecord:
+        """The only usage record."""
+        await eventually(lambda: bool(self.records))
+        (record,) = self.records
+        return record
+
+    @property
+    def asked(self) -> list[int]:
+        """How often each upstream was asked."""
+        return [len(upstream.asked) for upstream in self.upstreams]
+
+
+SetStage = Callable[..., Awaitable[Stage]]
+
+
+async def _hear(stage: Stage, bus: Bus) -> None:
+    async for envelope in await bus.usage_records(prefetch=100):
+        stage.records.append(envelope.message)
+        envelope.delivery.ack()
+
+
+@pytest.fixture
+async def set_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SetStage]:
+    monkeypatch.setenv("TEST_UPSTREAM_KEY", UPSTREAM_KEY)
+    async with AsyncExitStack() as stack:
+
+        async def set_up(
+            *scripts: Script | list[Script],
+            first_event: float = 5,
+            between_events: float = 5,
+            broker: MemoryBroker | None = None,
+            **model: Any,
+        ) -> Stage:
+            broker = broker or MemoryBroker()
+            upstreams = [ScriptedUpstream(*(each if isinstance(each, list) else [each])) for each in scripts]
+            for upstream in upstreams:
+                await stack.enter_async_context(upstream.running())
+            written = "".join(
+                CATALOGUE.format(name=f"u{n}", url=each.url, first_event=first_event, between_events=between_events)
+                for n, each in enumerate(upstreams)
+            )
+            routes = ", ".join(f'{{ upstream = "u{n}", model = "their-{n}" }}' for n in range(len(upstreams)))
+            fields = "".join(f"{name} = {json.dumps(value)}\n" for name, value in model.items())
+            written += f'[models."{MODEL}"]\nmax_model_len = 4096\n{fields}routes = [{routes}]\n'
+            (tmp_path / "proxy.toml").write_text(written)
+
+            bus, ear = (Bus(MemoryTransport(broker, name)) for name in ("gateway", "ear"))
+            for each in (bus, ear):
+                await each.start()
+                stack.push_async_callback(each.close)
+            app = create_app(GatewayServices(bus, FakeAccounts()), GatewaySettings(registry_warmup=0.0))
+            await stack.enter_async_context(app.router.lifespan_context(app))
+            stop, hand_off = asyncio.Event(), asyncio.Event()
+            settings = ProxySettings(proxy_config=tmp_path / "proxy.toml")
+            proxy = asyncio.create_task(
+                serve(settings, stop, transport=MemoryTransport(broker, "proxy-1"), hand_off=hand_off)
+            )
+
+            async def end() -> None:
+                stop.set()
+                hand_off.set()
+                await asyncio.wait_for(proxy, 10)
+
+            stack.push_async_callback(end)
+            client = await stack.enter_async_context(
+                httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway", headers=HEADERS)
+            )
+            stage = Stage(client, upstreams, broker)
+            hearing = asyncio.create_task(_hear(stage, ear))
+            stack.callback(hearing.cancel)
+            await eventually(lambda: app.state.gateway.models.find(MODEL) is not None)
+            return stage
+
+        yield set_up

@@ -1,0 +1,78 @@
+"""The file: what is wrong in it is said in one line, and no secret is in it or in what is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from infra.runtime.lifecycle import StartupError
+from proxy.catalogue import api_keys, read
+
+GOOD = """
+[upstreams.a]
+base_url = "https://a.example/v1/"
+api_key_env = "A_KEY"
+[models."org/m:1"]
+max_model_len = 100
+routes = [{ upstream = "a" }]
+"""
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "proxy.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_good_file(tmp_path: Path) -> None:
+    catalogue = read(write(tmp_path, GOOD))
+    assert catalogue.upstreams["a"].base_url == "https://a.example/v1"
+    model = catalogue.models["org/m:1"]
+    assert (model.concurrency, model.overflow, model.routes[0].model) == (16, False, None)
+    keys = api_keys(catalogue, {"A_KEY": " secret\n"})
+    assert keys["a"].get_secret_value() == "secret"
+    assert "secret" not in str(keys)
+
+
+def test_the_example_and_the_document_are_good_files(tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[2]
+    read(root / "infra/docker/proxy.toml")
+    shown = (root / "docs/providers.md").read_text().split("```toml\n")[1].split("```")[0]
+    assert set(read(write(tmp_path, shown)).models) == {"gpt-4o-mini", "smollm2-135m-instruct"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("max_model_len", "max_model_length", "models.org/m:1.max_model_len: Field required"),
+        ("max_model_len = 100", "max_model_len = 100\nprice = 1", "price: Extra inputs are not permitted"),
+        ("max_model_len = 100", "max_model_len = 0", "max_model_len"),
+        ("https://a", "ftp://a", "base_url"),
+        ("https://a", "https://user:pass@a", "base_url"),
+        ("/v1/", "/v1?key=x", "base_url"),
+        ('upstream = "a"', 'upstream = "b"', "'b', which is not in [upstreams]"),
+        ('[{ upstream = "a" }]', "[]", "routes"),
+        ("org/m:1", "m*", "only letters"),
+        ("[upstreams.a]", "[upstreams.a", "not TOML"),
+        ("A_KEY", "sk-1234", "api_key_env"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, old: str, new: str, said: str) -> None:
+    with pytest.raises(StartupError) as error:
+        read(write(tmp_path, GOOD.replace(old, new)))
+    assert said in str(error.value)
+    assert "\n" not in str(error.value).strip() or "only letters" in said
+
+
+def test_no_file_is_said(tmp_path: Path) -> None:
+    with pytest.raises(StartupError, match="No such file"):
+        read(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize("key", [None, "", "  ", "a\nb", "schlüssel"])
+def test_a_key_that_is_none_is_said_without_it(tmp_path: Path, key: str | None) -> None:
+    with pytest.raises(StartupError) as error:
+        api_keys(read(write(tmp_path, GOOD)), {} if key is None else {"A_KEY": key})
+    assert "A_KEY" in str(error.value)
+    assert not key or key not in str(error.value) or not key.strip()

@@ -1,0 +1,271 @@
+"""Whatever an upstream does: one clear end, a count neither free nor dear, nothing passed on that is unknown."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from proxy import forwarder
+from router.messages import FailureCode, Outcome
+from tests.fakes.scripted_upstream import (
+    Script,
+    answer,
+    byte_by_byte,
+    chunk,
+    events,
+    events_then_silence,
+    hang_up,
+    silence,
+    status,
+    usage,
+)
+from tests.gateway.conftest import eventually
+from tests.proxy.conftest import MODEL, UPSTREAM_KEY, SetStage, Stage
+
+BOMB = gzip.compress(b"data: {}\n\n" * 1_000_000)
+ERROR = {
+    "error": {"message": f"secret {UPSTREAM_KEY} at 10.0.0.7", "type": "server_error", "code": None, "param": None}
+}
+
+BEFORE: dict[str, tuple[Script, int, str]] = {
+    "silent": (silence, 504, "upstream_error"),
+    "one byte now and then": (byte_by_byte, 504, "upstream_error"),
+    "hangs up": (hang_up, 502, "upstream_error"),
+    "500": (status(500, ERROR), 502, "upstream_error"),
+    "503": (status(503, b"<html>busy</html>"), 502, "upstream_error"),
+    "401": (status(401, ERROR), 502, "upstream_error"),
+    "403": (status(403, ERROR), 502, "upstream_error"),
+    "404": (status(404, ERROR), 502, "upstream_error"),
+    "429": (status(429, ERROR, retry_after="7"), 503, "overloaded"),
+    "429, come back in a year": (status(429, None, retry_after="31536000"), 503, "overloaded"),
+    "redirects": (status(302, b"", location="http://169.254.169.254/latest"), 502, "upstream_error"),
+    "HTML": (status(200, b"<html>hello</html>", content_type="text/html"), 502, "upstream_error"),
+    "gzip bomb": (
+        status(200, BOMB, content_encoding="gzip", content_type="text/event-stream"),
+        502,
+        "upstream_error",
+    ),
+    "gzip bomb as error": (status(500, BOMB, content_encoding="gzip"), 502, "upstream_error"),
+    "endless error": (status(500, b"x" * 1_000_000), 502, "upstream_error"),
+    "garbage": (events("}{"), 502, "upstream_error"),
+    "an event that does not end": (events("x" * 2_000_000), 502, "upstream_error"),
+    "negative index": (events(chunk("x", choice=-1)), 502, "upstream_error"),
+    "another choice": (events(chunk("x", choice=1)), 502, "upstream_error"),
+    "huge index": (events(chunk("x", choice=10**30)), 502, "upstream_error"),
+    "a lone surrogate": (events('{"choices":[{"delta":{"content":"\\ud800"}}]}'), 502, "upstream_error"),
+    "error event": (events(ERROR), 502, "upstream_error"),
+    "ends at once": (events("[DONE]"), 502, "upstream_error"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarder, "PAUSE", 0.001)
+
+
+@pytest.mark.parametrize("fault", BEFORE)
+async def test_before_the_first_token_it_is_a_status_and_costs_nothing(set_stage: SetStage, fault: str) -> None:
+    script, expected, code = BEFORE[fault]
+    with capture_logs() as logs:
+        stage = await set_stage(script, first_event=0.2)
+        response = await stage.chat()
+        record = await stage.record()
+    error = response.json()["error"]
+    assert (response.status_code, error["code"], error["type"]) == (expected, code, "server_error")
+    assert record.outcome is Outcome.FAILED
+    assert record.usage.completion_tokens == 0
+    for said in (response.text, str(logs)):
+        assert UPSTREAM_KEY not in said
+    assert "10.0.0.7" not in response.text
+    if expected == 503:
+        assert 1 <= int(response.headers["retry-after"]) <= 60
+    assert "127.0.0.1" not in response.text
+
+
+@pytest.mark.parametrize("fault", BEFORE)
+async def test_before_the_first_token_the_next_upstream_is_asked(set_stage: SetStage, fault: str) -> None:
+    stage = await set_stage(BEFORE[fault][0], answer("from", " the second"), first_event=0.2)
+    response = await stage.chat()
+    assert response.json()["choices"][0]["message"]["content"] == "from the second"
+    assert stage.upstreams[1].asked[0].body["model"] == "their-1"
+
+
+async def test_a_lost_connection_is_tried_again_before_the_next_upstream(set_stage: SetStage) -> None:
+    stage = await set_stage(hang_up, answer("second"), tries=3)
+    assert (await stage.chat()).json()["choices"][0]["message"]["content"] == "second"
+    assert stage.asked == [3, 1]
+
+
+AFTER: dict[str, tuple[Script, str]] = {
+    "cut": (events(chunk("one "), chunk("two ")), "upstream_error"),
+    "done too early": (events(chunk("one "), chunk("two "), "[DONE]"), "upstream_error"),
+    "error event": (events(chunk("one "), chunk("two "), ERROR), "upstream_error"),
+    "silent": (events_then_silence(chunk("one "), chunk("two ")), "upstream_error"),
+    "garbage": (events(chunk("one "), chunk("two "), "}{"), "upstream_error"),
+    "negative index": (events(chunk("one "), chunk("two "), chunk("x", choice=-1)), "upstream_error"),
+    "a made up end": (events(chunk("one "), chunk("two "), chunk(finish="whatever")), "upstream_error"),
+}
+
+
+@pytest.mark.parametrize("fault", AFTER)
+async def test_after_the_first_token_it_is_an_error_event_and_nobody_else_is_asked(
+    set_stage: SetStage, fault: str
+) -> None:
+    script, code = AFTER[fault]
+    stage = await set_stage(script, answer("second"), between_events=0.2)
+    said = await stage.events()
+    assert "".join(_text(event) for event in said) == "one two "
+    assert said[-1]["error"]["code"] == code
+    assert UPSTREAM_KEY not in str(said)
+    assert stage.asked == [1, 0]
+    record = await stage.record()
+    assert (record.outcome, record.usage.completion_tokens) == (Outcome.FAILED, 2)
+
+
+LIES = [
+    usage(-1, 3),
+    usage(7, -3),
+    usage(7, 10**12),
+    usage(10**12, 3),
+    usage(7, 0),
+    usage(0, 3),
+    usage("7", "3"),
+    usage(7.5, True),
+    {"choices": [], "usage": "free"},
+    {"choices": []},
+]
+
+
+@pytest.mark.parametrize("lie", LIES, ids=str)
+async def test_usage_that_can_not_be_true_is_counted_instead(set_stage: SetStage, lie: dict[str, Any]) -> None:
+    stage = await set_stage(answer("one ", "two ", "three", end=(lie, "[DONE]")))
+    response = await stage.chat("a prompt of some forty characters, or more")
+    said = response.json()["usage"]
+    assert said["completion_tokens"] == 4  # 13 bytes
+    assert 10 <= said["prompt_tokens"] <= 30
+    record = await stage.record()
+    assert record.usage.completion_tokens == 4
+
+
+async def test_usage_may_not_be_more_than_was_allowed(set_stage: SetStage) -> None:
+    stage = await set_stage(answer("one", end=(usage(7, 20), "[DONE]")))
+    assert (await stage.chat(max_tokens=19)).json()["usage"]["completion_tokens"] == 1
+    assert (await stage.chat(max_tokens=20)).json()["usage"]["completion_tokens"] == 20
+
+
+async def test_a_whole_answer_stands_though_its_usage_never_comes(set_stage: SetStage) -> None:
+    stage = await set_stage(events_then_silence(chunk("one"), chunk(finish="stop")), between_events=0.1)
+    response = await stage.chat()
+    assert response.json()["choices"][0]["finish_reason"] == "stop"
+    assert response.json()["usage"]["completion_tokens"] == 1
+
+
+async def test_unknown_events_and_fields_are_not_passed_on(set_stage: SetStage) -> None:
+    async def script(asked: Any) -> None:
+        await asked.begin_stream()
+        await asked.write(b'event: execute\ndata: {"code": "alert(1)"}\n\n: comment\n\nid: 5\n\n')
+        evil = chunk("one", execute="alert(1)", tool_calls=None)
+        await asked.say(evil | {"html": "<script>"}, {"unknown": 1}, chunk(finish="stop"), "[DONE]")
+
+    stage = await set_stage(script)
+    said = str(await stage.events())
+    assert "one" in said
+    assert "alert" not in said
+    assert "script" not in said
+
+
+async def test_a_refused_request_is_the_client_s_with_a_clean_message(set_stage: SetStage) -> None:
+    message = f"Unknown\nfield\x00 'top_k' for key {UPSTREAM_KEY}." + "x" * 5000
+    refusal = {"error": {"message": message, "param": "top_k", "type": "x", "code": "unknown_parameter"}}
+    stage = await set_stage(status(400, refusal), answer("never"))
+    response = await stage.chat(top_k=3)
+    error = response.json()["error"]
+    assert response.status_code == 400
+    assert error["type"] == "invalid_request_error"
+    assert error["param"] == "top_k"
+    assert error["message"].startswith("Unknown field 'top_k' for key [redacted].x")
+    assert len(error["message"]) <= 500
+    assert stage.asked == [1, 0]
+
+
+async def test_a_context_that_is_too_long_there_is_so_here(set_stage: SetStage) -> None:
+    refusal = {"error": {"message": "too long", "code": "context_length_exceeded"}}
+    stage = await set_stage(status(400, refusal))
+    assert (await stage.chat()).json()["error"]["code"] == "context_length_exceeded"
+    assert (await stage.record()).error is FailureCode.CONTEXT_LENGTH_EXCEEDED
+
+
+async def test_an_upstream_that_keeps_failing_is_left_alone(set_stage: SetStage) -> None:
+    stage = await set_stage(status(500), tries=1)
+    for _ in range(7):
+        response = await stage.chat()
+    assert stage.asked == [5]
+    assert response.status_code == 503
+    assert 1 <= int(response.headers["retry-after"]) <= 15
+    metrics = [record.error for record in stage.records]
+    assert metrics.count(FailureCode.UPSTREAM_BUSY) == 2
+
+
+async def test_an_upstream_that_asks_for_a_pause_gets_it(set_stage: SetStage) -> None:
+    stage = await set_stage([status(429, None, retry_after="30"), answer("never")], answer("second"))
+    assert (await stage.chat()).status_code == 200
+    assert (await stage.chat()).status_code == 200
+    assert stage.asked == [1, 2]
+
+
+async def test_a_client_that_goes_closes_the_upstream_s_connection_and_pays_for_what_it_got(
+    set_stage: SetStage,
+) -> None:
+    stage = await set_stage(events_then_silence(chunk("one "), chunk("two ")))
+    reading = asyncio.create_task(stage.chat(stream=True))
+    await eventually(lambda: stage.asked == [1])
+    await asyncio.sleep(0.1)
+    reading.cancel()
+    await asyncio.wait_for(stage.upstreams[0].asked[0].gone.wait(), 5)
+    record = await stage.record()
+    assert record.outcome is Outcome.CANCELLED
+    assert record.usage.completion_tokens == 2
+
+
+async def test_no_more_than_the_limit_is_outside_at_a_time(set_stage: SetStage) -> None:
+    stage = await set_stage([events_then_silence(chunk("one ")), answer("second")], concurrency=1)
+    first = asyncio.create_task(stage.chat(stream=True))
+    await eventually(lambda: stage.asked == [1])
+    second = asyncio.create_task(stage.chat())
+    await asyncio.sleep(0.05)
+    assert stage.asked == [1]
+    first.cancel()
+    assert (await second).json()["choices"][0]["message"]["content"] == "second"
+
+
+async def test_who_pays_and_where_it_goes_is_not_the_client_s_to_say(set_stage: SetStage) -> None:
+    """HOSTILE H48."""
+    evil = {"api_base": "http://evil", "base_url": "http://evil", "api_key": "x", "extra_headers": {"x-evil": "1"}}
+    stage = await set_stage(answer("one"))
+    response = await stage.chat(**evil, user="alice", metadata={"a": "b"})
+    assert response.status_code == 200
+    (asked,) = stage.upstreams[0].asked
+    assert asked.headers["authorization"] == f"Bearer {UPSTREAM_KEY}"
+    assert not evil.keys() & asked.body.keys()
+    assert "x-evil" not in asked.headers
+    assert not {"user", "metadata", "service_tier", "cache_salt"} & asked.body.keys()
+    assert asked.path == "/v1/chat/completions"
+    assert asked.body["model"] == "their-0"
+
+
+def _text(event: dict[str, Any]) -> str:
+    return "".join(choice["delta"].get("content") or "" for choice in event.get("choices", ()))
+
+
+async def test_its_model_is_one_like_any_other(set_stage: SetStage) -> None:
+    stage: Stage = await set_stage(answer("one ", "two"))
+    models = (await stage.client.get("/v1/models")).json()["data"]
+    assert [model["id"] for model in models] == [MODEL]
+    said = await stage.events()
+    assert "".join(map(_text, said)) == "one two"
+    assert said[-1]["usage"]["completion_tokens"] == 3
+    assert said[-1]["usage"]["prompt_tokens"] == 7
