@@ -34,6 +34,7 @@ class Variant:
     name: str
     dtype: str
     quantization: str
+    activation_bits: int = 16
 
 
 VARIANTS = (
@@ -41,6 +42,7 @@ VARIANTS = (
     Variant("bfloat16", "bfloat16", "none"),
     Variant("int8", "auto", "int8"),
     Variant("int4", "auto", "int4"),
+    Variant("int4, 8-bit activations", "auto", "int4", activation_bits=8),
 )
 """Compared with the first: the GGUF's own weights, dequantised."""
 
@@ -89,6 +91,7 @@ def build(model: Path, variant: Variant) -> Engine:
             model=str(model),
             dtype=variant.dtype,
             quantization=variant.quantization,
+            activation_bits=variant.activation_bits,
             max_model_len=512,
             max_num_seqs=FEW_ROWS,
             num_kv_blocks=512,
