@@ -30,8 +30,10 @@ def described(
     """Arguments for a route that takes `body` and answers by `answer`, or by events with `streamed` in them."""
     content: dict[str, Any] = {}
     if streamed is not None:
-        text = f"Lines `data: ` with a {streamed.__name__} each, the last one `data: [DONE]`"
-        content["text/event-stream"] = {"schema": {"type": "string", "description": text}}
+        # What describes a stream of events describes one of them, before OpenAPI 3.2 has a word for it.
+        data = {"type": "string", "description": f"A {streamed.__name__}; `[DONE]` in the last event"}
+        event = {"type": "object", "properties": {"data": data}, "required": ["data"]}
+        content["text/event-stream"] = {"schema": event}
     arguments: dict[str, Any] = {
         "responses": {200: {"model": answer, "description": "The answer", "content": content}, **_ERRORS}
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from gateway.openai.base import ApiModel
@@ -17,6 +17,15 @@ Name = Annotated[str, StringConstraints(max_length=256)]
 
 class ContentPart(ApiModel):
     """A part of a message: text, or (of an assistant) a refusal."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [
+                {"properties": {"type": {"const": kind}, kind: {"type": "string"}}, "required": [kind]}
+                for kind in ("text", "refusal")
+            ]
+        }
+    )
 
     type: str
     text: str | None = None

@@ -205,8 +205,8 @@ def say(*texts: str) -> Script:
 
 
 def vector(index: int, dimensions: int = 4) -> bytes:
-    """Made up: `index` and an eighth, then zeros."""
-    return struct.pack(f"<{dimensions}f", index, 0.125, *[0.0] * (dimensions - 2))
+    """Made up: `index` and an eighth, then zeros; as much of it as fits."""
+    return struct.pack(f"<{dimensions}f", *[index, 0.125, *[0.0] * dimensions][:dimensions])
 
 
 async def embed(worker: ScriptedWorker, job: Job) -> None:

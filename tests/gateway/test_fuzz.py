@@ -1,0 +1,130 @@
+"""Requests drawn from our own OpenAPI document, right and wrong ones, at a gateway with scripted workers.
+
+Whatever comes: no 5xx, OpenAI's error body, answers as described, streams that end. Draws are the same in every run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import Case, GenerationMode, Response
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+from schemathesis.specs.openapi.schemas import OpenApiSchema
+
+from router.bus import Bus
+from router.transport.memory import MemoryTransport
+from tests.fakes.scripted_worker import ScriptedWorker, count, embed, status
+from tests.gateway.conftest import KEY, MODEL, eventually, served
+
+EMBEDDER = "org/embedder"
+EXAMPLES = 12
+OPERATIONS = [
+    ("POST", "/v1/chat/completions", MODEL),
+    ("POST", "/v1/completions", MODEL),
+    ("POST", "/v1/embeddings", EMBEDDER),
+    ("GET", "/v1/models", None),
+    ("GET", "/v1/models/{name}", None),
+]
+
+
+async def _serve(url: Future[str], stop: Future[None]) -> None:
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(served(count, shutdown_grace=0.0))
+        bus = Bus(MemoryTransport(server.stage.broker, "worker-2"))
+        await bus.start()
+        stack.push_async_callback(bus.close)
+        worker = ScriptedWorker(bus, EMBEDDER, embed, "worker-2", dimensions=4)
+        await stack.enter_async_context(worker.running())
+        await eventually(lambda: server.stage.gateway.models.find(EMBEDDER) is not None)
+        url.set_result(server.url.removesuffix("/v1"))
+        beating = asyncio.create_task(_beat(server.stage.worker, worker))
+        await asyncio.wrap_future(stop)
+        beating.cancel()
+
+
+async def _beat(*workers: ScriptedWorker) -> None:
+    while True:
+        for worker in workers:
+            worker.bus.send_status(status(worker.model, worker.worker, dimensions=worker.dimensions))
+        await asyncio.sleep(1)
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """A gateway in a thread of its own: requests are sent by blocking code."""
+    started: Future[str] = Future()
+    stop: Future[None] = Future()
+    thread = threading.Thread(target=lambda: asyncio.run(_serve(started, stop)))
+    thread.start()
+    try:
+        yield started.result(timeout=20)
+    finally:
+        stop.set_result(None)
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def api(url: str) -> OpenApiSchema:
+    return schemathesis.openapi.from_url(f"{url}/openapi.json")
+
+
+def test_every_operation_is_drawn_from(api: OpenApiSchema) -> None:
+    found = [operation.ok() for operation in api.get_all_operations()]
+    assert {(each.method.upper(), each.path) for each in found if each.path.startswith("/v1")} == {
+        (method, path) for method, path, _ in OPERATIONS
+    }
+
+
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
+@pytest.mark.parametrize(("method", "path", "model"), OPERATIONS)
+def test_whatever_comes(api: OpenApiSchema, method: str, path: str, model: str | None, mode: GenerationMode) -> None:
+    operation = api[path][method]
+
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+        database=None,
+    )
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def send(case: Case) -> None:
+        ask_for(case, model)
+        # A schema can't say all: that tool results follow their calls, or that 2.0 is no integer in JSON's spelling.
+        response = case.call_and_validate(
+            headers={"Authorization": f"Bearer {KEY}"}, excluded_checks=[positive_data_acceptance]
+        )
+        check(response)
+
+    send()
+
+
+def ask_for(case: Case, model: str | None) -> None:
+    """Ask for a model that is there, where any valid name is asked for: what comes after that look-up is meant too."""
+    if (
+        isinstance(case.body, dict)
+        and isinstance(name := case.body.get("model"), str)
+        and model
+        and 0 < len(name) <= 128
+    ):
+        case.body["model"] = model
+
+
+def check(response: Response) -> None:
+    assert response.headers["x-request-id"][0].startswith("req_")
+    if response.status_code >= 400:
+        error: dict[str, Any] = json.loads(response.content)["error"]
+        assert error.keys() == {"message", "type", "param", "code"}
+        assert isinstance(error["message"], str)
+    elif response.headers["content-type"][0].startswith("text/event-stream"):
+        assert response.content.endswith(b"data: [DONE]\n\n")
