@@ -28,7 +28,7 @@ ps: setup ## What runs, and what it is doing
 
 test: setup-dev ## Every test, with a real RabbitMQ, store and model where they are installed
 	cd chat_ui/web && npm run --silent test
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses logical --maxprocesses 4 --dist loadfile
 
 check: setup-dev ## Linters, types and import contracts, front-end too
 	$(BIN)/ruff check .
