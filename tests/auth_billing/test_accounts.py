@@ -33,7 +33,7 @@ async def test_a_key_that_verifies_is_kept(accounts, keys):
     assert len(keys.records) == 1
 
 
-@pytest.mark.parametrize("lost", [None, "", "garbage", api_keys.generate().text])
+@pytest.mark.parametrize("lost", [None, "", "garbage", pytest.param(api_keys.generate().text, id="foreign")])
 async def test_a_lost_key_is_replaced_and_revoked(accounts, keys, lost):
     old = await ensure_development_account(accounts, keys, PEPPER)
     new = await ensure_development_account(accounts, keys, PEPPER, lost)
