@@ -11,6 +11,9 @@ from prometheus_client import CollectorRegistry
 from pydantic import ValidationError
 
 from inference_worker import engine_main
+from inference_worker.embedding.embedder import Embedder
+from inference_worker.embedding.text import EmbeddingText
+from inference_worker.engine_jobs import MakeEngineJobs
 from inference_worker.engine_process import ProcessEngine
 from inference_worker.errors import EngineDied, EngineStartFailed, ModelError
 from inference_worker.generator import Generator
@@ -25,6 +28,7 @@ from infra.runtime.lifecycle import StartupError
 from infra.runtime.metrics import OpsServer
 from router.bus import Bus
 from router.errors import BrokerUnavailable
+from router.messages import Task
 from router.topology import check_model_name
 from router.transport.base import Transport
 from router.transport.rabbitmq import RabbitMQTransport
@@ -51,7 +55,7 @@ async def serve(
     registry = CollectorRegistry()
     engine = ProcessEngine(settings.engine(), target=_engine_target(settings))
     metrics = WorkerMetrics(registry, model)
-    worker = Worker(bus, engine, partial(Generator, text), settings, metrics, model=model, hand_off=hand_off)
+    worker = Worker(bus, engine, _jobs_of(text), settings, metrics, model=model, hand_off=hand_off)
     ops = OpsServer(registry, settings.ops_host, settings.ops_port, live=worker.status)
     await ops.start()
     try:
@@ -76,9 +80,15 @@ def _engine_target(settings: WorkerSettings) -> engine_main.Target:
     )
 
 
-def _read_model(settings: WorkerSettings) -> tuple[ModelSource, TextProcessor]:
+def _jobs_of(text: TextProcessor | EmbeddingText) -> MakeEngineJobs:
+    return partial(Embedder, text) if isinstance(text, EmbeddingText) else partial(Generator, text)
+
+
+def _read_model(settings: WorkerSettings) -> tuple[ModelSource, TextProcessor | EmbeddingText]:
     try:
         source = resolve(settings.model)
+        if source.task is Task.EMBED:
+            return source, EmbeddingText.of(source.path)
         return source, TextProcessor.of(read_text_files(source.path))
     except ModelError as error:
         raise StartupError(f"cannot serve the model: {error}") from error

@@ -31,8 +31,10 @@ from inference_worker.engine_protocol import (
     StepReport,
 )
 from inference_worker.errors import WorkerError
+from inference_worker.model_source import resolve
 from inference_worker.settings import EngineSettings
 from infra.runtime import logging
+from router.messages import Task
 
 Target = Callable[[EngineSettings, Connection, Connection], None]
 
@@ -198,10 +200,15 @@ class ReportOutbox:
 def _load(settings: EngineSettings) -> SteppingEngine[Any]:
     import torch  # noqa: PLC0415 - only this process may be heavy
 
-    from inference_worker.engine import Engine  # noqa: PLC0415
-
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
+    source = resolve(settings.model)
+    if source.task is Task.EMBED:
+        from inference_worker.embedding.engine import EmbeddingEngine  # noqa: PLC0415
+
+        return EmbeddingEngine.load_model(source, settings)
+    from inference_worker.engine import Engine  # noqa: PLC0415
+
     return Engine.from_settings(settings)
 
 

@@ -6,18 +6,22 @@ not read weights or import torch.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from inference_worker.errors import BadWeights, ModelNotFound, UnsupportedModel
+from router.messages import Task
 
 ModelKind = Literal["gguf", "safetensors"]
 
 FETCHED = ["*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.jinja", "*.model", "*.tiktoken"]
 NOT_FETCHED = ["*/*", "consolidated*"]
 """Sub-folders hold other formats; `consolidated*` are the same weights under the publisher's own names."""
+POOLING = ["*_Pooling/config.json"]
+"""How a model of Sentence Transformers makes a vector of its states: in a sub-folder after all."""
 
 _HUGGING_FACE_ID = re.compile(r"[\w][\w.\-]*(/[\w][\w.\-]*)?")
 _QUANTISATION = re.compile(r"[.\-_](ud[.\-_])?(i?q\d\w*|b?f16|fp16|f32|fp32|mxfp4\w*)$")
@@ -31,11 +35,13 @@ class ModelSource:
     Attributes:
         kind: `gguf`: `path` is the file; `safetensors`: `path` is a folder with `config.json` and shards.
         served_name: what clients call it.
+        task: what it is for.
     """
 
     kind: ModelKind
     path: Path
     served_name: str
+    task: Task = Task.GENERATE
 
 
 def resolve(model: str) -> ModelSource:
@@ -85,10 +91,23 @@ def _from_folder(folder: Path, name: str) -> ModelSource:
     if not (folder / "config.json").is_file():
         raise ModelNotFound(f"{folder} has no config.json")
     if any(folder.glob("*.safetensors")):
-        return ModelSource("safetensors", folder.absolute(), name)
+        return ModelSource("safetensors", folder.absolute(), name, _task(folder))
     if any(folder.glob("*.bin")) or any(folder.glob("*.pt*")):
         raise UnsupportedModel(f"{folder} has pickled weights only: convert them to safetensors")
     raise ModelNotFound(f"{folder} has no .safetensors weights")
+
+
+def _task(folder: Path) -> Task:
+    """A folder of Sentence Transformers, or of a model without a head that generates, is for embeddings."""
+    if (folder / "modules.json").is_file():
+        return Task.EMBED
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        architecture = str((config.get("architectures") or [""])[0])
+    except (OSError, ValueError, RecursionError, AttributeError, KeyError):
+        return Task.GENERATE  # who loads it says what is wrong with it
+    headless = architecture.endswith("Model") and "LMHead" not in architecture
+    return Task.EMBED if headless or architecture.endswith("ForMaskedLM") else Task.GENERATE
 
 
 def _as_name(text: str) -> str:
@@ -100,7 +119,10 @@ def _download(repository: str) -> Path:
     from huggingface_hub import errors, snapshot_download  # noqa: PLC0415 - slow, and needed for hub ids only
 
     try:
-        return Path(snapshot_download(repository, allow_patterns=FETCHED, ignore_patterns=NOT_FETCHED))
+        folder = Path(snapshot_download(repository, allow_patterns=FETCHED, ignore_patterns=NOT_FETCHED))
+        if (folder / "modules.json").is_file():
+            snapshot_download(repository, allow_patterns=POOLING)
+        return folder
     except errors.GatedRepoError as error:
         raise ModelNotFound(f"{repository} is gated on Hugging Face: accept its licence and set HF_TOKEN") from error
     except errors.RepositoryNotFoundError as error:

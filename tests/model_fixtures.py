@@ -1,4 +1,4 @@
-"""The default model's file, for tests that are marked `model`."""
+"""The models that `make setup-dev` puts into the home, for tests that are marked `model`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MODELS = Path(__file__).parent.parent / ".headrace" / "models"
 
 @pytest.fixture(scope="session")
 def model_file() -> Path:
-    """SmolLM2's .gguf: `HEADRACE_TEST_MODEL`, or what `make install` fetched. Must be there in CI."""
+    """SmolLM2's .gguf: `HEADRACE_TEST_MODEL`, or what `make setup-dev` fetched. Must be there in CI."""
     named = os.environ.get("HEADRACE_TEST_MODEL")
     path = Path(named) if named else next(MODELS.glob("SmolLM2*.gguf"), None)
     if path is not None and path.is_file():
@@ -20,3 +20,14 @@ def model_file() -> Path:
     if os.environ.get("CI"):
         pytest.fail("no model file")
     pytest.skip("no model file")
+
+
+@pytest.fixture(scope="session")
+def embedding_folder() -> Path:
+    """MiniLM's folder: `HEADRACE_TEST_EMBEDDING_MODEL`, or what `make setup-dev` fetched. Must be there in CI."""
+    path = Path(os.environ.get("HEADRACE_TEST_EMBEDDING_MODEL") or MODELS / "all-minilm-l6-v2")
+    if (path / "model.safetensors").is_file():
+        return path
+    if os.environ.get("CI"):
+        pytest.fail("no embedding model")
+    pytest.skip("no embedding model")

@@ -74,6 +74,15 @@ class Tokenizer:
             yield encoder.encode_batch_fast([part.text], add_special_tokens=False)[0].ids
 
 
+def plain_encoder(definition: Definition) -> tokenizers.Tokenizer:
+    """The library's tokenizer, for which control tokens in a text are plain text.
+
+    Raises:
+        UnsupportedModel: of a kind that the library does not know.
+    """
+    return _build(_without_controls(definition))
+
+
 def _build(definition: Definition) -> tokenizers.Tokenizer:
     try:
         built = tokenizers.Tokenizer.from_str(json.dumps(definition))

@@ -1,0 +1,88 @@
+"""Which inputs are computed together: as many as a token budget holds, of lengths so near that little is padding.
+
+Requests take turns at naming a batch's longest input, so a small one never waits for all of a large one; what still
+fits beside it comes from every request, oldest first. Plain Python on lengths; no torch.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+MAX_PADDING = 0.125
+"""Part of a batch that may be padding ..."""
+FREE_PADDING = 256
+"""... or so many tokens, if that is more: computing them costs less than another batch."""
+
+
+@dataclass(frozen=True)
+class PendingInput:
+    """Input `index` of a request, to be embedded."""
+
+    request: str
+    index: int
+    ids: list[int]
+
+
+class Batcher:
+    """The inputs that wait, by request and by length."""
+
+    def __init__(self, max_tokens: int) -> None:
+        """`max_tokens` of a batch, padding included; a single input may be longer."""
+        self._max_tokens = max_tokens
+        self._requests: OrderedDict[str, OrderedDict[int, PendingInput]] = OrderedDict()
+        """Those of a request, the longest first; whose turn it is, first."""
+        self._lengths: dict[int, OrderedDict[tuple[str, int], PendingInput]] = {}
+
+    def __len__(self) -> int:
+        """Requests with inputs that wait."""
+        return len(self._requests)
+
+    def add(self, request: str, inputs: Sequence[list[int]]) -> None:
+        """Let a request's inputs wait."""
+        pending = [PendingInput(request, index, ids) for index, ids in enumerate(inputs)]
+        pending.sort(key=lambda each: len(each.ids), reverse=True)
+        self._requests[request] = OrderedDict((each.index, each) for each in pending)
+        for each in pending:
+            self._lengths.setdefault(len(each.ids), OrderedDict())[request, each.index] = each
+
+    def drop(self, request: str) -> None:
+        """Forget a request; unknown ones are fine."""
+        for each in list(self._requests.get(request, {}).values()):
+            self._remove(each)
+
+    def next_batch(self) -> list[PendingInput]:
+        """Take the inputs to be computed next, the longest first; empty if none waits."""
+        if not self._requests:
+            return []
+        request, waiting = next(iter(self._requests.items()))
+        self._requests.move_to_end(request)
+        longest = next(iter(waiting.values()))
+        self._remove(longest)
+        batch, width, tokens = [longest], len(longest.ids), len(longest.ids)
+        for each in self._no_longer_than(width):
+            size = (len(batch) + 1) * width
+            if size > self._max_tokens or not _worth(size, size - tokens - len(each.ids)):
+                break
+            batch.append(each)
+            tokens += len(each.ids)
+        for each in batch[1:]:
+            self._remove(each)
+        return batch
+
+    def _no_longer_than(self, width: int) -> Iterator[PendingInput]:
+        for length in sorted((length for length in self._lengths if length <= width), reverse=True):
+            yield from self._lengths[length].values()
+
+    def _remove(self, pending: PendingInput) -> None:
+        waiting, length = self._requests[pending.request], len(pending.ids)
+        del waiting[pending.index], self._lengths[length][pending.request, pending.index]
+        if not waiting:
+            del self._requests[pending.request]
+        if not self._lengths[length]:
+            del self._lengths[length]
+
+
+def _worth(size: int, padding: int) -> bool:
+    return padding <= max(FREE_PADDING, MAX_PADDING * size)

@@ -1,0 +1,70 @@
+"""What embedding is: inputs to the engine, its vectors to the gateway, in the order in which they are made.
+
+How jobs get into the engine and end is `engine_jobs.py`'s business. No torch here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from inference_worker.embedding.text import MAX_TOKEN_BYTES, EmbeddingText
+from inference_worker.engine_jobs import EngineJobs, Parts
+from inference_worker.engine_protocol import EmbeddingRequest, EngineEvent, VectorEvent
+from inference_worker.running_jobs import EngineJob
+from router.messages import Embedded, Job, Task, Usage
+from router.transport.base import Delivery
+
+
+@dataclass(eq=False)
+class EmbeddingJob(EngineJob):
+    """One attempt at a job that is answered with vectors. After an engine's death it is simply given again."""
+
+    tokens: dict[int, int] = field(default_factory=dict)
+    """By input whose vector was not yet made: how many tokens it has."""
+    embedded_tokens: int = 0
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of the inputs whose vectors were released."""
+        return Usage(prompt_tokens=self.embedded_tokens)
+
+    @property
+    def digest(self) -> str:
+        """None: there are no generated ids to be checked."""
+        return ""
+
+
+class Embedder(EngineJobs[EmbeddingJob]):
+    """Jobs that are answered with vectors."""
+
+    task = Task.EMBED
+
+    def __init__(self, text: EmbeddingText, parts: Parts[EmbeddingJob]) -> None:
+        super().__init__(parts)
+        self._text = text
+
+    @property
+    def max_token_bytes(self) -> int:
+        """See `EngineJobs`."""
+        return MAX_TOKEN_BYTES
+
+    def open(self, job: Job, delivery: Delivery) -> EmbeddingJob:
+        """See `EngineJobs`."""
+        return EmbeddingJob(job, delivery)
+
+    async def _prepare(self, running: EmbeddingJob) -> None:
+        request: EmbeddingRequest = await self._text.prepare(running.job, running.attempt, self._ready)
+        running.tokens = {index: len(ids) for index, ids in enumerate(request.inputs)}
+        running.request = request
+
+    def _take(self, running: EmbeddingJob, event: EngineEvent) -> None:
+        if not isinstance(event, VectorEvent) or event.index not in running.tokens:
+            return  # the second time, after the engine had died
+        tokens = running.tokens.pop(event.index)
+        running.embedded_tokens += tokens
+        self.tokens += tokens
+        embedded = Embedded(j=running.job.id, a=running.attempt, s=event.index, vectors=[event.vector])
+        self._outbox.put(running.job.reply_to, embedded)
+        if not running.tokens:
+            self._metrics.finished("stop")
+            self._finish(running)

@@ -1,0 +1,110 @@
+"""What a model's folder says about how its embeddings are made, in the layout of Sentence Transformers.
+
+`modules.json` names the steps (transformer, pooling, normalising), `1_Pooling/config.json` the pooling,
+`sentence_bert_config.json` the longest input. A folder without them is an encoder whose tokens are averaged. Reads JSON
+only; no torch.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from inference_worker.errors import BadWeights, UnsupportedModel
+
+Pooling = Literal["mean", "cls", "max", "last"]
+
+_POOLINGS: dict[str, Pooling] = {
+    "mean_tokens": "mean",
+    "mean_sqrt_len_tokens": "mean",  # a factor of the length, which normalising takes out again
+    "cls_token": "cls",
+    "max_tokens": "max",
+    "lasttoken": "last",
+}
+_NEWER_NAMES: dict[str, Pooling] = {"mean": "mean", "mean_sqrt_len": "mean", "cls": "cls", "max": "max"}
+_SERVED = {"Transformer", "Pooling", "Normalize"}
+
+
+@dataclass(frozen=True)
+class EmbedderConfig:
+    """How the states of a text's tokens become its vector."""
+
+    pooling: Pooling = "mean"
+    max_tokens: int | None = None
+    """The longest input that the model was made for; `None`: as many as it has positions."""
+    lowercase: bool = False
+
+
+def read_config(folder: Path) -> EmbedderConfig:
+    """Read a model's folder.
+
+    Raises:
+        UnsupportedModel: it has a step that is not served.
+        BadWeights: a file is damaged, or leads out of the folder.
+    """
+    own = _object(folder / "sentence_bert_config.json")
+    longest = own.get("max_seq_length")
+    return EmbedderConfig(
+        pooling=_pooling(folder),
+        max_tokens=longest if type(longest) is int and longest > 0 else None,
+        lowercase=own.get("do_lower_case") is True,
+    )
+
+
+def _pooling(folder: Path) -> Pooling:
+    for module in _modules(folder):
+        if _kind(module) == "Pooling":
+            return _pooling_of(_object(_inside(folder, str(module.get("path", ""))) / "config.json"))
+    return "mean"
+
+
+def _modules(folder: Path) -> list[dict[str, Any]]:
+    modules = _json(folder / "modules.json")
+    if modules is None:
+        return []
+    if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
+        raise BadWeights(f"{folder / 'modules.json'} holds no list of modules")
+    if strange := sorted({_kind(module) for module in modules} - _SERVED):
+        raise UnsupportedModel(f"its embeddings go through a step that is not served: {', '.join(strange)}")
+    return modules
+
+
+def _kind(module: dict[str, Any]) -> str:
+    return str(module.get("type", "")).rpartition(".")[2]
+
+
+def _pooling_of(config: dict[str, Any]) -> Pooling:
+    newer = config.get("pooling_mode")
+    if isinstance(newer, str) and newer in _NEWER_NAMES:
+        return _NEWER_NAMES[newer]
+    chosen = [name.removeprefix("pooling_mode_") for name, value in config.items() if value is True]
+    chosen = [name for name in chosen if name != "include_prompt"]
+    if newer is not None or len(chosen) != 1 or chosen[0] not in _POOLINGS:
+        raise UnsupportedModel(f"its pooling is not served: {newer or ' and '.join(chosen) or 'none'}")
+    return _POOLINGS[chosen[0]]
+
+
+def _inside(folder: Path, name: str) -> Path:
+    if Path(name).name != name:
+        raise BadWeights(f"{name!r} in {folder / 'modules.json'} leads out of the model's folder")
+    return folder / name
+
+
+def _object(path: Path) -> dict[str, Any]:
+    value = _json(path)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise BadWeights(f"{path} holds no JSON object")
+    return value
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadWeights(f"can't read {path}: {error}") from error

@@ -1,0 +1,146 @@
+"""The real MiniLM: our vectors beside those of `transformers` alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from inference_worker.embedding import text as text_module
+from inference_worker.embedding.engine import EmbeddingEngine
+from inference_worker.embedding.text import EmbeddingText
+from inference_worker.engine_protocol import EmbeddingRequest, VectorEvent
+from inference_worker.errors import ModelError
+from inference_worker.model_source import resolve
+from inference_worker.settings import EngineSettings
+from inference_worker.text.errors import PromptRejected
+from router.messages import EmbeddingPrompt, FailureCode, SamplingParams, TextPrompt
+from tests.inference_worker.embedding import reference
+from tests.inference_worker.worker_bench import make_job
+
+pytestmark = pytest.mark.model
+
+
+@pytest.fixture(scope="module")
+def engine(embedding_folder: Path) -> EmbeddingEngine:
+    return load(embedding_folder)
+
+
+@pytest.fixture(scope="module")
+def text(embedding_folder: Path) -> EmbeddingText:
+    return EmbeddingText.of(embedding_folder)
+
+
+def load(folder: Path, **settings: object) -> EmbeddingEngine:
+    return EmbeddingEngine.load_model(resolve(str(folder)), EngineSettings(model=str(folder), **settings))  # type: ignore[arg-type]
+
+
+def run(engine: EmbeddingEngine, *requests: EmbeddingRequest) -> dict[str, torch.Tensor]:
+    """The vectors of each request, in order of its inputs."""
+    events: list[VectorEvent] = []
+    for request in requests:
+        engine.add(request)
+    while engine.has_work():
+        events += engine.step()
+    assert engine.failures() == []
+    return {
+        request.id: torch.stack(
+            [
+                torch.frombuffer(bytearray(event.vector), dtype=torch.float32)
+                for event in sorted(events, key=lambda event: event.index)
+                if event.request == request.id
+            ]
+        )
+        for request in requests
+    }
+
+
+async def prepared(text: EmbeddingText, engine: EmbeddingEngine, inputs: list[str | list[int]]) -> EmbeddingRequest:
+    job = make_job("j", prompt=EmbeddingPrompt(inputs=inputs))
+    return await text.prepare(job, "a", engine.ready())
+
+
+async def test_a_hundred_texts_are_as_the_reference(
+    engine: EmbeddingEngine, text: EmbeddingText, embedding_folder: Path
+) -> None:
+    inputs = reference.texts()
+    assert len(inputs) == 100
+    request = await prepared(text, engine, list(inputs))
+    assert max(map(len, request.inputs)) > 128
+    ours = run(engine, request)["a"]
+    cosine = (ours * reference.vectors(embedding_folder, inputs)).sum(dim=1)
+    assert float(cosine.min()) >= 0.9999
+    assert torch.allclose(ours.norm(dim=1), torch.ones(100), atol=1e-6)
+
+
+async def test_fewer_dimensions_are_the_leading_ones_normalised(engine: EmbeddingEngine, text: EmbeddingText) -> None:
+    request = await prepared(text, engine, ["one text", "another"])
+    short = EmbeddingRequest(id="b", inputs=request.inputs, dimensions=64)
+    both = run(engine, request, short)
+    assert both["b"].shape == (2, 64)
+    leading = both["a"][:, :64]
+    assert torch.allclose(both["b"], leading / leading.norm(dim=1, keepdim=True), atol=1e-6)
+
+
+async def test_token_ids_are_taken_as_they_are(engine: EmbeddingEngine, text: EmbeddingText) -> None:
+    written = await prepared(text, engine, ["one text"])
+    given = await prepared(text, engine, [written.inputs[0], "one text"])
+    assert given.inputs == [written.inputs[0]] * 2
+
+
+async def test_an_aborted_request_is_gone_at_the_next_batch(engine: EmbeddingEngine, text: EmbeddingText) -> None:
+    request = await prepared(text, engine, ["word " * 20] * 200)
+    engine.add(request)
+    engine.step()
+    engine.abort("a")
+    assert not engine.has_work()
+
+
+def test_what_was_loaded(engine: EmbeddingEngine) -> None:
+    ready = engine.ready()
+    assert (ready.dimensions, ready.max_model_len, ready.vocab_size) == (384, 256, 30522)
+
+
+def test_the_operator_may_ask_for_all_positions_and_no_more(embedding_folder: Path) -> None:
+    assert load(embedding_folder, max_model_len=512).ready().max_model_len == 512
+    with pytest.raises(ModelError, match="512 positions"):
+        load(embedding_folder, max_model_len=513)
+    with pytest.raises(ModelError, match="int8"):
+        load(embedding_folder, quantization="int8")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "code", "param"),
+    [
+        (["word " * 255], FailureCode.CONTEXT_LENGTH_EXCEEDED, "input"),
+        (["x" * 1_000_000], FailureCode.CONTEXT_LENGTH_EXCEEDED, "input"),
+        ([[5] * 257], FailureCode.CONTEXT_LENGTH_EXCEEDED, "input"),
+        (["word " * 250] * 5, FailureCode.INVALID_PARAMETER, "input"),
+        ([[30522]], FailureCode.INVALID_PARAMETER, "input"),
+        ([[-1]], FailureCode.INVALID_PARAMETER, "input"),
+        ([[]], FailureCode.INVALID_PARAMETER, "input"),
+    ],
+)
+async def test_what_the_model_can_not_take(
+    engine: EmbeddingEngine,
+    text: EmbeddingText,
+    inputs: list[str | list[int]],
+    code: FailureCode,
+    param: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(text_module, "MAX_REQUEST_TOKENS", 1000)
+    with pytest.raises(PromptRejected) as caught:
+        await prepared(text, engine, inputs)
+    assert (caught.value.code, caught.value.param) == (code, param)
+
+
+async def test_a_job_of_another_kind_or_with_too_many_dimensions(engine: EmbeddingEngine, text: EmbeddingText) -> None:
+    for prompt, param in (
+        (TextPrompt("hi"), "model"),
+        (EmbeddingPrompt(inputs=["hi"], dimensions=385), "dimensions"),
+    ):
+        with pytest.raises(PromptRejected) as caught:
+            await text.prepare(make_job("j", prompt=prompt, sampling=SamplingParams(seed=0)), "a", engine.ready())
+        assert caught.value.param == param
