@@ -166,6 +166,7 @@ async def test_requeued_message_comes_back_first_and_counts(make_transport: Make
     first.reject(requeue=True)
     [again] = await take(consumer, 1)
     assert (again.body, again.redelivered, again.delivery_count) == (b"a", True, 1)
+    assert type(again.delivery_count) is int  # the worker says it in its first reply
 
 
 async def test_delivery_limit_leads_to_the_dead_letters(make_transport: MakeTransport) -> None:

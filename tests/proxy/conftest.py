@@ -81,21 +81,28 @@ async def set_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
     async with AsyncExitStack() as stack:
 
         async def set_up(
-            *scripts: Script | list[Script],
+            *scripts: Script | list[Script] | str,
             first_event: float = 5,
             between_events: float = 5,
-            broker: MemoryBroker | None = None,
+            their_name: str = "their-{n}",
             **model: Any,
         ) -> Stage:
-            broker = broker or MemoryBroker()
-            upstreams = [ScriptedUpstream(*(each if isinstance(each, list) else [each])) for each in scripts]
-            for upstream in upstreams:
-                await stack.enter_async_context(upstream.running())
+            broker = MemoryBroker()
+            upstreams = []
+            for each in scripts:
+                if isinstance(each, str):  # the URL of one that runs
+                    upstreams.append(ScriptedUpstream())
+                    upstreams[-1].url = each
+                else:
+                    upstream = ScriptedUpstream(*(each if isinstance(each, list) else [each]))
+                    upstreams.append(await stack.enter_async_context(upstream.running()))
             written = "".join(
                 CATALOGUE.format(name=f"u{n}", url=each.url, first_event=first_event, between_events=between_events)
                 for n, each in enumerate(upstreams)
             )
-            routes = ", ".join(f'{{ upstream = "u{n}", model = "their-{n}" }}' for n in range(len(upstreams)))
+            routes = ", ".join(
+                f'{{ upstream = "u{n}", model = "{their_name.format(n=n)}" }}' for n in range(len(upstreams))
+            )
             fields = "".join(f"{name} = {json.dumps(value)}\n" for name, value in model.items())
             written += f'[models."{MODEL}"]\nmax_model_len = 4096\n{fields}routes = [{routes}]\n'
             (tmp_path / "proxy.toml").write_text(written)

@@ -42,13 +42,14 @@ def from_return(method: Any, properties: Any, body: bytes) -> Outgoing:
 
 def plain_headers(headers: Mapping[str, Any] | None) -> dict[str, HeaderValue]:
     """Headers whose values are strings or integers; AMQP tables and the like are left out."""
-    return {name: value for name, value in (headers or {}).items() if isinstance(value, str | int)}
+    plain = {name: value for name, value in (headers or {}).items() if isinstance(value, str | int)}
+    return {name: value if isinstance(value, str | bool) else int(value) for name, value in plain.items()}
 
 
 def delivery_count(headers: Mapping[str, Any] | None) -> int:
-    """`x-delivery-count` of a quorum queue; 0 if it is not there."""
+    """`x-delivery-count` of a quorum queue; 0 if it is not there. pika has integers of its own, which JSON has not."""
     count = (headers or {}).get("x-delivery-count", 0)
-    return count if isinstance(count, int) else 0
+    return int(count) if isinstance(count, int) else 0
 
 
 def death_reason(headers: Mapping[str, Any] | None) -> str | None:

@@ -1,0 +1,120 @@
+"""A model with workers here and a provider outside: outside goes only what nobody here has room for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from proxy.catalogue import ModelSpec, Route, UpstreamSpec
+from proxy.metrics import ProxyCollectors, ProxyMetrics
+from proxy.upstream import Upstream
+from proxy.worker import ProxyWorker
+from router.bus import Bus
+from router.messages import ChatPrompt, Finished, Job, SamplingParams
+from router.transport.base import Transport
+from router.transport.memory import MemoryTransport
+from router.transport.rabbitmq import RabbitMQTransport
+from tests.fakes.scripted_upstream import Script, ScriptedUpstream, answer, chunk, events_then_silence
+from tests.gateway.conftest import eventually
+from tests.inference_worker.worker_bench import MODEL, Bench, make_job
+
+
+@asynccontextmanager
+async def outside(transport: Transport, name: str, script: Script, **model: object) -> AsyncIterator[ScriptedUpstream]:
+    """A proxy of its own with one upstream."""
+    bus = Bus(transport)
+    await bus.start()
+    async with ScriptedUpstream(script).running() as scripted:
+        upstream = Upstream(name, UpstreamSpec(base_url=scripted.url), None)
+        spec = ModelSpec.model_validate({"max_model_len": 4096, "routes": [Route(upstream=name)], **model})
+        metrics = ProxyMetrics(ProxyCollectors(CollectorRegistry()), MODEL)
+        stop, hand_off = asyncio.Event(), asyncio.Event()
+        worker = ProxyWorker(bus, MODEL, spec, {name: upstream}, metrics, worker=name, drain_grace=5, hand_off=hand_off)
+        running = asyncio.create_task(worker.run(stop))
+        try:
+            yield scripted
+        finally:
+            stop.set()
+            hand_off.set()
+            await asyncio.wait_for(running, 10)
+            await bus.close()
+            await upstream.close()
+
+
+async def test_a_full_worker_overflows_and_a_gone_one_leaves_all_to_the_provider() -> None:
+    async with Bench(max_num_seqs=1).up() as bench:  # room for two: one runs, one looks ahead
+        proxy = MemoryTransport(bench.broker, "proxy-1")
+        async with outside(proxy, "proxy-1", answer("outside"), overflow=True) as upstream:
+            await bench.send(make_job("a", max_tokens=2), make_job("b", max_tokens=2))
+            await bench.submitted(2)
+            await asyncio.sleep(0.05)
+            assert upstream.asked == []
+            await bench.send(make_job("c"))
+            await bench.ended("c")
+            assert bench.text("c") == "outside"
+            assert len(upstream.asked) == 1
+            bench.engine.step(4)
+            await bench.ended("a")
+            await bench.ended("b")
+            await bench.send(make_job("d", max_tokens=1))
+            await bench.submitted(3)
+            bench.engine.step()
+            await bench.ended("d")
+            assert len(upstream.asked) == 1
+            bench.stop.set()
+            assert bench.running is not None
+            await asyncio.wait_for(bench.running, 10)
+            await bench.send(make_job("e"))
+            await bench.until(lambda: bench.terminals("e"))
+            assert bench.text("e") == "outside"
+
+
+@pytest.mark.rabbitmq
+async def test_on_rabbitmq_too(rabbitmq_url: str) -> None:
+    gateway = Bus(RabbitMQTransport(rabbitmq_url, "gateway-o"))
+    await gateway.start()
+    await gateway.declare_model(MODEL)
+    inbox, statuses = await gateway.replies("gateway-o"), await gateway.statuses()
+    local_process, proxy = (RabbitMQTransport(rabbitmq_url, name) for name in ("local-o", "proxy-o"))
+    hold = events_then_silence(chunk("held"))
+    finished: list[str] = []
+
+    async def hear() -> None:
+        async for window in inbox:
+            finished.extend(reply.j for reply in window.b if isinstance(reply, Finished))
+
+    def job(name: str) -> Job:
+        return Job(
+            id=name,
+            model=MODEL,
+            tenant="t",
+            reply_to="gateway-o",
+            created=time.time(),
+            deadline=time.time() + 60,
+            prompt=ChatPrompt(messages=[{"role": "user", "content": "hi"}]),
+            sampling=SamplingParams(seed=1),
+        )
+
+    hearing = asyncio.create_task(hear())
+    async with outside(proxy, "proxy-o", answer("outside"), overflow=True) as upstream:
+        async with outside(local_process, "local-o", hold, concurrency=2) as local:
+            seen: set[str] = set()
+            async for status in statuses:
+                seen.add(status.worker)
+                if len(seen) == 2:
+                    break
+            for name in ("a", "b"):
+                await gateway.publish_job(job(name), {})
+            await eventually(lambda: len(local.asked) == 2)
+            assert upstream.asked == []
+            await gateway.publish_job(job("c"), {})
+            await eventually(lambda: finished == ["c"])
+        # The local one has gone: what it held goes outside.
+        await eventually(lambda: sorted(finished) == ["a", "b", "c"])
+    hearing.cancel()
+    await gateway.close()

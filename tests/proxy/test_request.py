@@ -1,0 +1,183 @@
+"""A job as the request that a client once made of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from proxy.catalogue import UpstreamSpec
+from proxy.errors import RequestRefused
+from proxy.request import body_of, path_of
+from router.messages import (
+    ChatPrompt,
+    EmbeddingPrompt,
+    Grammar,
+    GrammarKind,
+    Job,
+    Prompt,
+    SamplingParams,
+    TextOptions,
+    TextPrompt,
+    TokenPrompt,
+    ToolChoice,
+    ToolMode,
+)
+
+SPEC = UpstreamSpec(base_url="http://a/v1")
+HI = ChatPrompt(messages=[{"role": "user", "content": "hi"}])
+ALWAYS = {"model": "m", "stream": True, "stream_options": {"include_usage": True}, "seed": 1}
+
+
+def job(prompt: Prompt = HI, sampling: SamplingParams | None = None, **fields: Any) -> Job:
+    return Job(
+        id="j",
+        model="here",
+        tenant="t",
+        reply_to="g",
+        created=0,
+        deadline=0,
+        prompt=prompt,
+        sampling=sampling or SamplingParams(seed=1),
+        **fields,
+    )
+
+
+def asked(prompt: Prompt = HI, sampling: SamplingParams | None = None, **fields: Any) -> dict[str, Any]:
+    """What is asked beyond the prompt and what always is."""
+    body = body_of(job(prompt, sampling, **fields), SPEC, "m")
+    return {name: value for name, value in body.items() if name not in (*ALWAYS, "messages", "prompt")}
+
+
+def test_a_bare_chat_is_asked_bare() -> None:
+    assert body_of(job(), SPEC, "m") == ALWAYS | {"messages": HI.messages}
+    assert path_of(job()) == "/chat/completions"
+
+
+@pytest.mark.parametrize(("prompt", "sent"), [(TextPrompt("once"), "once"), (TokenPrompt([1, 2]), [1, 2])])
+def test_a_completion(prompt: Prompt, sent: Any) -> None:
+    assert body_of(job(prompt), SPEC, "m") == ALWAYS | {"prompt": sent}
+    assert path_of(job(prompt)) == "/completions"
+    assert asked(prompt, SamplingParams(seed=1, max_tokens=5, logprobs=3)) == {"max_tokens": 5, "logprobs": 3}
+
+
+def test_sampling_that_was_asked_for_is_passed_on_and_no_other() -> None:
+    sampling = SamplingParams(
+        seed=1,
+        max_tokens=9,
+        temperature=0.0,
+        top_p=0.5,
+        presence_penalty=1.0,
+        frequency_penalty=-1.0,
+        logit_bias={5: -100.0},
+        logprobs=2,
+        top_k=4,
+        min_p=0.1,
+        repetition_penalty=1.1,
+        min_tokens=2,
+        stop_token_ids=[7],
+        ignore_eos=True,
+    )
+    text = TextOptions(stop=["a", "b"], include_stop_str_in_output=True, skip_special_tokens=False)
+    assert asked(HI, sampling, text=text, n=3) == {
+        "max_completion_tokens": 9,
+        "temperature": 0.0,
+        "top_p": 0.5,
+        "presence_penalty": 1.0,
+        "frequency_penalty": -1.0,
+        "logit_bias": {"5": -100.0},
+        "logprobs": True,
+        "top_logprobs": 2,
+        "top_k": 4,
+        "min_p": 0.1,
+        "repetition_penalty": 1.1,
+        "min_tokens": 2,
+        "stop_token_ids": [7],
+        "ignore_eos": True,
+        "stop": ["a", "b"],
+        "include_stop_str_in_output": True,
+        "skip_special_tokens": False,
+        "n": 3,
+    }
+
+
+def tool(name: str) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+
+
+@pytest.mark.parametrize(
+    ("choice", "sent"),
+    [
+        (ToolChoice(), {"tools": ["a", "b"], "tool_choice": "auto"}),
+        (ToolChoice(mode=ToolMode.NONE), {"tools": ["a", "b"], "tool_choice": "none"}),
+        (ToolChoice(mode=ToolMode.REQUIRED), {"tools": ["a", "b"], "tool_choice": "required"}),
+        (
+            ToolChoice(mode=ToolMode.REQUIRED, names=["b"]),
+            {"tools": ["b"], "tool_choice": {"type": "function", "function": {"name": "b"}}},
+        ),
+        (ToolChoice(names=["a"]), {"tools": ["a"], "tool_choice": "auto"}),
+        (ToolChoice(parallel=False), {"tools": ["a", "b"], "tool_choice": "auto", "parallel_tool_calls": False}),
+    ],
+)
+def test_tools(choice: ToolChoice, sent: dict[str, Any]) -> None:
+    body = asked(ChatPrompt(messages=[], tools=[tool("a"), tool("b")], tool_choice=choice))
+    assert body | {"tools": [each["function"]["name"] for each in body["tools"]]} == sent
+
+
+def test_template_options_of_vllm() -> None:
+    prompt = ChatPrompt(
+        messages=[],
+        add_generation_prompt=False,
+        continue_final_message=True,
+        template_kwargs={"enable_thinking": False},
+    )
+    assert asked(prompt) == {
+        "add_generation_prompt": False,
+        "continue_final_message": True,
+        "chat_template_kwargs": {"enable_thinking": False},
+    }
+
+
+CLOSED = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("schema", "strict"),
+    [
+        (CLOSED, True),
+        ({**CLOSED, "required": []}, False),
+        ({"type": "object"}, False),
+        ({"type": "array", "items": CLOSED}, True),
+        ({"type": "array", "items": {"properties": {}}}, False),
+        (True, True),
+    ],
+)
+def test_a_schema_is_strict_if_openai_would_take_it_so(schema: Any, strict: bool) -> None:
+    body = asked(grammar=Grammar(kind=GrammarKind.JSON_SCHEMA, source=json.dumps(schema)))
+    assert body["response_format"]["json_schema"] == {"name": "answer", "schema": schema, "strict": strict}
+
+
+@pytest.mark.parametrize(
+    ("grammar", "sent"),
+    [
+        (Grammar(kind=GrammarKind.JSON_OBJECT), {"response_format": {"type": "json_object"}}),
+        (Grammar(kind=GrammarKind.REGEX, source="a+"), {"structured_outputs": {"regex": "a+"}}),
+        (Grammar(kind=GrammarKind.CHOICE, source='["a"]'), {"structured_outputs": {"choice": ["a"]}}),
+        (Grammar(kind=GrammarKind.LARK, source="start: A"), {"structured_outputs": {"grammar": "start: A"}}),
+    ],
+)
+def test_other_grammars(grammar: Grammar, sent: dict[str, Any]) -> None:
+    assert asked(grammar=grammar) == sent
+
+
+def test_an_upstream_s_own_ways() -> None:
+    spec = UpstreamSpec(base_url="http://a/v1", token_limit_field="max_tokens", omit=frozenset({"seed", "top_p"}))
+    body = body_of(job(sampling=SamplingParams(seed=1, max_tokens=3, top_p=0.5)), spec, "m")
+    assert body["max_tokens"] == 3
+    assert not {"seed", "top_p", "max_completion_tokens"} & body.keys()
+
+
+def test_embeddings_are_refused() -> None:
+    with pytest.raises(RequestRefused):
+        body_of(job(EmbeddingPrompt(inputs=["a"])), SPEC, "m")
