@@ -3,7 +3,11 @@
 AccountError
 ├── InvalidApiKey        malformed, unknown, wrong, revoked or expired: the caller is never told which
 ├── StoreUnavailable     the store does not answer: nothing was decided
-└── RecordRefused        the store will never take this record, however often it is asked
+├── RecordRefused        the store will never take this record, however often it is asked
+└── IdempotencyError     a request with an idempotency key may not run again, and there is no answer to repeat
+    ├── KeyReused        the key came with another request before
+    ├── KeyInUse         the first request with the key is still running, elsewhere
+    └── AnswerNotKept    the first request was answered by more than is kept
 """
 
 
@@ -21,3 +25,19 @@ class StoreUnavailable(AccountError):
 
 class RecordRefused(AccountError):
     """The store can't hold this record (a number too large, a document too long): trying again will not help."""
+
+
+class IdempotencyError(AccountError):
+    """A request with an idempotency key may not run again, and there is no answer to repeat."""
+
+
+class KeyReused(IdempotencyError):
+    """The key came with another request before."""
+
+
+class KeyInUse(IdempotencyError):
+    """The first request with the key is still running, in another process."""
+
+
+class AnswerNotKept(IdempotencyError):
+    """The first request was answered, by more than is kept."""

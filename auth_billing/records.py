@@ -51,6 +51,30 @@ class ApiKeyRecord:
         return self.revoked is None and (self.expires is None or now < self.expires)
 
 
+@dataclass(frozen=True)
+class KeptAnswer:
+    """The answer to a request with an idempotency key. `body` is `None` if it was too large to be kept."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes | None = field(repr=False)
+
+
+@dataclass(frozen=True)
+class IdempotencyRecord:
+    """An idempotency key that was used, and who runs or has run its request.
+
+    `attempt` counts as alive until `lease` unless it renews that; a request that is answered has no lease any more (0).
+    """
+
+    id: str
+    fingerprint: str
+    attempt: str
+    lease: float
+    expires: float
+    answer: KeptAnswer | None = None
+
+
 class Insertion(Enum):
     """What became of a record that may have been stored before."""
 
@@ -108,4 +132,32 @@ class UsageStore(Protocol):
         Raises:
             RecordRefused: the store can't hold it.
         """
+        ...
+
+
+class IdempotencyStore(Protocol):
+    """Where idempotency keys and kept answers are. What changes a record names the attempt that it belongs to."""
+
+    async def insert(self, record: IdempotencyRecord) -> IdempotencyRecord | None:
+        """Store a record unless one with its id is there, which is returned then."""
+        ...
+
+    async def replace(self, old: IdempotencyRecord, new: IdempotencyRecord) -> bool:
+        """Put `new` in the place of `old` if that still has the attempt and the lease that it had."""
+        ...
+
+    async def renew(self, record_id: str, attempt: str, lease: float) -> bool:
+        """Say that the attempt is alive; false if it is not its record any more."""
+        ...
+
+    async def finish(self, record_id: str, attempt: str, answer: KeptAnswer) -> bool:
+        """Keep the answer; false if it is not its record any more.
+
+        Raises:
+            RecordRefused: the store can't hold it.
+        """
+        ...
+
+    async def release(self, record_id: str, attempt: str) -> None:
+        """Forget an attempt that came to nothing."""
         ...

@@ -16,6 +16,7 @@ import structlog
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
+from auth_billing.idempotency import IdempotencyKeys
 from auth_billing.service import AuthBilling
 from gateway import error_handlers
 from gateway.admit import Admission
@@ -24,6 +25,7 @@ from gateway.authenticate import open_routes
 from gateway.errors import UpstreamUnreachable
 from gateway.gateway import Gateway
 from gateway.generation import Generations
+from gateway.idempotency import IdempotentRequests
 from gateway.metrics import GatewayMetrics
 from gateway.reply_inbox import ReplyInbox
 from gateway.request_context import RequestContext
@@ -43,6 +45,7 @@ class GatewayServices:
 
     bus: Bus
     accounts: AuthBilling
+    idempotency: IdempotencyKeys
     metrics: CollectorRegistry = field(default_factory=CollectorRegistry)
 
 
@@ -84,6 +87,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         inbox=inbox,
         admission=Admission(services.bus, catalogue, max_choices=settings.max_choices),
         generations=Generations(services.bus, inbox, registry, metrics, no_worker_timeout=settings.no_worker_timeout),
+        idempotent=IdempotentRequests(services.idempotency),
         metrics=metrics,
     )
 
@@ -101,6 +105,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.sleep(gateway.settings.registry_warmup)
         yield
     finally:
+        await gateway.idempotent.close()
         await windows.close()
         await statuses.close()
         for task in tasks:

@@ -10,6 +10,7 @@ GatewayError
 │   └── UnsupportedMediaType
 ├── InvalidRequest            a field is wrong; `param` names it
 │   ├── UnsupportedParameter
+│   ├── InvalidIdempotencyKey
 │   └── ContextLengthExceeded
 ├── NotAuthenticated          no usable key was sent
 ├── AmbiguousCredentials      more than one was
@@ -38,7 +39,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from auth_billing.errors import AccountError, InvalidApiKey, StoreUnavailable
+from auth_billing.errors import (
+    AccountError,
+    AnswerNotKept,
+    InvalidApiKey,
+    KeyInUse,
+    KeyReused,
+    StoreUnavailable,
+)
 from router.errors import BrokerUnavailable, PublishError, PublishUnknown, QueueFull, Unroutable
 from router.messages import Failed, FailureCode
 
@@ -95,6 +103,10 @@ class InvalidRequest(GatewayError):
 
 class UnsupportedParameter(InvalidRequest):
     """A field that the specification knows and we do not offer."""
+
+
+class InvalidIdempotencyKey(InvalidRequest):
+    """The header is there, and its value can't be a key."""
 
 
 class ContextLengthExceeded(InvalidRequest):
@@ -219,6 +231,11 @@ LONGEST_RETRY_AFTER = 60
 _REQUEST = "invalid_request_error"
 _SERVER = "server_error"
 _BUSY = "The service is overloaded. Please try again later."
+_REUSED = "This Idempotency-Key was used with another request body. Use a new key for a new request."
+_IN_USE = "A request with this Idempotency-Key is still running. Please try again later."
+_NOT_KEPT = (
+    "The request with this Idempotency-Key was answered, but the answer was too large to be kept for repetition."
+)
 _INTERNAL = "The server had an error while processing your request."
 
 TABLE: Mapping[type[Exception] | FailureCode, Answer] = {
@@ -231,12 +248,16 @@ TABLE: Mapping[type[Exception] | FailureCode, Answer] = {
     UnsupportedMediaType: Answer(415, _REQUEST, "unsupported_media_type"),
     InvalidRequest: Answer(400, _REQUEST, "invalid_value"),
     UnsupportedParameter: Answer(400, _REQUEST, "unsupported_parameter"),
+    InvalidIdempotencyKey: Answer(400, _REQUEST, "invalid_idempotency_key"),
     ContextLengthExceeded: Answer(400, _REQUEST, "context_length_exceeded"),
     NotAuthenticated: Answer(401, _REQUEST, "invalid_api_key"),
     AmbiguousCredentials: Answer(400, _REQUEST, "ambiguous_credentials"),
     InvalidApiKey: Answer(401, _REQUEST, "invalid_api_key", message="Incorrect API key provided."),
     AccountError: Answer(503, _SERVER, "billing_unavailable", retry_after=5, message=_BUSY),
     StoreUnavailable: Answer(503, _SERVER, "billing_unavailable", retry_after=5, message=_BUSY),
+    KeyReused: Answer(400, _REQUEST, "idempotency_key_reused", message=_REUSED),
+    KeyInUse: Answer(409, _REQUEST, "idempotency_key_in_use", retry_after=2, message=_IN_USE),
+    AnswerNotKept: Answer(409, _REQUEST, "idempotent_answer_not_kept", should_retry=False, message=_NOT_KEPT),
     UnknownUrl: Answer(404, _REQUEST, "unknown_url"),
     MethodNotAllowed: Answer(405, _REQUEST, "method_not_allowed"),
     ModelNotFound: Answer(404, _REQUEST, "model_not_found"),

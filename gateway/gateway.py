@@ -10,6 +10,7 @@ from auth_billing.service import AuthBilling
 from gateway.admit import Admission
 from gateway.aliases import Catalogue
 from gateway.generation import Generations
+from gateway.idempotency import IdempotentRequests
 from gateway.metrics import GatewayMetrics
 from gateway.reply_inbox import ReplyInbox
 from gateway.settings import GatewaySettings
@@ -29,6 +30,7 @@ class Gateway:
     inbox: ReplyInbox
     admission: Admission
     generations: Generations
+    idempotent: IdempotentRequests
     metrics: GatewayMetrics
 
 

@@ -7,7 +7,7 @@ the last frame then, without `[DONE]`. Does not know what a frame says.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import structlog
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -22,20 +22,41 @@ from gateway.generation import Generation
 _log = structlog.get_logger(__name__)
 
 
-class EventStream(EventSourceResponse):
+class _PingedStream(EventSourceResponse):
+    """Frames, with the operator's pings and patience."""
+
+    def __init__(self, gateway: Gateway, frames: AsyncIterator[bytes], headers: Mapping[str, str]) -> None:
+        super().__init__(
+            frames,
+            headers=headers,
+            ping=gateway.settings.ping_interval,
+            ping_message_factory=_ping,
+            send_timeout=gateway.settings.send_timeout,
+        )
+
+
+class SharedEventStream(_PingedStream):
+    """The frames of an answer that other requests may read too: nobody's leaving ends it."""
+
+    def __init__(self, gateway: Gateway, frames: AsyncIterator[bytes], headers: Mapping[str, str]) -> None:
+        super().__init__(gateway, _or_error(frames), headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Stream until the end, or the client's."""
+        try:
+            await super().__call__(scope, receive, send)
+        except SendTimeoutError:
+            _log.info("client does not read, its copy of a stream is closed")
+
+
+class EventStream(_PingedStream):
     """Streams `events`, which read `generation`; closes the generation whatever happens.
 
     Each item is whole frames, in ASCII, sent together.
     """
 
     def __init__(self, gateway: Gateway, generation: Generation, events: AsyncIterator[str]) -> None:
-        super().__init__(
-            _to_the_end(events),
-            headers={"Cache-Control": "no-cache"},
-            ping=gateway.settings.ping_interval,
-            ping_message_factory=_ping,
-            send_timeout=gateway.settings.send_timeout,
-        )
+        super().__init__(gateway, _or_error(_to_the_end(events)), {"Cache-Control": "no-cache"})
         self._generation = generation
         self._streams_open = gateway.metrics.streams_open
 
@@ -53,18 +74,23 @@ class EventStream(EventSourceResponse):
 
 
 async def _to_the_end(events: AsyncIterator[str]) -> AsyncIterator[bytes]:
-    """`events`, encoded, so that the library sends them as they are; then `[DONE]` or the error."""
+    """`events`, encoded, so that the library sends them as they are; then `[DONE]`."""
+    async for text in events:
+        if text:  # a batch need not show anything
+            yield text.encode("ascii")
+    yield DONE.encode("ascii")
+
+
+async def _or_error(frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """`frames`; or as far as they come, and the error."""
     try:
-        async for text in events:
-            if text:  # a batch need not show anything
-                yield text.encode("ascii")
+        async for frames_of_now in frames:
+            yield frames_of_now
     except GatewayError as error:
         yield frame(error_body(error)).encode("ascii")
     except Exception as error:  # noqa: BLE001 - the status line is sent: whatever this is, the client must hear of it
         _log.exception("stream broke")
         yield frame(error_body(error)).encode("ascii")
-    else:
-        yield DONE.encode("ascii")
 
 
 def _ping() -> ServerSentEvent:

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 
 from auth_billing.accounts import ensure_development_account
 from auth_billing.errors import StoreUnavailable
+from auth_billing.idempotency import IdempotencyKeys
 from auth_billing.pepper import load_pepper
 from auth_billing.service import AuthBilling
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.connection import StoreConnection
+from auth_billing.store.idempotency import MongoIdempotencyStore
 from infra.credentials import read_client_key, write_client_env
 from infra.home import Home
 from infra.runtime.lifecycle import StartupError
@@ -32,6 +34,10 @@ class AccountAccess:
     def facade(self) -> AuthBilling:
         """What a gateway asks."""
         return AuthBilling(MongoApiKeyStore(self.connection), self.pepper)
+
+    def idempotency_keys(self) -> IdempotencyKeys:
+        """What a gateway asks about idempotency keys."""
+        return IdempotencyKeys(MongoIdempotencyStore(self.connection))
 
     async def give_development_key(self, base_url: str) -> str:
         """The development account's API key, written into `client.env` with `base_url` (`.../v1`).

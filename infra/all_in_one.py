@@ -120,7 +120,8 @@ class AllInOne:
             if served is not None:
                 # The door opens last, so that whoever is let in has a key and is answered.
                 key = await access.give_development_key(f"{self._url}/v1")
-                app = create_front_door(GatewayServices(bus, access.facade()), self._gateway_settings())
+                services = GatewayServices(bus, access.facade(), access.idempotency_keys())
+                app = create_front_door(services, self._gateway_settings())
                 await self._listening(self._add(lambda stop: serve_app(app, self._gateway_settings(), stop)))
                 if not self._over():
                     greet_serve(self._url, key, served, home=str(self._home.path))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auth_billing.store import accounts, api_keys, usage
+from auth_billing.store import accounts, api_keys, idempotency, usage
 from auth_billing.store.connection import StoreConnection, translated_errors
 
 
@@ -16,3 +16,4 @@ async def create_indexes(connection: StoreConnection) -> None:
         await connection.durable(api_keys.COLLECTION).create_index([("project", 1)])
         await connection.durable(accounts.PROJECTS).create_index([("organisation", 1)])
         await connection.durable(usage.COLLECTION).create_index([("tenant", 1), ("at", -1)])
+        await connection.durable(idempotency.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)

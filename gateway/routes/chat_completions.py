@@ -13,11 +13,12 @@ from gateway.collect import collect
 from gateway.dependencies import ChatBody, TheGateway
 from gateway.disconnect import ended_with
 from gateway.openai.chat_completions import ChatCompletion, ChatCompletionChunk, ChatCompletionRequest
+from gateway.routes.idempotent import IdempotentRoute
 from gateway.routes.responses import json_response, origin_of
 from gateway.sse import EventStream
 from infra.runtime import tracing
 
-router = APIRouter()
+router = APIRouter(route_class=IdempotentRoute)
 
 
 @router.post(

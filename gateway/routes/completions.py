@@ -13,11 +13,12 @@ from gateway.completion_answer import CompletionAnswer
 from gateway.dependencies import CompletionBody, TheGateway
 from gateway.disconnect import ended_with
 from gateway.openai.completions import Completion, CompletionRequest
+from gateway.routes.idempotent import IdempotentRoute
 from gateway.routes.responses import json_response, origin_of
 from gateway.sse import EventStream
 from infra.runtime import tracing
 
-router = APIRouter()
+router = APIRouter(route_class=IdempotentRoute)
 
 
 @router.post("/v1/completions", **described(Completion, body=CompletionRequest, streamed=Completion))

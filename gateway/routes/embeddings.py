@@ -13,10 +13,11 @@ from gateway.collect import collect_vectors
 from gateway.dependencies import EmbeddingBody, TheGateway
 from gateway.disconnect import ended_with
 from gateway.openai.embeddings import EmbeddingList, EmbeddingRequest
+from gateway.routes.idempotent import IdempotentRoute
 from gateway.routes.responses import origin_of
 from infra.runtime import tracing
 
-router = APIRouter()
+router = APIRouter(route_class=IdempotentRoute)
 
 
 @router.post("/v1/embeddings", **described(EmbeddingList, body=EmbeddingRequest))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from auth_billing.errors import RecordRefused, StoreUnavailable
-from auth_billing.records import ApiKeyRecord, Insertion, Organisation, Project
+from auth_billing.records import ApiKeyRecord, IdempotencyRecord, Insertion, KeptAnswer, Organisation, Project
 from router.messages import UsageRecord
 
 
@@ -100,6 +101,49 @@ class DictUsageStore:
         if stored is record:
             return Insertion.NEW
         return Insertion.REPEATED if replace_at(stored) == replace_at(record) else Insertion.CONFLICTING
+
+
+class DictIdempotencyStore:
+    def __init__(self) -> None:
+        self.absence = Absence()
+        self.records: dict[str, IdempotencyRecord] = {}
+        self.largest = 2**24
+
+    async def insert(self, record: IdempotencyRecord) -> IdempotencyRecord | None:
+        self.absence.check()
+        await asyncio.sleep(0)
+        there = self.records.setdefault(record.id, record)
+        return None if there is record else there
+
+    async def replace(self, old: IdempotencyRecord, new: IdempotencyRecord) -> bool:
+        self.absence.check()
+        there = self.records.get(old.id)
+        if there is None or (there.attempt, there.lease) != (old.attempt, old.lease):
+            return False
+        self.records[new.id] = new
+        return True
+
+    async def renew(self, record_id: str, attempt: str, lease: float) -> bool:
+        return self._update(record_id, attempt, lease=lease)
+
+    async def finish(self, record_id: str, attempt: str, answer: KeptAnswer) -> bool:
+        if answer.body is not None and len(answer.body) > self.largest:
+            raise RecordRefused("too large")
+        return self._update(record_id, attempt, lease=0.0, answer=answer)
+
+    async def release(self, record_id: str, attempt: str) -> None:
+        self.absence.check()
+        there = self.records.get(record_id)
+        if there is not None and there.attempt == attempt and there.answer is None:
+            del self.records[record_id]
+
+    def _update(self, record_id: str, attempt: str, **fields: Any) -> bool:
+        self.absence.check()
+        there = self.records.get(record_id)
+        if there is None or there.attempt != attempt:
+            return False
+        self.records[record_id] = replace(there, **fields)
+        return True
 
 
 def replace_at(record: UsageRecord) -> tuple[object, ...]:

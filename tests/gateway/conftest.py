@@ -17,6 +17,7 @@ import pytest
 from fastapi import FastAPI
 
 from auth_billing.errors import InvalidApiKey, StoreUnavailable
+from auth_billing.idempotency import IdempotencyKeys
 from auth_billing.service import AuthBilling, Principal
 from gateway.app import GatewayServices, create_app
 from gateway.gateway import Gateway
@@ -24,16 +25,18 @@ from gateway.server import serve_app
 from gateway.settings import GatewaySettings
 from router.bus import Bus
 from router.transport.memory import MemoryBroker, MemoryTransport
+from tests.fakes.accounts import DictIdempotencyStore
 from tests.fakes.scripted_worker import Script, ScriptedWorker, count
 
 KEY = "hr_live_good"
+OTHER_KEY = "hr_live_of_another_tenant"
 MODEL = "org/counting-model"
 HEADERS = {"authorization": f"Bearer {KEY}"}
 HI: Any = [{"role": "user", "content": "hi"}]
 
 
 class FakeAccounts(AuthBilling):
-    """Knows one key, and a second one for which the store is down."""
+    """Knows a key, one of another tenant, and one for which the store is down."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -42,6 +45,8 @@ class FakeAccounts(AuthBilling):
         self.asked.append(token)
         if token == "hr_live_down":
             raise StoreUnavailable("connection refused to mongodb://secret")
+        if token == OTHER_KEY:
+            return Principal(key_id="key-2", tenant="tenant-2", cache_salt="salt-2")
         if token != KEY:
             raise InvalidApiKey("unknown")
         return Principal(key_id="key-1", tenant="tenant-1", cache_salt="salt-1")
@@ -56,6 +61,7 @@ class Stage:
     worker: ScriptedWorker
     broker: MemoryBroker
     accounts: FakeAccounts
+    idempotency: DictIdempotencyStore
 
     @property
     def gateway(self) -> Gateway:
@@ -81,21 +87,24 @@ async def eventually(condition: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def stage(script: Script = count, **settings: Any) -> AsyncIterator[Stage]:
-    broker, accounts = MemoryBroker(), FakeAccounts()
+async def stage(
+    script: Script = count, *, idempotency: DictIdempotencyStore | None = None, **settings: Any
+) -> AsyncIterator[Stage]:
+    broker, accounts, keys = MemoryBroker(), FakeAccounts(), idempotency or DictIdempotencyStore()
     async with AsyncExitStack() as stack:
         buses = [Bus(MemoryTransport(broker, name)) for name in ("gateway", "worker")]
         for bus in buses:
             await bus.start()
             stack.push_async_callback(bus.close)
-        app = create_app(GatewayServices(buses[0], accounts), GatewaySettings(**{"registry_warmup": 0.0} | settings))
+        services = GatewayServices(buses[0], accounts, IdempotencyKeys(keys))
+        app = create_app(services, GatewaySettings(**{"registry_warmup": 0.0} | settings))
         await stack.enter_async_context(app.router.lifespan_context(app))
         worker = await stack.enter_async_context(ScriptedWorker(buses[1], MODEL, script).running())
         transport = httpx.ASGITransport(app)
         client = await stack.enter_async_context(
             httpx.AsyncClient(transport=transport, base_url="http://gateway", headers=HEADERS)
         )
-        set_up = Stage(app, client, worker, broker, accounts)
+        set_up = Stage(app, client, worker, broker, accounts, keys)
         await eventually(lambda: set_up.gateway.models.find(MODEL) is not None)
         yield set_up
         await eventually(lambda: len(set_up.gateway.inbox) == 0)  # no request leaves anything behind

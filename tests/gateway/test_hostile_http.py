@@ -53,6 +53,7 @@ MALFORMED = {
     "no host": b"GET /healthz HTTP/1.1\r\n\r\n",
     "two hosts": b"GET /healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
     "a NUL in a header": b"GET /healthz HTTP/1.1\r\nHost: x\r\nA: \x00\r\n\r\n",
+    "a CR in an idempotency key": CHAT.replace(b"Host", b"Idempotency-Key: a\rb\r\nHost") + BODY,
     "a CR in a header": b"GET /healthz HTTP/1.1\r\nHost: x\r\nA: b\rc: d\r\n\r\n",
     "a space before the colon": b"GET /healthz HTTP/1.1\r\nHost : x\r\n\r\n",
     "a header without a name": b"GET /healthz HTTP/1.1\r\nHost: x\r\n: y\r\n\r\n",

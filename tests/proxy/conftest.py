@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from auth_billing.idempotency import IdempotencyKeys
 from gateway.app import GatewayServices, create_app
 from gateway.settings import GatewaySettings
 from proxy.server import serve
@@ -20,6 +21,7 @@ from proxy.settings import ProxySettings
 from router.bus import Bus
 from router.messages import UsageRecord
 from router.transport.memory import MemoryBroker, MemoryTransport
+from tests.fakes.accounts import DictIdempotencyStore
 from tests.fakes.scripted_upstream import Script, ScriptedUpstream
 from tests.gateway.conftest import HEADERS, FakeAccounts, eventually
 
@@ -111,7 +113,8 @@ async def set_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
             for each in (bus, ear):
                 await each.start()
                 stack.push_async_callback(each.close)
-            app = create_app(GatewayServices(bus, FakeAccounts()), GatewaySettings(registry_warmup=0.0))
+            services = GatewayServices(bus, FakeAccounts(), IdempotencyKeys(DictIdempotencyStore()))
+            app = create_app(services, GatewaySettings(registry_warmup=0.0))
             await stack.enter_async_context(app.router.lifespan_context(app))
             stop, hand_off = asyncio.Event(), asyncio.Event()
             settings = ProxySettings(proxy_config=tmp_path / "proxy.toml")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
@@ -11,11 +12,12 @@ import pytest
 
 from auth_billing.accounts import ensure_development_account
 from auth_billing.errors import RecordRefused, StoreUnavailable
-from auth_billing.records import ApiKeyRecord, Insertion, Organisation
+from auth_billing.records import ApiKeyRecord, IdempotencyRecord, Insertion, KeptAnswer, Organisation
 from auth_billing.service import AuthBilling
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.connection import StoreConnection
+from auth_billing.store.idempotency import MongoIdempotencyStore
 from auth_billing.store.indexes import create_indexes
 from auth_billing.store.usage import MongoUsageStore
 from infra.embedded_store import EmbeddedStore
@@ -92,7 +94,54 @@ async def test_the_development_key_works_and_is_kept(connection: StoreConnection
     assert (await AuthBilling(keys, pepper).authenticate(first)).tenant == "development"
 
 
-@pytest.mark.parametrize("store", [MongoApiKeyStore, MongoUsageStore, MongoAccountStore])
+IDEMPOTENT = IdempotencyRecord("r0", "fingerprint", "attempt-0", lease=1030.5, expires=87400.25)
+ANSWER = KeptAnswer(200, {"content-type": "text/event-stream"}, b"data: {}\n\n" * 300_000)
+
+
+async def test_of_many_that_insert_an_idempotency_key_one_does(connection: StoreConnection) -> None:
+    store = MongoIdempotencyStore(connection)
+    records = [replace(IDEMPOTENT, attempt=f"attempt-{number}") for number in range(20)]
+    there = await asyncio.gather(*map(store.insert, records))
+    assert there.count(None) == 1
+    winner = records[there.index(None)]
+    assert [each for each in there if each is not None] == [winner] * 19
+
+
+async def test_an_idempotency_key_belongs_to_its_attempt(connection: StoreConnection) -> None:
+    store = MongoIdempotencyStore(connection)
+    await store.insert(IDEMPOTENT)
+    assert not await store.renew("r0", "attempt-1", 2000.0)
+    assert await store.renew("r0", "attempt-0", 2000.0)
+    successor = replace(IDEMPOTENT, attempt="attempt-1", lease=3000.0)
+    assert not await store.replace(IDEMPOTENT, successor)  # it was renewed meanwhile
+    assert await store.replace(replace(IDEMPOTENT, lease=2000.0), successor)
+    assert not await store.finish("r0", "attempt-0", ANSWER)
+    await store.release("r0", "attempt-0")
+    assert await store.finish("r0", "attempt-1", ANSWER)
+    await store.release("r0", "attempt-1")  # what is answered stays
+    assert await store.insert(IDEMPOTENT) == replace(successor, lease=0.0, answer=ANSWER)
+
+
+async def test_an_attempt_that_came_to_nothing_is_forgotten(connection: StoreConnection) -> None:
+    store = MongoIdempotencyStore(connection)
+    await store.insert(IDEMPOTENT)
+    await store.release("r0", "attempt-0")
+    assert await store.insert(replace(IDEMPOTENT, attempt="attempt-1")) is None
+
+
+async def test_an_answer_that_no_document_can_hold_is_refused(connection: StoreConnection) -> None:
+    store = MongoIdempotencyStore(connection)
+    await store.insert(IDEMPOTENT)
+    with pytest.raises(RecordRefused):
+        await store.finish("r0", "attempt-0", KeptAnswer(200, {}, os.urandom(17 * 2**20)))
+
+
+async def test_idempotency_keys_that_have_expired_are_forgotten_by_the_store(connection: StoreConnection) -> None:
+    indexes = await connection.durable("idempotency").index_information()
+    assert [index["expireAfterSeconds"] for index in indexes.values() if "expireAfterSeconds" in index] == [0]
+
+
+@pytest.mark.parametrize("store", [MongoApiKeyStore, MongoUsageStore, MongoAccountStore, MongoIdempotencyStore])
 async def test_what_must_not_be_forgotten_is_written_to_the_journal_of_a_majority(
     connection: StoreConnection, store: type
 ) -> None:

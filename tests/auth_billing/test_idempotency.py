@@ -1,0 +1,111 @@
+"""Who runs a request with an idempotency key, and what the others are told."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from auth_billing.errors import AnswerNotKept, KeyInUse, KeyReused, StoreUnavailable
+from auth_billing.idempotency import KEPT_SECONDS, LEASE_SECONDS, Claim, IdempotencyKeys, KeyedRequest
+from auth_billing.records import KeptAnswer
+from tests.fakes.accounts import DictIdempotencyStore, FakeClock
+
+REQUEST = KeyedRequest("tenant", "/v1/x", "key", "fingerprint")
+OTHER_BODY = KeyedRequest("tenant", "/v1/x", "key", "other")
+ANSWER = KeptAnswer(200, {"content-type": "application/json"}, b"{}")
+
+
+@pytest.fixture
+def store() -> DictIdempotencyStore:
+    return DictIdempotencyStore()
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def keys(store: DictIdempotencyStore, clock: FakeClock) -> IdempotencyKeys:
+    return IdempotencyKeys(store, clock=clock)
+
+
+async def claimed(keys: IdempotencyKeys, request: KeyedRequest = REQUEST) -> Claim:
+    claim = await keys.claim(request)
+    assert isinstance(claim, Claim)
+    return claim
+
+
+async def test_one_runs_and_the_others_wait_then_get_its_answer(keys: IdempotencyKeys) -> None:
+    claim = await claimed(keys)
+    with pytest.raises(KeyInUse):
+        await keys.claim(REQUEST)
+    assert await keys.finish(claim, ANSWER)
+    assert await keys.claim(REQUEST) == ANSWER
+
+
+async def test_another_body_is_refused_before_and_after_the_answer(keys: IdempotencyKeys) -> None:
+    claim = await claimed(keys)
+    with pytest.raises(KeyReused):
+        await keys.claim(OTHER_BODY)
+    await keys.finish(claim, ANSWER)
+    with pytest.raises(KeyReused):
+        await keys.claim(OTHER_BODY)
+
+
+async def test_what_came_to_nothing_runs_again(keys: IdempotencyKeys) -> None:
+    await keys.release(await claimed(keys))
+    await claimed(keys, OTHER_BODY)
+
+
+async def test_who_is_not_heard_of_is_succeeded_by_one(keys: IdempotencyKeys, clock: FakeClock) -> None:
+    dead = await claimed(keys)
+    clock.now += LEASE_SECONDS
+    outcomes = await asyncio.gather(*(keys.claim(REQUEST) for _ in range(20)), return_exceptions=True)
+    (alive,) = [outcome for outcome in outcomes if isinstance(outcome, Claim)]
+    assert all(isinstance(outcome, KeyInUse) for outcome in outcomes if outcome is not alive)
+    assert not await keys.renew(dead)
+    assert not await keys.finish(dead, ANSWER)
+    await keys.release(dead)  # it is not its own any more
+    assert await keys.finish(alive, ANSWER)
+
+
+async def test_who_is_heard_of_is_not_succeeded(keys: IdempotencyKeys, clock: FakeClock) -> None:
+    claim = await claimed(keys)
+    for _ in range(5):
+        clock.now += LEASE_SECONDS - 1
+        assert await keys.renew(claim)
+    with pytest.raises(KeyInUse):
+        await keys.claim(REQUEST)
+
+
+async def test_after_a_day_a_key_is_new(keys: IdempotencyKeys, clock: FakeClock) -> None:
+    await keys.finish(await claimed(keys), ANSWER)
+    clock.now += KEPT_SECONDS - 1
+    assert await keys.claim(REQUEST) == ANSWER
+    clock.now += 1  # the store may take its time to forget
+    await claimed(keys, OTHER_BODY)
+
+
+async def test_an_answer_without_its_body_can_not_be_repeated(keys: IdempotencyKeys) -> None:
+    await keys.finish(await claimed(keys), KeptAnswer(200, {}, None))
+    with pytest.raises(AnswerNotKept):
+        await keys.claim(REQUEST)
+
+
+async def test_scopes_are_apart(keys: IdempotencyKeys) -> None:
+    for request in (
+        REQUEST,
+        KeyedRequest("tenant2", "/v1/x", "key", "fingerprint"),
+        KeyedRequest("tenant", "/v1/y", "key", "fingerprint"),
+        KeyedRequest("tenant", "/v1/x", "key2", "fingerprint"),
+        KeyedRequest("tenant\0/v1", "/x", "key", "fingerprint"),
+    ):
+        await claimed(keys, request)
+
+
+async def test_a_store_that_is_away_decides_nothing(keys: IdempotencyKeys, store: DictIdempotencyStore) -> None:
+    store.absence.away = True
+    with pytest.raises(StoreUnavailable):
+        await keys.claim(REQUEST)
