@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field
 
-from inference_worker.engine_protocol import PositionLogprobs
+from inference_worker.engine_protocol import PositionLogprobs, PromptScores
 from inference_worker.sequence import Sequence
 
 
@@ -35,6 +35,15 @@ class ScheduledSequence:
     def draws(self) -> int:
         """After how many of its last tokens the next one is drawn: the last known token and all drafts, or none."""
         return 1 + len(self.drafts) if self.start + self.count >= len(self.sequence.token_ids) else 0
+
+    @property
+    def scored(self) -> range:
+        """Positions of the prompt's tokens whose log probabilities this step tells: each from the one before it."""
+        sequence = self.sequence
+        if sequence.sampling.prompt_logprobs is None:
+            return range(0)
+        end = min(self.start + self.count + 1, sequence.prompt_length)
+        return range(max(self.start + 1, sequence.scored), end)
 
     def drawn(self) -> list[Sequence]:
         """For each of these the sequence as it is if the drafts so far are right: what the draw depends on."""
@@ -74,12 +83,19 @@ class StepResult:
             right; it says nothing if one of them is not. Of several steps: one token a step, whatever ends with it.
         logprobs: of these tokens; `None` where nobody asked.
         failed: requests that could not be computed; their entries have no tokens.
+        scores: of prompts, by request.
     """
 
     token_ids: list[list[int]] = field(default_factory=list)
     logprobs: list[list[PositionLogprobs] | None] = field(default_factory=list)
     failed: frozenset[str] = frozenset()
+    scores: dict[str, PromptScores] = field(default_factory=dict)
 
     def __add__(self, other: StepResult) -> StepResult:
         """The result of two batches computed one after the other."""
-        return StepResult(self.token_ids + other.token_ids, self.logprobs + other.logprobs, self.failed | other.failed)
+        return StepResult(
+            self.token_ids + other.token_ids,
+            self.logprobs + other.logprobs,
+            self.failed | other.failed,
+            self.scores | other.scores,
+        )

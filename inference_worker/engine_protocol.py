@@ -37,6 +37,8 @@ class GenerationRequest(_Word, frozen=True, kw_only=True, tag="request"):
     delivered: list[list[int]] = []
     grammar: Grammar | None = None
     """What each choice must match as a whole, `delivered` included."""
+    bad_words: list[list[int]] = []
+    """Token sequences that must not be generated."""
 
     @property
     def prompt_tokens(self) -> int:
@@ -97,8 +99,19 @@ class PositionLogprobs(msgspec.Struct, frozen=True, array_like=True):
     top: list[Candidate]
 
 
+class PromptScores(msgspec.Struct, frozen=True, array_like=True):
+    """Log probabilities of the prompt's tokens from position `start` (1 or later) on.
+
+    `ranks`: 1 if no token was likelier.
+    """
+
+    start: int
+    logprobs: list[PositionLogprobs]
+    ranks: list[int]
+
+
 class TokenEvent(_Word, frozen=True, kw_only=True, tag="tokens"):
-    """Tokens `position .. position+len(token_ids)-1` of one choice of a request.
+    """Tokens `position .. position+len(token_ids)-1` of one choice of a request; none if only `prompt` is told.
 
     With `finish_reason` set it is the choice's last. A stop token (end of sequence or a
     `stop_token_id`) is counted: it is the last of `token_ids`, and `stop_token` names it.
@@ -113,6 +126,8 @@ class TokenEvent(_Word, frozen=True, kw_only=True, tag="tokens"):
     stop_token: int | None = None
     cached_tokens: int = 0
     """Prompt tokens found in the prefix cache; on a choice's first event."""
+    prompt: PromptScores | None = None
+    """What was computed of the prompt's log probabilities, if they are wanted; in order, before the first token."""
 
 
 class VectorEvent(_Word, frozen=True, kw_only=True, tag="vector"):

@@ -28,6 +28,9 @@ class Sequence:
         published: how many leading blocks the prefix cache has been told of.
         matcher: how far it has come in its grammar, if it has one; always as far as `token_ids`.
         siblings: choices of the same request that still wait to fork off this one's prompt.
+        bad_words: token sequences that must not be generated.
+        scored: how many leading tokens of the prompt have had their log probabilities reported, if they are wanted; the
+            first has none.
     """
 
     request: str
@@ -44,6 +47,8 @@ class Sequence:
     published: int = 0
     matcher: Matcher | None = None
     siblings: list[Sequence] = field(default_factory=list)
+    bad_words: list[list[int]] = field(default_factory=list)
+    scored: int = 1
     cached_tokens: int = 0
     """Prompt tokens found in the prefix cache on the first admission."""
     admitted: bool = False
@@ -59,8 +64,16 @@ class Sequence:
 
     @property
     def target(self) -> int:
-        """Tokens to have computed for now: all known ones, but siblings fork before the prompt's last token."""
-        return self.prompt_length - 1 if self.siblings else len(self.token_ids)
+        """Tokens to have computed for now: all known ones, but siblings fork before the prompt's last token.
+
+        Nor is that one needed if nothing is to be generated.
+        """
+        return self.prompt_length - 1 if self.siblings or not self.max_tokens else len(self.token_ids)
+
+    @property
+    def unscored(self) -> bool:
+        """Log probabilities of the prompt are still to be reported."""
+        return self.sampling.prompt_logprobs is not None and self.scored < self.prompt_length
 
     def append(self, token: int) -> None:
         """Add a generated token. One that its grammar does not allow leaves an error in the matcher."""
@@ -78,4 +91,4 @@ class Sequence:
 
     def inherit(self, leader: Sequence) -> None:
         """The prompt was looked up and counted for `leader` already."""
-        self.admitted, self.cached_tokens = leader.admitted, leader.cached_tokens
+        self.admitted, self.cached_tokens, self.scored = leader.admitted, leader.cached_tokens, leader.scored

@@ -11,9 +11,10 @@ import torch
 
 from inference_worker.attention.backend import AttentionBackend, StepAttention
 from inference_worker.batch import Batch, BlockCopy, ScheduledSequence, StepResult
-from inference_worker.engine_protocol import PositionLogprobs
+from inference_worker.engine_protocol import PositionLogprobs, PromptScores
 from inference_worker.execution.inputs import build_inputs
 from inference_worker.models.base import CausalLM
+from inference_worker.sampling.prompt_scores import score_prompts
 from inference_worker.sampling.sampler import Sampler
 
 
@@ -54,17 +55,22 @@ class ModelRunner:
         inputs = build_inputs(entries, self.attention.cache.shape.block_size, self.device)
         step = StepAttention(self.attention, inputs.attention)
         hidden = self.model.forward(inputs.token_ids, inputs.positions, step)
+        scores = score_prompts(entries, hidden, self.model.logits)
         rows = [row for entry in entries for row in entry.drawn()]
         if not rows:
-            return StepResult([[] for _ in entries], [None] * len(entries))
-        return _by_entry(entries, *self.sampler.sample(self.model.logits(hidden[inputs.sampled_rows]), rows))
+            return StepResult([[] for _ in entries], [None] * len(entries), scores=scores)
+        drawn = self.sampler.sample(self.model.logits(hidden[inputs.sampled_rows]), rows)
+        return _by_entry(entries, *drawn, scores)
 
 
 def _by_entry(
-    entries: list[ScheduledSequence], tokens: list[int], logprobs: list[PositionLogprobs | None]
+    entries: list[ScheduledSequence],
+    tokens: list[int],
+    logprobs: list[PositionLogprobs | None],
+    scores: dict[str, PromptScores],
 ) -> StepResult:
     """What was drawn row by row, entry by entry."""
-    result, end = StepResult(), 0
+    result, end = StepResult(scores=scores), 0
     for entry in entries:
         start, end = end, end + entry.draws
         result.token_ids.append(tokens[start:end])

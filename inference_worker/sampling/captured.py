@@ -1,7 +1,7 @@
 """Sampling without a decision of the host: the same draws as `sampler.py`, every parameter in a tensor.
 
-What would need the host in every step (penalties, bias, grammars, minimum lengths, log probabilities) is not done here;
-rows that want it are left to `sampler.py`. Knows rows' parameters, not where they are kept.
+What would need the host in every step (penalties, bias, bans, grammars, minimum lengths, log probabilities) is not done
+here; rows that want it are left to `sampler.py`. Knows rows' parameters, not where they are kept.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ def stage_of(sequences: Iterable[Sequence]) -> Stage | None:
             wanted.logprobs is not None
             or wanted.logit_bias
             or sequence.matcher is not None
+            or wanted.allowed_token_ids is not None
+            or sequence.bad_words
             or wanted.repetition_penalty != 1.0
             or wanted.frequency_penalty
             or wanted.presence_penalty

@@ -49,5 +49,11 @@ class RawScores:
             )
         ]
 
+    def ranks(self, chosen: Tensor) -> list[int]:
+        """Of each row's chosen token ([W]): 1 if no other is likelier."""
+        own = self.scores.gather(1, chosen[:, None])
+        ranks: list[int] = ((self.scores > own).sum(dim=-1) + 1).tolist()
+        return ranks
+
     def _logprobs(self, scores: Tensor) -> Tensor:
         return (scores - self.total).clamp_(min=LEAST)

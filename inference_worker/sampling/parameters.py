@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from inference_worker.sampling.bans import Allowed
 from inference_worker.sampling.penalties import Bias, Penalties
 from inference_worker.sampling.philox import Words, uniform
 from inference_worker.sampling.truncation import Cuts
@@ -82,6 +83,7 @@ class SamplingParameters:
     wishes: list[Wish]
     greedy: bool
     draws: list[Draws]
+    allowed: Allowed | None
     bias: Bias | None
     penalties: Penalties | None
     early: list[int]
@@ -101,6 +103,7 @@ class SamplingParameters:
             wishes=wishes,
             greedy=len(drawn) < len(wishes),
             draws=[group for group in draws if group is not None],
+            allowed=Allowed.of(wanted, device),
             bias=Bias.of(wanted, device),
             penalties=Penalties.of(wanted, device),
             early=[row for row, p in enumerate(wanted) if p.min_tokens > 0],

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from inference_worker.engine_protocol import PositionLogprobs
+from inference_worker.sampling.bans import ban_words
 from inference_worker.sampling.candidates import first_best
 from inference_worker.sampling.drawing import inverse_cdf
 from inference_worker.sampling.logprobs import RawScores
@@ -54,7 +55,10 @@ class Sampler:
         return self._parameters
 
     def _adjust(self, logits: Tensor, sequences: list[Sequence], parameters: SamplingParameters) -> None:
-        """Bias, bans, penalties and grammars, in place."""
+        """Bans, bias, penalties and grammars, in place."""
+        if parameters.allowed is not None:
+            parameters.allowed.apply(logits)
+        ban_words(logits, sequences)
         if parameters.bias is not None:
             parameters.bias.apply(logits)
         if parameters.early:

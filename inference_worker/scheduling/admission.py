@@ -27,7 +27,8 @@ def refusal(request: GenerationRequest, limits: EngineLimits) -> str | None:
         return f"{prompt} prompt tokens and {most or 1} to generate exceed the context of {limits.max_model_len}"
     if any(len(ids) > _max_tokens(request, limits) for ids in request.delivered):
         return "more tokens were delivered than may be generated"
-    ids = chain(request.prompt_ids, request.sampling.logit_bias, *request.delivered)
+    allowed = request.sampling.allowed_token_ids or []
+    ids = chain(request.prompt_ids, request.sampling.logit_bias, allowed, *request.delivered, *request.bad_words)
     if any(not 0 <= token < limits.vocab_size for token in ids):
         return f"a token id is outside the vocabulary of {limits.vocab_size}"
     return None
@@ -52,6 +53,7 @@ def _to_sequence(request: GenerationRequest, choice: int, limits: EngineLimits, 
         stop_ids=eos | frozenset(request.sampling.stop_token_ids),
         salt=request.salt,
         matcher=matcher,
+        bad_words=[word for word in request.bad_words if word],
     )
 
 

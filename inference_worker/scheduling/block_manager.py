@@ -42,7 +42,12 @@ class BlockManager:
     # --- Admission ----------------------------------------------------------------------------------
 
     def find_prefix(self, sequence: Sequence) -> list[int]:
-        """Cached blocks that a sequence can start with; its last token always stays to be computed."""
+        """Cached blocks that a sequence can start with; its last token always stays to be computed.
+
+        Log probabilities of a prompt are not cached, so all of it is computed if they are wanted.
+        """
+        if sequence.unscored:
+            return []
         limit = sequence.target if sequence.siblings else sequence.target - 1
         count = limit // self.block_size
         extend_hashes(sequence, count, self.block_size)

@@ -18,6 +18,7 @@ from inference_worker.engine_protocol import (
     EngineLoad,
     GenerationRequest,
     PositionLogprobs,
+    PromptScores,
     RequestFailed,
     TokenEvent,
 )
@@ -74,8 +75,9 @@ class Scheduler:
             return
         choices = to_sequences(request, self.limits, matchers)
         self._choices[request.id] = choices[:]
-        self._ended_early += [sequence for sequence in choices if finish_reason(sequence)]
         due = [sequence for sequence in choices if not finish_reason(sequence)]
+        due = due or [sequence for sequence in choices[:1] if sequence.unscored]
+        self._ended_early += [sequence for sequence in choices if sequence not in due]
         if due:
             due[0].siblings = due[1:]
             self.waiting.push(due[0])
@@ -220,17 +222,28 @@ class Scheduler:
         for request in result.failed:
             self._failures.append(RequestFailed(request=request, message="the model could not compute this request"))
             self.abort(request)
-        events = [self._event(sequence, []) for sequence in self._ended_early]
+        events = [self._event(sequence, [], ends=True) for sequence in self._ended_early]
         self._ended_early = []
         for entry, tokens, logprobs in zip(batch.entries, result.token_ids, result.logprobs, strict=True):
-            if not entry.sequence.ended:
+            sequence = entry.sequence
+            if not sequence.ended:
+                scores = self._note_scores(entry, result)
                 kept = self._take(entry, tokens, batch.steps)
-                if entry.sequence.matcher is not None and entry.sequence.matcher.error is not None:
-                    self._fail_in_grammar(entry.sequence.request, entry.sequence.matcher.error)
-                elif kept:
-                    events.append(self._event(entry.sequence, tokens[:kept], logprobs and logprobs[:kept]))
+                if sequence.matcher is not None and sequence.matcher.error is not None:
+                    self._fail_in_grammar(sequence.request, sequence.matcher.error)
+                elif kept or scores:
+                    ends = bool(kept) or not sequence.unscored
+                    events.append(self._event(sequence, tokens[:kept], logprobs and logprobs[:kept], scores, ends=ends))
         self.running = [sequence for sequence in self.running if not sequence.ended]
         return events
+
+    def _note_scores(self, entry: ScheduledSequence, result: StepResult) -> PromptScores | None:
+        """Log probabilities of its prompt that this step told."""
+        scored = entry.scored
+        if not scored:
+            return None
+        entry.sequence.scored = scored.stop
+        return result.scores.get(entry.sequence.request)
 
     def _take(self, entry: ScheduledSequence, tokens: list[int], steps: int) -> int:
         """Note what was computed, and append the drawn tokens that count; returns how many."""
@@ -250,17 +263,25 @@ class Scheduler:
         self.abort(request)
 
     def _event(
-        self, sequence: Sequence, tokens: list[int], logprobs: list[PositionLogprobs] | None = None
+        self,
+        sequence: Sequence,
+        tokens: list[int],
+        logprobs: list[PositionLogprobs] | None = None,
+        scores: PromptScores | None = None,
+        *,
+        ends: bool,
     ) -> TokenEvent:
+        """What is told of a step; `ends`: with it the choice may be over."""
         event = TokenEvent(
             request=sequence.request,
             choice=sequence.choice,
             position=sequence.generated - len(tokens),
             token_ids=tokens,
             logprobs=logprobs,
-            finish_reason=finish_reason(sequence),
+            finish_reason=finish_reason(sequence) if ends else None,
             stop_token=stop_token(sequence),
             cached_tokens=0 if sequence.announced else sequence.cached_tokens,
+            prompt=scores,
         )
         sequence.announced = True
         if event.finish_reason:

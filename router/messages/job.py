@@ -45,10 +45,12 @@ class ChatPrompt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, 
     template_kwargs: dict[str, str | int | float | bool | None] = {}
 
 
-class TextPrompt(msgspec.Struct, frozen=True, tag="text"):
+class TextPrompt(msgspec.Struct, frozen=True, omit_defaults=True, tag="text"):
     """Plain text, tokenised as it stands: no template, control tokens in it are ordinary text."""
 
     text: str
+    suffix: str = ""
+    """What follows the text that is to be filled in; not every model can."""
 
 
 class TokenPrompt(msgspec.Struct, frozen=True, tag="tokens"):
@@ -116,14 +118,24 @@ class SamplingParams(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     """How many alternatives to report at each position; `None`: no logprobs at all."""
     stop_token_ids: list[int] = []
     ignore_eos: bool = False
+    allowed_token_ids: list[int] | None = None
+    """Only these may be generated; `None`: all."""
+    prompt_logprobs: Annotated[int, msgspec.Meta(ge=0, le=20)] | None = None
+    """How many alternatives to report at each position of the prompt; `None`: no logprobs of it at all."""
 
 
 class TextOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What the worker's text layer does with tokens on their way out."""
+    """What the worker's text layer does with the prompt on its way in and with tokens on their way out."""
 
     stop: list[str] = []
     include_stop_str_in_output: bool = False
     skip_special_tokens: bool = True
+    bad_words: list[str] = []
+    """What must not be generated, alone or after a space."""
+    truncate_prompt_tokens: Annotated[int, msgspec.Meta(ge=-1)] | None = None
+    """Keep so many of the prompt's last tokens; -1: as many as fit."""
+    echo: bool = False
+    """Tell the gateway what the prompt was (`PromptEcho`)."""
 
 
 class Job(Message, frozen=True, kw_only=True, tag="job"):

@@ -99,6 +99,24 @@ class Delta(_Reply, frozen=True, kw_only=True, tag="delta"):
         return len(self.ids) or self.n
 
 
+class PromptEcho(_Reply, frozen=True, kw_only=True, tag="prompt"):
+    """The prompt as the model got it; comes before the first token."""
+
+    ids: list[int]
+    t: str
+    first: str = ""
+    """The text of its first token, which has no log probability."""
+
+
+class PromptLogprobs(_Reply, frozen=True, kw_only=True, tag="prompt_lp"):
+    """Log probabilities of the prompt's tokens `s .. s+len(lp)-1`, from 1 on; all come before the first token."""
+
+    s: Count
+    lp: list[TokenLogprob]
+    ranks: list[int]
+    """1: no token was likelier."""
+
+
 class Embedded(_Reply, frozen=True, kw_only=True, tag="embedded"):
     """The vectors of inputs `s .. s+len(vectors)-1`: each float32, little-endian, as base64.
 
@@ -135,7 +153,7 @@ class Cancelled(_Reply, frozen=True, kw_only=True, tag="cancelled"):
 REAPER = "reaper"
 """The `w` of windows that close jobs dead in their queue: whoever was running one is not any more."""
 
-Reply = Started | Delta | Embedded | Finished | Failed | Cancelled
+Reply = Started | PromptEcho | PromptLogprobs | Delta | Embedded | Finished | Failed | Cancelled
 Terminal = Finished | Failed | Cancelled
 
 

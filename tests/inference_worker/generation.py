@@ -18,6 +18,8 @@ class Choice:
     stop_token: int | None = None
     cached_tokens: int = 0
     logprobs: list[PositionLogprobs] = field(default_factory=list)
+    prompt_logprobs: list[PositionLogprobs] = field(default_factory=list)
+    ranks: list[int] = field(default_factory=list)
 
 
 Outcome = dict[tuple[str, int], Choice]
@@ -45,6 +47,11 @@ def take(outcome: Outcome, events: list[TokenEvent]) -> None:
         choice.cached_tokens += event.cached_tokens
         choice.ids += event.token_ids
         choice.logprobs += event.logprobs or []
+        if event.prompt is not None:
+            assert not choice.ids[len(event.token_ids) :]
+            assert event.prompt.start == 1 + len(choice.prompt_logprobs)
+            choice.prompt_logprobs += event.prompt.logprobs
+            choice.ranks += event.prompt.ranks
         choice.reason, choice.stop_token = event.finish_reason, event.stop_token
 
 
