@@ -59,8 +59,11 @@ class Admission:
             BrokerDown: there is no broker to queue it at.
             ContextLengthExceeded: the prompt is too long, however it may be tokenised.
         """
-        if body.choices > self._max_choices:
-            raise InvalidRequest(f"Invalid 'n': at most {self._max_choices} choices are allowed here.", param="n")
+        if body.candidates > self._max_choices:
+            param = "n" if body.choices > self._max_choices else "best_of"
+            raise InvalidRequest(
+                f"Invalid '{param}': at most {self._max_choices} choices are allowed here.", param=param
+            )
         model = self._model(body.model, Task.GENERATE)
         _check_length(body, model)
         return Reservation(principal, model, _service_class(body))
@@ -108,9 +111,11 @@ def _check_length(body: Body, model: ModelInfo) -> None:
 
     The worker, which has the tokenizer, counts exactly.
     """
+    if body.truncate_prompt_tokens is not None:
+        return
     param = "messages" if isinstance(body, ChatCompletionRequest) else "prompt"
     tokens = max(_fewest_tokens(body, model.max_token_bytes))
-    if tokens >= model.max_model_len:
+    if tokens + (body.token_limit != 0) > model.max_model_len:
         raise _too_long(tokens, model, param=param)
 
 

@@ -6,8 +6,10 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.admit import Reservation
-from router.messages import FinishReason, Job, ServiceClass, TokenLogprob, ToolCallDelta
+from gateway.admit import Body, Reservation
+from gateway.echoed_prompt import EchoedPrompt
+from gateway.openai.prompt_logprobs import PromptLogprob
+from router.messages import FinishReason, Job, ServiceClass, TokenAlternative, TokenLogprob, ToolCallDelta
 
 LOWEST_LOGPROB = -9999.0
 """What OpenAI reports for a token that is all but impossible; JSON has no -Infinity."""
@@ -47,9 +49,53 @@ class Collected:
     """A choice as far as it has come."""
 
     text: list[str] = field(default_factory=list)
+    ids: list[int] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
     calls: list[ToolCallDelta] = field(default_factory=list)
     finish_reason: FinishReason | None = None
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a client wants to see besides the text: with how many alternatives where it is a number, `None`: not."""
+
+    logprobs: int | None = None
+    prompt_logprobs: int | None = None
+    echo: bool = False
+    token_ids: bool = False
+    tokens_as_ids: bool = False
+    usage: bool = False
+    """At the end of a stream."""
+
+    @classmethod
+    def of(cls, body: Body) -> Wishes:
+        """What a request asks for."""
+        return cls(
+            logprobs=body.top_logprobs_wanted,
+            prompt_logprobs=body.prompt_logprobs,
+            echo=bool(body.echo),
+            token_ids=bool(body.return_token_ids),
+            tokens_as_ids=bool(body.return_tokens_as_token_ids),
+            usage=body.include_usage,
+        )
+
+    def name(self, token: TokenAlternative) -> str:
+        """A token in a list of log probabilities."""
+        return f"token_id:{token.id}" if self.tokens_as_ids else token.text
+
+
+def prompt_logprobs(prompt: EchoedPrompt, alternatives: int) -> list[dict[int, PromptLogprob] | None]:
+    """vLLM's `prompt_logprobs`: of each token but the first, and of the likeliest ones at its position, by id."""
+    told: list[dict[int, PromptLogprob] | None] = [None]
+    for position, rank in zip(prompt.logprobs, prompt.ranks, strict=True):
+        ranked = [(rank, position.chosen), *enumerate(position.top[:alternatives], 1)]
+        told.append(
+            {
+                token.id: PromptLogprob(logprob=bounded(token.logprob), rank=place, decoded_token=token.text)
+                for place, token in reversed(ranked)
+            }
+        )
+    return told
 
 
 def bounded(logprob: float) -> float:

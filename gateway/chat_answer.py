@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from gateway.answer import Collected, Head, bounded
+from gateway.answer import Collected, Head, Wishes, bounded, prompt_logprobs
+from gateway.echoed_prompt import EchoedPrompt
 from gateway.event_frames import ChunkFrames, compact, quoted
 from gateway.generation import Generation
 from gateway.openai.chat_completions import (
@@ -35,13 +36,15 @@ class ChatAnswer:
 
     head: Head
     n: int
-    logprobs: bool
-    include_usage: bool
+    wishes: Wishes
+    echoed: str = ""
+    """Text that every choice begins with."""
     may_call: bool = False
     named: bool = False
 
-    def body(self, choices: Sequence[Collected], usage: Usage) -> ChatCompletion:
+    def body(self, choices: Sequence[Collected], prompt: EchoedPrompt, usage: Usage) -> ChatCompletion:
         """The whole answer."""
+        alternatives = self.wishes.prompt_logprobs
         return ChatCompletion(
             id=self.head.id,
             created=self.head.created,
@@ -50,6 +53,8 @@ class ChatAnswer:
             system_fingerprint=self.head.system_fingerprint,
             choices=[self._choice(index, choice) for index, choice in enumerate(choices)],
             usage=CompletionUsage.of(usage),
+            prompt_logprobs=None if alternatives is None else prompt_logprobs(prompt, alternatives),
+            prompt_token_ids=prompt.ids if self.wishes.token_ids else None,
         )
 
     async def events(self, generation: Generation) -> AsyncIterator[str]:
@@ -57,43 +62,68 @@ class ChatAnswer:
 
         One item a batch of `generation`.
         """
-        frames = ChunkFrames(self.head.fields(CHUNK), usage=self.include_usage)
-        role = _ROLE_OF_CALLER if self.may_call else _ROLE
-        opening = "".join(frames.choice(_choice(index, role)) for index in range(self.n))
+        frames = ChunkFrames(self.head.fields(CHUNK), usage=self.wishes.usage)
+        begun = False
         async for batch in generation.batches():
+            opening = "" if begun else self._opening(frames, generation.prompts[0])
             text = "".join(frames.choice(choice) for index, delta in batch for choice in self._choices(index, delta))
             yield opening + text
-            opening = ""
-        if self.include_usage:
+            begun = True
+        if self.wishes.usage:
             yield frames.usage(CompletionUsage.of(generation.usage).model_dump())
 
+    def _opening(self, frames: ChunkFrames, prompt: EchoedPrompt) -> str:
+        """First chunks of all choices: their roles, and what they begin with."""
+        extra = f',"prompt_token_ids":{compact(prompt.ids)}' if self.wishes.token_ids else ""
+        role = _ROLE_OF_CALLER if self.may_call else _ROLE
+        roles = [frames.choice(_choice(index, role), extra) for index in range(self.n)]
+        echoed = f'{{"content":{quoted(self.echoed)}}}'
+        texts = [frames.choice(_choice(index, echoed)) for index in range(self.n) if self.echoed]
+        return "".join(roles + texts)
+
     def _choice(self, index: int, choice: Collected) -> ChatChoice:
-        logprobs = _logprobs(choice.logprobs) if self.logprobs else None
+        logprobs = self._logprobs(choice.logprobs) if self.wishes.logprobs is not None else None
         calls = _calls(choice.calls) or None
-        text = "".join(choice.text)
+        text = self.echoed + "".join(choice.text)
         return ChatChoice(
             index=index,
             message=ChatAnswerMessage(content=text or (None if calls else ""), refusal=None, tool_calls=calls),
             logprobs=ChoiceLogprobs.model_validate(logprobs) if logprobs else None,
             # The inbox lets no answer finish of which a choice has not.
             finish_reason=self._finish_reason(cast(FinishReason, choice.finish_reason)),
+            token_ids=choice.ids if self.wishes.token_ids else None,
         )
 
     def _choices(self, index: int, delta: Delta) -> Iterator[str]:
-        """A delta as the choices of chunks: its text, its calls (a chunk each, as OpenAI does), and its end."""
-        logprobs = delta.lp
-        if delta.t or (logprobs and not delta.calls):
-            yield _choice(index, f'{{"content":{quoted(delta.t)}}}' if delta.t else "{}", logprobs)
-            logprobs = None
+        """A delta as the choices of chunks: its text, its calls (a chunk each, as OpenAI does), and its end.
+
+        Log probabilities and token ids are in the first of them.
+        """
+        logprobs = compact(self._logprobs(delta.lp)) if delta.lp else "null"
+        ids = f',"token_ids":{compact(delta.ids)}' if self.wishes.token_ids and delta.ids else ""
+        if delta.t or ((delta.lp or ids) and not delta.calls):
+            yield _choice(index, f'{{"content":{quoted(delta.t)}}}' if delta.t else "{}", logprobs, extra=ids)
+            logprobs, ids = "null", ""
         for call in delta.calls or ():
-            yield _choice(index, _call_delta(call), logprobs)
-            logprobs = None
+            yield _choice(index, _call_delta(call), logprobs, extra=ids)
+            logprobs, ids = "null", ""
         if delta.f:
             yield _choice(index, "{}", finish_reason=quoted(self._finish_reason(delta.f)))
 
     def _finish_reason(self, reason: FinishReason) -> FinishReason:
         """To OpenAI, calling the named tool is no reason: the model had no choice."""
         return "stop" if self.named and reason == "tool_calls" else reason
+
+    def _logprobs(self, tokens: list[TokenLogprob]) -> dict[str, Any]:
+        content = [
+            self._alternative(token.chosen) | {"top_logprobs": [self._alternative(top) for top in token.top]}
+            for token in tokens
+        ]
+        return {"content": content, "refusal": None}
+
+    def _alternative(self, token: TokenAlternative) -> dict[str, Any]:
+        named = self.wishes.name(token)
+        return {"token": named, "logprob": bounded(token.logprob), "bytes": list(token.text.encode())}
 
 
 def _calls(deltas: Sequence[ToolCallDelta]) -> list[ToolCall]:
@@ -110,17 +140,5 @@ def _call_delta(call: ToolCallDelta) -> str:
     return f'{{"tool_calls":[{{{head},"function":{{"name":{quoted(call.name)},{arguments}}}}}]}}'
 
 
-def _choice(index: int, delta: str, logprobs: list[TokenLogprob] | None = None, finish_reason: str = "null") -> str:
-    written = compact(_logprobs(logprobs)) if logprobs else "null"
-    return f'{{"index":{index},"delta":{delta},"logprobs":{written},"finish_reason":{finish_reason}}}'
-
-
-def _logprobs(tokens: list[TokenLogprob]) -> dict[str, Any]:
-    content = [
-        _alternative(token.chosen) | {"top_logprobs": [_alternative(top) for top in token.top]} for token in tokens
-    ]
-    return {"content": content, "refusal": None}
-
-
-def _alternative(token: TokenAlternative) -> dict[str, Any]:
-    return {"token": token.text, "logprob": bounded(token.logprob), "bytes": list(token.text.encode())}
+def _choice(index: int, delta: str, logprobs: str = "null", *, finish_reason: str = "null", extra: str = "") -> str:
+    return f'{{"index":{index},"delta":{delta},"logprobs":{logprobs},"finish_reason":{finish_reason}{extra}}}'

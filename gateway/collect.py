@@ -1,4 +1,4 @@
-"""Waits for a whole answer: what a client gets that does not stream."""
+"""Waits for a whole answer: what a client gets that does not stream; and keeps the best of several candidates."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ async def collect(generation: Generation) -> list[Collected]:
         for index, delta in batch:
             choice = choices[index]
             choice.text.append(delta.t)
+            choice.ids.extend(delta.ids)
             choice.logprobs.extend(delta.lp or [])
             choice.calls.extend(delta.calls or [])
             choice.finish_reason = delta.f
@@ -30,3 +31,19 @@ async def collect_vectors(generation: Generation) -> list[bytes]:
         for embedded in batch:
             vectors.update(enumerate(embedded.vectors, start=embedded.s))
     return [vectors[index] for index in sorted(vectors)]  # all are there: else it had not finished
+
+
+def best(choices: list[Collected], candidates: int, wanted: int) -> list[Collected]:
+    """Of each prompt's `candidates` the `wanted` ones with the highest log probability a token, the best first.
+
+    Needs their log probabilities if there are more than wanted.
+    """
+    if candidates == wanted:
+        return choices
+    groups = [choices[start : start + candidates] for start in range(0, len(choices), candidates)]
+    return [choice for group in groups for choice in sorted(group, key=_likelihood, reverse=True)[:wanted]]
+
+
+def _likelihood(choice: Collected) -> float:
+    tokens = choice.logprobs
+    return sum(token.chosen.logprob for token in tokens) / len(tokens) if tokens else 0.0

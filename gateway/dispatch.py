@@ -80,7 +80,7 @@ def to_jobs(body: CompletionRequest, reservation: Reservation, origin: Origin) -
     return [
         _job(
             f"{first}-{number}" if number else first,
-            TextPrompt(prompt) if isinstance(prompt, str) else TokenPrompt(prompt),
+            TextPrompt(prompt, body.suffix or "") if isinstance(prompt, str) else TokenPrompt(prompt),
             body,
             reservation,
             origin,
@@ -118,8 +118,11 @@ def _job(job_id: str, prompt: Prompt, body: Body, reservation: Reservation, orig
             stop=body.stop_strings,
             include_stop_str_in_output=bool(body.include_stop_str_in_output),
             skip_special_tokens=_or(body.skip_special_tokens, True),
+            bad_words=body.bad_words or [],
+            truncate_prompt_tokens=body.truncate_prompt_tokens,
+            echo=body.prompt_wanted,
         ),
-        n=body.choices,
+        n=body.candidates,
         service_class=reservation.service_class,
         cache_salt=_salt(reservation.principal, body.cache_salt),
     )
@@ -140,10 +143,17 @@ def _sampling(body: Body) -> SamplingParams:
         frequency_penalty=body.frequency_penalty or 0.0,
         repetition_penalty=_or(body.repetition_penalty, 1.0),
         logit_bias={int(token): bias for token, bias in (body.logit_bias or {}).items()},
-        logprobs=body.top_logprobs_wanted,
+        logprobs=_logprobs(body),
+        prompt_logprobs=body.prompt_logprobs_wanted,
+        allowed_token_ids=body.allowed_token_ids,
         stop_token_ids=body.stop_token_ids or [],
         ignore_eos=bool(body.ignore_eos),
     )
+
+
+def _logprobs(body: Body) -> int | None:
+    """Those that the client wants; those of the tokens themselves if candidates are compared by them."""
+    return _or(body.top_logprobs_wanted, 0) if body.candidates > body.choices else body.top_logprobs_wanted
 
 
 def _salt(principal: Principal, asked: str | None) -> str:

@@ -31,11 +31,11 @@ class ChunkFrames:
 
     def __init__(self, head: dict[str, Any], *, usage: bool) -> None:
         self._before = f'data: {compact(head)[:-1]},"choices":['
-        self._after = '],"usage":null}\n\n' if usage else "]}\n\n"
+        self._after = ',"usage":null}\n\n' if usage else "}\n\n"
 
-    def choice(self, choice: str) -> str:
-        """A chunk with one choice (JSON)."""
-        return f"{self._before}{choice}{self._after}"
+    def choice(self, choice: str, extra: str = "") -> str:
+        """A chunk with one choice (JSON); `extra`: more fields of the chunk, each after a comma."""
+        return f"{self._before}{choice}]{extra}{self._after}"
 
     def usage(self, usage: dict[str, Any]) -> str:
         """The last chunk, which has no choices."""

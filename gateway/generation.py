@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import structlog
 
+from gateway.echoed_prompt import EchoedPrompt
 from gateway.errors import (
     ClientDisconnected,
     DeadlinePassed,
@@ -29,7 +30,19 @@ from gateway.reply_inbox import ReplyInbox
 from router import control_plane
 from router.bus import Bus
 from router.errors import BrokerUnavailable
-from router.messages import Cancel, Cancelled, Delta, Embedded, Failed, Finished, Job, Reply, Usage
+from router.messages import (
+    Cancel,
+    Cancelled,
+    Delta,
+    Embedded,
+    Failed,
+    Finished,
+    Job,
+    PromptEcho,
+    PromptLogprobs,
+    Reply,
+    Usage,
+)
 from router.registry import ModelRegistry
 from router.transport.base import ConnectionState
 
@@ -80,6 +93,8 @@ class Generation:
     def __init__(self, shared: Generations, jobs: Sequence[Job]) -> None:
         self.jobs = jobs
         self.usage = Usage(prompt_tokens=0)
+        self.prompts = [EchoedPrompt() for _ in jobs]
+        """What is told of each job's prompt, if that is asked for; complete before its first delta is given out."""
         self._shared = shared
         self._mailbox = shared.inbox.open(jobs)
         self._unfinished = len(jobs)
@@ -200,6 +215,8 @@ class Generation:
         for number, reply in arrivals:
             if isinstance(reply, Delta):
                 deltas.append(ChoiceDelta(number * self.jobs[0].n + reply.c, reply))
+            elif isinstance(reply, PromptEcho | PromptLogprobs):
+                self.prompts[number].take(reply)
             else:
                 self._note(reply)
         if deltas:

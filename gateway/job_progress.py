@@ -6,14 +6,28 @@ error. The end: nothing follows a choice's last token. This module does no I/O a
 admits.
 
 A second attempt is accepted only while no token of the first has been admitted: going on where a lost worker stopped
-needs the tokens to be sent to the new one first. Vectors of embeddings have no order and do not depend on one another,
-so there any attempt may bring what is missing.
+needs the tokens to be sent to the new one first. What is told of the prompt is the same in every attempt, so there only
+positions count. Vectors of embeddings have no order and do not depend on one another, so there any attempt may bring
+what is missing.
 """
 
 from __future__ import annotations
 
 from gateway.errors import RepliesLost, WorkerLost
-from router.messages import REAPER, Cancelled, Delta, Embedded, EmbeddingPrompt, Failed, Finished, Job, Reply, Started
+from router.messages import (
+    REAPER,
+    Cancelled,
+    Delta,
+    Embedded,
+    EmbeddingPrompt,
+    Failed,
+    Finished,
+    Job,
+    PromptEcho,
+    PromptLogprobs,
+    Reply,
+    Started,
+)
 
 
 class JobProgress:
@@ -27,6 +41,9 @@ class JobProgress:
         self._attempt: str | None = None
         self._superseded: set[str] = set()
         self._positions = [0] * choices
+        self._echoed = False
+        self._scored = 1
+        """Leading tokens of the prompt that are known with their log probabilities; the first has none."""
         self._finished = [False] * choices
         self._missing = set(range(inputs))
         """Inputs without a vector."""
@@ -53,6 +70,11 @@ class JobProgress:
                 return self._admits_delta(reply)
             case Embedded():
                 return self._admits_vectors(reply)
+            case PromptEcho():
+                admitted, self._echoed = not self._echoed, True
+                return admitted
+            case PromptLogprobs():
+                return self._admits_logprobs(reply)
             case Finished():
                 if not all(self._finished) or self._missing:
                     raise RepliesLost
@@ -76,6 +98,14 @@ class JobProgress:
         self._attempt, self.worker = reply.a, worker
         if self.tokens or any(self._finished):
             raise WorkerLost
+        return True
+
+    def _admits_logprobs(self, told: PromptLogprobs) -> bool:
+        if told.s < self._scored:
+            return False
+        if told.s > self._scored:
+            raise RepliesLost
+        self._scored += len(told.lp)
         return True
 
     def _admits_delta(self, delta: Delta) -> bool:

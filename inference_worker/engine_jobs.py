@@ -91,6 +91,9 @@ class EngineJobs(ABC, Generic[J]):
     def _take(self, running: J, event: EngineEvent) -> None:
         """Tell the gateway what an event of a job that has not ended means; call `_finish` with its last one."""
 
+    def _tell_start(self, running: J) -> None:
+        """Tell the gateway more than that the job has a place, before anything else of it."""
+
     def _count_finished(self, running: J) -> None:
         """Count a job that has finished."""
         self._metrics.latency.observe(time.monotonic() - running.taken)
@@ -188,6 +191,7 @@ class EngineJobs(ABC, Generic[J]):
                 delivery_count=running.delivery.delivery_count,
             )
             self._outbox.put(running.job.reply_to, started)
+            self._tell_start(running)
             self._submit(running)
 
     def _submit(self, running: J) -> None:

@@ -12,6 +12,7 @@ from inference_worker.engine_protocol import EngineEvent, GenerationRequest, Req
 from inference_worker.running_jobs import RunningJob
 from inference_worker.text.output_text import Release
 from inference_worker.text.processor import Limits, TextProcessor
+from inference_worker.text.prompt_echo import prompt_echo, prompt_logprobs
 from router.messages import Delta, FailureCode, Job, Task
 from router.transport.base import Delivery
 
@@ -42,9 +43,19 @@ class Generator(EngineJobs[RunningJob]):
         running.ids = [[] for _ in range(job.n)]
         running.request = request
 
+    def _tell_start(self, running: RunningJob) -> None:
+        if running.job.text.echo and isinstance(running.request, GenerationRequest):
+            echo = prompt_echo(self._text.tokenizer, running.job, running.attempt, running.request.prompt_ids)
+            self._outbox.put(running.job.reply_to, echo)
+
     def _take(self, running: RunningJob, event: EngineEvent) -> None:
         if not isinstance(event, TokenEvent) or event.choice >= len(running.outputs):
             return
+        if event.prompt is not None:
+            for told in prompt_logprobs(self._text.tokenizer, running.job, running.attempt, event.prompt):
+                self._outbox.put(running.job.reply_to, told)
+            if not event.token_ids and event.finish_reason is None:
+                return
         self._observe(running, event)
         self.tokens += len(event.token_ids)
         running.cached_tokens = max(running.cached_tokens, event.cached_tokens)

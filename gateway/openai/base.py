@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
 from gateway.errors import InvalidRequest, UnsupportedParameter
 
@@ -21,6 +22,10 @@ IGNORED = "x-ignored"
 """Marks a field in our OpenAPI document."""
 Ignored = Annotated[T, Field(json_schema_extra={IGNORED: True})]
 """A field that is validated and has no effect, on purpose."""
+
+
+Extra = Annotated[T | None, Field(exclude_if=lambda value: value is None)]
+"""A field of an answer that OpenAI's does not have: absent unless it was asked for."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,14 @@ def _same(asked: Any, neutral: Any) -> bool:
     return type(asked) is type(neutral) and bool(asked == neutral)
 
 
+_FIELD = "field"
+
+
+def contradiction(field: str, message: str) -> PydanticCustomError:
+    """What a validator of the whole model raises: `field` is what does not go with another one."""
+    return PydanticCustomError("invalid_value", "{message}", {"message": message, _FIELD: (field,)})
+
+
 _CODES = {
     "missing": "missing_required_parameter",
     "missing_content": "missing_required_parameter",
@@ -91,10 +104,11 @@ _DISCRIMINATOR = "role"
 
 def _explain(error: ValidationError, value: dict[str, Any]) -> InvalidRequest:
     """The most specific of pydantic's complaints, as one sentence. The input itself is never repeated."""
-    complaints = [
-        (_path(item["loc"], value, kind=item["type"]), item["type"], _MESSAGES.get(item["type"], item["msg"]))
-        for item in error.errors(include_url=False, include_input=False, include_context=False)
-    ]
+    complaints = []
+    for item in error.errors(include_url=False, include_input=False):
+        kind = item["type"]
+        place = (*item["loc"], *item.get("ctx", {}).get(_FIELD, ()))
+        complaints.append((_path(place, value, kind=kind), kind, _MESSAGES.get(kind, item["msg"])))
     path, kind, message = max(complaints, key=lambda complaint: len(complaint[0]))
     param = _spell(path) or None
     code = _CODES.get(kind) or ("invalid_type" if kind.endswith("_type") else "invalid_value")

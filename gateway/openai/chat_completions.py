@@ -12,8 +12,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.openai.base import ApiModel, Ignored, Refused
-from gateway.openai.messages import AssistantMessage, Content, Message, ToolCall, check_tool_results
+from gateway.openai.base import ApiModel, Extra, Ignored, Refused, contradiction
+from gateway.openai.messages import AssistantMessage, Content, Message, ToolCall, check_tool_results, text_of
+from gateway.openai.prompt_logprobs import PromptLogprobs
 from gateway.openai.sampling import INT32_MAX, SamplingRequest
 from gateway.openai.tools import Choice, NamedTool, Tools, check_choice
 from gateway.openai.usage import CompletionUsage
@@ -74,6 +75,8 @@ class ChatCompletionRequest(SamplingRequest):
     template does not know it."""
     max_completion_tokens: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = None
     """Tokens to generate at most, whatever `max_tokens` (its old name) says."""
+    echo: bool | None = None
+    """The answer begins with the last message, if that is the assistant's."""
     logprobs: bool | None = None
     """The log probability of each token of the answer, before temperature, penalties and cuts."""
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
@@ -130,15 +133,11 @@ class ChatCompletionRequest(SamplingRequest):
     @model_validator(mode="after")
     def _consistent_chat(self) -> Self:
         if self.top_logprobs is not None and not self.logprobs:
-            raise PydanticCustomError("invalid_value", "'top_logprobs' is only allowed when 'logprobs' is true")
+            raise contradiction("top_logprobs", "it is only allowed when 'logprobs' is true")
         if self.continue_final_message and self.add_generation_prompt:
-            raise PydanticCustomError(
-                "invalid_value", "'continue_final_message' and 'add_generation_prompt' exclude each other"
-            )
+            raise contradiction("continue_final_message", "it and 'add_generation_prompt' exclude each other")
         if self.continue_final_message and not isinstance(self.messages[-1], AssistantMessage):
-            raise PydanticCustomError(
-                "invalid_value", "'continue_final_message' needs a last message from the assistant"
-            )
+            raise contradiction("continue_final_message", "it needs a last message from the assistant")
         return self
 
     @property
@@ -155,6 +154,12 @@ class ChatCompletionRequest(SamplingRequest):
     def token_limit(self) -> int | None:
         """`max_completion_tokens`, or its deprecated name."""
         return self.max_completion_tokens if self.max_completion_tokens is not None else self.max_tokens
+
+    @property
+    def echoed(self) -> str:
+        """What the answer begins with, besides what the model says."""
+        last = self.messages[-1]
+        return (text_of(last.content) or "") if self.echo and isinstance(last, AssistantMessage) else ""
 
     @property
     def top_logprobs_wanted(self) -> int | None:
@@ -199,6 +204,7 @@ class ChatChoice(ApiModel):
     message: ChatAnswerMessage
     logprobs: ChoiceLogprobs | None
     finish_reason: Literal["stop", "length", "tool_calls", "content_filter"]
+    token_ids: Extra[list[int]] = None
 
 
 class ChatCompletion(ApiModel):
@@ -212,6 +218,8 @@ class ChatCompletion(ApiModel):
     system_fingerprint: str
     choices: list[ChatChoice]
     usage: CompletionUsage
+    prompt_logprobs: Extra[PromptLogprobs] = None
+    prompt_token_ids: Extra[list[int]] = None
 
 
 class FunctionCallDelta(ApiModel):
@@ -246,6 +254,7 @@ class ChatChunkChoice(ApiModel):
     delta: ChatDelta
     logprobs: ChoiceLogprobs | None
     finish_reason: Literal["stop", "length", "tool_calls", "content_filter"] | None
+    token_ids: Extra[list[int]] = None
 
 
 class ChatCompletionChunk(ApiModel):
@@ -259,3 +268,5 @@ class ChatCompletionChunk(ApiModel):
     system_fingerprint: str
     choices: list[ChatChunkChoice]
     usage: CompletionUsage | None = None
+    prompt_token_ids: Extra[list[int]] = None
+    """In the first chunk."""

@@ -11,14 +11,17 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, StringConstraints, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.openai.base import ApiModel, Ignored, Refused, RequestBody
+from gateway.openai.base import ApiModel, Ignored, Refused, RequestBody, contradiction
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 MAX_LOGIT_BIAS = 1024
+MAX_BAD_WORDS = 256
+MAX_ALLOWED_TOKENS = 16_384
 
 TokenId = Annotated[int, Field(ge=0, le=INT32_MAX)]
 StopString = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+BadWord = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
 LogitBias = Annotated[
     dict[str, Annotated[float, Field(ge=-100, le=100)]],
@@ -43,20 +46,13 @@ class SamplingRequest(RequestBody):
     """Base of chat completions and completions."""
 
     not_offered: ClassVar[Mapping[str, Refused]] = {
-        "best_of": Refused("one candidate is made for each choice", (1,)),
         "use_beam_search": Refused("tokens are drawn, not searched for", (False,)),
         "length_penalty": Refused("it belongs to beam search", (1, 1.0)),
         "early_stopping": Refused("it belongs to beam search", (False,)),
-        "bad_words": Refused("not offered yet", ([],)),
-        "prompt_logprobs": Refused("not offered yet"),
-        "allowed_token_ids": Refused("not offered yet"),
         "logprob_token_ids": Refused("log probabilities are reported of the most likely tokens only"),
         "logits_processors": Refused("clients bring no code", ([],)),
-        "truncate_prompt_tokens": Refused("not offered yet"),
         "truncation_side": Refused("prompts are cut at their beginning only", ("left",)),
         "spaces_between_special_tokens": Refused("text is what its tokens say", (True,)),
-        "return_token_ids": Refused("not offered yet", (False,)),
-        "return_tokens_as_token_ids": Refused("not offered yet", (False,)),
         "return_prompt_text": Refused("rendered prompts are not shown", (False,)),
         "priority": Refused("`service_tier` chooses the queue", (0,)),
         "structured_outputs": Refused("not offered yet"),
@@ -70,7 +66,6 @@ class SamplingRequest(RequestBody):
         "logit_bias_mode": Refused("`logit_bias` is added to the logits"),
         "repetition_detection": Refused("`repetition_penalty` is what there is"),
         "thinking_token_budget": Refused("no thinking is counted apart", (-1,)),
-        "echo": Refused("not offered yet", (False,)),
         "kv_transfer_params": Refused("it belongs to another server's disaggregated serving"),
         "ec_transfer_params": Refused("it belongs to another server's disaggregated serving"),
         "vllm_xargs": Refused("it belongs to another server's extensions", ({},)),
@@ -102,6 +97,8 @@ class SamplingRequest(RequestBody):
     """Equal seeds give equal answers, whatever else the server is doing."""
     n: Annotated[int, Field(ge=1, le=128)] | None = None
     """Answers to the same prompt; above the operator's limit (16 by default) 400."""
+    best_of: Annotated[int, Field(ge=1, le=20)] | None = None
+    """Make so many answers, all of them counted, and return the `n` with the highest log probability a token."""
     stop: StopString | Annotated[list[StopString], Field(max_length=4)] | None = None
     """The text ends before any of these."""
     stop_token_ids: Annotated[list[TokenId], Field(max_length=128)] | None = None
@@ -110,6 +107,18 @@ class SamplingRequest(RequestBody):
     """Go on after the model's own end."""
     include_stop_str_in_output: bool | None = None
     """Show the stop string or stop token too."""
+    bad_words: Annotated[list[BadWord], Field(max_length=MAX_BAD_WORDS)] | None = None
+    """Words that are not generated, as they are tokenised alone and after a space."""
+    allowed_token_ids: Annotated[list[TokenId], Field(min_length=1, max_length=MAX_ALLOWED_TOKENS)] | None = None
+    """Only these tokens are generated."""
+    truncate_prompt_tokens: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
+    """Keep so many of the prompt's last tokens; -1: as many as fit."""
+    prompt_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    """The log probability of each token of the prompt, and so many of the most likely ones; not in a stream."""
+    return_token_ids: bool | None = None
+    """`token_ids` of the answer and `prompt_token_ids` beside the text."""
+    return_tokens_as_token_ids: bool | None = None
+    """Tokens in log probabilities are written as `token_id:5`."""
     skip_special_tokens: bool | None = None
     """Default true: control tokens leave no text."""
     stream: bool | None = None
@@ -151,10 +160,18 @@ class SamplingRequest(RequestBody):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        if self.best_of is not None and self.best_of < self.choices:
+            raise contradiction("best_of", "it must not be less than 'n'")
+        if self.stream and self.candidates > self.choices:
+            raise contradiction("best_of", "more candidates than choices can't be streamed")
+        if self.stream and self.prompt_logprobs is not None:
+            raise contradiction("prompt_logprobs", "it can't be streamed")
+        if self.truncate_prompt_tokens == 0:
+            raise contradiction("truncate_prompt_tokens", "it must be -1 or at least 1")
         if self.stream_options is not None and not self.stream:
-            raise PydanticCustomError("invalid_value", "'stream_options' is only allowed when 'stream' is true")
+            raise contradiction("stream_options", "it is only allowed when 'stream' is true")
         if self.min_tokens is not None and self.token_limit is not None and self.min_tokens > self.token_limit:
-            raise PydanticCustomError("invalid_value", "'min_tokens' is more than 'max_tokens'")
+            raise contradiction("min_tokens", "it is more than 'max_tokens'")
         return self
 
     @property
@@ -168,9 +185,24 @@ class SamplingRequest(RequestBody):
         return None
 
     @property
+    def prompt_logprobs_wanted(self) -> int | None:
+        """Alternatives to report at each position of the prompt; `None`: no logprobs of it at all."""
+        return self.prompt_logprobs
+
+    @property
+    def prompt_wanted(self) -> bool:
+        """Whether the answer has anything of the prompt in it."""
+        return bool(self.return_token_ids) or self.prompt_logprobs_wanted is not None
+
+    @property
     def choices(self) -> int:
         """`n`, with its default."""
         return self.n or 1
+
+    @property
+    def candidates(self) -> int:
+        """Choices to generate: as many, or more to select from."""
+        return self.best_of or self.choices
 
     @property
     def include_usage(self) -> bool:

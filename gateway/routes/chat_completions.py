@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from gateway import dispatch
-from gateway.answer import Head
+from gateway.answer import Head, Wishes
 from gateway.api_description import described
 from gateway.authenticate import Caller
 from gateway.chat_answer import ChatAnswer
-from gateway.collect import collect
+from gateway.collect import best, collect
 from gateway.dependencies import ChatBody, TheGateway
 from gateway.disconnect import ended_with
 from gateway.openai.chat_completions import ChatCompletion, ChatCompletionChunk, ChatCompletionRequest
@@ -31,9 +31,9 @@ async def create_chat_completion(request: Request, caller: Caller, body: ChatBod
     job = dispatch.to_job(body, reservation, origin_of(request, gateway, stream=bool(body.stream)))
     answer = ChatAnswer(
         Head.of(job, reservation),
-        job.n,
-        bool(body.logprobs),
-        body.include_usage,
+        body.choices,
+        Wishes.of(body),
+        body.echoed,
         may_call=body.may_call,
         named=body.names_a_tool,
     )
@@ -43,4 +43,5 @@ async def create_chat_completion(request: Request, caller: Caller, body: ChatBod
         if body.stream:
             await generation.begun(gateway.settings.header_delay)
             return EventStream(gateway, generation, answer.events(generation))
-        return json_response(answer.body(await collect(generation), generation.usage))
+        choices = best(await collect(generation), body.candidates, body.choices)
+        return json_response(answer.body(choices, generation.prompts[0], generation.usage))

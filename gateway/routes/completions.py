@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from gateway import dispatch
-from gateway.answer import Head
+from gateway.answer import Head, Wishes
 from gateway.api_description import described
 from gateway.authenticate import Caller
-from gateway.collect import collect
+from gateway.collect import best, collect
 from gateway.completion_answer import CompletionAnswer
 from gateway.dependencies import CompletionBody, TheGateway
 from gateway.disconnect import ended_with
@@ -26,12 +26,12 @@ async def create_completion(request: Request, caller: Caller, body: CompletionBo
     """Continue each prompt `n` times; choice `prompt * n + i` is the i-th continuation of a prompt."""
     reservation = await gateway.admission.admit(caller, body)
     jobs = dispatch.to_jobs(body, reservation, origin_of(request, gateway, stream=bool(body.stream)))
-    choices = len(jobs) * body.choices
-    answer = CompletionAnswer(Head.of(jobs[0], reservation), choices, body.logprobs is not None, body.include_usage)
+    answer = CompletionAnswer(Head.of(jobs[0], reservation), body.choices, Wishes.of(body))
     generation = gateway.generations.open(jobs)
     async with ended_with(request.receive, generation):
         await generation.publish(tracing.inject())
         if body.stream:
             await generation.begun(gateway.settings.header_delay)
             return EventStream(gateway, generation, answer.events(generation))
-        return json_response(answer.body(await collect(generation), generation.usage))
+        choices = best(await collect(generation), body.candidates, body.choices)
+        return json_response(answer.body(choices, generation.prompts, generation.usage))

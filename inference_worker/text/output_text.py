@@ -14,12 +14,13 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from inference_worker.engine_protocol import Candidate, PositionLogprobs, TokenEvent
+from inference_worker.engine_protocol import PositionLogprobs, TokenEvent
 from inference_worker.text.detokenizer import Detokenizer
+from inference_worker.text.readable_logprobs import readable
 from inference_worker.text.stop_strings import StopStrings
 from inference_worker.text.tokenizer import Tokenizer
 from inference_worker.text.tool_calls.call_text import CallText
-from router.messages import FinishReason, SamplingParams, TextOptions, TokenAlternative, TokenLogprob, ToolCallDelta
+from router.messages import FinishReason, SamplingParams, TextOptions, TokenLogprob, ToolCallDelta
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,4 @@ class OutputText:
         return Release(start, [id_ for id_, _, _ in popped], text, calls, logprobs, finish, stopped_by)
 
     def _readable(self, logprobs: PositionLogprobs) -> TokenLogprob:
-        return TokenLogprob(self._alternative(logprobs.chosen), [self._alternative(one) for one in logprobs.top])
-
-    def _alternative(self, candidate: Candidate) -> TokenAlternative:
-        return TokenAlternative(candidate.id, self._tokenizer.token_text(candidate.id), candidate.logprob)
+        return readable(self._tokenizer, logprobs)

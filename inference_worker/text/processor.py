@@ -16,6 +16,7 @@ from inference_worker.engine_protocol import GenerationRequest
 from inference_worker.text.chat_template import ChatTemplate, flatten
 from inference_worker.text.control_tokens import strings, unused_marker
 from inference_worker.text.errors import PromptRejected
+from inference_worker.text.fill_in_middle import fill_in_ids
 from inference_worker.text.output_text import OutputText
 from inference_worker.text.tokenizer import Tokenizer
 from inference_worker.text.tokenizer_files import TextFiles
@@ -98,7 +99,7 @@ class TextProcessor:
         return CallText(reader, f"{job.id}/{choice}", self.tokenizer.controls.ids_of(reader.markup.tokens))
 
     def _prepare(self, job: Job, request_id: str, limits: Limits) -> GenerationRequest:
-        prompt_ids = self._prompt_ids(job, limits)
+        prompt_ids = _truncated(self._prompt_ids(job, limits), job, limits)
         _check_prompt(prompt_ids, limits)
         _check_lengths(len(prompt_ids), job, limits)
         _check_token_options(job.sampling, limits)
@@ -109,8 +110,14 @@ class TextProcessor:
             n=job.n,
             salt=job.cache_salt,
             delivered=job.delivered,
+            bad_words=self._bad_words(job.text.bad_words),
             grammar=self._grammar(job),
         )
+
+    def _bad_words(self, words: list[str]) -> list[list[int]]:
+        """Each word as it is tokenised within a text, and behind a space."""
+        spelled = [spelling for word in words for spelling in (word, f" {word.lstrip()}")]
+        return [ids for ids in map(self.tokenizer.encode_inside, dict.fromkeys(spelled)) if ids]
 
     def _grammar(self, job: Job) -> Grammar | None:
         """The grammar of a request: decided here and nowhere else.
@@ -126,11 +133,21 @@ class TextProcessor:
         if isinstance(prompt, TokenPrompt):
             return prompt.token_ids
         if isinstance(prompt, TextPrompt):
-            self._check_size(prompt.text, job, limits)
-            return self.tokenizer.encode(prompt.text)
+            self._check_size(prompt.text + prompt.suffix, job, limits)
+            return self._text_ids(prompt)
         if isinstance(prompt, EmbeddingPrompt):
             raise PromptRejected(FailureCode.INVALID_PARAMETER, "This model makes no embeddings.", "model")
         return self._conversation_ids(prompt, job, limits)
+
+    def _text_ids(self, prompt: TextPrompt) -> list[int]:
+        if not prompt.suffix:
+            return self.tokenizer.encode(prompt.text)
+        ids = fill_in_ids(self.tokenizer, prompt.text, prompt.suffix)
+        if ids is None:
+            raise PromptRejected(
+                FailureCode.INVALID_PARAMETER, "This model can't fill in text before a suffix.", "suffix"
+            )
+        return ids
 
     def _conversation_ids(self, prompt: ChatPrompt, job: Job, limits: Limits) -> list[int]:
         if self._template is None:
@@ -156,10 +173,24 @@ class TextProcessor:
 
     def _check_size(self, text: str, job: Job, limits: Limits) -> None:
         """Refuse what can't fit whatever its tokens are, without spending time on finding them."""
+        if job.text.truncate_prompt_tokens is not None:
+            return
         # Normalisers may shorten a text, hence the factor.
         least = len(text) // (4 * max(1, self.tokenizer.max_token_bytes))
         if least >= limits.max_model_len:
             raise _too_long(least, job, limits)
+
+
+def _truncated(prompt_ids: list[int], job: Job, limits: Limits) -> list[int]:
+    """The last tokens, as many as the job says; -1: as leave room for those to generate."""
+    kept = job.text.truncate_prompt_tokens
+    if kept == -1:
+        kept = limits.max_model_len - _tokens_wanted(job)
+    return prompt_ids[-kept:] if kept is not None and kept > 0 else prompt_ids
+
+
+def _tokens_wanted(job: Job) -> int:
+    return job.sampling.max_tokens if job.sampling.max_tokens is not None else 1
 
 
 def _check_prompt(prompt_ids: list[int], limits: Limits) -> None:
@@ -171,15 +202,18 @@ def _check_prompt(prompt_ids: list[int], limits: Limits) -> None:
 
 
 def _check_lengths(prompt_tokens: int, job: Job, limits: Limits) -> None:
-    wanted = job.sampling.max_tokens if job.sampling.max_tokens is not None else 1
-    if prompt_tokens + max(1, wanted) > limits.max_model_len:
+    if prompt_tokens + _tokens_wanted(job) > limits.max_model_len:
         raise _too_long(prompt_tokens, job, limits)
 
 
 def _check_token_options(sampling: SamplingParams, limits: Limits) -> None:
     if not -(2**63) <= sampling.seed < 2**63:
         raise PromptRejected(FailureCode.INVALID_PARAMETER, "The seed must fit into 64 bits.", "seed")
-    for param, ids in (("logit_bias", list(sampling.logit_bias)), ("stop_token_ids", sampling.stop_token_ids)):
+    for param, ids in (
+        ("logit_bias", list(sampling.logit_bias)),
+        ("stop_token_ids", sampling.stop_token_ids),
+        ("allowed_token_ids", sampling.allowed_token_ids or []),
+    ):
         outside = next((id_ for id_ in ids if not 0 <= id_ < limits.vocab_size), None)
         if outside is not None:
             raise PromptRejected(FailureCode.INVALID_PARAMETER, _outside(outside, limits), param)

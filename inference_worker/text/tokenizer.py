@@ -39,6 +39,8 @@ class Tokenizer:
         self._plain = _build(plain)
         self._inner = _build(_without_first_prefix(plain))
         self.bytes_of: list[bytes] = token_bytes(definition)
+        self.added = {token["content"]: token["id"] for token in definition.get("added_tokens") or []}
+        """Ids of the tokens that stand beside the vocabulary, control tokens and others, by their text."""
         self.max_token_bytes = max(map(len, self.bytes_of), default=0)
 
     @property
@@ -49,6 +51,15 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """Ids of plain text as a whole prompt, with the model's own prefix (beginning of sequence), if it has one."""
         return list(self._plain.encode_batch_fast([text], add_special_tokens=True)[0].ids)
+
+    def encode_inside(self, text: str) -> list[int]:
+        """Ids of plain text as it is within a longer one."""
+        return list(self._inner.encode_batch_fast([text], add_special_tokens=False)[0].ids)
+
+    def decode(self, ids: Iterable[int], *, skip_controls: bool) -> str:
+        """The text of `ids`, without that of control tokens if `skip_controls`."""
+        shown = (id_ for id_ in ids if not (skip_controls and id_ in self.controls.ids))
+        return b"".join(map(self.token_data, shown)).decode(errors="replace")
 
     def encode_rendered(self, rendered: str, marker: str) -> list[int]:
         """Ids of a rendered template: unbroken control tokens by id, all else as plain text, `marker` removed."""

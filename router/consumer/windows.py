@@ -17,7 +17,7 @@ import structlog
 
 from router.bus import Bus
 from router.errors import BrokerUnavailable
-from router.messages import Delta, Embedded, Reply, Window, joined_calls
+from router.messages import Delta, Embedded, PromptEcho, PromptLogprobs, Reply, Window, joined_calls
 
 INTERVAL = 0.010
 """Seconds between two windows to one gateway, unless something is urgent."""
@@ -147,9 +147,15 @@ def _join(run: list[Delta]) -> Delta:
 
 def _size(reply: Reply) -> int:
     """About how many bytes it takes as JSON."""
-    if isinstance(reply, Embedded):
-        return 120 + 4 * sum(map(len, reply.vectors)) // 3
-    if not isinstance(reply, Delta):
-        return 200
-    calls = sum(100 + len(call.args) for call in reply.calls or ())
-    return 120 + len(reply.t) + calls + 7 * len(reply.ids) + 600 * len(reply.lp or ())
+    match reply:
+        case Delta():
+            calls = sum(100 + len(call.args) for call in reply.calls or ())
+            return 120 + len(reply.t) + calls + 7 * len(reply.ids) + 600 * len(reply.lp or ())
+        case PromptEcho():
+            return 120 + len(reply.t) + 7 * len(reply.ids)
+        case PromptLogprobs():
+            return 120 + 600 * len(reply.lp)
+        case Embedded():
+            return 120 + 4 * sum(map(len, reply.vectors)) // 3
+        case _:
+            return 200

@@ -22,6 +22,8 @@ from router.messages import (
     GrammarKind,
     Job,
     Outcome,
+    PromptEcho,
+    PromptLogprobs,
     SamplingParams,
     ServiceClass,
     Started,
@@ -132,6 +134,12 @@ EXAMPLES: dict[str, msgspec.Struct] = {
     "job_minimal": JOB,
     "job_full": FULL_JOB,
     "job_text_prompt": msgspec_replace(JOB, prompt=TextPrompt("Once <|im_start|>")),
+    "job_completion_options": msgspec_replace(
+        JOB,
+        prompt=TextPrompt("def f(", "return x"),
+        sampling=SamplingParams(seed=7, allowed_token_ids=[1, 2], prompt_logprobs=0),
+        text=TextOptions(bad_words=["no"], truncate_prompt_tokens=-1, echo=True),
+    ),
     "job_token_prompt": msgspec_replace(JOB, prompt=TokenPrompt([1, 2, 3])),
     "job_embedding": msgspec_replace(
         JOB, prompt=EmbeddingPrompt(inputs=["one", "two"], dimensions=64), sampling=SamplingParams(seed=0)
@@ -179,6 +187,13 @@ EXAMPLES: dict[str, msgspec.Struct] = {
             Delta(j="j", a="a", s=0, ids=[1], calls=[ToolCallDelta(i=0, id="call_1", name="weather")]),
             Delta(j="j", a="a", s=1, ids=[2], calls=[ToolCallDelta(i=0, args='{"city"')]),
             Delta(j="j", a="a", s=2, ids=[3], f="tool_calls"),
+        ],
+    ),
+    "window_prompt": Window(
+        w="worker-1",
+        b=[
+            PromptEcho(j="j", a="a", ids=[1, 3], t="Hi!", first="Hi"),
+            PromptLogprobs(j="j", a="a", s=1, lp=[TokenLogprob(TokenAlternative(3, "!", -0.5), [])], ranks=[1]),
         ],
     ),
     "window_embedded": Window(w="worker-1", b=[Embedded(j="j", a="a", s=0, vectors=[b"\x00\x00\x80?"])]),

@@ -25,6 +25,8 @@ from router.messages import (
     FailureCode,
     Finished,
     Job,
+    PromptEcho,
+    PromptLogprobs,
     Reply,
     ServiceClass,
     Started,
@@ -141,8 +143,17 @@ def logprob(token: int) -> TokenLogprob:
 async def count(worker: ScriptedWorker, job: Job) -> None:
     """Answer "0 1 2 … " with as many tokens as the job allows, at most 5, in every choice, last choice first."""
     attempt = uuid.uuid4().hex
-    total = min(5, job.sampling.max_tokens or 5)
+    total = min(5, 5 if job.sampling.max_tokens is None else job.sampling.max_tokens)
     worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=5))
+    if job.text.echo:
+        worker.send(job, PromptEcho(j=job.id, a=attempt, ids=[70, 71, 72], t="70 71 72 ", first="70 "))
+    if job.sampling.prompt_logprobs is not None:
+        for position in (1, 2):
+            told = PromptLogprobs(j=job.id, a=attempt, s=position, lp=[logprob(70 + position)], ranks=[position])
+            worker.send(job, told)
+    if not total:
+        ends = [Delta(j=job.id, a=attempt, c=choice, s=0, ids=[], f="length") for choice in range(job.n)]
+        worker.send(job, *ends)
     for token in range(total):
         lp = [logprob(token)] if job.sampling.logprobs is not None else None
         last = "length" if token == total - 1 else None

@@ -62,7 +62,7 @@ async def test_stream(set_stage: SetStage) -> None:
 
 async def test_logprobs_with_offsets_whole_and_streamed(set_stage: SetStage) -> None:
     stage = await set_stage()
-    whole = (await stage.complete(logprobs=1, max_tokens=2)).json()["choices"][0]["logprobs"]
+    whole = (await stage.complete(logprobs=2, max_tokens=2)).json()["choices"][0]["logprobs"]
     assert whole == {
         "tokens": ["0 ", "1 "],
         "token_logprobs": [-0.5, -0.5],

@@ -40,6 +40,12 @@ BAD_FIELDS: list[tuple[str, Any]] = [
     ("stop_token_ids", [-1]),
     ("ignore_eos", "true"),
     ("cache_salt", ""),
+    *(("best_of", value) for value in (10**9, 21, 0, -1, True, 2.0)),
+    *(("prompt_logprobs", value) for value in (21, -1, 10**6, True)),
+    *(("bad_words", value) for value in ([""], ["x" * 257], ["x"] * 257, "x", [1])),
+    *(("allowed_token_ids", value) for value in ([], [-1], [2**31], ["1"], list(range(16_385)))),
+    *(("truncate_prompt_tokens", value) for value in (-2, 1.0, "1", 2**31)),
+    *((name, 1) for name in ("echo", "return_token_ids", "return_tokens_as_token_ids")),
 ]
 
 BAD_CHAT_FIELDS: list[tuple[str, Any]] = [
@@ -82,17 +88,13 @@ NOT_OFFERED: list[tuple[str, Any]] = [
     ("audio", {"voice": "x", "format": "wav"}),
     ("modalities", ["text", "audio"]),
     ("web_search_options", {}),
-    ("best_of", 10**9),
-    ("best_of", True),
     ("use_beam_search", True),
-    ("echo", True),
-    ("prompt_logprobs", 1),
     ("chat_template", "{% for i in range(10**9) %}{% endfor %}"),
     ("guided_regex", "(a+)+$"),
     ("guided_decoding_backend", "x"),
     ("structured_outputs", {"json": {}}),
     ("priority", 9),
-    ("bad_words", ["x"]),
+    ("logprob_token_ids", [1]),
 ]
 
 
@@ -111,8 +113,8 @@ def test_a_wrong_value_names_its_field(field: str, value: Any) -> None:
 
 @pytest.mark.parametrize(("field", "value"), BAD_FIELDS)
 def test_completions_are_as_strict(field: str, value: Any) -> None:
-    if field == "max_completion_tokens":
-        pytest.skip("not a field of completions")
+    if field == "max_completion_tokens" or (field == "max_tokens" and value == 0 and value is not False):
+        pytest.skip("not a field of completions, or fine there")
     with pytest.raises(InvalidRequest):
         CompletionRequest.parse({"model": MODEL, "prompt": "x", "stream": True, field: value})
 
@@ -139,6 +141,10 @@ def test_what_is_not_offered_is_refused_by_name(field: str, value: Any) -> None:
         {"top_logprobs": 2},
         {"logprobs": False, "top_logprobs": 0},
         {"min_tokens": 5, "max_tokens": 4},
+        {"best_of": 2, "n": 3},
+        {"best_of": 2, "stream": True},
+        {"prompt_logprobs": 0, "stream": True},
+        {"truncate_prompt_tokens": 0},
         {"continue_final_message": True},
         {
             "continue_final_message": True,
@@ -148,8 +154,9 @@ def test_what_is_not_offered_is_refused_by_name(field: str, value: Any) -> None:
     ],
 )
 def test_fields_that_contradict_each_other(fields: dict[str, Any]) -> None:
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(InvalidRequest) as caught:
         chat(**fields)
+    assert caught.value.param in fields
 
 
 @pytest.mark.parametrize(
@@ -157,6 +164,15 @@ def test_fields_that_contradict_each_other(fields: dict[str, Any]) -> None:
     [
         {"n": None, "stop": [], "tools": [], "functions": None, "tool_choice": "auto", "best_of": 1},
         {"response_format": {"type": "text"}, "modalities": ["text"], "echo": False, "priority": 0},
+        {
+            "echo": True,
+            "bad_words": ["x"],
+            "allowed_token_ids": [0],
+            "truncate_prompt_tokens": -1,
+            "best_of": 3,
+            "n": 2,
+        },
+        {"prompt_logprobs": 20, "return_token_ids": True, "return_tokens_as_token_ids": True, "stream": False},
         {"temperature": 0, "top_p": 0, "seed": -1, "stop": ["a", "b", "c", "d"], "logit_bias": {"0": 1, "9": -100.0}},
         {"prediction": {"type": "content", "content": "x"}, "service_tier": "fast", "request_id": "r"},
         {"store": True, "user": "u", "metadata": {"a": "b"}, "parallel_tool_calls": True, "reasoning_effort": "low"},

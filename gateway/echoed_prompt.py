@@ -1,0 +1,29 @@
+"""What a worker has told of a job's prompt, for clients that want it back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from router.messages import PromptEcho, PromptLogprobs, TokenLogprob
+
+
+@dataclass
+class EchoedPrompt:
+    """As far as it has come; complete before the job's first token.
+
+    `logprobs` and `ranks` are those of the tokens after the first one, `first`.
+    """
+
+    ids: list[int] = field(default_factory=list)
+    text: str = ""
+    first: str = ""
+    logprobs: list[TokenLogprob] = field(default_factory=list)
+    ranks: list[int] = field(default_factory=list)
+
+    def take(self, reply: PromptEcho | PromptLogprobs) -> None:
+        """Add what the next reply tells."""
+        if isinstance(reply, PromptEcho):
+            self.ids, self.text, self.first = reply.ids, reply.t, reply.first
+        else:
+            self.logprobs.extend(reply.lp)
+            self.ranks.extend(reply.ranks)
