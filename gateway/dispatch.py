@@ -70,6 +70,7 @@ def to_job(body: ChatCompletionRequest, reservation: Reservation, origin: Origin
         add_generation_prompt=_or(body.add_generation_prompt, not body.continue_final_message),
         continue_final_message=bool(body.continue_final_message),
         template_kwargs=body.chat_template_kwargs or {},
+        reasoning_effort=body.reasoning_effort or "",
     )
     return _job(f"chatcmpl-{uuid.uuid4().hex}", prompt, body, reservation, origin)
 

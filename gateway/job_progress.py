@@ -30,20 +30,47 @@ from router.messages import (
 )
 
 
+class _PromptProgress:
+    """What has been told of the prompt; it is the same in every attempt. `echo`, `scores`: what is wanted of it."""
+
+    def __init__(self, *, echo: bool, scores: bool) -> None:
+        self._echo = echo
+        self._scores = scores
+        self._tokens: int | None = None
+        self._scored = 1
+        """Leading tokens that are known with their log probabilities; the first has none."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that is wanted is here."""
+        told = self._tokens is not None or not self._echo
+        return told and (not self._scores or self._scored >= (self._tokens or 1))
+
+    def admits(self, reply: PromptEcho | PromptLogprobs) -> bool:
+        """As `JobProgress.admits`."""
+        if isinstance(reply, PromptEcho):
+            known, self._tokens = self._tokens is not None, len(reply.ids)
+            return not known
+        if reply.s > self._scored:
+            raise RepliesLost
+        if reply.s < self._scored:
+            return False
+        self._scored += len(reply.lp)
+        return True
+
+
 class JobProgress:
     """One job as its gateway sees it."""
 
-    def __init__(self, choices: int, *, inputs: int = 0) -> None:
-        """`choices` will have tokens, `inputs` will have vectors."""
+    def __init__(self, choices: int, *, inputs: int = 0, echo: bool = False, scores: bool = False) -> None:
+        """`choices` will have tokens, `inputs` will have vectors; `echo`, `scores`: as of the prompt is wanted."""
         self.worker: str | None = None
         """Who runs it now, as far as known."""
         self.ended = False
         self._attempt: str | None = None
         self._superseded: set[str] = set()
         self._positions = [0] * choices
-        self._echoed = False
-        self._scored = 1
-        """Leading tokens of the prompt that are known with their log probabilities; the first has none."""
+        self._prompt = _PromptProgress(echo=echo, scores=scores)
         self._finished = [False] * choices
         self._missing = set(range(inputs))
         """Inputs without a vector."""
@@ -54,7 +81,7 @@ class JobProgress:
         """Nothing of `job` is here yet."""
         if isinstance(job.prompt, EmbeddingPrompt):
             return cls(0, inputs=len(job.prompt.inputs))
-        return cls(job.n)
+        return cls(job.n, echo=job.text.echo, scores=job.sampling.prompt_logprobs is not None)
 
     def admits(self, reply: Reply, worker: str) -> bool:
         """Whether `reply` from `worker` is news; false: drop it.
@@ -70,11 +97,8 @@ class JobProgress:
                 return self._admits_delta(reply)
             case Embedded():
                 return self._admits_vectors(reply)
-            case PromptEcho():
-                admitted, self._echoed = not self._echoed, True
-                return admitted
-            case PromptLogprobs():
-                return self._admits_logprobs(reply)
+            case PromptEcho() | PromptLogprobs():
+                return self._prompt.admits(reply)
             case Finished():
                 if not all(self._finished) or self._missing:
                     raise RepliesLost
@@ -100,16 +124,8 @@ class JobProgress:
             raise WorkerLost
         return True
 
-    def _admits_logprobs(self, told: PromptLogprobs) -> bool:
-        if told.s < self._scored:
-            return False
-        if told.s > self._scored:
-            raise RepliesLost
-        self._scored += len(told.lp)
-        return True
-
     def _admits_delta(self, delta: Delta) -> bool:
-        if delta.c >= len(self._positions):
+        if delta.c >= len(self._positions) or not self._prompt.complete:
             raise RepliesLost
         have = self._positions[delta.c]
         if self._finished[delta.c] or delta.s < have:

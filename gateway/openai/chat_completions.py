@@ -87,8 +87,8 @@ class ChatCompletionRequest(SamplingRequest):
     """`none`, `auto`, `required`, a function or `allowed_tools`."""
     parallel_tool_calls: bool | None = None
     """More than one call in an answer; default true."""
-    reasoning_effort: Ignored[Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None] = None
-    """Models have their own options: `chat_template_kwargs`."""
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    """Told to models whose chat template reads it; `none` also sets `enable_thinking` to false; others ignore it."""
     verbosity: Ignored[Literal["low", "medium", "high"] | None] = None
     """No model knows it."""
     prediction: Ignored[Prediction | None] = None

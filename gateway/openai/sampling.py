@@ -16,8 +16,9 @@ from gateway.openai.base import ApiModel, Ignored, Refused, RequestBody, contrad
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 MAX_LOGIT_BIAS = 1024
-MAX_BAD_WORDS = 256
-MAX_ALLOWED_TOKENS = 16_384
+MAX_BAD_WORDS = 64
+MAX_ALLOWED_TOKENS = 4096
+"""Both are looked at in every step."""
 
 TokenId = Annotated[int, Field(ge=0, le=INT32_MAX)]
 StopString = Annotated[str, StringConstraints(min_length=1, max_length=256)]

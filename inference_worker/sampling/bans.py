@@ -56,5 +56,7 @@ def ban_words(logits: Tensor, sequences: Rows[Sequence]) -> None:
 
 def _begun(word: list[int], sequence: Sequence) -> bool:
     """The last generated tokens are all of the word but its last."""
-    before = len(word) - 1
-    return before <= sequence.generated and sequence.token_ids[len(sequence.token_ids) - before :].tolist() == word[:-1]
+    before, tokens = len(word) - 1, sequence.token_ids
+    if not before:
+        return True
+    return before <= sequence.generated and tokens[-1] == word[-2] and tokens[-before:].tolist() == word[:-1]

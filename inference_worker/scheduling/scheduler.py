@@ -77,7 +77,10 @@ class Scheduler:
         self._choices[request.id] = choices[:]
         due = [sequence for sequence in choices if not finish_reason(sequence)]
         due = due or [sequence for sequence in choices[:1] if sequence.unscored]
-        self._ended_early += [sequence for sequence in choices if sequence not in due]
+        for sequence in choices:
+            if sequence not in due:
+                sequence.scored = sequence.prompt_length  # if at all, another choice does it
+                self._ended_early.append(sequence)
         if due:
             due[0].siblings = due[1:]
             self.waiting.push(due[0])
@@ -222,8 +225,7 @@ class Scheduler:
         for request in result.failed:
             self._failures.append(RequestFailed(request=request, message="the model could not compute this request"))
             self.abort(request)
-        events = [self._event(sequence, [], ends=True) for sequence in self._ended_early]
-        self._ended_early = []
+        events = self._early_ends()
         for entry, tokens, logprobs in zip(batch.entries, result.token_ids, result.logprobs, strict=True):
             sequence = entry.sequence
             if not sequence.ended:
@@ -236,6 +238,14 @@ class Scheduler:
                     events.append(self._event(sequence, tokens[:kept], logprobs and logprobs[:kept], scores, ends=ends))
         self.running = [sequence for sequence in self.running if not sequence.ended]
         return events
+
+    def _early_ends(self) -> list[TokenEvent]:
+        """Ends of choices that have nothing to generate, once their prompt is scored if that is wanted."""
+        if not self._ended_early:
+            return []
+        due = [s for s in self._ended_early if not any(other.unscored for other in self._choices[s.request])]
+        self._ended_early = [s for s in self._ended_early if s not in due]
+        return [self._event(sequence, [], ends=True) for sequence in due]
 
     def _note_scores(self, entry: ScheduledSequence, result: StepResult) -> PromptScores | None:
         """Log probabilities of its prompt that this step told."""

@@ -87,7 +87,7 @@ class ChatTemplate:
             rendered = self._environment.render_within(
                 self._template,
                 **self._named_tokens,
-                **prompt.template_kwargs,
+                **self._effort(prompt.reasoning_effort) | prompt.template_kwargs,
                 messages=messages,
                 tools=tools,
                 documents=None,
@@ -109,6 +109,15 @@ class ChatTemplate:
         if self.tool_style.family is Family.MISTRAL:
             messages = with_short_ids(messages)
         return messages, prompt.tools or None
+
+    def _effort(self, effort: str) -> dict[str, str | int | float | bool | None]:
+        """How much to think, in the words of this template."""
+        words: dict[str, str | int | float | bool | None] = {}
+        if effort and "reasoning_effort" in self.options:
+            words["reasoning_effort"] = effort
+        if effort == "none" and "enable_thinking" in self.options:
+            words["enable_thinking"] = False
+        return words
 
     def _message(self, message: dict[str, Any]) -> dict[str, Any]:
         shaped = {**message, "content": flatten(message.get("content"))}

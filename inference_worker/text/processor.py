@@ -166,6 +166,7 @@ class TextProcessor:
             add_generation_prompt=prompt.add_generation_prompt,
             continue_final_message=prompt.continue_final_message,
             template_kwargs=self.tokenizer.controls.protect(prompt.template_kwargs, marker),
+            reasoning_effort=prompt.reasoning_effort,
         )
         rendered = self._template.render(protected)
         self._check_size(rendered, job, limits)

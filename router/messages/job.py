@@ -43,6 +43,8 @@ class ChatPrompt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, 
     add_generation_prompt: bool = True
     continue_final_message: bool = False
     template_kwargs: dict[str, str | int | float | bool | None] = {}
+    reasoning_effort: str = ""
+    """For templates that read it; others ignore it. "none" also where thinking can only be switched off."""
 
 
 class TextPrompt(msgspec.Struct, frozen=True, omit_defaults=True, tag="text"):

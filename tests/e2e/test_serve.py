@@ -65,6 +65,65 @@ def test_completions(serving: Launched) -> None:
     assert answer.usage.completion_tokens == 4
 
 
+def test_a_prompt_is_scored_and_the_answer_has_the_same_log_probabilities(serving: Launched) -> None:
+    """What is drawn greedily is found again, as the likeliest, when the whole is scored as a prompt."""
+    client, prompt = serving.client(), "The capital of France is"
+    drawn = client.completions.create(model=MODEL, prompt=prompt, max_tokens=6, temperature=0, logprobs=2, echo=True)
+    told = drawn.choices[0].logprobs
+    assert told is not None
+    assert told.tokens is not None
+    assert told.token_logprobs is not None
+    assert "".join(told.tokens) == drawn.choices[0].text
+    assert drawn.choices[0].text.startswith(prompt)
+    scored = client.completions.create(
+        model=MODEL,
+        prompt=drawn.choices[0].text,
+        max_tokens=0,
+        logprobs=2,
+        echo=True,
+        extra_body={"prompt_logprobs": 1},
+    )
+    again = scored.choices[0].logprobs
+    assert again is not None
+    assert (again.tokens, again.text_offset) == (told.tokens, told.text_offset)
+    assert again.token_logprobs is not None
+    assert again.token_logprobs[0] is None
+    assert again.token_logprobs[1:] == pytest.approx(told.token_logprobs[1:], abs=0.1)
+    ranks = [next(iter(position.values()))["rank"] for position in scored.choices[0].prompt_logprobs[1:]]  # type: ignore[attr-defined]
+    assert ranks[-6:] == [1] * 6
+    assert scored.usage is not None
+    assert scored.usage.completion_tokens == 0
+
+
+def test_extras_of_vllm(serving: Launched) -> None:
+    client = serving.client()
+    best = client.completions.create(model=MODEL, prompt="One day", max_tokens=4, n=2, best_of=3, seed=1)
+    assert [choice.index for choice in best.choices] == [0, 1]
+    assert best.usage is not None
+    assert best.usage.completion_tokens == 12
+    plain = client.completions.create(
+        model=MODEL, prompt="1, 2, 3, 4,", max_tokens=2, temperature=0, extra_body={"return_token_ids": True}
+    )
+    ids = plain.choices[0].token_ids  # type: ignore[attr-defined]
+    without = client.completions.create(
+        model=MODEL, prompt="1, 2, 3, 4,", max_tokens=2, temperature=0, extra_body={"bad_words": ["5"]}
+    )
+    assert "5" in plain.choices[0].text
+    assert "5" not in without.choices[0].text
+    only = client.completions.create(
+        model=MODEL, prompt="Hello", max_tokens=8, extra_body={"allowed_token_ids": ids, "return_token_ids": True}
+    )
+    assert set(only.choices[0].token_ids) <= set(ids)  # type: ignore[attr-defined]
+    cut = client.completions.create(
+        model=MODEL, prompt="word " * 20_000, max_tokens=1, extra_body={"truncate_prompt_tokens": 7}
+    )
+    assert cut.usage is not None
+    assert cut.usage.prompt_tokens == 7
+    with pytest.raises(openai.BadRequestError) as raised:
+        client.completions.create(model=MODEL, prompt="def f():", suffix="return 1", max_tokens=4)
+    assert raised.value.param == "suffix"
+
+
 def test_a_wrong_key_is_401(serving: Launched) -> None:
     stranger = openai.OpenAI(base_url=f"http://127.0.0.1:{serving.port}/v1", api_key="sk-wrong", max_retries=0)
     with pytest.raises(openai.AuthenticationError):

@@ -176,6 +176,19 @@ async def test_what_is_told_of_a_prompt_twice_counts_once(set_stage: SetStage) -
     assert body["choices"][0]["logprobs"]["tokens"] == ["1", "2 "]
 
 
+@pytest.mark.parametrize("missing", ["echo", "logprobs"])
+async def test_an_answer_before_the_prompt_is_complete_is_an_error(set_stage: SetStage, missing: str) -> None:
+    async def hasty(worker: ScriptedWorker, job: Job) -> None:
+        attempt = uuid.uuid4().hex
+        worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=5))
+        if missing != "echo":
+            worker.send(job, PromptEcho(j=job.id, a=attempt, ids=[1, 2], t="12", first="1"))
+        worker.send(job, Delta(j=job.id, a=attempt, s=0, ids=[7], t="x", f="stop"))
+
+    stage = await set_stage(hasty)
+    assert (await stage.complete(echo=True, logprobs=0)).json()["error"]["code"] == "replies_lost"
+
+
 async def test_a_gap_in_a_prompts_logprobs_is_an_error(set_stage: SetStage) -> None:
     async def gap(worker: ScriptedWorker, job: Job) -> None:
         attempt = uuid.uuid4().hex

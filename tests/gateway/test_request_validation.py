@@ -42,8 +42,8 @@ BAD_FIELDS: list[tuple[str, Any]] = [
     ("cache_salt", ""),
     *(("best_of", value) for value in (10**9, 21, 0, -1, True, 2.0)),
     *(("prompt_logprobs", value) for value in (21, -1, 10**6, True)),
-    *(("bad_words", value) for value in ([""], ["x" * 257], ["x"] * 257, "x", [1])),
-    *(("allowed_token_ids", value) for value in ([], [-1], [2**31], ["1"], list(range(16_385)))),
+    *(("bad_words", value) for value in ([""], ["x" * 257], ["x"] * 65, "x", [1])),
+    *(("allowed_token_ids", value) for value in ([], [-1], [2**31], ["1"], list(range(4097)))),
     *(("truncate_prompt_tokens", value) for value in (-2, 1.0, "1", 2**31)),
     *((name, 1) for name in ("echo", "return_token_ids", "return_tokens_as_token_ids")),
 ]

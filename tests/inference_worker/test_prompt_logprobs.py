@@ -10,7 +10,7 @@ from router.messages import SamplingParams
 from tests.fakes.tiny_model import EOS, tiny_engine
 from tests.inference_worker.generation import Choice, generate, prompts, request
 
-PROMPTS = prompts(10, seed=7)
+PROMPTS = prompts(6, seed=7, longest=30)
 ALTERNATIVES = 3
 
 
@@ -94,6 +94,16 @@ def test_they_do_not_depend_on_settings(
             found = [one.chosen.logprob for one in outcome[key].prompt_logprobs]
             assert found == pytest.approx([one.chosen.logprob for one in expected.prompt_logprobs], abs=1e-4)
     assert engine.load().kv_blocks_used == 0
+
+
+def test_no_choice_ends_before_the_prompt_is_scored() -> None:
+    engine = tiny_engine(max_num_batched_tokens=7)
+    engine.add(request("a", PROMPTS[0], n=3, max_tokens=0, prompt_logprobs=0))
+    scored = 0
+    while engine.has_work():
+        for event in engine.step():
+            scored += len(event.prompt.logprobs) if event.prompt else 0
+            assert event.finish_reason is None or scored == len(PROMPTS[0]) - 1
 
 
 def test_only_allowed_tokens_are_drawn() -> None:

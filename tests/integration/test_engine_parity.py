@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoModelForCausalLM
 
 from inference_worker.engine import Engine
-from inference_worker.engine_protocol import GenerationRequest, TokenEvent
+from inference_worker.engine_protocol import GenerationRequest, PositionLogprobs, TokenEvent
 from inference_worker.execution.gguf_file import GGUFFile
 from inference_worker.execution.loading import load_model
 from inference_worker.gguf_metadata import read_tokenizer
@@ -96,12 +96,18 @@ def smollm2(model_file: Path) -> CausalLM:
 
 
 @pytest.fixture(scope="module")
-def expected(model_file: Path, prompts: list[list[int]]) -> list[list[int]]:
-    """What `transformers` generates with the same weights (`test_gguf_file.py` compares the loading of these)."""
+def theirs(model_file: Path):
+    """The same weights in `transformers` (`test_gguf_file.py` compares the loading of these)."""
     file = GGUFFile(model_file)
     theirs = AutoModelForCausalLM.from_config(file.config()).eval()
     theirs.load_state_dict(dict(file.tensors()), strict=False)
     theirs.tie_weights()
+    return theirs
+
+
+@pytest.fixture(scope="module")
+def expected(theirs, prompts: list[list[int]]) -> list[list[int]]:
+    """What `transformers` generates."""
     return reference(theirs, prompts)
 
 
@@ -152,6 +158,31 @@ def test_fifty_prompts_in_batches_of_thirty_two(smollm2, prompts, expected):
     wrong = [i for i, (ours, theirs) in enumerate(zip(found, expected, strict=True)) if ours != theirs]
     assert wrong == [], f"prompts {wrong} differ from transformers.generate"
     assert any(len(answer) < NEW_TOKENS for answer in expected)  # some end by themselves
+
+
+@pytest.mark.model
+def test_log_probabilities_of_prompts(smollm2, theirs, prompts):
+    """In chunks, one prompt after it could be found in the cache, equal to those of one pass by `transformers`."""
+    some = [prompts[i] for i in (2, 3, 4, 29, 29)]
+    engine = engine_around(smollm2, max_num_batched_tokens=37)
+    told: dict[str, list[PositionLogprobs]] = {}
+    for i, prompt in enumerate(some):
+        sampling = SamplingParams(seed=i, temperature=0.0, max_tokens=i % 2, prompt_logprobs=5)
+        engine.add(GenerationRequest(id=str(i), prompt_ids=prompt, sampling=sampling))
+    while engine.has_work():
+        for event in engine.step():
+            if event.prompt is not None:
+                told.setdefault(event.request, []).extend(event.prompt.logprobs)
+    for i, prompt in enumerate(some):
+        with torch.inference_mode():
+            logits = theirs(torch.tensor([prompt])).logits[0, :-1]
+        scores = logits.log_softmax(dim=-1)
+        ours = told[str(i)]
+        assert [one.chosen.id for one in ours] == prompt[1:]
+        found = torch.tensor([one.chosen.logprob for one in ours])
+        torch.testing.assert_close(found, scores.gather(1, torch.tensor(prompt[1:])[:, None])[:, 0], atol=2e-3, rtol=0)
+        best = torch.tensor([[top.logprob for top in one.top] for one in ours])
+        torch.testing.assert_close(best, scores.topk(5).values, atol=2e-3, rtol=0)
 
 
 VARIANTS = {

@@ -114,3 +114,11 @@ def test_size_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_no_template_is_said_at_the_start() -> None:
     with pytest.raises(UnsupportedModel, match="chat template"):
         ChatTemplate("{% if %}", {})
+
+
+def test_effort_is_told_to_templates_that_read_it() -> None:
+    both = "{{ reasoning_effort }} {{ enable_thinking is not defined or enable_thinking }}"
+    assert render(both, reasoning_effort="high") == "high True"
+    assert render(both, reasoning_effort="none") == "none False"
+    assert render(both, reasoning_effort="none", template_kwargs={"enable_thinking": True}) == "none True"
+    assert render("{{ messages[0].content }}", reasoning_effort="low") == "hi"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -38,11 +39,19 @@ stop_lists = st.lists(st.text("stopab \né", min_size=1, max_size=5), max_size=3
 
 
 def run(
-    ids: list[int], cuts: list[int], stops: list[str], *, include: bool = False, min_tokens: int = 0, after: int = 0
+    ids: list[int],
+    cuts: list[int],
+    stops: list[str],
+    *,
+    include: bool = False,
+    min_tokens: int = 0,
+    after: int = 0,
+    skip: bool = True,
 ) -> list[Release]:
     """Feed `ids[after:]` in events of the sizes in `cuts` (repeated), the last with a finish."""
     sampling = SamplingParams(seed=1, logprobs=0, min_tokens=min_tokens)
-    output = OutputText(TOKENIZER, sampling, TextOptions(stop=stops, include_stop_str_in_output=include), ids[:after])
+    options = TextOptions(stop=stops, include_stop_str_in_output=include, skip_special_tokens=skip)
+    output = OutputText(TOKENIZER, sampling, options, ids[:after])
     releases, at, turn = [], after, 0
     while at < len(ids) and not output.finished:
         size = cuts[turn % len(cuts)]
@@ -84,12 +93,18 @@ def test_joined_text_equals_the_whole_decoded(ids: list[int], cuts: list[int]) -
 
 
 @settings(max_examples=300)
-@given(tokens, st.lists(st.integers(1, 5), min_size=1, max_size=4), stop_lists, st.booleans(), st.integers(0, 4))
+@given(
+    tokens,
+    st.lists(st.integers(1, 5), min_size=1, max_size=4),
+    stop_lists,
+    st.fixed_dictionaries({"include": st.booleans(), "skip": st.booleans(), "min_tokens": st.integers(0, 4)}),
+)
 def test_any_split_stops_as_the_whole_does(
-    ids: list[int], cuts: list[int], stops: list[str], include: bool, min_tokens: int
+    ids: list[int], cuts: list[int], stops: list[str], options: dict[str, Any]
 ) -> None:
-    whole = joined(run(ids, [len(ids) or 1], stops, include=include, min_tokens=min_tokens))
-    assert joined(run(ids, cuts, stops, include=include, min_tokens=min_tokens)) == whole
+    whole, split = run(ids, [len(ids) or 1], stops, **options), run(ids, cuts, stops, **options)
+    assert joined(split) == joined(whole)
+    assert [lp for one in split for lp in one.logprobs or []] == [lp for one in whole for lp in one.logprobs or []]
 
 
 @given(tokens, stop_lists, st.booleans())

@@ -1,0 +1,162 @@
+"""However a stream's tokens are cut into deltas and batches: joined, its chunks are the answer as a whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.answer import Collected, Head, Wishes
+from gateway.chat_answer import ChatAnswer
+from gateway.completion_answer import CompletionAnswer
+from gateway.echoed_prompt import EchoedPrompt
+from gateway.generation import ChoiceDelta, Generation
+from router.messages import Delta, ServiceClass, TokenAlternative, TokenLogprob, Usage
+
+HEAD = Head("id-1", 1_700_000_000, "model", ServiceClass.DEFAULT, "fp_1")
+USAGE = Usage(prompt_tokens=3, completion_tokens=4)
+
+texts = st.text("ab \n\u2028é👍", max_size=3)
+logprobs = st.builds(
+    TokenLogprob,
+    st.builds(TokenAlternative, st.integers(0, 99), texts, st.floats(-50, 0)),
+    st.lists(st.builds(TokenAlternative, st.integers(0, 99), texts, st.floats(-50, 0)), max_size=2),
+)
+tokens = st.lists(st.tuples(st.integers(0, 99), texts, logprobs), max_size=6)
+"""Of one choice: ids, texts and log probabilities."""
+
+
+@st.composite
+def prompts(draw: st.DrawFn) -> EchoedPrompt:
+    rest = draw(st.lists(logprobs, max_size=4))
+    ids = draw(st.lists(st.integers(0, 99), min_size=len(rest) + 1, max_size=len(rest) + 1))
+    return EchoedPrompt(ids, draw(texts), draw(texts), rest, [1] * len(rest))
+
+
+wishes = st.builds(
+    Wishes,
+    logprobs=st.none() | st.integers(0, 2),
+    echo=st.booleans(),
+    token_ids=st.booleans(),
+    tokens_as_ids=st.booleans(),
+    usage=st.booleans(),
+)
+
+
+def deltas(choice: int, listed: Sequence[Any], cuts: list[int], wishes: Wishes) -> list[ChoiceDelta]:
+    """A choice's tokens in deltas of the sizes in `cuts` (repeated), the last with its end."""
+    parts, at, turn = [], 0, 0
+    while at < len(listed) or not parts:
+        part = listed[at : at + cuts[turn % len(cuts)]]
+        delta = Delta(
+            j="id-1",
+            a="a",
+            c=choice,
+            s=at,
+            ids=[id_ for id_, _, _ in part],
+            t="".join(text for _, text, _ in part),
+            lp=[lp for _, _, lp in part] or None if wishes.logprobs is not None else None,
+            f="stop" if at + len(part) >= len(listed) else None,
+        )
+        parts.append(ChoiceDelta(choice, delta))
+        at, turn = at + len(part), turn + 1
+    return parts
+
+
+def collected(listed: Sequence[Any], wishes: Wishes) -> Collected:
+    ids, shown = [id_ for id_, _, _ in listed], [text for _, text, _ in listed]
+    told = [lp for _, _, lp in listed] if wishes.logprobs is not None else []
+    return Collected(text=shown, ids=ids, logprobs=told, finish_reason="stop")
+
+
+def generation(batches: list[list[ChoiceDelta]], prompt: EchoedPrompt) -> Generation:
+    async def given() -> AsyncIterator[list[ChoiceDelta]]:
+        for batch in batches:
+            yield batch
+
+    return cast(Generation, SimpleNamespace(batches=given, prompts=[prompt], usage=USAGE, jobs=[None]))
+
+
+async def chunks(events: AsyncIterator[str]) -> list[dict[str, Any]]:
+    text = "".join([event async for event in events])
+    return [json.loads(part.removeprefix("data: ")) for part in text.split("\n\n") if part]
+
+
+def interleaved(choices: list[list[ChoiceDelta]], sizes: list[int]) -> list[list[ChoiceDelta]]:
+    """The deltas of all choices in turn, in batches of `sizes` (repeated)."""
+    most = max(map(len, choices))
+    order = [choice[place] for place in range(most) for choice in choices if place < len(choice)]
+    batches, at, turn = [], 0, 0
+    while at < len(order):
+        batches.append(order[at : at + sizes[turn % len(sizes)]])
+        at, turn = at + len(batches[-1]), turn + 1
+    return batches
+
+
+cut_sizes = st.lists(st.integers(1, 3), min_size=1, max_size=3)
+
+
+@settings(max_examples=150)
+@given(st.lists(tokens, min_size=1, max_size=2), cut_sizes, cut_sizes, prompts(), wishes)
+async def test_completions(
+    choices: list[Any], cuts: list[int], sizes: list[int], prompt: EchoedPrompt, wishes: Wishes
+) -> None:
+    answer = CompletionAnswer(HEAD, len(choices), wishes)
+    whole = json.loads(answer.body([collected(each, wishes) for each in choices], [prompt], USAGE).model_dump_json())
+    batches = interleaved([deltas(i, each, cuts, wishes) for i, each in enumerate(choices)], sizes)
+    parts = await chunks(answer.events(generation(batches, prompt)))
+    if wishes.usage:
+        assert parts.pop()["usage"] == whole["usage"]
+    joined = [{"index": i, "text": "", "logprobs": None, "finish_reason": None} for i in range(len(choices))]
+    for part in parts:
+        (choice,) = part["choices"]
+        _join(joined[choice["index"]], choice, ("text", "token_ids", "prompt_token_ids"))
+    assert joined == [_with_lists(choice) for choice in whole["choices"]]
+
+
+@settings(max_examples=150)
+@given(st.lists(tokens, min_size=1, max_size=2), cut_sizes, cut_sizes, prompts(), wishes, texts)
+async def test_chat(
+    choices: list[Any], cuts: list[int], sizes: list[int], prompt: EchoedPrompt, wishes: Wishes, echoed: str
+) -> None:
+    answer = ChatAnswer(HEAD, len(choices), wishes, echoed)
+    whole = json.loads(answer.body([collected(each, wishes) for each in choices], prompt, USAGE).model_dump_json())
+    batches = interleaved([deltas(i, each, cuts, wishes) for i, each in enumerate(choices)], sizes)
+    parts = await chunks(answer.events(generation(batches, prompt)))
+    if wishes.usage:
+        assert parts.pop()["usage"] == whole["usage"]
+    assert parts[0].get("prompt_token_ids") == whole.get("prompt_token_ids")
+    assert [part["choices"][0]["index"] for part in parts[: len(choices)]] == list(range(len(choices)))
+    joined: list[dict[str, Any]] = [{"text": "", "logprobs": None} for _ in choices]
+    for part in parts:
+        (choice,) = part["choices"]
+        spoken = {**choice, "text": choice["delta"].get("content", "")}
+        _join(joined[choice["index"]], spoken, ("text", "token_ids"))
+    for choice, expected in zip(joined, whole["choices"], strict=True):
+        assert choice["text"] == expected["message"]["content"]
+        assert choice.get("token_ids", []) == expected.get("token_ids", [])
+        content = (choice["logprobs"] or {"content": []})["content"]
+        assert content == (expected["logprobs"] or {"content": []})["content"]
+        assert choice["finish_reason"] == expected["finish_reason"]
+
+
+def _join(joined: dict[str, Any], part: dict[str, Any], appended: tuple[str, ...]) -> None:
+    for name in appended:
+        if name in part:
+            joined[name] = joined[name] + part[name] if name in joined else part[name]
+    if part["logprobs"] is not None:
+        lists = joined["logprobs"] = joined["logprobs"] or {}
+        for name, values in part["logprobs"].items():
+            lists[name] = (lists.get(name) or []) + (values or [])
+    joined["finish_reason"] = part["finish_reason"] or joined.get("finish_reason")
+
+
+def _with_lists(choice: dict[str, Any]) -> dict[str, Any]:
+    """Where nothing was said there was no chunk to say it: an empty list is as good as none."""
+    if choice["logprobs"] is not None and not choice["logprobs"]["tokens"]:
+        choice["logprobs"] = None
+    return choice
