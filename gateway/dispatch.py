@@ -17,6 +17,7 @@ from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.messages import to_wire
+from gateway.openai.structured_output import grammar_of
 from gateway.openai.tools import choice_to_wire, tools_to_wire
 from router.messages import (
     ChatPrompt,
@@ -123,6 +124,7 @@ def _job(job_id: str, prompt: Prompt, body: Body, reservation: Reservation, orig
             truncate_prompt_tokens=body.truncate_prompt_tokens,
             echo=body.prompt_wanted,
         ),
+        grammar=grammar_of(body.response_format, body.structured_outputs),
         n=body.candidates,
         service_class=reservation.service_class,
         cache_salt=_salt(reservation.principal, body.cache_salt),

@@ -12,6 +12,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from gateway.openai.base import ApiModel, Ignored, Refused, RequestBody, contradiction
+from gateway.openai.structured_output import ResponseFormat, StructuredOutputs
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
@@ -56,8 +57,6 @@ class SamplingRequest(RequestBody):
         "spaces_between_special_tokens": Refused("text is what its tokens say", (True,)),
         "return_prompt_text": Refused("rendered prompts are not shown", (False,)),
         "priority": Refused("`service_tier` chooses the queue", (0,)),
-        "structured_outputs": Refused("not offered yet"),
-        "response_format": Refused("not offered yet", ({"type": "text"},)),
         "guided_json": Refused("its name today is `structured_outputs`"),
         "guided_regex": Refused("its name today is `structured_outputs`"),
         "guided_choice": Refused("its name today is `structured_outputs`"),
@@ -122,6 +121,11 @@ class SamplingRequest(RequestBody):
     """Tokens in log probabilities are written as `token_id:5`."""
     skip_special_tokens: bool | None = None
     """Default true: control tokens leave no text."""
+    response_format: ResponseFormat | None = None
+    """`text`, `json_object` or `json_schema`: tokens that would not match are never drawn. A schema that can't be
+    enforced as a whole is answered by 400."""
+    structured_outputs: StructuredOutputs | None = None
+    """The same for one of `json`, `json_object`, `regex`, `choice` and `grammar` (Lark)."""
     stream: bool | None = None
     """Server-Sent Events as the tokens come."""
     stream_options: StreamOptions | None = None
@@ -173,6 +177,8 @@ class SamplingRequest(RequestBody):
             raise contradiction("stream_options", "it is only allowed when 'stream' is true")
         if self.min_tokens is not None and self.token_limit is not None and self.min_tokens > self.token_limit:
             raise contradiction("min_tokens", "it is more than 'max_tokens'")
+        if self.response_format is not None and self.structured_outputs is not None:
+            raise contradiction("structured_outputs", "it excludes 'response_format'")
         return self
 
     @property

@@ -84,7 +84,6 @@ BAD_MESSAGES: list[tuple[Any, str]] = [
 
 NOT_OFFERED: list[tuple[str, Any]] = [
     ("functions", [{"name": "f"}]),
-    ("response_format", {"type": "json_object"}),
     ("audio", {"voice": "x", "format": "wav"}),
     ("modalities", ["text", "audio"]),
     ("web_search_options", {}),
@@ -92,7 +91,6 @@ NOT_OFFERED: list[tuple[str, Any]] = [
     ("chat_template", "{% for i in range(10**9) %}{% endfor %}"),
     ("guided_regex", "(a+)+$"),
     ("guided_decoding_backend", "x"),
-    ("structured_outputs", {"json": {}}),
     ("priority", 9),
     ("logprob_token_ids", [1]),
 ]
