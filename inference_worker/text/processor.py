@@ -21,13 +21,12 @@ from inference_worker.text.output_text import OutputText
 from inference_worker.text.tokenizer import Tokenizer
 from inference_worker.text.tokenizer_files import TextFiles
 from inference_worker.text.tool_calls.call_text import CallText
-from inference_worker.text.tool_calls.choice import reader_of
+from inference_worker.text.tool_calls.choice import grammar_of, reader_of
 from inference_worker.text.tool_calls.conversation import Message, with_objects
 from router.messages import (
     ChatPrompt,
     EmbeddingPrompt,
     FailureCode,
-    Grammar,
     Job,
     SamplingParams,
     TextPrompt,
@@ -91,9 +90,9 @@ class TextProcessor:
 
     def _calls(self, job: Job, choice: int) -> CallText | None:
         """What finds calls in a choice, where there may be some."""
-        if not isinstance(job.prompt, ChatPrompt) or self._template is None:
+        if self._template is None:
             return None
-        reader = reader_of(job.prompt, self._template.tool_style)
+        reader = reader_of(job.prompt, self._template.tool_style, job.grammar)
         if reader is None:
             return None
         return CallText(reader, f"{job.id}/{choice}", self.tokenizer.controls.ids_of(reader.markup.tokens))
@@ -111,22 +110,13 @@ class TextProcessor:
             salt=job.cache_salt,
             delivered=job.delivered,
             bad_words=self._bad_words(job.text.bad_words),
-            grammar=self._grammar(job),
+            grammar=grammar_of(job.prompt, job.grammar),
         )
 
     def _bad_words(self, words: list[str]) -> list[list[int]]:
         """Each word as it is tokenised within a text, and behind a space."""
         spelled = [spelling for word in words for spelling in (word, f" {word.lstrip()}")]
         return [ids for ids in map(self.tokenizer.encode_inside, dict.fromkeys(spelled)) if ids]
-
-    def _grammar(self, job: Job) -> Grammar | None:
-        """The grammar of a request: decided here and nowhere else.
-
-        It is what the client asked for the answer's text. What forces a tool call, which is markup of the model's
-        family around JSON, or allows one in place of the text, is to be made of it here too; the engine takes any
-        `Grammar`.
-        """
-        return job.grammar
 
     def _prompt_ids(self, job: Job, limits: Limits) -> list[int]:
         prompt = job.prompt

@@ -62,6 +62,10 @@ def message(fields: Any, code: str | None = None) -> Case:
 
 PARTS = [{"type": "text", "text": CANARY}]
 
+def _tool(name: Any, **fields: Any) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, **fields}}
+
+
 CASES: dict[str, list[Case]] = {
     "H1": [
         raw("empty", b""),
@@ -231,6 +235,23 @@ CASES: dict[str, list[Case]] = {
             field("stream_options", value, stream=True)
             for value in ({"include_usage": "x"}, {"include_usage": 1}, [], "x")
         ),
+    ],
+    "H40": [
+        *(
+            field("tools", value)
+            for value in (
+                [_tool(f"f{number}") for number in range(1000)],
+                [_tool("f"), _tool("f")],
+                *([_tool(name)] for name in ("a b", "../x", "", "x" * 300, CANARY + "é", None)),
+                *([_tool("f", parameters=wrong)] for wrong in (CANARY, [], {"type": "string"}, {"type": CANARY})),
+                [{"type": "custom", "custom": {"name": "f"}}],
+                [CANARY],
+                CANARY,
+            )
+        ),
+        field("tool_choice", "required"),
+        field("tool_choice", _tool("missing")),
+        field("functions", [{"name": "f"}]),
     ],
     "H42": [
         message({"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]})
