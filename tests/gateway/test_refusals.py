@@ -62,6 +62,7 @@ def message(fields: Any, code: str | None = None) -> Case:
 
 PARTS = [{"type": "text", "text": CANARY}]
 
+
 def _tool(name: Any, **fields: Any) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name, **fields}}
 

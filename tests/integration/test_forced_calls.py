@@ -100,19 +100,18 @@ def bench(model_file: Path) -> Iterator[Bench]:
     made.text.close()
 
 
-def job(choice: ToolChoice, seed: int, n: int = 1, max_tokens: int = 200, **fields: Any) -> Job:
-    messages = [{"role": "user", "content": "What is the weather in Paris, and who wrote Emma?"}]
+def job(name: str, choice: ToolChoice, grammar: Grammar | None = None, n: int = 1) -> Job:
     return Job(
-        id=f"job-{choice}-{seed}",
+        id=name,
         model="m",
         tenant="t",
         reply_to="g",
         created=0,
         deadline=1,
-        prompt=ChatPrompt(messages=messages, tools=TOOLS, tool_choice=choice),
-        sampling=SamplingParams(seed=seed, temperature=1.0, max_tokens=max_tokens),
+        prompt=ChatPrompt(messages=[{"role": "user", "content": "Emma?"}], tools=TOOLS, tool_choice=choice),
+        sampling=SamplingParams(seed=n, temperature=1.0, max_tokens=100),
+        grammar=grammar,
         n=n,
-        **fields,
     )
 
 
@@ -121,37 +120,30 @@ def valid(name: str, arguments: str) -> bool:
     return True
 
 
-def test_a_call_that_must_be_is_valid(bench: Bench) -> None:
-    named = [ToolChoice(mode=ToolMode.REQUIRED, names=[name], parallel=False) for name in SCHEMAS]
-    one = ToolChoice(mode=ToolMode.REQUIRED, parallel=False)
-    some = ToolChoice(mode=ToolMode.REQUIRED, names=["now", "search"])
-    choices = [choice for choice in (*named, one, some) for _ in range(3)]
-    answers = bench.run([job(choice, seed) for seed, choice in enumerate(choices)])
-    for choice, said in zip(choices, answers, strict=True):
+def test_calls_that_must_be_are_valid_and_an_answer_with_a_schema_is_that_or_calls(bench: Bench) -> None:
+    """One batch of all of them: a test with a model is dear."""
+    required = ToolMode.REQUIRED
+    forced = [
+        *(ToolChoice(mode=required, names=[name], parallel=False) for name in SCHEMAS),
+        *(ToolChoice(mode=required, parallel=False) for _ in range(3)),
+        ToolChoice(mode=required, names=["now", "search"]),
+    ]
+    schema = Grammar(kind=GrammarKind.JSON_SCHEMA, source=json.dumps(ANSWER))
+    jobs = [job(f"forced-{number}", choice) for number, choice in enumerate(forced)]
+    *called, first, second, third = bench.run([*jobs, job("answer", ToolChoice(), schema, n=3)])
+    for choice, said in zip(forced, called, strict=True):
         assert said.text == ""
-        if said.finish == "length":  # a list of calls may be as long as there are tokens
-            continue
-        assert said.finish == "tool_calls"
-        assert said.calls
-        assert choice.parallel or len(said.calls) == 1
-        assert all(valid(name, arguments) for _, name, arguments in said.calls)
         assert {name for _, name, _ in said.calls} <= set(choice.names or SCHEMAS)
-    assert sum(said.finish == "tool_calls" for said in answers) >= len(choices) - 3
-
-
-def test_choices_of_one_job_have_ids_of_their_own(bench: Bench) -> None:
-    answers = bench.run([job(ToolChoice(mode=ToolMode.REQUIRED, parallel=False), 7, n=4)])
-    assert len({said.calls[0][0] for said in answers}) == 4
-
-
-def test_an_answer_with_a_schema_is_that_or_calls(bench: Bench) -> None:
-    grammar = Grammar(kind=GrammarKind.JSON_SCHEMA, source=json.dumps(ANSWER))
-    for said in bench.run([job(ToolChoice(), seed, grammar=grammar) for seed in range(8)]):
-        if said.finish == "length":
-            continue
+        assert (said.finish == "length") == (not _complete(said))
+    assert sum(_complete(said) for said in called) >= len(forced) - 2
+    for said in (first, second, third):
         if said.calls:
-            assert (said.text, said.finish) == ("", "tool_calls")
-            assert all(valid(name, arguments) for _, name, arguments in said.calls)
-        else:
+            assert (said.text, _complete(said)) == ("", said.finish != "length")
+        elif said.finish == "stop":
             jsonschema.validate(json.loads(said.text), ANSWER)
-            assert said.finish == "stop"
+    ids = [id_ for said in (*called, first, second, third) for id_, _, _ in said.calls]
+    assert len(set(ids)) == len(ids)
+
+
+def _complete(said: Said) -> bool:
+    return said.finish == "tool_calls" and all(valid(name, arguments) for _, name, arguments in said.calls)
