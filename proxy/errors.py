@@ -90,7 +90,7 @@ class RequestRefused(UpstreamError):
     blamed = False
 
     def __init__(self, message: str, *, param: str | None = None, too_long: bool = False) -> None:
-        super().__init__(message)
+        super().__init__("it refuses the request")  # its message may quote the prompt: not for our log
         self.message = message
         self.param = param
         self.too_long = too_long

@@ -47,6 +47,8 @@ def body_of(job: Job, upstream: UpstreamSpec, model: str) -> dict[str, Any]:
             body |= _chat(job.prompt)
         case TextPrompt():
             body["prompt"] = job.prompt.text
+            if job.prompt.suffix:
+                body["suffix"] = job.prompt.suffix
         case TokenPrompt():
             body["prompt"] = job.prompt.token_ids
         case EmbeddingPrompt():
@@ -61,6 +63,8 @@ def body_of(job: Job, upstream: UpstreamSpec, model: str) -> dict[str, Any]:
 
 def _chat(prompt: ChatPrompt) -> dict[str, Any]:
     body: dict[str, Any] = {"messages": prompt.messages}
+    if prompt.reasoning_effort:
+        body["reasoning_effort"] = prompt.reasoning_effort
     if prompt.tools and prompt.tool_choice.mode is not ToolMode.NONE:
         body |= _tools(prompt)
     elif prompt.tools:
@@ -87,6 +91,8 @@ def _tools(prompt: ChatPrompt) -> dict[str, Any]:
 
 
 def _sampling(sampling: SamplingParams, limit_field: str, *, chat: bool) -> dict[str, Any]:
+    if sampling.prompt_logprobs is not None:
+        raise RequestRefused("Log probabilities of prompts are not available for this model.", param="prompt_logprobs")
     default = SamplingParams(seed=sampling.seed)
     body: dict[str, Any] = {"seed": sampling.seed}
     for name in (
@@ -98,6 +104,7 @@ def _sampling(sampling: SamplingParams, limit_field: str, *, chat: bool) -> dict
         "presence_penalty",
         "frequency_penalty",
         "repetition_penalty",
+        "allowed_token_ids",
         "stop_token_ids",
         "ignore_eos",
     ):
@@ -113,7 +120,13 @@ def _sampling(sampling: SamplingParams, limit_field: str, *, chat: bool) -> dict
 
 
 def _text(text: TextOptions) -> dict[str, Any]:
+    if text.echo:
+        raise RequestRefused("The prompt's tokens are not available for this model.", param="echo")
     body: dict[str, Any] = {}
+    if text.bad_words:
+        body["bad_words"] = text.bad_words
+    if text.truncate_prompt_tokens is not None:
+        body["truncate_prompt_tokens"] = text.truncate_prompt_tokens
     if text.stop:
         body["stop"] = text.stop
     if text.include_stop_str_in_output:

@@ -76,10 +76,17 @@ def test_sampling_that_was_asked_for_is_passed_on_and_no_other() -> None:
         min_p=0.1,
         repetition_penalty=1.1,
         min_tokens=2,
+        allowed_token_ids=[7, 8],
         stop_token_ids=[7],
         ignore_eos=True,
     )
-    text = TextOptions(stop=["a", "b"], include_stop_str_in_output=True, skip_special_tokens=False)
+    text = TextOptions(
+        stop=["a", "b"],
+        include_stop_str_in_output=True,
+        skip_special_tokens=False,
+        bad_words=["c"],
+        truncate_prompt_tokens=50,
+    )
     assert asked(HI, sampling, text=text, n=3) == {
         "max_completion_tokens": 9,
         "temperature": 0.0,
@@ -93,8 +100,11 @@ def test_sampling_that_was_asked_for_is_passed_on_and_no_other() -> None:
         "min_p": 0.1,
         "repetition_penalty": 1.1,
         "min_tokens": 2,
+        "allowed_token_ids": [7, 8],
         "stop_token_ids": [7],
         "ignore_eos": True,
+        "bad_words": ["c"],
+        "truncate_prompt_tokens": 50,
         "stop": ["a", "b"],
         "include_stop_str_in_output": True,
         "skip_special_tokens": False,
@@ -178,6 +188,35 @@ def test_an_upstream_s_own_ways() -> None:
     assert not {"seed", "top_p", "max_completion_tokens"} & body.keys()
 
 
-def test_embeddings_are_refused() -> None:
+def test_a_suffix_and_an_effort() -> None:
+    assert asked(TextPrompt("a", suffix="z")) == {"suffix": "z"}
+    assert asked(ChatPrompt(messages=[], reasoning_effort="low")) == {"reasoning_effort": "low"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"prompt": EmbeddingPrompt(inputs=["a"])},
+        {"sampling": SamplingParams(seed=1, prompt_logprobs=1)},
+        {"text": TextOptions(echo=True)},
+    ],
+)
+def test_what_can_not_be_asked_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(RequestRefused):
-        body_of(job(EmbeddingPrompt(inputs=["a"])), SPEC, "m")
+        body_of(job(**fields), SPEC, "m")
+
+
+def test_no_field_of_a_job_is_forgotten() -> None:
+    """A new field of the wire has to be translated or refused, then named here."""
+    known = {
+        SamplingParams: "seed max_tokens min_tokens temperature top_p top_k min_p presence_penalty frequency_penalty "
+        "repetition_penalty logit_bias logprobs prompt_logprobs allowed_token_ids stop_token_ids ignore_eos",
+        TextOptions: "stop include_stop_str_in_output skip_special_tokens bad_words truncate_prompt_tokens echo",
+        ChatPrompt: "messages tools tool_choice add_generation_prompt continue_final_message template_kwargs "
+        "reasoning_effort",
+        TextPrompt: "text suffix",
+        ToolChoice: "mode names parallel",
+        Grammar: "kind source param",
+    }
+    for struct, names in known.items():
+        assert set(struct.__struct_fields__) == set(names.split()), struct.__name__
