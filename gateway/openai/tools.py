@@ -1,8 +1,8 @@
 """The tools of a chat request, and which of them the model may or must call.
 
 Source: `ChatCompletionTool`, `ChatCompletionToolChoiceOption` of OpenAI's specification; names and counts as OpenAI
-limits them. Only function tools are offered. A function's `parameters` are checked for the shape of a JSON schema
-here; whether a grammar can be made of them is found out by a worker, and only if a call is forced.
+limits them. Only function tools are offered. Whether a grammar can be made of a function's `parameters` is found out by
+a worker, and only if a call is forced.
 """
 
 from __future__ import annotations
@@ -14,77 +14,23 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
 from gateway.openai.base import ApiModel
+from gateway.openai.json_schema import check_schema
 from router.messages import ToolChoice, ToolMode
 
 MAX_TOOLS = 128
-MAX_SCHEMA_DEPTH = 32
-MAX_SCHEMA_NODES = 5000
-"""Values in one function's `parameters`, however they are nested."""
-_TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
-_SCHEMA = ("additionalItems", "additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then")
-_SCHEMA_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
-_SCHEMA_MAPS = ("$defs", "definitions", "dependentSchemas", "patternProperties", "properties")
 
 ToolName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 
 
 def _schema(parameters: dict[str, Any]) -> dict[str, Any]:
-    """`parameters` if they are a schema of an object.
+    """`parameters`, if they are a schema of an object.
 
     Raises:
-        PydanticCustomError: they are not, or are too large.
+        PydanticCustomError: they are not.
     """
-    if _nodes(parameters, depth=1) > MAX_SCHEMA_NODES:
-        raise PydanticCustomError("invalid_value", f"a schema may have at most {MAX_SCHEMA_NODES} values")
-    _check(parameters, "parameters")
     if parameters.get("type", "object") != "object":
         raise PydanticCustomError("invalid_value", "the schema of a function's parameters must have the type 'object'")
-    return parameters
-
-
-def _nodes(value: Any, depth: int) -> int:
-    if depth > MAX_SCHEMA_DEPTH:
-        raise PydanticCustomError("invalid_value", f"a schema may be nested at most {MAX_SCHEMA_DEPTH} levels deep")
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return 1 + sum(_nodes(each, depth + 1) for each in inside)
-
-
-def _check(schema: Any, where: str) -> None:
-    """The shape only: each keyword has the JSON type that it must have, everywhere."""
-    if isinstance(schema, bool):
-        return
-    if not isinstance(schema, dict):
-        raise _no_schema(where)
-    kinds = schema.get("type", "object")
-    kinds = kinds if isinstance(kinds, list) and kinds else [kinds]
-    if any(not isinstance(kind, str) or kind not in _TYPES for kind in kinds):
-        raise _no_schema(f"{where}.type")
-    for keyword, value in schema.items():
-        _check_keyword(keyword, value, f"{where}.{keyword}")
-
-
-def _check_keyword(keyword: str, value: Any, where: str) -> None:
-    if keyword in _SCHEMA_MAPS:
-        if not isinstance(value, dict):
-            raise _no_schema(where)
-        for name, each in value.items():
-            _check(each, f"{where}.{name}")
-    elif keyword in _SCHEMA_LISTS or (keyword == "items" and isinstance(value, list)):
-        if not isinstance(value, list) or not value:
-            raise _no_schema(where)
-        for each in value:
-            _check(each, where)
-    elif keyword in _SCHEMA:
-        _check(value, where)
-    elif keyword == "required":
-        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-            raise _no_schema(where)
-    elif (keyword == "enum" and not isinstance(value, list)) or (keyword == "$ref" and not isinstance(value, str)):
-        raise _no_schema(where)
-
-
-def _no_schema(where: str) -> PydanticCustomError:
-    return PydanticCustomError("invalid_value", "not a valid JSON schema: look at '{where}'", {"where": where[:100]})
+    return check_schema(parameters)
 
 
 class FunctionDefinition(ApiModel):

@@ -52,8 +52,8 @@ BAD_PARAMETERS: list[Any] = [
     {"items": [{"type": "nonsense"}]},
     {"$defs": {"a": {"enum": 5}}},
     {"$ref": 5},
-    nested(20),
-    {"properties": {f"p{number}": {"type": "string"} for number in range(3000)}},
+    nested(30),
+    {"properties": {f"p{number}": {"type": "string"} for number in range(6000)}},
 ]
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"tools": [tool(f"f{number}") for number in range(1000)]}, "tools"),
