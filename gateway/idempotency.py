@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 from starlette.types import ASGIApp
 
-from auth_billing.errors import AccountError, AnswerNotKept, RecordRefused, StoreUnavailable
+from auth_billing.errors import AccountError, AnswerNotKept, KeyInUse, RecordRefused, StoreUnavailable
 from auth_billing.idempotency import LEASE_SECONDS, Claim, IdempotencyKeys, KeyedRequest
 from auth_billing.records import KeptAnswer
 from auth_billing.retry import exponential_delay
@@ -27,6 +27,8 @@ NOTHING_HAPPENED = frozenset({408, 409, 429, 499})
 """Of the 4xx, those that a later try may well not get."""
 KEEP_TRYING_SECONDS = 60.0
 """To store an answer while the store is away."""
+SETTLING_SECONDS = 2.0
+"""That a newcomer waits for the record of a run that came to nothing to go."""
 STOP_SECONDS = 2.0
 
 _log = structlog.get_logger(__name__)
@@ -47,9 +49,10 @@ class IdempotentRequests:
 
         Raises:
             AnswerNotKept: it is running, and its beginning is gone already.
+            KeyInUse: it came to nothing, and the store does not know that yet.
         """
-        while (running := self._running.get(request)) is not None and running.abandoned.is_set():
-            await running.settled.wait()
+        while (running := self._running.get(request)) is not None and _came_to_nothing(running):
+            await _until_settled(running)
         if running is not None:
             if not running.is_whole:
                 raise AnswerNotKept
@@ -134,11 +137,28 @@ def _repeat(kept: KeptAnswer, answer: LiveAnswer) -> None:
     answer.end()
 
 
-def _to_keep(answer: LiveAnswer) -> KeptAnswer | None:
-    """What a later request with the key gets; `None`: it runs again."""
+async def _until_settled(answer: LiveAnswer) -> None:
+    try:
+        async with asyncio.timeout(SETTLING_SECONDS):
+            await answer.settled.wait()
+    except TimeoutError as error:
+        raise KeyInUse from error
+
+
+def _came_to_nothing(answer: LiveAnswer) -> bool:
+    """Whether a newcomer would find nothing worth reading: a run of its own is better."""
+    return answer.abandoned.is_set() or (answer.has_ended and not _is_lasting(answer))
+
+
+def _is_lasting(answer: LiveAnswer) -> bool:
+    """Whether a later request with the key gets this answer; else it runs again."""
     head = answer.head
     if head is None or head.status in NOTHING_HAPPENED or head.status >= 500:
+        return False
+    return not head.is_stream or answer.ends_with(DONE.encode())
+
+
+def _to_keep(answer: LiveAnswer) -> KeptAnswer | None:
+    if answer.head is None or not _is_lasting(answer):
         return None
-    if head.is_stream and not answer.ends_with(DONE.encode()):
-        return None
-    return KeptAnswer(head.status, head.headers, answer.body if answer.fits else None)
+    return KeptAnswer(answer.head.status, answer.head.headers, answer.body if answer.fits else None)

@@ -55,6 +55,11 @@ class LiveAnswer:
         self._lingering: asyncio.TimerHandle | None = None
 
     @property
+    def has_ended(self) -> bool:
+        """Whether nothing follows."""
+        return self._ended
+
+    @property
     def is_whole(self) -> bool:
         """Whether its beginning is still here."""
         return not self._lost

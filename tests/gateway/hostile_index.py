@@ -11,6 +11,7 @@ HTTP = f"{GATEWAY}test_hostile_http.py::"
 SERVER = f"{GATEWAY}test_server.py::"
 STRICT = f"{GATEWAY}test_strict_json.py::"
 TEXT = "tests/inference_worker/text/"
+STRUCTURED = "tests/inference_worker/structured/"
 TABLE = f"{REFUSALS}test_refused"
 """The class is a key of `test_refusals.CASES`."""
 NO_SUCH_URL = f"{REFUSALS}test_what_there_is_not_is_404_with_and_without_a_key"
@@ -43,17 +44,24 @@ INDEX: dict[str, list[str]] = {
     "H17": [TABLE, f"{REFUSALS}test_fields_of_others_are_ignored_and_used_for_nothing"],
     "H19": [f"{HTTP}test_no_host_header_gets_past_the_key", f"{REFUSALS}test_a_host_that_is_none_is_400"],
     # Semantics
-    **{f"H{row}": [TABLE] for row in (21, 22, 23, 25, 26, 27, 28, 29, 30, 31, 34, 36, 42, 43, 46, 49)},
+    **{f"H{row}": [TABLE] for row in (21, 22, 23, 25, 26, 27, 28, 29, 30, 31, 34, 36, 39, 42, 43, 46, 49)},
     "H32": [
         f"{TEXT}test_tokenizer.py::test_control_tokens_in_content_are_plain_text",
         f"{TEXT}test_tokenizer.py::test_what_users_write_never_becomes_a_control_token",
     ],
     "H33": [TABLE, f"{TEXT}test_chat_template.py::test_a_template_that_breaks_refuses_the_messages"],
+    "H37": [
+        TABLE,
+        f"{GATEWAY}test_structured_output.py::test_bad_schemas_are_refused_at_once",
+        f"{STRUCTURED}test_matchers.py::test_what_is_no_grammar_is_refused_in_one_line",
+    ],
+    "H38": [f"{STRUCTURED}test_matchers.py::test_automata_are_shared_and_forgotten"],
     "H40": [TABLE, f"{GATEWAY}test_tools.py::test_what_is_wrong_is_named"],
     "H41": [
         f"{TEXT}tool_calls/test_call_reader.py::test_what_is_no_call_is_text",
         f"{TEXT}tool_calls/test_call_reader.py::test_a_call_that_breaks_off_stays_as_far_as_it_came",
         f"{TEXT}tool_calls/test_call_reader.py::test_any_cut_gives_the_same_and_each_character_is_in_one_span",
+        f"{TEXT}tool_calls/test_json_scanner.py::test_depth_is_bounded",
     ],
     "H44": [f"{REFUSALS}test_a_picture_in_a_text_is_text"],
     "H48": [f"{REFUSALS}test_fields_of_others_are_ignored_and_used_for_nothing"],
@@ -74,9 +82,11 @@ INDEX: dict[str, list[str]] = {
     "H60": [f"{TEXT}test_output_text.py::test_any_split_stops_as_the_whole_does"],
     # Other endpoints
     "H61": [
+        TABLE,
         f"{GATEWAY}test_request_validation.py::test_wrong_prompts",
         f"{GATEWAY}test_request_validation.py::test_prompts_that_cannot_fit",
     ],
+    "H63": [f"{GATEWAY}test_embeddings.py::test_refusals"],
     "H64": [
         f"{REFUSALS}test_no_model_by_a_strange_name",
         f"{GATEWAY}test_authenticate.py::test_wrong_credentials",
@@ -91,10 +101,6 @@ INDEX: dict[str, list[str]] = {
 }
 
 LATER: dict[str, str] = {
-    "H37": "no schemas yet",
-    "H38": "no schemas yet",
-    "H39": "no grammars yet",
     "H52": "no balances yet",
     "H59": "no limits yet",
-    "H63": "no embeddings yet",
 }

@@ -210,6 +210,30 @@ async def test_what_can_not_be_read_is_no_request(set_stage: SetStage, content: 
     assert (await ask(stage)).status_code == 200
 
 
+async def test_a_failure_that_the_store_has_not_heard_of_is_not_repeated_either(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.idempotency.SETTLING_SECONDS", 0.05)
+    held = asyncio.Event()
+
+    async def script(worker: ScriptedWorker, job: Job) -> None:
+        await held.wait()
+        await fail(FailureCode.WORKER_SHUTDOWN)(worker, job)
+
+    stage = await set_stage(script)
+    first = asyncio.create_task(ask(stage))
+    await stage.worker.received.wait()
+    stage.idempotency.absence.away = True
+    held.set()
+    assert (await first).status_code == 503
+    early = await ask(stage)
+    assert early.json()["error"]["code"] == "idempotency_key_in_use"
+    stage.idempotency.absence.away = False
+    stage.worker.script = count
+    await settled(stage)
+    assert (await ask(stage)).status_code == 200
+
+
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     ("code", "after_tokens"),

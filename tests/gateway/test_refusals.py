@@ -237,6 +237,33 @@ CASES: dict[str, list[Case]] = {
             for value in ({"include_usage": "x"}, {"include_usage": 1}, [], "x")
         ),
     ],
+    "H37": [
+        *(
+            field("response_format", {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}})
+            for schema in (
+                {"$ref": "http://169.254.169.254/"},
+                {"$ref": "file:///etc/passwd"},
+                {"type": "foo"},
+                {"enum": [str(number) for number in range(10_000)]},
+                {"description": "x" * 1_000_000},
+                "x",
+                None,
+            )
+        ),
+        *(
+            field("response_format", value)
+            for value in ({"type": "json_schema"}, {"type": "yaml"}, {}, [], "json_object")
+        ),
+    ],
+    "H39": [
+        *(field(f"guided_{name}", "(a+)+$") for name in ("json", "regex", "choice", "grammar")),
+        *(field(f"guided_{name}", CANARY) for name in ("decoding_backend", "whitespace_pattern")),
+        *(
+            field("structured_outputs", value)
+            for value in ({}, {"json": {}, "regex": "a"}, {"backend": "x"}, CANARY, [])
+        ),
+        field("structured_outputs", {"choice": []}),
+    ],
     "H40": [
         *(
             field("tools", value)
@@ -280,6 +307,15 @@ CASES: dict[str, list[Case]] = {
         *(
             field("model", value, 404, "model_not_found")
             for value in ("../../etc", "gpt-4\r\nX: y", "m.#", "*", "#", "\0", f"{MODEL} ", MODEL.upper(), "hr.job.x")
+        ),
+    ],
+    "H61": [
+        *(
+            field("prompt", prompt)._replace(path="/v1/completions")
+            for prompt in (
+                *([], "", [[]], [""], [-1], [2**31], [[2**31]], ["x"] * 10_000, ["x"] * 65, ["x", 1], [[1], "x"]),
+                *([[1.0]], [True], [None], None, 5, {}, [[["x"]]], "x" * 1_000_000, [1] * 128),
+            )
         ),
     ],
     "H49": [*(field("service_tier", value) for value in ("gold", 9, "", ["flex"])), field("priority", 9)],
