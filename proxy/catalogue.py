@@ -32,6 +32,7 @@ from pydantic import (
 )
 
 from infra.runtime.lifecycle import StartupError
+from router.messages import Task
 from router.topology import check_model_name
 
 
@@ -86,6 +87,8 @@ class ModelSpec(_Table):
 
     max_model_len: PositiveInt
     """Context length in tokens: what `/v1/models` says, and the most that an upstream is believed to have used."""
+    task: Task = Task.GENERATE
+    """What it does with a prompt: "generate" or "embed"."""
     concurrency: Annotated[int, Field(ge=1, le=4096)] = 16
     """Requests outside at a time."""
     overflow: bool = False

@@ -12,7 +12,7 @@ import msgspec
 from proxy.stream import Piece
 from proxy.usage import Count, believable, prompt_estimate
 from router.consumer.taken_jobs import TakenJob
-from router.messages import Delta, Usage
+from router.messages import Delta, EmbeddingPrompt, Usage
 
 
 @dataclass(eq=False)
@@ -79,5 +79,7 @@ class ForwardedJob(TakenJob):
 
     @property
     def digest(self) -> str:
-        """SHA-256 (hex) of the released texts as compact JSON, one per choice: `["Hello","Hi"]`."""
+        """SHA-256 (hex) of the released texts as compact JSON, one per choice: `["Hello","Hi"]`; none of vectors."""
+        if isinstance(self.job.prompt, EmbeddingPrompt):
+            return ""
         return hashlib.sha256(msgspec.json.encode(["".join(text) for text in self.texts])).hexdigest()

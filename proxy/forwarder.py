@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from proxy import embeddings
 from proxy.catalogue import ModelSpec
 from proxy.errors import Busy, Elsewhere, RequestRefused, TooSlow, Unreachable, UpstreamError
 from proxy.forwarded_job import ForwardedJob
@@ -21,7 +22,7 @@ from proxy.request import body_of, path_of
 from proxy.stream import Piece, Reading
 from proxy.upstream import Upstream
 from router.consumer.job_consumer import JobConsumer
-from router.messages import Cancelled, Failed, FailureCode, Finished, Job, Started, Terminal
+from router.messages import Cancelled, Embedded, EmbeddingPrompt, Failed, FailureCode, Finished, Job, Started, Terminal
 from router.transport.base import Delivery
 
 PAUSE = 0.25
@@ -119,7 +120,10 @@ class Forwarder:
         breaker.enter()
         try:
             async with asyncio.timeout(place.upstream.spec.timeouts.total):
-                await self._stream(taken, place)
+                if isinstance(taken.job.prompt, EmbeddingPrompt):
+                    await self._embed(taken, place, taken.job.prompt)
+                else:
+                    await self._stream(taken, place)
             outcome = "finished"
         except TimeoutError:
             outcome = TooSlow.__name__
@@ -162,21 +166,40 @@ class Forwarder:
         if not reading.finished:
             raise Unreachable("it ended before the answer did")
 
+    async def _embed(self, taken: ForwardedJob, place: Place, prompt: EmbeddingPrompt) -> None:
+        body = body_of(taken.job, place.upstream.spec, place.model)
+        seconds = place.upstream.spec.timeouts.first_event
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await place.upstream.whole(path_of(taken.job), body)
+        except TimeoutError:
+            raise TooSlow(f"no answer within {seconds:g} s") from None
+        embedded = await asyncio.to_thread(embeddings.read, answer, len(prompt.inputs), prompt.dimensions)
+        place.upstream.breaker.succeeded()
+        taken.asked, taken.said = True, embedded.usage
+        self._start(taken)
+        for index, vector in enumerate(embedded.vectors):
+            reply = Embedded(j=taken.job.id, a=taken.attempt, s=index, vectors=[vector])
+            self._consumer.outbox.put(taken.job.reply_to, reply)
+        self._metrics.finished("stop")
+
+    def _start(self, taken: ForwardedJob) -> None:
+        self._metrics.time_to_first_token.observe(time.monotonic() - taken.taken)
+        self._consumer.outbox.put(
+            taken.job.reply_to,
+            Started(
+                j=taken.job.id,
+                a=taken.attempt,
+                w=self._worker,
+                prompt_tokens=0,
+                delivery_count=taken.delivery.delivery_count,
+            ),
+        )
+
     def _say(self, taken: ForwardedJob, piece: Piece) -> None:
         first, before = not taken.begun and not any(taken.positions), taken.count.tokens
         if first:
-            taken.log.debug("upstream has begun to answer")
-            self._metrics.time_to_first_token.observe(time.monotonic() - taken.taken)
-            self._consumer.outbox.put(
-                taken.job.reply_to,
-                Started(
-                    j=taken.job.id,
-                    a=taken.attempt,
-                    w=self._worker,
-                    prompt_tokens=0,
-                    delivery_count=taken.delivery.delivery_count,
-                ),
-            )
+            self._start(taken)
         self._consumer.outbox.put(taken.job.reply_to, taken.release(piece), urgent=first)
         self.tokens += taken.count.tokens - before
         if piece.finish is not None:

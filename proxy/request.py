@@ -2,7 +2,7 @@
 
 Fields that only vLLM and we know are sent only where the client asked for them: who does not know them may refuse them
 by name. Never sent: who asks (tenant, user, cache salt), our service class, anything from outside the job.
-Always streamed, with usage: a client that wants one body gets it from the gateway.
+Text is always streamed, with usage: a client that wants one body gets it from the gateway.
 """
 
 from __future__ import annotations
@@ -25,12 +25,18 @@ from router.messages import (
     ToolMode,
 )
 
-CHAT, COMPLETIONS = "/chat/completions", "/completions"
+CHAT, COMPLETIONS, EMBEDDINGS = "/chat/completions", "/completions", "/embeddings"
 
 
 def path_of(job: Job) -> str:
     """The endpoint."""
-    return CHAT if isinstance(job.prompt, ChatPrompt) else COMPLETIONS
+    match job.prompt:
+        case ChatPrompt():
+            return CHAT
+        case EmbeddingPrompt():
+            return EMBEDDINGS
+        case _:
+            return COMPLETIONS
 
 
 def body_of(job: Job, upstream: UpstreamSpec, model: str) -> dict[str, Any]:
@@ -52,12 +58,19 @@ def body_of(job: Job, upstream: UpstreamSpec, model: str) -> dict[str, Any]:
         case TokenPrompt():
             body["prompt"] = job.prompt.token_ids
         case EmbeddingPrompt():
-            raise RequestRefused("This model does not make embeddings.", param="model")
+            return _embedding(job.prompt, upstream, model)
     body |= _sampling(job.sampling, limit_field, chat=isinstance(job.prompt, ChatPrompt)) | _text(job.text)
     if job.n > 1:
         body["n"] = job.n
     if job.grammar is not None:
         body |= _grammar(job.grammar)
+    return {name: value for name, value in body.items() if name not in upstream.omit}
+
+
+def _embedding(prompt: EmbeddingPrompt, upstream: UpstreamSpec, model: str) -> dict[str, Any]:
+    body: dict[str, Any] = {"model": model, "input": prompt.inputs, "encoding_format": "base64"}
+    if prompt.dimensions is not None:
+        body["dimensions"] = prompt.dimensions
     return {name: value for name, value in body.items() if name not in upstream.omit}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
@@ -21,7 +22,8 @@ from proxy.errors import Misbehaved, RequestRefused, TooSlow, Unreachable, Upstr
 from proxy.stream import DONE, error_of
 
 MAX_EVENT_BYTES = 1024 * 1024
-MAX_ANSWER_BYTES = 32 * 1024 * 1024
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+"""The 2,048 vectors of a large model have half of it."""
 MAX_ERROR_BYTES = 64 * 1024
 REDACTED = "[redacted]"
 _SECONDS = re.compile(r"\d{1,6}")
@@ -36,7 +38,7 @@ class Upstream:
         self.breaker = CircuitBreaker()
         self._key = key
         self._client = httpx2.AsyncClient(
-            headers={"accept": "text/event-stream", "accept-encoding": "identity", "user-agent": "headrace-proxy"},
+            headers={"accept-encoding": "identity", "user-agent": "headrace-proxy"},
             timeout=httpx2.Timeout(None, connect=spec.timeouts.connect),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
@@ -53,22 +55,42 @@ class Upstream:
         Raises:
             UpstreamError: it could not be asked, or what came is no stream of events.
         """
+        async with self._asked(path, body, accept="text/event-stream") as response:
+            async for event in httpx2.EventSource(response, max_event_size=MAX_EVENT_BYTES):
+                if response.num_bytes_downloaded > MAX_ANSWER_BYTES:
+                    raise Misbehaved(f"more than {MAX_ANSWER_BYTES} bytes")
+                if event.event != "message" or not event.data:
+                    continue
+                if event.data == DONE:
+                    return
+                yield event.data
+
+    async def whole(self, path: str, body: dict[str, Any]) -> bytes:
+        """Ask, and wait for the whole answer.
+
+        Raises:
+            UpstreamError: it could not be asked, or what came is too much.
+        """
+        async with self._asked(path, body, accept="application/json") as response:
+            answer = bytearray()
+            async for chunk in response.aiter_raw():
+                answer += chunk
+                if len(answer) > MAX_ANSWER_BYTES:
+                    raise Misbehaved(f"more than {MAX_ANSWER_BYTES} bytes")
+            return bytes(answer)
+
+    @asynccontextmanager
+    async def _asked(self, path: str, body: dict[str, Any], *, accept: str) -> AsyncIterator[httpx2.Response]:
+        headers = {"accept": accept, **self._authorization()}
         try:
             async with self._client.stream(
-                "POST", f"{self.spec.base_url}{path}", json=body, headers=self._authorization()
+                "POST", f"{self.spec.base_url}{path}", json=body, headers=headers
             ) as response:
                 if response.status_code != 200:
                     raise await self._refusal(response)
                 if response.headers.get("content-encoding", "identity") != "identity":
                     raise Misbehaved("it compresses what was to be plain")
-                async for event in httpx2.EventSource(response, max_event_size=MAX_EVENT_BYTES):
-                    if response.num_bytes_downloaded > MAX_ANSWER_BYTES:
-                        raise Misbehaved(f"more than {MAX_ANSWER_BYTES} bytes")
-                    if event.event != "message" or not event.data:
-                        continue
-                    if event.data == DONE:
-                        return
-                    yield event.data
+                yield response
         except httpx2.ConnectTimeout as error:
             raise TooSlow(self._said(error)) from error
         except (httpx2.SSEError, httpx2.DecodingError) as error:

@@ -71,6 +71,9 @@ def believable(said: Any, job: Job, *, max_model_len: int, size: int) -> Usage |
     delivered needs. A prompt is never empty and never longer than the context.
     """
     prompt, completion = _count(said, "prompt_tokens"), _count(said, "completion_tokens")
+    if isinstance(job.prompt, EmbeddingPrompt):
+        most = max_model_len * len(job.prompt.inputs)
+        return Usage(prompt_tokens=prompt) if prompt is not None and 1 <= prompt <= most else None
     if prompt is None or completion is None:
         return None
     limit = min(job.sampling.max_tokens or max_model_len, max_model_len) * job.n

@@ -85,6 +85,7 @@ class ProxyWorker:
             waiting=self._consumer.admission.waiting,
             kv_cache_usage=0.0,
             tokens_per_second=self._rate.look(self._forwarder.tokens),
+            task=self._spec.task,
             started=self._started,
             at=time.time(),
         )

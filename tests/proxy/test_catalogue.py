@@ -39,7 +39,11 @@ def test_the_example_and_the_document_are_good_files(tmp_path: Path) -> None:
     root = Path(__file__).resolve().parents[2]
     read(root / "infra/docker/proxy.toml")
     shown = (root / "docs/providers.md").read_text().split("```toml\n")[1].split("```")[0]
-    assert set(read(write(tmp_path, shown)).models) == {"gpt-4o-mini", "smollm2-135m-instruct"}
+    assert set(read(write(tmp_path, shown)).models) == {
+        "gpt-4o-mini",
+        "text-embedding-3-small",
+        "smollm2-135m-instruct",
+    }
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,13 @@ def test_an_upstream_s_own_ways() -> None:
     assert not {"seed", "top_p", "max_completion_tokens"} & body.keys()
 
 
+def test_embeddings() -> None:
+    prompt = EmbeddingPrompt(inputs=["a", "b"], dimensions=3)
+    sent = {"model": "m", "input": ["a", "b"], "encoding_format": "base64", "dimensions": 3}
+    assert body_of(job(prompt), SPEC, "m") == sent
+    assert path_of(job(prompt)) == "/embeddings"
+
+
 def test_a_suffix_and_an_effort() -> None:
     assert asked(TextPrompt("a", suffix="z")) == {"suffix": "z"}
     assert asked(ChatPrompt(messages=[], reasoning_effort="low")) == {"reasoning_effort": "low"}
@@ -196,7 +203,6 @@ def test_a_suffix_and_an_effort() -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"prompt": EmbeddingPrompt(inputs=["a"])},
         {"sampling": SamplingParams(seed=1, prompt_logprobs=1)},
         {"text": TextOptions(echo=True)},
     ],

@@ -1,0 +1,91 @@
+"""Vectors of a provider outside: as asked, or an error; never some of them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from typing import Any
+
+import pytest
+
+from proxy.embeddings import read
+from proxy.errors import Misbehaved
+from tests.fakes.scripted_upstream import Script, silence, status
+from tests.proxy.conftest import MODEL, SetStage, Stage
+
+
+def base64_of(*numbers: float) -> str:
+    return base64.b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode()
+
+
+def body(*vectors: Any, **more: Any) -> dict[str, Any]:
+    return {"data": [{"index": i, "embedding": vector} for i, vector in enumerate(vectors)], **more}
+
+
+def test_floats_and_base64_in_any_order() -> None:
+    said = body([1.0, 0.5], base64_of(0.25, 2.0))
+    said["data"].reverse()
+    vectors = read(json.dumps(said).encode(), 2, None).vectors
+    assert [struct.unpack("<2f", vector) for vector in vectors] == [(1.0, 0.5), (0.25, 2.0)]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {"data": []},
+        body([1.0]),
+        body([1.0], [1.0, 2.0]),
+        body([], []),
+        body([1.0], [1e300]),
+        body([1.0], "!"),
+        body([1.0], base64.b64encode(b"abc").decode()),
+        body(base64_of(1.0), base64_of(float("nan"))),
+        body([1.0], ["x"]),
+        {"data": [{"index": 0, "embedding": [1.0]}] * 2},
+        {"data": [{"index": -1, "embedding": [1.0]}, {"index": 0, "embedding": [1.0]}]},
+    ],
+    ids=str,
+)
+def test_what_is_not_a_vector_for_each_input_is_an_error(said: dict[str, Any]) -> None:
+    with pytest.raises(Misbehaved):
+        read(json.dumps(said).encode(), 2, None)
+
+
+def test_other_dimensions_than_asked_are_an_error() -> None:
+    with pytest.raises(Misbehaved):
+        read(json.dumps(body([1.0])).encode(), 1, 2)
+
+
+async def embed(stage: Stage) -> Any:
+    return await stage.client.post(
+        "/v1/embeddings", json={"model": MODEL, "input": ["one", "two"], "encoding_format": "float"}
+    )
+
+
+async def test_through_the_gateway(set_stage: SetStage) -> None:
+    script = status(200, body([1.0, 0.0], base64_of(0.0, 1.0), usage={"prompt_tokens": 9, "total_tokens": 9}))
+    stage = await set_stage(script, task="embed")
+    said = (await embed(stage)).json()
+    assert [each["embedding"] for each in said["data"]] == [[1.0, 0.0], [0.0, 1.0]]
+    assert said["usage"]["prompt_tokens"] == 9
+    (asked,) = stage.upstreams[0].asked
+    assert (asked.path, asked.body["model"], asked.body["input"]) == ("/v1/embeddings", "their-0", ["one", "two"])
+    assert (await stage.record()).usage.prompt_tokens == 9
+    assert (await stage.chat()).status_code == 400  # it only embeds
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [(status(200, body([1.0])), 502), (status(200, b"<html>"), 502), (silence, 504), (status(500), 502)],
+)
+async def test_faults(set_stage: SetStage, script: Script, expected: int) -> None:
+    stage = await set_stage(script, task="embed", first_event=0.2, tries=1)
+    response = await embed(stage)
+    assert (response.status_code, response.json()["error"]["code"]) == (expected, "upstream_error")
+
+
+async def test_usage_that_can_not_be_true_is_estimated(set_stage: SetStage) -> None:
+    stage = await set_stage(status(200, body([1.0], [1.0], usage={"prompt_tokens": 10**9})), task="embed")
+    assert (await embed(stage)).json()["usage"]["prompt_tokens"] == 2
