@@ -35,6 +35,9 @@ class CallAutomaton(Protocol):
     def push(self, character: str) -> bool:
         """Take the next character; false: this is no call, or its end."""
 
+    def skip(self, text: str, at: int) -> int:
+        """Take so many characters of `text` from `at` on as are plainly arguments; returns how many."""
+
 
 class CallObject:
     """A call as a JSON object. It may lack arguments; nothing but a string or the arguments is in it."""
@@ -56,6 +59,12 @@ class CallObject:
         taken = not self.done and self._step(character)
         self._length += 1
         return taken
+
+    def skip(self, text: str, at: int) -> int:
+        """Take so many characters of `text` from `at` on as are plainly arguments; returns how many."""
+        count = self._scanner.skip(text, at) if self._step == self._in_arguments else 0
+        self._length += count
+        return count
 
     def _open(self, character: str) -> bool:
         self._step = self._before_key
@@ -167,6 +176,12 @@ class NamedCall:
         if self._scanner.done and taken:
             self.arguments_end, self.done = self._length, True
         return taken
+
+    def skip(self, text: str, at: int) -> int:
+        """Take so many characters of `text` from `at` on as are plainly arguments; returns how many."""
+        count = self._scanner.skip(text, at)
+        self._length += count
+        return count
 
     def _in_head(self, character: str) -> bool:
         self._head += character

@@ -11,59 +11,13 @@ A call that breaks after that stays as far as it has come, and what follows is t
 from __future__ import annotations
 
 from collections.abc import Callable, Set
-from dataclasses import dataclass
-from enum import Enum
 
 from inference_worker.text.tool_calls.call_automata import CallAutomaton, CallObject, NamedCall
 from inference_worker.text.tool_calls.json_scanner import SPACE
+from inference_worker.text.tool_calls.markup import Kind, Markup, Span
 
 MAX_HELD = 64 * 1024
 """Characters that may be held back; then they are text."""
-
-
-@dataclass(frozen=True)
-class Markup:
-    """How a model marks calls. A marker's first character is in it only once, so a failed match never overlaps another.
-
-    Between opener and closer: one call as an object, or a list of them.
-    """
-
-    opener: str = ""
-    closer: str = ""
-    bare: bool = False
-    """A message that begins like a call needs no opener."""
-    separator: str = ""
-    """Between calls that are in no list."""
-    named: bool = False
-    """A call may be `name[ARGS]{...}` instead."""
-    tokens: frozenset[str] = frozenset()
-    """Control tokens that are a part of it."""
-
-
-class Kind(Enum):
-    """What a stretch of raw text is to the client."""
-
-    TEXT = "text"
-    ARGUMENTS = "arguments"
-    MARKUP = "markup"
-
-
-@dataclass(frozen=True)
-class Span:
-    """So many characters of the raw text. `name` (of the call's function) comes with the first of its arguments."""
-
-    length: int
-    kind: Kind
-    text: str = ""
-    call: int = 0
-    name: str = ""
-
-    def split(self, at: int) -> tuple[Span, Span]:
-        """The first `at` characters, and the others."""
-        return (
-            Span(at, self.kind, self.text[:at], self.call, self.name),
-            Span(self.length - at, self.kind, self.text[at:], self.call),
-        )
 
 
 class CallReader:
@@ -102,14 +56,33 @@ class CallReader:
 
     def push(self, text: str) -> list[Span]:
         """Take more text; returns what is decided by it. Once `finished`, nothing is taken any more."""
-        for character in text:
-            if self.finished:
-                break
-            while not self._step(character):
+        at = 0
+        while at < len(text) and not self.finished:
+            if skipped := self._skip(text, at):
+                at += skipped
+                continue
+            while not self._step(text[at]):
                 pass
+            at += 1
             if len(self._held) > MAX_HELD:
                 self._fail()
         return self._taken()
+
+    def _skip(self, text: str, at: int) -> int:
+        """Take what is plainly words or arguments at once, which is most of it; returns how many characters."""
+        if self._held:
+            return 0
+        if self._step == self._in_call:
+            count = self._call.skip(text, at)
+            self._add(Span(count, Kind.ARGUMENTS, text[at : at + count], self.calls - 1))
+            return count
+        if self._step != self._content or (self.markup.bare and not self._said):
+            return 0
+        end = text.find(self.markup.opener[0], at) if self.markup.opener else -1
+        words = (text[at:end] if end >= 0 else text[at:]).rstrip(SPACE)
+        self._said = self._said or bool(words)
+        self._add(Span(len(words), Kind.TEXT, words))
+        return len(words)
 
     def finish(self) -> list[Span]:
         """There is no more text: what was held back."""

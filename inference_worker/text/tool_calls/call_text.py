@@ -9,7 +9,8 @@ import hashlib
 from collections import deque
 from collections.abc import Set
 
-from inference_worker.text.tool_calls.call_reader import CallReader, Kind, Span
+from inference_worker.text.tool_calls.call_reader import CallReader
+from inference_worker.text.tool_calls.markup import Kind, Span
 from router.messages import ToolCallDelta, joined_calls
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from inference_worker.text.tool_calls.call_reader import Markup
+from inference_worker.text.tool_calls.markup import Markup
 
 
 class Family(StrEnum):

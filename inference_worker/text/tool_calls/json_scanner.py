@@ -5,11 +5,13 @@ A hostile text costs what its characters cost: no recursion, no backtracking, ne
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 SPACE = " \t\n\r"
 MAX_DEPTH = 128
 
+_PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
 _ESCAPES = '"\\/bfnrt'
 _HEX = "0123456789abcdefABCDEF"
 _LITERALS = {"t": "rue", "f": "alse", "n": "ull"}
@@ -42,6 +44,10 @@ class JsonScanner:
     def push(self, character: str) -> bool:
         """Take the next character; false: it can't go on like that."""
         return not self.done and self._step(character)
+
+    def skip(self, text: str, at: int) -> int:
+        """Take as much of `text` from `at` on as is plainly within a string; returns how many characters that is."""
+        return _PLAIN.match(text, at).end() - at if self._step == self._in_string else 0  # type: ignore[union-attr]
 
     # Before a value
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference_worker.text.tool_calls.call_reader import CallReader, Kind, Markup, Span
+from inference_worker.text.tool_calls.call_reader import CallReader
 from inference_worker.text.tool_calls.family import FORCED, MARKUPS, Family
+from inference_worker.text.tool_calls.markup import Kind, Markup, Span
 
 NAMES = frozenset({"f", "weather"})
 HERMES, LLAMA3, MISTRAL = (MARKUPS[family] for family in (Family.HERMES, Family.LLAMA3, Family.MISTRAL))
