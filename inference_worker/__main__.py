@@ -59,6 +59,8 @@ async def serve(
     ops = OpsServer(registry, settings.ops_host, settings.ops_port, live=worker.status)
     await ops.start()
     try:
+        if isinstance(text, TextProcessor):
+            await asyncio.to_thread(text.warm_up)
         await bus.start()
         await worker.run(stop)
     except BrokerUnavailable as error:

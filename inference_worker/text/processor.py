@@ -13,6 +13,9 @@ from dataclasses import dataclass
 import structlog
 
 from inference_worker.engine_protocol import GenerationRequest
+from inference_worker.structured.errors import GrammarRejected
+from inference_worker.structured.trial import Trials
+from inference_worker.structured.vocabulary import Vocabulary
 from inference_worker.text.chat_template import ChatTemplate, flatten
 from inference_worker.text.control_tokens import strings, unused_marker
 from inference_worker.text.errors import PromptRejected
@@ -27,6 +30,7 @@ from router.messages import (
     ChatPrompt,
     EmbeddingPrompt,
     FailureCode,
+    Grammar,
     Job,
     SamplingParams,
     TextPrompt,
@@ -54,6 +58,7 @@ class TextProcessor:
         self.tokenizer = tokenizer
         self._template = template
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="text")
+        self._trials = Trials(Vocabulary(tokenizer.bytes_of, frozenset(tokenizer.controls.ids)))
 
     @classmethod
     def of(cls, files: TextFiles) -> TextProcessor:
@@ -71,17 +76,33 @@ class TextProcessor:
         )
         return cls(files.tokenizer, template)
 
+    def warm_up(self) -> None:
+        """Start what would else be started for the first grammar."""
+        self._trials.start()
+
     def close(self) -> None:
-        """Let the threads go."""
+        """Let the threads go, and the process that tries grammars."""
+        self._trials.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def prepare(self, job: Job, request_id: str, limits: Limits) -> GenerationRequest:
-        """Template, tokenise and check a job, in a thread.
+        """Template, tokenise and check a job, in a thread; its grammar is compiled for trial in a process apart.
 
         Raises:
             PromptRejected: the model can't take it.
         """
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._prepare, job, request_id, limits)
+        loop = asyncio.get_running_loop()
+        request = await loop.run_in_executor(self._threads, self._prepare, job, request_id, limits)
+        if request.grammar is not None:
+            await self._try(request.grammar)
+        return request
+
+    async def _try(self, grammar: Grammar) -> None:
+        try:
+            await self._trials.check(grammar)
+        except GrammarRejected as error:
+            message = f"Invalid '{grammar.param}': {error}."
+            raise PromptRejected(FailureCode.INVALID_PARAMETER, message, grammar.param) from error
 
     def open(self, job: Job, choice: int) -> OutputText:
         """Begin the text of one choice."""

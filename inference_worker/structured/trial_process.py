@@ -1,0 +1,129 @@
+"""The warm process behind `trial.py`: forks a child for each grammar, and ends those that take too much.
+
+It has no threads and a small heap, so a fork takes about a millisecond. Children have little CPU time, memory and
+patience, a lower priority than the engine, and say one thing: why the grammar is refused, or nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import Pipe, connection
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import msgspec
+
+from inference_worker.structured.compiler import GrammarCompiler
+from inference_worker.structured.errors import GrammarRejected
+from inference_worker.structured.vocabulary import Vocabulary
+from router.messages import Grammar
+
+PATIENCE = 0.4
+"""Seconds that a trial may take."""
+CPU_SECONDS = 1
+MEMORY = 512 * 2**20
+"""Bytes of address space beyond what the warm process has."""
+NICENESS = 5
+
+TOO_MUCH = "it is too complex to be compiled"
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A grammar to try."""
+
+    number: int
+    grammar: Grammar
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """Why it is refused; `None`: it is fine."""
+
+    number: int
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class _Trial:
+    number: int
+    child: int
+    deadline: float
+
+
+def serve(vocabulary: Vocabulary, pipe: Connection) -> None:
+    """Answer questions until the other end is closed; the process's main function."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides when we end
+    # Which tokens end a sequence does not matter to what is tried.
+    answer(GrammarCompiler(vocabulary, len(vocabulary.tokens), [min(vocabulary.controls, default=0)]), pipe)
+
+
+def answer(compiler: GrammarCompiler, pipe: Connection) -> None:
+    """Try grammars, several side by side."""
+    decoder = msgspec.msgpack.Decoder(Question)
+    trials: dict[Connection, _Trial] = {}
+    with suppress(EOFError, OSError):
+        while True:
+            for ready in connection.wait([pipe, *trials], _time_left(trials)):
+                if ready is pipe:
+                    _begin(compiler, decoder.decode(pipe.recv_bytes()), trials)
+                elif isinstance(ready, Connection):
+                    _end(ready, trials.pop(ready), pipe)
+            for overdue in [answers for answers, trial in trials.items() if trial.deadline <= time.monotonic()]:
+                os.kill(trials[overdue].child, signal.SIGKILL)
+                _end(overdue, trials.pop(overdue), pipe)
+
+
+def _time_left(trials: dict[Connection, _Trial]) -> float | None:
+    first = min((trial.deadline for trial in trials.values()), default=None)
+    return None if first is None else max(0.0, first - time.monotonic())
+
+
+def _begin(compiler: GrammarCompiler, question: Question, trials: dict[Connection, _Trial]) -> None:
+    ours, theirs = Pipe(duplex=False)
+    child = os.fork()
+    if not child:
+        _try(compiler, question.grammar, theirs)
+    theirs.close()
+    trials[ours] = _Trial(question.number, child, time.monotonic() + PATIENCE)
+
+
+def _try(compiler: GrammarCompiler, grammar: Grammar, answers: Connection) -> None:
+    """In the child; does not return."""
+    try:
+        _confine()
+        answers.send_bytes(_verdict(compiler, grammar).encode())
+    finally:
+        os._exit(0)  # whatever happened: no answer is one
+
+
+def _confine() -> None:
+    os.nice(NICENESS)
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    space = pages * resource.getpagesize() + MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (space, space))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _verdict(compiler: GrammarCompiler, grammar: Grammar) -> str:
+    """Why it is refused; empty: it is fine."""
+    try:
+        compiler.matcher(grammar)
+    except GrammarRejected as error:
+        return str(error)
+    return ""
+
+
+def _end(answers: Connection, trial: _Trial, pipe: Connection) -> None:
+    """Say what became of a trial; a child that has said nothing was ended by a limit."""
+    try:
+        reason = answers.recv_bytes().decode()
+    except (EOFError, OSError):
+        reason = TOO_MUCH
+    answers.close()
+    os.waitpid(trial.child, 0)
+    pipe.send_bytes(msgspec.msgpack.encode(Answer(trial.number, reason or None)))
