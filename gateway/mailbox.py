@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gateway.errors import GenerationError, SlowClient
 from gateway.job_progress import JobProgress
-from router.messages import Delta, Job, PromptEcho, PromptLogprobs, Reply
+from router.messages import Delta, Job, Reply
 
 REPLY_BYTES = 64
 """What an entry costs besides its text, roughly."""
@@ -102,14 +102,11 @@ class Mailbox:
 
 
 def _size(reply: Reply) -> int:
-    """Vectors do not count: there are as many as were asked for, and whoever collects them waits for no client."""
-    match reply:
-        case Delta():
-            logprobs = LOGPROB_BYTES * len(reply.lp or [])
-            return REPLY_BYTES + len(reply.t) + TOKEN_BYTES * len(reply.ids) + logprobs
-        case PromptEcho():
-            return REPLY_BYTES + len(reply.t) + TOKEN_BYTES * len(reply.ids)
-        case PromptLogprobs():
-            return REPLY_BYTES + LOGPROB_BYTES * len(reply.lp)
-        case _:
-            return REPLY_BYTES
+    """What is as long as the request made it does not count: vectors, and what is told of the prompt.
+
+    It comes faster than it can be read, and whoever gathers it waits for no client.
+    """
+    if not isinstance(reply, Delta):
+        return REPLY_BYTES
+    logprobs = LOGPROB_BYTES * len(reply.lp or [])
+    return REPLY_BYTES + len(reply.t) + TOKEN_BYTES * len(reply.ids) + logprobs

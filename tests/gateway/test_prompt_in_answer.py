@@ -197,3 +197,18 @@ async def test_a_gap_in_a_prompts_logprobs_is_an_error(set_stage: SetStage) -> N
 
     stage = await set_stage(gap)
     assert (await stage.complete(prompt_logprobs=0)).json()["error"]["code"] == "replies_lost"
+
+
+async def test_a_long_prompt_told_at_once_is_no_slow_client(set_stage: SetStage) -> None:
+    async def burst(worker: ScriptedWorker, job: Job) -> None:
+        attempt, length = uuid.uuid4().hex, 4000
+        worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=length))
+        worker.send(job, PromptEcho(j=job.id, a=attempt, ids=[1] * length, t="x", first="1"))
+        told = [logprob(2)] * (length - 1)
+        worker.send(job, PromptLogprobs(j=job.id, a=attempt, s=1, lp=told, ranks=[1] * len(told)))
+        worker.send(job, Delta(j=job.id, a=attempt, s=0, ids=[], f="length"))
+        worker.send(job, Finished(j=job.id, a=attempt, usage=usage(job, 0)))
+
+    stage = await set_stage(burst, max_unread_bytes=65_536)
+    body = (await stage.complete(prompt_logprobs=1, max_tokens=0)).json()
+    assert len(body["choices"][0]["prompt_logprobs"]) == 4000

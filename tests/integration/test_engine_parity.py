@@ -163,7 +163,7 @@ def test_fifty_prompts_in_batches_of_thirty_two(smollm2, prompts, expected):
 @pytest.mark.model
 def test_log_probabilities_of_prompts(smollm2, theirs, prompts):
     """In chunks, one prompt after it could be found in the cache, equal to those of one pass by `transformers`."""
-    some = [prompts[i] for i in (2, 3, 4, 29, 29)]
+    some = [prompts[i] for i in (2, 29, 29)]
     engine = engine_around(smollm2, max_num_batched_tokens=37)
     told: dict[str, list[PositionLogprobs]] = {}
     for i, prompt in enumerate(some):
