@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
+import pytest_asyncio
 from structlog.testing import capture_logs
 
-from tests.gateway.conftest import KEY, MODEL, SetStage, Stage
+from tests.gateway.conftest import KEY, MODEL, SetStage, Stage, stage
 
 CHAT = "/v1/chat/completions"
 CANARY = "canary-7f3a91"
@@ -357,17 +359,27 @@ async def refused(stage: Stage, case: Case, caplog: pytest.LogCaptureFixture) ->
     return response
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared() -> AsyncIterator[Stage]:
+    """One stage for all that is refused: it is to be as if nothing had been sent."""
+    async with stage() as set_up:
+        yield set_up
+
+
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("case", flat())
-async def test_refused(set_stage: SetStage, case: Case, caplog: pytest.LogCaptureFixture) -> None:
-    await refused(await set_stage(), case, caplog)
+async def test_refused(shared: Stage, case: Case, caplog: pytest.LogCaptureFixture) -> None:
+    await refused(shared, case, caplog)
 
 
-@pytest.mark.parametrize("path", ["/v1/completions", CHAT])
-@pytest.mark.parametrize("row", ["H1", "H2", "H8", "H9", "H11", "H13", "H15"])
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/embeddings"])
+@pytest.mark.parametrize("row", ["H1", "H2", "H3", "H8", "H9", "H11", "H12", "H13", "H15"])
 async def test_every_endpoint_reads_bodies_alike(
-    set_stage: SetStage, path: str, row: str, caplog: pytest.LogCaptureFixture
+    shared: Stage, path: str, row: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await refused(await set_stage(), CASES[row][0]._replace(path=path), caplog)
+    for case in CASES[row]:
+        await refused(shared, case._replace(path=path), caplog)
 
 
 async def test_a_refused_field_is_named(set_stage: SetStage) -> None:
@@ -436,13 +448,13 @@ OUT_OF_SCOPE = [
 ]
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(("method", "path"), OUT_OF_SCOPE)
-async def test_what_there_is_not_is_404_with_and_without_a_key(set_stage: SetStage, method: str, path: str) -> None:
+async def test_what_there_is_not_is_404_with_and_without_a_key(shared: Stage, method: str, path: str) -> None:
     """H65, H68-H71 and all else: the same answer for everybody, whatever is sent."""
-    stage = await set_stage()
     answers = []
     for headers in ({}, {"authorization": "Bearer nonsense"}, {"content-type": "multipart/form-data"}):
-        response = await stage.client.request(method, path, headers=headers, content=b"\r\n" * 1000)
+        response = await shared.client.request(method, path, headers=headers, content=b"\r\n" * 1000)
         assert response.status_code == 404
         assert response.headers["x-request-id"]
         assert response.headers["connection"] == "close"  # the body was not read
@@ -452,23 +464,23 @@ async def test_what_there_is_not_is_404_with_and_without_a_key(set_stage: SetSta
     assert answers[0]["error"]["message"].startswith(f"Invalid URL ({method} ")
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "BREW"])
-async def test_another_method_is_405(set_stage: SetStage, method: str) -> None:
-    stage = await set_stage()
+async def test_another_method_is_405(shared: Stage, method: str) -> None:
     for path in (CHAT, "/v1/completions"):
-        response = await stage.client.request(method, path, headers={"x-http-method-override": "POST"})
+        response = await shared.client.request(method, path, headers={"x-http-method-override": "POST"})
         assert response.status_code == 405
         assert response.headers["allow"] == "POST"
         if method != "HEAD":
             assert response.json()["error"]["code"] == "method_not_allowed"
-    assert stage.worker.jobs == []
+    assert shared.worker.jobs == []
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("name", ["..%2f", "%2e%2e/%2e%2e/etc/passwd", "x%00", "%ff", "x" * 5000])
-async def test_no_model_by_a_strange_name(set_stage: SetStage, name: str) -> None:
+async def test_no_model_by_a_strange_name(shared: Stage, name: str) -> None:
     """H64; that a key is needed is in `test_authenticate.py`."""
-    stage = await set_stage()
-    response = await stage.client.get(f"/v1/models/{name}")
+    response = await shared.client.get(f"/v1/models/{name}")
     assert response.status_code == 404
     assert len(response.text) < 600
 
