@@ -23,6 +23,9 @@ NOT_FETCHED = ["*/*", "consolidated*"]
 POOLING = ["*_Pooling/config.json"]
 """How a model of Sentence Transformers makes a vector of its states: in a sub-folder after all."""
 
+_READ = frozenset({".json", ".jinja", ".safetensors"})
+"""Endings of the files that are read."""
+
 _HUGGING_FACE_ID = re.compile(r"[\w][\w.\-]*(/[\w][\w.\-]*)?")
 _QUANTISATION = re.compile(r"[.\-_](ud[.\-_])?(i?q\d\w*|b?f16|fp16|f32|fp32|mxfp4\w*)$")
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9._\-]+")
@@ -72,12 +75,31 @@ def file_inside(folder: Path, name: str) -> Path:
     Raises:
         BadWeights: `name` has a folder in it, or links to somewhere else.
     """
-    root = folder.resolve()
-    border = root.parent.parent if root.parent.name == "snapshots" else root
-    path = root / name
-    if Path(name).name != name or not path.resolve().is_relative_to(border):
+    path = folder.resolve() / name
+    if Path(name).name != name or not _is_inside(folder, path):
         raise BadWeights(f"{name!r} in {folder} leads out of the model's folder")
     return path
+
+
+def _is_inside(folder: Path, path: Path) -> bool:
+    root = folder.resolve()
+    border = root.parent.parent if root.parent.name == "snapshots" else root
+    return path.resolve().is_relative_to(border)
+
+
+def _check_links(folder: Path) -> None:
+    """Refuse a folder that would have us read something else on this machine, and show it to users as a template.
+
+    Raises:
+        BadWeights: a file that is read, or its folder, links out of it, or is no plain file.
+    """
+    for path in sorted({*folder.iterdir(), *folder.glob("*/*.json")}):
+        if path.suffix not in _READ and not path.is_dir():
+            continue
+        if not _is_inside(folder, path):
+            raise BadWeights(f"{str(path.relative_to(folder))!r} in {folder} leads out of the model's folder")
+        if not path.is_file() and not path.is_dir():
+            raise BadWeights(f"{str(path.relative_to(folder))!r} in {folder} is no file")
 
 
 def _from_gguf(path: Path) -> ModelSource:
@@ -90,6 +112,7 @@ def _from_gguf(path: Path) -> ModelSource:
 def _from_folder(folder: Path, name: str) -> ModelSource:
     if not (folder / "config.json").is_file():
         raise ModelNotFound(f"{folder} has no config.json")
+    _check_links(folder)
     if any(folder.glob("*.safetensors")):
         return ModelSource("safetensors", folder.absolute(), name, _task(folder))
     if any(folder.glob("*.bin")) or any(folder.glob("*.pt*")):

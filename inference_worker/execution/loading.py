@@ -5,6 +5,7 @@ Never runs a repository's code and never unpickles. Does not know engines, cache
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import torch
@@ -20,6 +21,9 @@ from inference_worker.model_source import ModelSource
 from inference_worker.models.base import CausalLM
 from inference_worker.models.family import eos_token_ids
 from inference_worker.models.registry import FAMILIES
+
+MAX_LAYERS = 1024
+_DEPTHS = frozenset({"num_hidden_layers", "num_layers", "n_layer", "n_layers"})
 
 
 def load_model(source: ModelSource, dtype: torch.dtype, device: torch.device) -> CausalLM:
@@ -49,6 +53,7 @@ def read_config(folder: Path) -> PreTrainedConfig:
         UnsupportedModel: an unknown family, one that needs its repository's code, or quantised weights.
         BadWeights: the file can't be read.
     """
+    _check_depth(folder / "config.json")
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except (ValueError, KeyError) as error:
@@ -59,6 +64,20 @@ def read_config(folder: Path) -> PreTrainedConfig:
         raise UnsupportedModel("weights quantised for another engine: use the original or a GGUF")
     config.eos_token_id = list(eos_token_ids(config, _generation_config(folder)))
     return config
+
+
+def _check_depth(path: Path) -> None:
+    """Refuse a number of layers that would take for ever to build, before anything is built of it."""
+    try:
+        described = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadWeights(f"can't read {path}: {_one_line(error)}") from error
+    if not isinstance(described, dict):
+        raise BadWeights(f"{path} holds no JSON object")
+    parts = [described, *(part for part in described.values() if isinstance(part, dict))]
+    for name, value in (item for part in parts for item in part.items()):
+        if name in _DEPTHS and isinstance(value, int) and value > MAX_LAYERS:
+            raise UnsupportedModel(f"{path}: {name} is {value}, at most {MAX_LAYERS} are served")
 
 
 def _generation_config(folder: Path) -> GenerationConfig | None:

@@ -10,6 +10,7 @@ Does not know tokens: control tokens written by users are made harmless before a
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ import jinja2.ext
 import jinja2.meta
 import jinja2.nodes
 import jinja2.parser
+import jinja2.runtime
 import jinja2.sandbox
 
 from inference_worker.errors import UnsupportedModel
@@ -33,6 +35,10 @@ TIME_LIMIT = 2.0
 """Seconds that one rendering may take."""
 SIZE_LIMIT = 16 * 1024 * 1024
 """Characters that one rendering may produce."""
+
+LARGEST_POWER, LARGEST_BITS = 64, 4096
+_WIDE = re.compile(r"%[^%a-zA-Z]*(\d{4}|\*)")
+"""A `%` format with a width of thousands, or one that comes from outside."""
 
 _OWN_NAMES = frozenset({"messages", "tools", "documents", "add_generation_prompt", "continue_final_message"})
 _TEMPLATE_ERRORS = (
@@ -167,7 +173,13 @@ class _Generation(jinja2.ext.Extension):
 
 
 class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
-    """Jinja's sandbox with a clock: every look-up, call and loop of a template checks it."""
+    """Jinja's sandbox with a clock, which every look-up, call, loop and operator checks, and a limit of sizes.
+
+    Operators are intercepted so that Jinja does not compute them while it compiles (`"a" * 10**10`), nor at all
+    where the result would be of no use but to fill the memory.
+    """
+
+    intercepted_binops = frozenset({"+", "*", "**", "%"})
 
     def __init__(self) -> None:
         super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, jinja2.ext.loopcontrols])
@@ -199,6 +211,12 @@ class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
         self._check_clock()
         return super().call(*args, **kwargs)
 
+    def call_binop(self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any) -> Any:
+        self._check_clock()
+        if not _is_bounded(operator, left, right):
+            raise _LimitExceeded(f"a result of '{operator}' is too large")
+        return super().call_binop(context, operator, left, right)
+
     def _range(self, *args: int) -> Iterator[int]:
         for number in jinja2.sandbox.safe_range(*args):
             self._check_clock()
@@ -207,6 +225,22 @@ class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
     def _check_clock(self) -> None:
         if time.monotonic() > getattr(self._clock, "deadline", float("inf")):
             raise _LimitExceeded("rendering took too long")
+
+
+def _is_bounded(operator: str, left: Any, right: Any) -> bool:
+    """Whether a result has `SIZE_LIMIT` elements at most, or a number that is no larger than people write."""
+    sizes = [len(value) if isinstance(value, str | list | tuple) else None for value in (left, right)]
+    if operator == "+":
+        return sum(size or 0 for size in sizes) <= SIZE_LIMIT
+    if operator == "%":
+        return not isinstance(left, str) or _WIDE.search(left) is None
+    numbers = [value for value in (left, right) if isinstance(value, int)]
+    if operator == "**":
+        return all(abs(number) <= LARGEST_POWER for number in numbers)
+    size = next((size for size in sizes if size is not None), None)
+    if size is not None:
+        return all(size * number <= SIZE_LIMIT for number in numbers)
+    return all(number.bit_length() <= LARGEST_BITS for number in numbers)
 
 
 def _to_json(

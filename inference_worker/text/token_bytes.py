@@ -13,6 +13,9 @@ from typing import Any
 
 from inference_worker.errors import UnsupportedModel
 
+MAX_IDS = 2**22
+"""No vocabulary has four million tokens; a table by id is made of what a file says."""
+
 _BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
@@ -20,10 +23,12 @@ def token_bytes(definition: dict[str, Any]) -> list[bytes]:
     """Bytes by token id of a `tokenizer.json`; empty for ids that nothing has.
 
     Raises:
-        UnsupportedModel: its decoder belongs to neither family.
+        UnsupportedModel: its decoder belongs to neither family, or an id is out of range.
     """
     pieces = _pieces(definition["model"].get("vocab"))
     added = {token["id"]: token["content"] for token in definition.get("added_tokens") or []}
+    if not all(type(id_) is int and 0 <= id_ < MAX_IDS for id_ in (*pieces, *added)):
+        raise UnsupportedModel(f"the tokenizer has ids that are not numbers from 0 to {MAX_IDS - 1}")
     table = [b""] * (max((*pieces, *added), default=-1) + 1)
     to_bytes = _reader(definition.get("decoder"))
     for id_, piece in pieces.items():

@@ -65,11 +65,11 @@ def _from_gguf(gguf: GGUFTokenizer) -> TextFiles:
 def _from_folder(folder: Path) -> TextFiles:
     definition = _definition(folder)
     config = _json(folder / "tokenizer_config.json") or {}
-    named = {name: _token_text(config[name]) for name in _NAMED_TOKENS if config.get(name)}
     try:
+        named = {name: _token_text(config[name]) for name in _NAMED_TOKENS if config.get(name)}
         return TextFiles(Tokenizer(definition), _chat_template(folder, config), named)
     except (KeyError, TypeError, AttributeError) as error:
-        raise UnsupportedModel(f"{folder / 'tokenizer.json'} is not a tokenizer: {error!r}") from error
+        raise UnsupportedModel(f"{folder} has no tokenizer that is understood: {error!r}") from error
 
 
 def _definition(folder: Path) -> Definition:
@@ -98,7 +98,10 @@ def _token_text(value: Any) -> str:
 def _chat_template(folder: Path, config: dict[str, Any]) -> str | None:
     file = folder / "chat_template.jinja"
     if file.is_file():
-        return file.read_text(encoding="utf-8")
+        try:
+            return file.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise BadWeights(f"can't read {file}: {error}") from error
     template = config.get("chat_template")
     if isinstance(template, list):  # several by name; tool templates belong to a later storey
         named = {entry["name"]: entry["template"] for entry in template}
