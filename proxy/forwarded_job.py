@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from proxy.stream import Piece
-from proxy.usage import Count, believable, prompt_estimate
+from proxy.usage import Count, believable, limit, prompt_estimate
 from router.consumer.taken_jobs import TakenJob
 from router.messages import Delta, EmbeddingPrompt, Usage
 
@@ -68,9 +68,11 @@ class ForwardedJob(TakenJob):
     @property
     def usage(self) -> Usage:
         """The upstream's word if it can be true, else an estimate of what was delivered."""
-        return self.told_usage or Usage(
-            prompt_tokens=prompt_estimate(self.job) if self.asked else 0, completion_tokens=self.count.tokens
-        )
+        if (told := self.told_usage) is not None:
+            return told
+        counted = min(self.count.tokens, limit(self.job, self.max_model_len))
+        prompt_tokens = prompt_estimate(self.job) if self.asked else 0
+        return Usage(prompt_tokens=prompt_tokens, completion_tokens=counted)
 
     @property
     def told_usage(self) -> Usage | None:

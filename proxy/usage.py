@@ -64,6 +64,11 @@ def prompt_estimate(job: Job) -> int:
             )
 
 
+def limit(job: Job, max_model_len: int) -> int:
+    """The most tokens that an answer may have, over all choices; nobody pays for more."""
+    return min(job.sampling.max_tokens or max_model_len, max_model_len) * job.n
+
+
 def believable(said: Any, job: Job, *, max_model_len: int, size: int) -> Usage | None:
     """An upstream's `usage` for an answer of `size` bytes; `None` if it is absent or can't be true.
 
@@ -76,8 +81,8 @@ def believable(said: Any, job: Job, *, max_model_len: int, size: int) -> Usage |
         return Usage(prompt_tokens=prompt) if prompt is not None and 1 <= prompt <= most else None
     if prompt is None or completion is None:
         return None
-    limit = min(job.sampling.max_tokens or max_model_len, max_model_len) * job.n
-    if not 1 <= prompt <= max_model_len or not -(-size // LONGEST_TOKEN) <= completion <= limit:
+    least, most = -(-size // LONGEST_TOKEN), limit(job, max_model_len)
+    if not 1 <= prompt <= max_model_len or not least <= completion <= most:
         return None
     cached = _count(said.get("prompt_tokens_details"), "cached_tokens") or 0
     return Usage(prompt_tokens=prompt, completion_tokens=completion, cached_tokens=cached if cached <= prompt else 0)

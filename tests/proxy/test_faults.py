@@ -157,6 +157,11 @@ async def test_usage_may_not_be_more_than_was_allowed(set_stage: SetStage) -> No
     assert (await stage.chat(max_tokens=20)).json()["usage"]["completion_tokens"] == 20
 
 
+async def test_an_upstream_that_says_more_than_it_may_is_not_paid_for_it(set_stage: SetStage) -> None:
+    stage = await set_stage(answer(*(["word "] * 500)))
+    assert (await stage.chat(max_tokens=2)).json()["usage"]["completion_tokens"] == 2
+
+
 async def test_a_whole_answer_stands_though_its_usage_never_comes(set_stage: SetStage) -> None:
     stage = await set_stage(events_then_silence(chunk("one"), chunk(finish="stop")), between_events=0.1)
     response = await stage.chat()
@@ -259,6 +264,27 @@ async def test_who_pays_and_where_it_goes_is_not_the_client_s_to_say(set_stage: 
 
 def _text(event: dict[str, Any]) -> str:
     return "".join(choice["delta"].get("content") or "" for choice in event.get("choices", ()))
+
+
+async def test_tool_calls_come_through(set_stage: SetStage) -> None:
+    call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "weather", "arguments": ""}}
+    stage = await set_stage(
+        events(
+            chunk(role="assistant", tool_calls=[call]),
+            chunk(tool_calls=[{"index": 0, "function": {"arguments": '{"city":'}}]),
+            chunk(tool_calls=[{"index": 0, "function": {"arguments": '"Rome"}'}}]),
+            chunk(finish="tool_calls"),
+            usage(),
+            "[DONE]",
+        )
+    )
+    tools = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
+    choice = (await stage.chat(tools=tools, tool_choice="required")).json()["choices"][0]
+    assert choice["finish_reason"] == "tool_calls"
+    (said,) = choice["message"]["tool_calls"]
+    assert said == {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city":"Rome"}'}}
+    (asked,) = stage.upstreams[0].asked
+    assert (asked.body["tools"], asked.body["tool_choice"]) == (tools, "required")
 
 
 async def test_its_model_is_one_like_any_other(set_stage: SetStage) -> None:
