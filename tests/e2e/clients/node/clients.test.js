@@ -4,8 +4,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import { generateText, streamText } from "ai";
+import { generateText, Output, streamText, tool } from "ai";
 import OpenAI, { APIUserAbortError, AuthenticationError, NotFoundError } from "openai";
+import { zodResponseFormat } from "openai/helpers/zod";
+import { z } from "zod";
 
 const { OPENAI_BASE_URL: baseURL, OPENAI_API_KEY: apiKey, MODEL: model } = process.env;
 
@@ -15,7 +17,13 @@ const messages = [{ role: "user", content: ask }];
 const greedy = { model, messages, temperature: 0, max_tokens: 12 };
 
 const client = new OpenAI({ baseURL, apiKey, maxRetries: 0 });
-const provider = createOpenAICompatible({ name: "headrace", baseURL, apiKey, includeUsage: true });
+const provider = createOpenAICompatible({
+  name: "headrace",
+  baseURL,
+  apiKey,
+  includeUsage: true,
+  supportsStructuredOutputs: true,
+});
 const settings = { model: provider(model), temperature: 0, maxOutputTokens: 12, maxRetries: 0 };
 
 // --- openai
@@ -120,4 +128,36 @@ test("ai: abort", async () => {
     aborted ||= part.type === "abort";
   }
   assert.ok(aborted);
+});
+
+// --- Tools and objects, forced: the small model would not choose them by itself.
+
+const city = z.object({ city: z.enum(["Paris", "Rome"]), warm: z.boolean() });
+
+test("ai: a tool that must be called", async () => {
+  const weather = tool({ description: "The weather of a city", inputSchema: city });
+  const asked = { ...settings, prompt: ask, maxOutputTokens: 100, tools: { weather }, toolChoice: "required" };
+  const { toolCalls } = await generateText(asked);
+  assert.equal(toolCalls[0].toolName, "weather");
+  city.parse(toolCalls[0].input);
+  const stream = streamText(asked);
+  const kinds = new Set();
+  for await (const part of stream.fullStream) kinds.add(part.type);
+  assert.ok(kinds.has("tool-call") && !kinds.has("error"));
+  assert.deepEqual((await stream.toolCalls)[0].input, toolCalls[0].input);
+});
+
+test("ai: an object of a schema", async () => {
+  const output = Output.object({ schema: city });
+  const answer = await generateText({ ...settings, prompt: ask, maxOutputTokens: 100, output });
+  city.parse(answer.output);
+});
+
+test("openai: parse", async () => {
+  const answer = await client.chat.completions.parse({
+    ...greedy,
+    max_tokens: 100,
+    response_format: zodResponseFormat(city, "city"),
+  });
+  city.parse(answer.choices[0].message.parsed);
 });
