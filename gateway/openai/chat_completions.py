@@ -82,7 +82,8 @@ class ChatCompletionRequest(SamplingRequest):
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     """And so many of the most likely tokens at each position."""
     tools: Tools | None = None
-    """Functions that the model may call, at most 128; custom tools are refused."""
+    """Functions that the model may call, at most 128; custom tools are refused. A call that must be made matches its
+    schema, `strict` or not; with `auto` the arguments are the model's own."""
     tool_choice: Choice | None = None
     """`none`, `auto`, `required`, a function or `allowed_tools`."""
     parallel_tool_calls: bool | None = None

@@ -103,7 +103,7 @@ def _chat_template(folder: Path, config: dict[str, Any]) -> str | None:
         except (OSError, ValueError) as error:
             raise BadWeights(f"can't read {file}: {error}") from error
     template = config.get("chat_template")
-    if isinstance(template, list):  # several by name; tool templates belong to a later storey
+    if isinstance(template, list):  # several by name; one that is for tools only is not used
         named = {entry["name"]: entry["template"] for entry in template}
         template = named.get("default")
     return template if isinstance(template, str) else None
