@@ -60,7 +60,6 @@ class ChatCompletionRequest(SamplingRequest):
         "functions": Refused("deprecated: use `tools`", ([],)),
         "function_call": Refused("deprecated: use `tool_choice`", ("none", "auto")),
         "add_special_tokens": Refused("the template writes what the model was trained with", (False,)),
-        "audio": Refused("answers are text"),
         "modalities": Refused("answers are text", (["text"],)),
         "web_search_options": Refused("models don't search the web"),
         "moderation": Refused("nothing is moderated"),
@@ -94,6 +93,8 @@ class ChatCompletionRequest(SamplingRequest):
     """No model knows it."""
     prediction: Ignored[Prediction | None] = None
     """A hint for speed only: tokens are guessed from the prompt anyway."""
+    audio: Ignored[dict[str, Any] | None] = None
+    """How spoken answers sound; whether an answer is spoken is said by `modalities`, which offers text."""
     safety_identifier: Ignored[Annotated[str, StringConstraints(max_length=64)] | None] = None
     """An API key says who asks."""
     prompt_cache_key: Ignored[Annotated[str, StringConstraints(max_length=512)] | None] = None

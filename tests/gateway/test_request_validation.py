@@ -84,7 +84,6 @@ BAD_MESSAGES: list[tuple[Any, str]] = [
 
 NOT_OFFERED: list[tuple[str, Any]] = [
     ("functions", [{"name": "f"}]),
-    ("audio", {"voice": "x", "format": "wav"}),
     ("modalities", ["text", "audio"]),
     ("web_search_options", {}),
     ("use_beam_search", True),
@@ -161,7 +160,13 @@ def test_fields_that_contradict_each_other(fields: dict[str, Any]) -> None:
     "fields",
     [
         {"n": None, "stop": [], "tools": [], "functions": None, "tool_choice": "auto", "best_of": 1},
-        {"response_format": {"type": "text"}, "modalities": ["text"], "echo": False, "priority": 0},
+        {
+            "response_format": {"type": "text"},
+            "modalities": ["text"],
+            "audio": {"voice": "x", "format": "wav"},
+            "echo": False,
+            "priority": 0,
+        },
         {
             "echo": True,
             "bad_words": ["x"],
