@@ -74,6 +74,10 @@ SECTIONS = {
     "platform-tax": ("The platform's own cost", "A worker that only counts, LiteLLM's proxy before a stub beside it."),
     "platform-fan-out": ("Fan-out", "Streams of one gateway process at once."),
     "quality": ("Quality", "What quantisation costs."),
+    "structured-output": (
+        "Structured output",
+        "What a grammar costs a batch that decodes: engines with and without one step in turns.",
+    ),
     "gpu": ("GPU", "Shapes of published models with random weights."),
 }
 
