@@ -54,8 +54,13 @@ INDEX: dict[str, list[str]] = {
         TABLE,
         f"{GATEWAY}test_structured_output.py::test_bad_schemas_are_refused_at_once",
         f"{STRUCTURED}test_matchers.py::test_what_is_no_grammar_is_refused_in_one_line",
+        f"{STRUCTURED}test_trial.py::test_bombs_are_answered_in_time_and_nobody_else_waits",
+        f"{STRUCTURED}test_trial.py::test_a_trial_that_takes_too_much_is_ended",
     ],
-    "H38": [f"{STRUCTURED}test_matchers.py::test_automata_are_shared_and_forgotten"],
+    "H38": [
+        f"{STRUCTURED}test_matchers.py::test_automata_are_shared_and_forgotten",
+        f"{STRUCTURED}test_trial.py::test_verdicts_are_bounded",
+    ],
     "H40": [TABLE, f"{GATEWAY}test_tools.py::test_what_is_wrong_is_named"],
     "H41": [
         f"{TEXT}tool_calls/test_call_reader.py::test_what_is_no_call_is_text",
