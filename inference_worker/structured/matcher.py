@@ -6,6 +6,7 @@ it belongs to fails. Knows token ids, not scores.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -26,8 +27,10 @@ class Compiled:
 
 
 def one_line(message: str) -> str:
-    """What the library complains of, as a part of a sentence."""
-    return " ".join(message.replace("<non-verbose/>", "").split())[:300].rstrip(".") or "it can't be compiled"
+    """What the library complains of, as a part of a sentence: without its place in, and a quotation of, our source."""
+    complaint = re.split(r"\n\s*\d+ \| ", message.replace("<non-verbose/>", ""))[0]
+    complaint = re.sub(r"^at \d+\(\d+\): ", "", complaint)
+    return " ".join(complaint.split())[:300].rstrip(".") or "it can't be compiled"
 
 
 class Matcher:

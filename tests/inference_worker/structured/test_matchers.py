@@ -106,6 +106,7 @@ def test_what_is_no_grammar_is_refused_in_one_line(compiler: GrammarCompiler, of
         compiler.matcher(of)
     assert 0 < len(str(refused.value)) <= 300
     assert "\n" not in str(refused.value)
+    assert "guidance" not in str(refused.value)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
