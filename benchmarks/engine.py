@@ -16,7 +16,7 @@ from benchmarks.engine_tables import FULL, QUICK, TABLES, Bench
 from benchmarks.report import say
 from benchmarks.results import RESULTS, Value, measured, write
 from inference_worker.engine import Engine
-from inference_worker.settings import EngineSettings
+from inference_worker.settings import EngineSettings, tokens_of_a_step
 from infra import environment
 from infra.runtime import logging
 from infra.settings import LauncherSettings
@@ -66,7 +66,7 @@ def add_engine_arguments(parser: argparse.ArgumentParser, *, speculation: str = 
     parser.add_argument("--speculation", default=speculation)
     parser.add_argument("--threads", type=int, help="of the engine; by default torch's choice")
     parser.add_argument("--attention", default="auto")
-    parser.add_argument("--max-num-batched-tokens", type=int, default=2048)
+    parser.add_argument("--max-num-batched-tokens", type=int, help="by default as a worker has it")
 
 
 def engine_under_test(arguments: argparse.Namespace, max_num_seqs: int) -> EngineUnderTest:
@@ -83,7 +83,7 @@ def engine_under_test(arguments: argparse.Namespace, max_num_seqs: int) -> Engin
             threads=arguments.threads,
             attention=arguments.attention,
             max_num_seqs=max_num_seqs,
-            max_num_batched_tokens=arguments.max_num_batched_tokens,
+            max_num_batched_tokens=arguments.max_num_batched_tokens or tokens_of_a_step(arguments.device),
         )
     )
 
