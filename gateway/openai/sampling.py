@@ -123,7 +123,8 @@ class SamplingRequest(RequestBody):
     """Default true: control tokens leave no text."""
     response_format: ResponseFormat | None = None
     """`text`, `json_object` or `json_schema`: tokens that would not match are never drawn. A schema that can't be
-    enforced as a whole is answered by 400."""
+    enforced as a whole is answered by 400. An object that names its properties gets no others unless the schema says
+    so."""
     structured_outputs: StructuredOutputs | None = None
     """The same for one of `json`, `json_object`, `regex`, `choice` and `grammar` (Lark)."""
     stream: bool | None = None

@@ -16,6 +16,7 @@ import llguidance
 from inference_worker.errors import UnsupportedModel
 from inference_worker.structured.errors import GrammarRejected
 from inference_worker.structured.matcher import Compiled, Matcher, one_line
+from inference_worker.structured.open_objects import closed
 from inference_worker.structured.vocabulary import Vocabulary, trie
 from router.messages import Grammar, GrammarKind
 
@@ -109,4 +110,4 @@ def _rules(grammar: Grammar) -> str:
 def _of_schema(schema: object) -> str:
     if not isinstance(schema, dict):
         raise GrammarRejected("a schema must be a JSON object")
-    return "start: %json " + json.dumps({**schema, "x-guidance": JSON_OPTIONS})
+    return "start: %json " + json.dumps({**closed(schema), "x-guidance": JSON_OPTIONS})
