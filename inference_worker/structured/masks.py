@@ -42,7 +42,8 @@ class Masks:
     def apply(self, logits: Tensor, sequences: Rows[Sequence]) -> None:
         """Set what is not allowed to minus infinity, in place.
 
-        A row whose grammar allows nothing is left as it is: whatever is drawn there, its matcher will refuse it.
+        A row whose grammar allows nothing is left as it is: whatever is drawn there, its matcher will refuse it. Where
+        the request's own bans leave nothing of what the grammar allows, one token remains that the matcher will refuse.
 
         Args:
             logits: [R, V].
@@ -58,6 +59,9 @@ class Masks:
         else:
             at = torch.tensor(rows, device=logits.device)
             logits[at] = logits[at].masked_fill_(banned, float("-inf"))
+        for place, row in enumerate(rows):
+            if _bans(sequences[row]) and bool(logits[row].isneginf().all()):
+                logits[row, banned[place].int().argmax()] = 0.0
 
     def _fill(self, sequences: list[Sequence], vocabulary: int) -> Words:
         words: Words = llguidance.numpy.allocate_token_bitmask(len(sequences), vocabulary)  # all allowed
@@ -84,6 +88,10 @@ def _runs(sequences: list[Sequence]) -> Iterator[_Run]:
             drafts = sequence.token_ids[len(sequences[first].token_ids) :].tolist()
             yield _Run(sequence.matcher, first, drafts)
             first = row + 1
+
+
+def _bans(sequence: Sequence) -> bool:
+    return bool(sequence.bad_words) or sequence.sampling.allowed_token_ids is not None
 
 
 def _ban_ends(row: Words, sequence: Sequence, ends: frozenset[int]) -> None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import llguidance
 
+NOTHING_LEFT = "no token is left that the grammar and the request's other fields allow"
+
 
 @dataclass(frozen=True, eq=False, weakref_slot=True, slots=True)
 class Compiled:
@@ -48,8 +50,11 @@ class Matcher:
 
     def accept(self, tokens: Iterable[int]) -> None:
         """Go on by these tokens; what is not allowed leaves an `error`."""
-        if self.error is None and not self.inner.consume_tokens(list(tokens)):
-            self.error = one_line(self.inner.get_error())
+        if self.error is not None:
+            return
+        spent = self.inner.is_error()  # by a limit, while the mask was computed
+        if not self.inner.consume_tokens(list(tokens)):
+            self.error = one_line(self.inner.get_error()) if spent else NOTHING_LEFT
 
     @property
     def ends(self) -> frozenset[int]:

@@ -56,10 +56,13 @@ INDEX: dict[str, list[str]] = {
         f"{STRUCTURED}test_matchers.py::test_what_is_no_grammar_is_refused_in_one_line",
         f"{STRUCTURED}test_trial.py::test_bombs_are_answered_in_time_and_nobody_else_waits",
         f"{STRUCTURED}test_trial.py::test_a_trial_that_takes_too_much_is_ended",
+        f"{STRUCTURED}test_bombs.py::test_a_running_stream_keeps_its_pace_beside_bombs",
     ],
     "H38": [
         f"{STRUCTURED}test_matchers.py::test_automata_are_shared_and_forgotten",
         f"{STRUCTURED}test_trial.py::test_verdicts_are_bounded",
+        f"{STRUCTURED}test_bombs.py::test_many_schemas_leave_nothing_behind",
+        f"{STRUCTURED}test_bombs.py::test_verdicts_of_any_number_of_schemas_are_bounded",
     ],
     "H40": [TABLE, f"{GATEWAY}test_tools.py::test_what_is_wrong_is_named"],
     "H41": [

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 
 from inference_worker.engine import Engine
 from inference_worker.engine_protocol import RequestFailed
 from inference_worker.settings import EngineSettings
 from inference_worker.structured.compiler import GrammarCompiler
 from inference_worker.structured.errors import GrammarRejected
+from inference_worker.structured.masks import Masks
+from inference_worker.structured.matcher import NOTHING_LEFT
 from inference_worker.structured.vocabulary import Vocabulary
-from router.messages import Grammar, GrammarKind
+from router.messages import Grammar, GrammarKind, SamplingParams
 from tests.fakes.tiny_model import EOS, TinyModel
 from tests.inference_worker.generation import finish, generate, request
 
@@ -54,8 +59,6 @@ def text(ids: list[int]) -> str:
 
 
 def wanted(name: str, of: Grammar, **options: object):
-    from msgspec.structs import replace
-
     values = {"temperature": 1.0, "max_tokens": 60, "ignore_eos": False, **options}
     n, delivered = values.pop("n", 1), values.pop("delivered", ())
     return replace(request(name, [5, 6, 7], n=n, delivered=delivered, **values), grammar=of)
@@ -192,6 +195,36 @@ def test_what_no_token_can_write_fails_its_own_request_only() -> None:
     failed = fails(made, wanted("bad", grammar("regex", "aé")), wanted("good", grammar("regex", "a{3}b")))
     assert set(failed) == {"bad"}
     assert failed["bad"].in_grammar
+
+
+@pytest.mark.parametrize("token", [0, TOKENS.index(b"x"), TOKENS.index(b"ab"), WIDTH - 1])
+@pytest.mark.parametrize("options", [{"temperature": 0.0}, {}, {"top_p": 0.9, "top_k": 3}, {"logprobs": 2}])
+def test_bans_that_leave_a_grammar_nothing_fail_their_own_request_only(token: int, options: dict[str, object]) -> None:
+    for speculation in ("off", "ngram"):
+        bad = wanted("bad", grammar("regex", "c+d"), allowed_token_ids=[token], **options)
+        good = wanted("good", grammar("regex", "a{3}b"), **options)
+        failed = fails(engine(speculation=speculation), bad, good)
+        assert {name: (one.message, one.in_grammar) for name, one in failed.items()} == {"bad": (NOTHING_LEFT, True)}
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_bad_words_that_leave_a_grammar_nothing_fail_the_request(temperature: float) -> None:
+    bad = replace(wanted("bad", grammar("regex", "ax"), temperature=temperature), bad_words=[[TOKENS.index(b"x")]])
+    assert fails(engine(), bad)["bad"].message == NOTHING_LEFT
+
+
+def test_a_row_without_tokens_has_no_nan() -> None:
+    matcher = GrammarCompiler(VOCABULARY, WIDTH, [EOS]).matcher(grammar("regex", "c+d"))
+    params = SamplingParams(seed=1, allowed_token_ids=[TOKENS.index(b"x")])
+    sequence = SimpleNamespace(
+        matcher=matcher, bad_words=[], sampling=params, generated=0, stop_ids=frozenset(), token_ids=np.array([5])
+    )
+    logits = torch.full((1, WIDTH), float("-inf"))
+    logits[0, TOKENS.index(b"x")] = 1.0
+    Masks().apply(logits, [sequence])  # type: ignore[list-item]
+    assert not logits.softmax(-1).isnan().any()
+    matcher.accept([int(logits.argmax())])
+    assert matcher.error == NOTHING_LEFT
 
 
 def test_without_a_vocabulary_only_grammars_fail() -> None:

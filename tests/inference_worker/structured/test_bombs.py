@@ -1,0 +1,114 @@
+"""Schema bombs and floods of schemas beside a stream that runs: the text side pays, the engine steps on."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from inference_worker.structured import trial
+from inference_worker.structured.errors import GrammarRejected
+from inference_worker.structured.trial import Trials
+from inference_worker.structured.trial_process import TOO_MUCH
+from inference_worker.text.errors import PromptRejected
+from inference_worker.text.processor import Limits, TextProcessor
+from router.messages import Grammar, Job, SamplingParams, TextPrompt
+from tests.contract.examples import JOB
+from tests.fakes.counting_text import VOCAB_SIZE, counting_text
+from tests.fakes.tiny_model import TinyModel, tiny_engine
+from tests.inference_worker import generation
+from tests.inference_worker.structured.test_matchers import VOCABULARY, grammar
+from tests.inference_worker.structured.test_trial import BOMBS
+
+LIMITS = Limits(max_model_len=1000, vocab_size=VOCAB_SIZE)
+
+
+@pytest.fixture
+def text() -> Iterator[TextProcessor]:
+    made = counting_text()
+    made.warm_up()
+    yield made
+    made.close()
+
+
+def job(number: int, of: Grammar) -> Job:
+    sampling = SamplingParams(seed=1, max_tokens=5)
+    return msgspec.structs.replace(JOB, id=str(number), prompt=TextPrompt("a"), sampling=sampling, grammar=of)
+
+
+async def test_a_running_stream_keeps_its_pace_beside_bombs(text: TextProcessor) -> None:
+    await text.prepare(job(0, grammar("regex", "a")), "warm", LIMITS)
+    engine = tiny_engine(TinyModel(max_position=100_000), num_kv_blocks=20_000, max_model_len=50_000)
+    engine.add(generation.request("canary", [5, 6, 7], max_tokens=40_000))
+    engine.step()
+    refused: list[str] = []
+
+    async def arrive(number: int, bomb: Grammar) -> int:
+        before = steps
+        try:
+            await text.prepare(job(number, bomb), f"bomb{number}", LIMITS)
+        except PromptRejected as error:
+            refused.append(str(error))
+        return steps - before
+
+    steps, longest = 0, 0.0
+    bombs = [bomb for bomb in BOMBS for _ in range(2)]
+    burst = asyncio.gather(*(arrive(number, bomb) for number, bomb in enumerate(bombs)))
+    last = time.perf_counter()
+    while not burst.done():
+        steps += bool(engine.step())
+        await asyncio.sleep(0)
+        now = time.perf_counter()
+        longest, last = max(longest, now - last), now
+    during = await burst
+    # What compiles lazily may pass; what does not is refused, or ended with its child.
+    assert any(TOO_MUCH in reason for reason in refused)
+    assert max(during) > 10
+    assert longest < 0.5
+
+
+async def test_many_schemas_leave_nothing_behind(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through the whole of the text side, with trials in processes."""
+    monkeypatch.chdir(tmp_path)
+    for folder in ("HOME", "TMPDIR", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(folder, str(tmp_path))
+    text: TextProcessor = request.getfixturevalue("text")  # from here on, so that its process inherits them
+    await text.prepare(job(0, grammar("regex", "a")), "warm", LIMITS)
+    this = psutil.Process()
+    helpers, before = len(this.children(recursive=True)), _resident(this)
+    for number in range(150):
+        schema = {"type": "object", "properties": {f"p{number}": {"type": "integer", "maximum": number}}}
+        await text.prepare(job(number, grammar("json_schema", schema)), f"r{number}", LIMITS)
+    assert _resident(this) - before < 50 * 2**20
+    assert len(this.children(recursive=True)) == helpers
+    assert list(tmp_path.rglob("*")) == []  # noqa: ASYNC240
+
+
+async def test_verdicts_of_any_number_of_schemas_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = Trials(VOCABULARY)
+
+    async def refuse(of: Grammar) -> str | None:
+        return hashlib.sha256(of.source.encode()).hexdigest() * 7 if int(of.source) % 2 else None
+
+    monkeypatch.setattr(trials, "_ask", refuse)
+    this = psutil.Process()
+    before = _resident(this)
+    for number in range(2 * trial.REMEMBERED):
+        with suppress(GrammarRejected):
+            await trials.check(grammar("lark", str(number)))
+    assert len(trials._verdicts) == trial.REMEMBERED
+    assert _resident(this) - before < 50 * 2**20
+
+
+def _resident(process: psutil.Process) -> int:
+    """Bytes of this process and what it started."""
+    return sum(one.memory_info().rss for one in [process, *process.children(recursive=True)])
