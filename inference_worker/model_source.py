@@ -145,7 +145,6 @@ def _download(repository: str) -> Path:
         folder = Path(snapshot_download(repository, allow_patterns=FETCHED, ignore_patterns=NOT_FETCHED))
         if (folder / "modules.json").is_file():
             snapshot_download(repository, allow_patterns=POOLING)
-        return folder
     except errors.GatedRepoError as error:
         raise ModelNotFound(f"{repository} is gated on Hugging Face: accept its licence and set HF_TOKEN") from error
     except errors.RepositoryNotFoundError as error:
@@ -154,3 +153,6 @@ def _download(repository: str) -> Path:
         raise ModelNotFound(f"{repository} is not on this disk and Hugging Face can't be reached") from error
     except (errors.HfHubHTTPError, errors.HFValidationError, OSError) as error:
         raise ModelNotFound(f"can't fetch {repository} from Hugging Face: {str(error).splitlines()[0]}") from error
+    if not any(folder.glob("*.safetensors")):
+        raise UnsupportedModel(f"{repository} has no .safetensors on Hugging Face, and other weights are not fetched")
+    return folder
