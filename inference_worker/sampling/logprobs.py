@@ -8,7 +8,7 @@ from torch import Tensor
 
 from inference_worker.engine_protocol import Candidate, PositionLogprobs
 from inference_worker.sampling.candidates import best
-from inference_worker.sampling.drawing import chunk_masses
+from inference_worker.sampling.drawing import chunk_masses, weights_of
 
 LEAST = -9999.0
 """OpenAI's word for "as good as impossible"; minus infinity has no JSON."""
@@ -26,7 +26,7 @@ class RawScores:
     def of(cls, scores: Tensor) -> RawScores:
         """From [W, V], which is kept."""
         peak = scores.amax(dim=-1, keepdim=True)
-        mass = chunk_masses((scores - peak).exp_()).sum(dim=-1, keepdim=True)
+        mass = chunk_masses(weights_of(scores - peak)).sum(dim=-1, keepdim=True)
         return cls(scores, peak + mass.log().float())
 
     def report(self, chosen: Tensor, alternatives: list[int]) -> list[PositionLogprobs]:

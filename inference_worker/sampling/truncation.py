@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from inference_worker.sampling.candidates import best, in_order_of_ids
-from inference_worker.sampling.drawing import chunk_masses, pick
+from inference_worker.sampling.drawing import chunk_masses, pick, weights_of
 
 FIRST_LOOK = 64
 LOOK_FURTHER = 8
@@ -65,7 +65,11 @@ def draw_truncated(scores: Tensor, numbers: Tensor, cuts: Cuts) -> Tensor:
     Returns:
         [R] token ids.
     """
-    mass = chunk_masses(scores.exp()).sum(dim=-1, keepdim=True) if cuts.whole else torch.zeros_like(cuts.top_p)
+    mass = (
+        chunk_masses(weights_of(scores.clone())).sum(dim=-1, keepdim=True)
+        if cuts.whole
+        else torch.zeros_like(cuts.top_p)
+    )
     vocabulary = scores.shape[1]
     look = min(FIRST_LOOK, vocabulary)
     drawn, needed = _draw_from(*best(scores, look), mass, numbers, cuts)
