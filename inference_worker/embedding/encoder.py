@@ -11,12 +11,13 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers import AutoModel, PreTrainedModel
 
 from inference_worker.embedding.folder import EmbedderConfig
 from inference_worker.embedding.pooling import pool
-from inference_worker.errors import BadWeights, UnsupportedModel
+from inference_worker.errors import UnsupportedModel
 from inference_worker.execution.loading import read_config
+from inference_worker.execution.pretrained import from_pretrained
 from inference_worker.execution.weights import SafetensorsFolder
 
 FALLBACK_LENGTH = 512
@@ -94,26 +95,6 @@ def load(folder: Path, config: EmbedderConfig, dtype: torch.dtype, device: torch
     if getattr(described, "is_encoder_decoder", False):
         raise UnsupportedModel(f"{described.model_type} is an encoder-decoder: no embeddings of it are served")
     SafetensorsFolder(folder).shapes()
-    model = _from_pretrained(folder, described, dtype)
-    return Encoder(model.to(device).eval().requires_grad_(False), config)
-
-
-def _from_pretrained(folder: Path, config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
-    try:
-        model, report = AutoModel.from_pretrained(
-            folder,
-            config=config,
-            dtype=dtype,
-            trust_remote_code=False,
-            use_safetensors=True,
-            local_files_only=True,
-            output_loading_info=True,
-        )
-    except (ValueError, ImportError) as error:
-        raise UnsupportedModel(f"{config.model_type}: {str(error).splitlines()[0]}") from error
-    except (OSError, RuntimeError) as error:
-        raise BadWeights(f"can't load {folder}: {str(error).splitlines()[0]}") from error
     # The pooler is a head for classification, which embeddings do not go through.
-    if missing := sorted(name for name in report["missing_keys"] if not name.startswith("pooler.")):
-        raise BadWeights(f"the checkpoint lacks {len(missing)} tensors, the first is {missing[0]}")
-    return model
+    model = from_pretrained(AutoModel, folder, described, dtype, unused="pooler.")
+    return Encoder(model.to(device).eval().requires_grad_(False), config)

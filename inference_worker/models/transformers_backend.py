@@ -18,7 +18,8 @@ from transformers import AttentionInterface, AutoModelForCausalLM, PreTrainedCon
 from transformers.modeling_outputs import BaseModelOutputWithPast
 
 from inference_worker.attention.backend import StepAttention
-from inference_worker.errors import BadWeights, UnsupportedModel
+from inference_worker.errors import UnsupportedModel
+from inference_worker.execution.pretrained import from_pretrained
 from inference_worker.execution.weights import SafetensorsFolder
 from inference_worker.layers.rotary import longest_context
 from inference_worker.models import trial
@@ -62,7 +63,8 @@ def load(folder: Path, config: PreTrainedConfig, dtype: torch.dtype, device: tor
         raise UnsupportedModel(f"{config.model_type} is an encoder-decoder: we serve decoders")
     SafetensorsFolder(folder).shapes()
     AttentionInterface.register(ATTENTION, paged_attention)
-    model = _from_pretrained(folder, config, dtype).to(device).eval().requires_grad_(False)
+    model = from_pretrained(AutoModelForCausalLM, folder, config, dtype, attn_implementation=ATTENTION)
+    model = model.to(device).eval().requires_grad_(False)
     text = config.get_text_config()
     shape = ModelShape(
         model_type=config.model_type,
@@ -124,27 +126,6 @@ def _refuse_extras(attention_mask: Tensor | None, options: dict[str, Any]) -> No
         wanted.append("non-causal attention")
     if wanted:
         raise UnsupportedModel(f"its attention wants {', '.join(wanted)}")
-
-
-def _from_pretrained(folder: Path, config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
-    try:
-        model, report = AutoModelForCausalLM.from_pretrained(
-            folder,
-            config=config,
-            dtype=dtype,
-            attn_implementation=ATTENTION,
-            trust_remote_code=False,
-            use_safetensors=True,
-            local_files_only=True,
-            output_loading_info=True,
-        )
-    except (ValueError, ImportError) as error:
-        raise UnsupportedModel(f"{config.model_type}: {str(error).splitlines()[0]}") from error
-    except (OSError, RuntimeError) as error:
-        raise BadWeights(f"can't load {folder}: {str(error).splitlines()[0]}") from error
-    if missing := sorted(report["missing_keys"]):
-        raise BadWeights(f"the checkpoint lacks {len(missing)} tensors, the first is {missing[0]}")
-    return model
 
 
 class _ReadyOutput(BaseModelOutputWithPast):  # type: ignore[misc]
