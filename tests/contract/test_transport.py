@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterable, AsyncIterator
 from typing import TypeVar
 
@@ -10,7 +11,7 @@ import pytest
 
 from router.errors import BrokerRefused, BrokerUnavailable, QueueFull, Unroutable
 from router.topology import Binding, Exchange, Queue, Topology
-from router.transport.base import ConnectionState, Delivery, Outgoing
+from router.transport.base import ConnectionState, Consumer, Delivery, Outgoing, Transport
 from tests.contract.conftest import MakeTransport
 
 T = TypeVar("T")
@@ -60,6 +61,19 @@ async def nothing_more(messages: AsyncIterable[T]) -> bool:
     except TimeoutError:
         return True
     return False
+
+
+async def offer_until_taken(transport: Transport, consumer: Consumer) -> str:
+    """Publish jobs until `consumer` gets one, and say which: an acknowledgement and what is published after it go by
+    different connections, so that the broker may hear of the new room later."""
+    for i in itertools.count(100):
+        await transport.publish(job(str(i)))
+        try:
+            async with asyncio.timeout(1):
+                return (await anext(aiter(consumer))).body.decode()
+        except TimeoutError:
+            continue
+    raise AssertionError
 
 
 async def test_publish_and_consume(make_transport: MakeTransport) -> None:
@@ -115,10 +129,11 @@ async def test_a_lower_priority_gets_what_a_higher_one_has_no_room_for(make_tran
     await transport.publish(job("2"))
     assert texts(await take(overflow, 1)) == ["2"]
     first[0].ack()
-    await transport.publish(job("3"))
-    assert texts(await take(local, 1)) == ["3"]
+    third = await offer_until_taken(transport, local)
     await local_process.close()
-    assert sorted(texts(await take(overflow, 2))) == ["1", "3"]
+    left = {"1", third}
+    while left:
+        left -= set(texts(await take(overflow, 1)))
 
 
 async def test_unroutable(make_transport: MakeTransport) -> None:
