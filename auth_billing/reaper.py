@@ -96,7 +96,7 @@ class Reaper:
             return
         code, message = VERDICTS.get(delivery.death_reason, VERDICTS["rejected"])
         self._tell(_Address(job.id, job.reply_to), code, message)
-        await self._bus.publish_usage(_nothing_used(job, code))
+        await self._bus.publish_settlement(_nothing_used(job, code))
         delivery.ack()
         self._count(job.id, code, delivery)
 

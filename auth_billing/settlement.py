@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+from typing import Any
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -25,7 +26,7 @@ from auth_billing.retry import RetryDelay, exponential_delay
 from router import topology
 from router.bus import Bus, Envelope, Inbound
 from router.errors import PublishError
-from router.messages import UsageRecord
+from router.messages import Receipt, UsageRecord
 
 PREFETCH = 256
 WRITE_INTERVAL = 0.05
@@ -65,12 +66,15 @@ class SettlementConsumer:
         Raises:
             BrokerUnavailable: the broker could not be asked for records.
         """
-        inbound = await self._bus.usage_records(prefetch=PREFETCH)
+        inbound = await self._bus.settlements(prefetch=PREFETCH)
         await consume_until(stop, self._take(inbound), inbound.cancel, grace=STOP_SECONDS)
 
-    async def _take(self, inbound: Inbound[UsageRecord]) -> None:
+    async def _take(self, inbound: Inbound[Any]) -> None:
         async with asyncio.TaskGroup() as group:
             async for envelope in inbound:  # the prefetch bounds how many there are at a time
+                if isinstance(envelope.message, Receipt):  # nothing is priced yet
+                    envelope.delivery.ack()
+                    continue
                 self._metrics.unsettled.inc()
                 self._waiting.append(envelope)
                 if not self._writing:

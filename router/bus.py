@@ -21,7 +21,7 @@ from router.messages import (
     Control,
     Job,
     ServiceClass,
-    UsageRecord,
+    Settlement,
     Window,
     WorkerStatus,
 )
@@ -214,8 +214,8 @@ class Bus:
 
     # Usage
 
-    async def publish_usage(self, record: UsageRecord) -> None:
-        """Queue a usage record, confirmed.
+    async def publish_settlement(self, message: Settlement) -> None:
+        """Queue a usage record or a receipt, confirmed.
 
         Raises:
             PublishError: see `Transport.publish`.
@@ -224,16 +224,16 @@ class Bus:
             Outgoing(
                 exchange=topology.SETTLE,
                 routing_key=topology.SETTLE_KEY,
-                body=messages.encode(record),
-                message_id=record.job,
+                body=messages.encode(message),
+                message_id=message.job,
                 persistent=True,
             )
         )
 
-    async def usage_records(self, *, prefetch: int) -> Inbound[UsageRecord]:
-        """Take usage records to be settled; one that does not decode is parked with its reason."""
+    async def settlements(self, *, prefetch: int) -> Inbound[Settlement]:
+        """Take usage records and receipts; one that does not decode is parked with its reason."""
         consumer = await self._transport.consume(topology.SETTLE_QUEUE, prefetch=prefetch)
-        return Inbound(consumer, messages.USAGE_RECORDS, partial(self._bury, topology.SETTLE_KEY))
+        return Inbound(consumer, messages.SETTLEMENTS, partial(self._bury, topology.SETTLE_KEY))
 
     # Control and status
 

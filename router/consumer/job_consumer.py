@@ -222,7 +222,7 @@ class JobConsumer(Generic[T]):
         delay, longest = SETTLE_BACKOFF
         while True:
             try:
-                await self._bus.publish_usage(record)
+                await self._bus.publish_settlement(record)
                 break
             except PublishError as error:
                 taken.log.warning("usage record not confirmed, trying again", reason=str(error))

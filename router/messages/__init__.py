@@ -7,7 +7,7 @@ This package does not know queues, sockets, HTTP, torch or money. Times are Unix
 """
 
 from router.messages.base import WIRE_VERSION, FailureCode, ServiceClass, Usage
-from router.messages.codec import CONTROLS, JOBS, STATUSES, USAGE_RECORDS, WINDOWS, Codec, encode
+from router.messages.codec import CONTROLS, JOBS, SETTLEMENTS, STATUSES, WINDOWS, Codec, encode
 from router.messages.control import Cancel, Control, Drain, Task, WorkerState, WorkerStatus
 from router.messages.job import (
     ChatPrompt,
@@ -43,15 +43,15 @@ from router.messages.replies import (
     Window,
     joined_calls,
 )
-from router.messages.usage import Outcome, UsageRecord
+from router.messages.usage import Outcome, Receipt, Settlement, UsageRecord
 
 __all__ = [
     "CONTROLS",
     "JOBS",
     "REAPER",
+    "SETTLEMENTS",
     "STATUSES",
     "UNKNOWN_ID",
-    "USAGE_RECORDS",
     "WINDOWS",
     "WIRE_VERSION",
     "Cancel",
@@ -74,9 +74,11 @@ __all__ = [
     "Prompt",
     "PromptEcho",
     "PromptLogprobs",
+    "Receipt",
     "Reply",
     "SamplingParams",
     "ServiceClass",
+    "Settlement",
     "Started",
     "Task",
     "Terminal",

@@ -11,7 +11,7 @@ from router.messages.base import WIRE_VERSION
 from router.messages.control import Control, WorkerStatus
 from router.messages.job import Job
 from router.messages.replies import Window
-from router.messages.usage import UsageRecord
+from router.messages.usage import Settlement
 
 T = TypeVar("T")
 
@@ -47,6 +47,6 @@ class Codec(Generic[T]):
 
 JOBS: Codec[Job] = Codec(Job)
 WINDOWS: Codec[Window] = Codec(Window)
-USAGE_RECORDS: Codec[UsageRecord] = Codec(UsageRecord)
+SETTLEMENTS: Codec[Settlement] = Codec(Settlement)
 CONTROLS: Codec[Control] = Codec(Control)
 STATUSES: Codec[WorkerStatus] = Codec(WorkerStatus)

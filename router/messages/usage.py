@@ -1,4 +1,4 @@
-"""What is settled."""
+"""What is settled: a worker's word on what was generated, a gateway's on what its client got."""
 
 from __future__ import annotations
 
@@ -31,3 +31,21 @@ class UsageRecord(Message, frozen=True, kw_only=True, tag="usage"):
     at: float
     digest: str = ""
     error: FailureCode | None = None
+
+
+class Receipt(Message, frozen=True, kw_only=True, tag="receipt"):
+    """A gateway's word on what its client got of a job; published confirmed. It is what the job is settled to.
+
+    A job's first receipt counts, later ones change nothing. `usage` is what the client was told, or would have been:
+    the prompt and the tokens accepted for delivery; all zeros if the job failed before its first token.
+    """
+
+    job: str
+    tenant: str
+    gateway: str
+    outcome: Outcome
+    usage: Usage
+    at: float
+
+
+Settlement = UsageRecord | Receipt

@@ -53,7 +53,7 @@ async def test_it_settles_a_record_and_closes_a_dead_job(rabbitmq_node: RabbitMQ
     used = record(job=f"chatcmpl-{uuid.uuid4().hex}")
     dead = dead_job()
     try:
-        await worker.publish_usage(used)
+        await worker.publish_settlement(used)
         await transport.publish(
             Outgoing(topology.DEAD_LETTERS, topology.dead_job_key("m"), messages.encode(dead), persistent=True)
         )

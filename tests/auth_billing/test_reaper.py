@@ -89,7 +89,7 @@ async def test_a_dead_job_ends_in_one_failure_and_an_empty_usage_record(
     assert isinstance(failed, Failed)
     assert (window.w, failed.j, failed.code) == (REAPER, "chatcmpl-0", code)
     assert len(buses.broker.queue(topology.SETTLE_QUEUE)) == 1
-    usage = await buses.others.usage_records(prefetch=1)
+    usage = await buses.others.settlements(prefetch=1)
     record = (await anext(aiter(usage))).message
     assert (record.job, record.attempt, record.outcome, record.error) == ("chatcmpl-0", failed.a, Outcome.FAILED, code)
     assert (record.usage.prompt_tokens, record.usage.completion_tokens) == (0, 0)
@@ -100,7 +100,7 @@ async def test_a_job_reaped_twice_has_the_same_attempt_so_it_is_settled_once(bus
         for _ in range(2):
             await put_dead(buses, messages.encode(job()))
         await eventually(lambda: len(buses.broker.queue(topology.SETTLE_QUEUE)) == 2)
-    usage = aiter(await buses.others.usage_records(prefetch=2))
+    usage = aiter(await buses.others.settlements(prefetch=2))
     assert len({(await anext(usage)).message.attempt for _ in range(2)}) == 1
 
 

@@ -59,7 +59,7 @@ async def test_repeats_in_any_order_are_stored_once(numbers: list[int]) -> None:
     await bus.start()
     async with settling(bus, store):
         for number in numbers:
-            await bus.publish_usage(record(number))
+            await bus.publish_settlement(record(number))
         async with asyncio.timeout(20):
             while store.absence.asked < len(numbers):
                 await asyncio.sleep(0.001)
@@ -73,7 +73,7 @@ async def test_records_that_come_during_a_write_are_written_together(buses: Buse
     store.writing = asyncio.Event()
     async with settling(buses.billing, store):
         for number in range(10):
-            await buses.others.publish_usage(record(number))
+            await buses.others.publish_settlement(record(number))
         await eventually(lambda: store.batches == [1])
         store.writing.set()
         await eventually(lambda: len(store.records) == 10)
@@ -89,7 +89,7 @@ async def test_one_record_that_is_refused_does_not_keep_the_others_out(buses: Bu
     store.refused = {"chatcmpl-3"}
     async with settling(buses.billing, store):
         for number in range(6):
-            await buses.others.publish_usage(record(number))
+            await buses.others.publish_settlement(record(number))
         await eventually(lambda: store.batches == [1])
         store.writing.set()
         await eventually(lambda: ready(buses.broker, topology.PARKED_QUEUE) == 1)
@@ -102,7 +102,7 @@ async def test_an_answer_that_was_lost_is_asked_again_and_stored_once(buses: Bus
     store = DictUsageStore()
     store.lose_answer = 2
     async with settling(buses.billing, store):
-        await buses.others.publish_usage(record())
+        await buses.others.publish_settlement(record())
         await eventually(lambda: store.absence.asked == 3)
     await buses.billing.close()
     assert ready(buses.broker) == 0
@@ -114,7 +114,7 @@ async def test_a_store_that_was_away_gets_everything_when_it_is_back(buses: Buse
     store.absence.away = True
     async with settling(buses.billing, store):
         for number in range(10):
-            await buses.others.publish_usage(record(number))
+            await buses.others.publish_settlement(record(number))
         await eventually(lambda: store.absence.asked > 30)
         store.absence.away = False
         await eventually(lambda: len(store.records) == 10)
@@ -127,7 +127,7 @@ async def test_stopping_while_the_store_is_away_leaves_records_queued(buses: Bus
     store = DictUsageStore()
     store.absence.away = True
     async with settling(buses.billing, store):
-        await buses.others.publish_usage(record())
+        await buses.others.publish_settlement(record())
         await eventually(lambda: store.absence.asked > 0)
     await buses.billing.close()
     assert ready(buses.broker) == 1
@@ -151,9 +151,9 @@ def test_what_cannot_be_true_is_named(wrong: UsageRecord, reason: str) -> None:
 async def test_a_record_that_contradicts_a_stored_one_is_parked_with_its_reason(buses: Buses, eventually) -> None:
     store = DictUsageStore()
     async with settling(buses.billing, store):
-        await buses.others.publish_usage(record(tokens=3))
+        await buses.others.publish_settlement(record(tokens=3))
         await eventually(lambda: len(store.records) == 1)
-        await buses.others.publish_usage(record(tokens=4))
+        await buses.others.publish_settlement(record(tokens=4))
         await eventually(lambda: ready(buses.broker, topology.PARKED_QUEUE) == 1)
     assert list(store.records.values()) == [record(tokens=3)]
     transport = MemoryTransport(buses.broker, "operator")

@@ -24,6 +24,7 @@ from router.messages import (
     Outcome,
     PromptEcho,
     PromptLogprobs,
+    Receipt,
     SamplingParams,
     ServiceClass,
     Started,
@@ -114,6 +115,14 @@ USAGE_RECORD = UsageRecord(
     digest="00ff",
     error=FailureCode.ENGINE_ERROR,
 )
+RECEIPT = Receipt(
+    job="chatcmpl-1",
+    tenant="account-1",
+    gateway="gateway-1",
+    outcome=Outcome.CANCELLED,
+    usage=USAGE,
+    at=1700000001.5,
+)
 STATUS = WorkerStatus(
     worker="worker-1",
     model="smollm2-135m-instruct",
@@ -131,6 +140,7 @@ STATUS = WorkerStatus(
 )
 
 EXAMPLES: dict[str, msgspec.Struct] = {
+    "receipt": RECEIPT,
     "job_minimal": JOB,
     "job_full": FULL_JOB,
     "job_text_prompt": msgspec_replace(JOB, prompt=TextPrompt("Once <|im_start|>")),

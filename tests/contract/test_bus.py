@@ -117,9 +117,9 @@ async def test_windows_reach_their_gateway_and_a_lost_one_is_told(make_bus: Make
 
 async def test_usage_is_settled_once_and_an_undecodable_record_is_parked(make_bus: MakeBus) -> None:
     bus, transport = await make_bus("billing-1")
-    records = await bus.usage_records(prefetch=2)
+    records = await bus.settlements(prefetch=2)
     await transport.publish(Outgoing(topology.SETTLE, topology.SETTLE_KEY, b"{}", message_id="odd"))
-    await bus.publish_usage(USAGE_RECORD)
+    await bus.publish_settlement(USAGE_RECORD)
     [record] = await take(records, 1)
     assert (record.message, record.delivery.message_id) == (USAGE_RECORD, USAGE_RECORD.job)
     await bus.park(record.delivery, "tenant unknown")

@@ -25,7 +25,8 @@ def codec_of(message: msgspec.Struct) -> Codec[Any]:
     by_type: dict[type, Codec[Any]] = {
         messages.Job: messages.JOBS,
         messages.Window: messages.WINDOWS,
-        messages.UsageRecord: messages.USAGE_RECORDS,
+        messages.UsageRecord: messages.SETTLEMENTS,
+        messages.Receipt: messages.SETTLEMENTS,
         messages.Cancel: messages.CONTROLS,
         messages.Drain: messages.CONTROLS,
         messages.WorkerStatus: messages.STATUSES,

@@ -44,7 +44,7 @@ async def test_a_job_goes_all_the_way_with_each_user_in_its_place(connect: Conne
     jobs = await worker.jobs(JOB.model, ServiceClass.DEFAULT, prefetch=1)
     controls = await worker.controls([control_plane.worker("w-1"), control_plane.ALL])
     replies, statuses = await gateway.replies("gateway-1"), await gateway.statuses()
-    records = await billing.usage_records(prefetch=1)
+    records = await billing.settlements(prefetch=1)
 
     await gateway.publish_job(msgspec_replace(JOB, deadline=time.time() + 60), {})
     [envelope] = await take(jobs, 1)
@@ -54,7 +54,7 @@ async def test_a_job_goes_all_the_way_with_each_user_in_its_place(connect: Conne
     await take(replies, 1)
     await take(statuses, 1)
     await take(controls, 1)
-    await worker.publish_usage(USAGE_RECORD)
+    await worker.publish_settlement(USAGE_RECORD)
     envelope.delivery.ack()
     [record] = await take(records, 1)
     await billing.park(record.delivery, "looked odd")

@@ -349,7 +349,7 @@ async def test_a_second_signal_hands_running_jobs_back_at_once() -> None:
 async def test_the_job_is_acknowledged_only_after_its_record_is_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_consumer, "SETTLE_BACKOFF", (0.01, 0.01))
     async with Bench().up() as bench:
-        publish, tries = bench.bus.publish_usage, []
+        publish, tries = bench.bus.publish_settlement, []
 
         async def away(record: UsageRecord) -> None:
             tries.append(record)
@@ -358,7 +358,7 @@ async def test_the_job_is_acknowledged_only_after_its_record_is_confirmed(monkey
             assert len(bench.worker._consumer.jobs) == 1
             await publish(record)
 
-        monkeypatch.setattr(bench.bus, "publish_usage", away)
+        monkeypatch.setattr(bench.bus, "publish_settlement", away)
         await bench.send(make_job("j", max_tokens=1))
         await bench.submitted(1)
         bench.engine.step()

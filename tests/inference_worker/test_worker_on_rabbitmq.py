@@ -42,7 +42,7 @@ async def test_two_workers_share_a_queue_and_one_drains_meanwhile(rabbitmq_url: 
     await bus.start()
     await bus.declare_model(MODEL)
     inbox, statuses = await bus.replies("gateway-d"), await bus.statuses()
-    usage = await bus.usage_records(prefetch=100)
+    usage = await bus.settlements(prefetch=100)
     workers = [await worker_process(rabbitmq_url, name) for name in ("worker-d1", "worker-d2")]
     try:
         async with asyncio.timeout(60):

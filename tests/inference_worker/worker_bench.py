@@ -80,7 +80,7 @@ class Bench:
         await self.outside.declare_model(MODEL)
         inbox = await self.outside.replies("gateway-1")
         statuses = await self.outside.statuses()
-        usage = await self.outside.usage_records(prefetch=100)
+        usage = await self.outside.settlements(prefetch=100)
         self._ears = [
             asyncio.create_task(self._hear_replies(inbox)),
             asyncio.create_task(self._hear(usage)),

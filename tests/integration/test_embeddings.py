@@ -59,7 +59,7 @@ async def platform(
         services = GatewayServices(bus, FakeAccounts(), IdempotencyKeys(DictIdempotencyStore()))
         app = create_app(services, GatewaySettings(gateway_id="gateway-e"))
         await stack.enter_async_context(app.router.lifespan_context(app))
-        usage = await bus.usage_records(prefetch=100)
+        usage = await bus.settlements(prefetch=100)
 
         async def settle() -> None:
             async for envelope in usage:

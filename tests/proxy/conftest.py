@@ -72,7 +72,7 @@ SetStage = Callable[..., Awaitable[Stage]]
 
 
 async def _hear(stage: Stage, bus: Bus) -> None:
-    async for envelope in await bus.usage_records(prefetch=100):
+    async for envelope in await bus.settlements(prefetch=100):
         stage.records.append(envelope.message)
         envelope.delivery.ack()
 
