@@ -4,6 +4,14 @@ AccountError
 ├── InvalidApiKey        malformed, unknown, wrong, revoked or expired: the caller is never told which
 ├── StoreUnavailable     the store does not answer: nothing was decided
 ├── RecordRefused        the store will never take this record, however often it is asked
+├── PeopleError          what a person wants of an organisation can't be
+│   ├── NotPermitted     the role does not allow it
+│   ├── NoSuchRecord     there is none in this organisation; one of another organisation is none
+│   ├── UnacceptableValue  a value that a person gave; `param` names it
+│   ├── EmailTaken       somebody signed up with this address before
+│   ├── InvitationVoid   unknown, used, expired, revoked or for another address: never told which
+│   ├── SignUpClosed     only who is invited may sign up
+│   └── LastOwner        an organisation always has one
 └── IdempotencyError     a request with an idempotency key may not run again, and there is no answer to repeat
     ├── KeyReused        the key came with another request before
     ├── KeyInUse         the first request with the key is still running, elsewhere
@@ -41,3 +49,39 @@ class KeyInUse(IdempotencyError):
 
 class AnswerNotKept(IdempotencyError):
     """The first request was answered, by more than is kept."""
+
+
+class PeopleError(AccountError):
+    """What a person wants of an organisation can't be."""
+
+
+class NotPermitted(PeopleError):
+    """The role does not allow it."""
+
+
+class NoSuchRecord(PeopleError):
+    """There is none in this organisation; one of another organisation is none."""
+
+
+class UnacceptableValue(PeopleError):
+    """A value that a person gave can't be taken; the message is for the person and does not repeat it."""
+
+    def __init__(self, param: str, message: str) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+class EmailTaken(PeopleError):
+    """Somebody signed up with this address before."""
+
+
+class InvitationVoid(PeopleError):
+    """The invitation is unknown, used, expired, revoked or for another address."""
+
+
+class SignUpClosed(PeopleError):
+    """Only who is invited may sign up."""
+
+
+class LastOwner(PeopleError):
+    """The organisation would be left without an owner."""

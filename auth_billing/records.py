@@ -30,6 +30,8 @@ class Project:
     organisation: str
     name: str
     created: float
+    archived: float | None = None
+    """Out of use for good since then."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,34 @@ class AccountStore(Protocol):
 
     async def ensure_project(self, project: Project) -> None:
         """Store it unless one with its id is there."""
+        ...
+
+    async def find_organisation(self, organisation: str) -> Organisation | None:
+        """The organisation with this id."""
+        ...
+
+    async def projects(self, organisation: str) -> list[Project]:
+        """All projects of an organisation, oldest first."""
+        ...
+
+    async def find_project(self, organisation: str, project: str) -> Project | None:
+        """The organisation's project with this id."""
+        ...
+
+    async def rename_project(self, organisation: str, project: str, name: str) -> None:
+        """Give the organisation's project another name, if there is such a project."""
+        ...
+
+    async def archive_project(self, organisation: str, project: str, now: float) -> None:
+        """Archive the organisation's project, if there is such a project and it is not archived."""
+        ...
+
+    async def add_owner(self, organisation: str, user: str) -> None:
+        """Count a user among the organisation's owners."""
+        ...
+
+    async def give_up_owner(self, organisation: str, user: str) -> bool:
+        """Count him no more; false if nobody would be left, and nothing is changed then."""
         ...
 
 

@@ -1,4 +1,7 @@
-"""Organisations and projects in MongoDB."""
+"""Organisations and projects in MongoDB: `organisations {_id, name, created, owners}`, `projects {_id, ...}`.
+
+`owners` is in the organisation's one document, so that "never the last one" is one conditional update.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,59 @@ class MongoAccountStore:
     async def ensure_project(self, project: Project) -> None:
         """Store it unless one with its id is there."""
         await _insert_once(self._projects, dict(vars(project)))
+
+    async def find_organisation(self, organisation: str) -> Organisation | None:
+        """The organisation with this id."""
+        with translated_errors():
+            found = await self._organisations.find_one({"_id": organisation})
+        return None if found is None else Organisation(found["_id"], found["name"], found["created"])
+
+    async def projects(self, organisation: str) -> list[Project]:
+        """All projects of an organisation, oldest first."""
+        with translated_errors():
+            found = self._projects.find({"organisation": organisation}).sort([("created", 1), ("_id", 1)])
+            return [_project(document) async for document in found]
+
+    async def find_project(self, organisation: str, project: str) -> Project | None:
+        """The organisation's project with this id."""
+        with translated_errors():
+            found = await self._projects.find_one({"_id": project, "organisation": organisation})
+        return None if found is None else _project(found)
+
+    async def rename_project(self, organisation: str, project: str, name: str) -> None:
+        """Give the organisation's project another name, if there is such a project."""
+        with translated_errors():
+            await self._projects.update_one({"_id": project, "organisation": organisation}, {"$set": {"name": name}})
+
+    async def archive_project(self, organisation: str, project: str, now: float) -> None:
+        """Archive the organisation's project, if there is such a project and it is not archived."""
+        open_one = {"_id": project, "organisation": organisation, "archived": None}
+        with translated_errors():
+            await self._projects.update_one(open_one, {"$set": {"archived": now}})
+
+    async def add_owner(self, organisation: str, user: str) -> None:
+        """Count a user among the organisation's owners."""
+        with translated_errors():
+            await self._organisations.update_one({"_id": organisation}, {"$addToSet": {"owners": user}})
+
+    async def give_up_owner(self, organisation: str, user: str) -> bool:
+        """Count him no more; false if nobody would be left, and nothing is changed then."""
+        one_of_several = {"_id": organisation, "owners": user, "owners.1": {"$exists": True}}
+        with translated_errors():
+            result = await self._organisations.update_one(one_of_several, {"$pull": {"owners": user}})
+            if result.matched_count:
+                return True
+            return await self._organisations.find_one({"_id": organisation, "owners": user}) is None
+
+
+def _project(document: dict[str, Any]) -> Project:
+    return Project(
+        id=document["_id"],
+        organisation=document["organisation"],
+        name=document["name"],
+        created=document["created"],
+        archived=document.get("archived"),
+    )
 
 
 async def _insert_once(collection: Any, fields: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auth_billing.store import accounts, api_keys, idempotency, usage
+from auth_billing.store import accounts, api_keys, idempotency, invitations, memberships, usage, users
 from auth_billing.store.connection import StoreConnection, translated_errors
 
 
@@ -15,5 +15,10 @@ async def create_indexes(connection: StoreConnection) -> None:
     with translated_errors():
         await connection.durable(api_keys.COLLECTION).create_index([("project", 1)])
         await connection.durable(accounts.PROJECTS).create_index([("organisation", 1)])
+        await connection.durable(users.COLLECTION).create_index([(users.UNIQUE, 1)], unique=True)
+        await connection.durable(memberships.COLLECTION).create_index([("organisation", 1), ("added", 1)])
+        await connection.durable(memberships.COLLECTION).create_index([("user", 1), ("added", 1)])
+        await connection.durable(invitations.COLLECTION).create_index([("digest", 1)], unique=True)
+        await connection.durable(invitations.COLLECTION).create_index([("organisation", 1), ("created", -1)])
         await connection.durable(usage.COLLECTION).create_index([("tenant", 1), ("at", -1)])
         await connection.durable(idempotency.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)

@@ -23,7 +23,7 @@ def keys():
 
 async def test_a_new_installation_gets_an_organisation_a_project_and_one_key(accounts, keys):
     key = await ensure_development_account(accounts, keys, PEPPER)
-    assert (list(accounts.organisations), list(accounts.projects)) == ([ORGANISATION], [PROJECT])
+    assert (list(accounts.organisations), list(accounts.all_projects)) == ([ORGANISATION], [PROJECT])
     assert (await AuthBilling(keys, PEPPER).authenticate(key)).tenant == ORGANISATION
 
 

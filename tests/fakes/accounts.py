@@ -62,13 +62,45 @@ class DictApiKeyStore:
 class DictAccountStore:
     def __init__(self) -> None:
         self.organisations: dict[str, Organisation] = {}
-        self.projects: dict[str, Project] = {}
+        self.all_projects: dict[str, Project] = {}
+        self.owners: dict[str, set[str]] = {}
 
     async def ensure_organisation(self, organisation: Organisation) -> None:
         self.organisations.setdefault(organisation.id, organisation)
 
     async def ensure_project(self, project: Project) -> None:
-        self.projects.setdefault(project.id, project)
+        self.all_projects.setdefault(project.id, project)
+
+    async def find_organisation(self, organisation: str) -> Organisation | None:
+        return self.organisations.get(organisation)
+
+    async def projects(self, organisation: str) -> list[Project]:
+        own = [project for project in self.all_projects.values() if project.organisation == organisation]
+        return sorted(own, key=lambda project: (project.created, project.id))
+
+    async def find_project(self, organisation: str, project: str) -> Project | None:
+        found = self.all_projects.get(project)
+        return found if found is not None and found.organisation == organisation else None
+
+    async def rename_project(self, organisation: str, project: str, name: str) -> None:
+        if (found := await self.find_project(organisation, project)) is not None:
+            self.all_projects[project] = replace(found, name=name)
+
+    async def archive_project(self, organisation: str, project: str, now: float) -> None:
+        found = await self.find_project(organisation, project)
+        if found is not None and found.archived is None:
+            self.all_projects[project] = replace(found, archived=now)
+
+    async def add_owner(self, organisation: str, user: str) -> None:
+        if organisation in self.organisations:
+            self.owners.setdefault(organisation, set()).add(user)
+
+    async def give_up_owner(self, organisation: str, user: str) -> bool:
+        owners = self.owners.get(organisation, set())
+        if owners == {user}:
+            return False
+        owners.discard(user)
+        return True
 
 
 class DictUsageStore:

@@ -1,0 +1,75 @@
+"""Memberships in MongoDB: `memberships {_id: "<organisation>:<user>", organisation, user, role, added}`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pymongo.errors import DuplicateKeyError
+
+from auth_billing.people_records import Membership
+from auth_billing.roles import Role
+from auth_billing.store.connection import StoreConnection, translated_errors
+
+COLLECTION = "memberships"
+
+
+class MongoMembershipStore:
+    """Implements `people_records.MembershipStore`."""
+
+    def __init__(self, connection: StoreConnection) -> None:
+        self._memberships = connection.durable(COLLECTION)
+
+    async def add(self, membership: Membership) -> None:
+        """Store a new one; one that is there stays as it is."""
+        fields = {**vars(membership), "role": membership.role.value}
+        try:
+            with translated_errors():
+                await self._memberships.insert_one({"_id": _id(membership.organisation, membership.user), **fields})
+        except DuplicateKeyError:
+            return
+
+    async def find(self, organisation: str, user: str) -> Membership | None:
+        """A person's membership of an organisation."""
+        with translated_errors():
+            document = await self._memberships.find_one({"_id": _id(organisation, user)})
+        return None if document is None else _membership(document)
+
+    async def of_user(self, user: str) -> list[Membership]:
+        """All memberships of a person, oldest first."""
+        return await self._all({"user": user})
+
+    async def of_organisation(self, organisation: str) -> list[Membership]:
+        """All members of an organisation, oldest first."""
+        return await self._all({"organisation": organisation})
+
+    async def has_owner(self, organisation: str) -> bool:
+        """Whether anybody owns it."""
+        owner = {"organisation": organisation, "role": Role.OWNER.value}
+        with translated_errors():
+            return await self._memberships.find_one(owner) is not None
+
+    async def set_role(self, organisation: str, user: str, role: Role) -> bool:
+        """Give a member another role; false if there is no such member."""
+        change = {"$set": {"role": role.value}}
+        with translated_errors():
+            result = await self._memberships.update_one({"_id": _id(organisation, user)}, change)
+        return bool(result.matched_count)
+
+    async def remove(self, organisation: str, user: str) -> bool:
+        """End a membership; false if there was none."""
+        with translated_errors():
+            result = await self._memberships.delete_one({"_id": _id(organisation, user)})
+        return bool(result.deleted_count)
+
+    async def _all(self, query: dict[str, Any]) -> list[Membership]:
+        with translated_errors():
+            found = self._memberships.find(query).sort([("added", 1), ("_id", 1)])
+            return [_membership(document) async for document in found]
+
+
+def _id(organisation: str, user: str) -> str:
+    return f"{organisation}:{user}"
+
+
+def _membership(document: dict[str, Any]) -> Membership:
+    return Membership(document["organisation"], document["user"], Role(document["role"]), document["added"])

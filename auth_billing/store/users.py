@@ -1,0 +1,84 @@
+"""Users in MongoDB: `users {_id, email, folded, name, created, password, version}`; `folded` is unique."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pymongo import ReturnDocument
+from pymongo.errors import DuplicateKeyError
+
+from auth_billing.given_text import fold_email
+from auth_billing.people_records import User
+from auth_billing.store.connection import StoreConnection, translated_errors
+
+COLLECTION = "users"
+UNIQUE = "folded"
+
+
+class MongoUserStore:
+    """Implements `people_records.UserStore`."""
+
+    def __init__(self, connection: StoreConnection) -> None:
+        self._users = connection.durable(COLLECTION)
+
+    async def add(self, user: User) -> bool:
+        """Store a new one; false if the e-mail address is somebody's already."""
+        fields = dict(vars(user))
+        document = {"_id": fields.pop("id"), UNIQUE: fold_email(user.email), **fields}
+        try:
+            with translated_errors():
+                await self._users.insert_one(document)
+        except DuplicateKeyError:
+            return False
+        return True
+
+    async def find(self, user_id: str) -> User | None:
+        """The user with this id."""
+        return await self._find({"_id": user_id})
+
+    async def find_by_email(self, email: str) -> User | None:
+        """The user with this address, in whatever form it is written."""
+        return await self._find({UNIQUE: fold_email(email)})
+
+    async def find_all(self, user_ids: Sequence[str]) -> list[User]:
+        """Those of these ids that there are, in any order."""
+        with translated_errors():
+            return [_user(document) async for document in self._users.find({"_id": {"$in": list(user_ids)}})]
+
+    async def rehash(self, user_id: str, old: str, new: str) -> bool:
+        """Keep the same password under another hash; false if it has been changed meanwhile."""
+        with translated_errors():
+            result = await self._users.update_one({"_id": user_id, "password": old}, {"$set": {"password": new}})
+        return bool(result.matched_count)
+
+    async def change_password(self, user_id: str, old: str, new: str) -> User | None:
+        """Put another password in the place of `old` and raise the version; `None` if `old` has gone meanwhile."""
+        with translated_errors():
+            document = await self._users.find_one_and_update(
+                {"_id": user_id, "password": old},
+                {"$set": {"password": new}, "$inc": {"version": 1}},
+                return_document=ReturnDocument.AFTER,
+            )
+        return None if document is None else _user(document)
+
+    async def end_sessions(self, user_id: str) -> None:
+        """Raise the version."""
+        with translated_errors():
+            await self._users.update_one({"_id": user_id}, {"$inc": {"version": 1}})
+
+    async def _find(self, query: dict[str, Any]) -> User | None:
+        with translated_errors():
+            document = await self._users.find_one(query)
+        return None if document is None else _user(document)
+
+
+def _user(document: dict[str, Any]) -> User:
+    return User(
+        id=document["_id"],
+        email=document["email"],
+        name=document["name"],
+        created=document["created"],
+        password=document["password"],
+        version=document["version"],
+    )

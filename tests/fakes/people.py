@@ -1,0 +1,141 @@
+"""Stores of users, memberships and invitations in dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from auth_billing.given_text import fold_email
+from auth_billing.people_records import Invitation, Membership, User
+from auth_billing.roles import Role
+from tests.fakes.accounts import Absence
+
+
+class DictUserStore:
+    def __init__(self) -> None:
+        self.absence = Absence()
+        self.users: dict[str, User] = {}
+
+    async def add(self, user: User) -> bool:
+        if await self.find_by_email(user.email) is not None:
+            return False
+        self.users[user.id] = user
+        return True
+
+    async def find(self, user_id: str) -> User | None:
+        self.absence.check()
+        return self.users.get(user_id)
+
+    async def find_by_email(self, email: str) -> User | None:
+        self.absence.check()
+        return next((user for user in self.users.values() if fold_email(user.email) == fold_email(email)), None)
+
+    async def find_all(self, user_ids: Sequence[str]) -> list[User]:
+        return [user for user_id in user_ids if (user := await self.find(user_id)) is not None]
+
+    async def rehash(self, user_id: str, old: str, new: str) -> bool:
+        user = await self.find(user_id)
+        if user is None or user.password != old:
+            return False
+        self.users[user_id] = replace(user, password=new)
+        return True
+
+    async def change_password(self, user_id: str, old: str, new: str) -> User | None:
+        user = await self.find(user_id)
+        if user is None or user.password != old:
+            return None
+        self.users[user_id] = replace(user, password=new, version=user.version + 1)
+        return self.users[user_id]
+
+    async def end_sessions(self, user_id: str) -> None:
+        if (user := await self.find(user_id)) is not None:
+            self.users[user_id] = replace(user, version=user.version + 1)
+
+
+class DictMembershipStore:
+    def __init__(self) -> None:
+        self.absence = Absence()
+        self.memberships: dict[tuple[str, str], Membership] = {}
+
+    async def add(self, membership: Membership) -> None:
+        self.absence.check()
+        self.memberships.setdefault((membership.organisation, membership.user), membership)
+
+    async def find(self, organisation: str, user: str) -> Membership | None:
+        self.absence.check()
+        return self.memberships.get((organisation, user))
+
+    async def of_user(self, user: str) -> list[Membership]:
+        self.absence.check()
+        return sorted((each for each in self.memberships.values() if each.user == user), key=_age)
+
+    async def of_organisation(self, organisation: str) -> list[Membership]:
+        self.absence.check()
+        return sorted((each for each in self.memberships.values() if each.organisation == organisation), key=_age)
+
+    async def has_owner(self, organisation: str) -> bool:
+        return any(each.role is Role.OWNER for each in await self.of_organisation(organisation))
+
+    async def set_role(self, organisation: str, user: str, role: Role) -> bool:
+        found = await self.find(organisation, user)
+        if found is None:
+            return False
+        self.memberships[organisation, user] = replace(found, role=role)
+        return True
+
+    async def remove(self, organisation: str, user: str) -> bool:
+        self.absence.check()
+        return self.memberships.pop((organisation, user), None) is not None
+
+
+class DictInvitationStore:
+    def __init__(self) -> None:
+        self.absence = Absence()
+        self.invitations: dict[str, Invitation] = {}
+
+    async def add(self, invitation: Invitation) -> None:
+        self.absence.check()
+        self.invitations[invitation.id] = invitation
+
+    async def find(self, organisation: str, invitation_id: str) -> Invitation | None:
+        self.absence.check()
+        found = self.invitations.get(invitation_id)
+        return found if found is not None and found.organisation == organisation else None
+
+    async def find_by_digest(self, digest: bytes) -> Invitation | None:
+        self.absence.check()
+        return next((each for each in self.invitations.values() if each.digest == digest), None)
+
+    async def of_organisation(self, organisation: str) -> list[Invitation]:
+        self.absence.check()
+        own = [each for each in self.invitations.values() if each.organisation == organisation]
+        return sorted(own, key=lambda each: (-each.created, each.id))
+
+    async def claim(self, digest: bytes, user: str, now: float) -> bool:
+        found = await self.find_by_digest(digest)
+        if found is None:
+            return False
+        if _is_open(found) and now < found.expires:
+            self.invitations[found.id] = replace(found, accepted=now, accepted_by=user)
+            return True
+        return found.accepted_by == user
+
+    async def revoke(self, organisation: str, invitation_id: str, now: float) -> bool:
+        found = await self.find(organisation, invitation_id)
+        if found is None or not _is_open(found):
+            return False
+        self.invitations[invitation_id] = replace(found, revoked=now)
+        return True
+
+    async def revoke_unowned(self, organisation: str, now: float) -> None:
+        for each in await self.of_organisation(organisation):
+            if not each.invited_by and _is_open(each):
+                self.invitations[each.id] = replace(each, revoked=now)
+
+
+def _age(membership: Membership) -> tuple[float, str]:
+    return membership.added, membership.user
+
+
+def _is_open(invitation: Invitation) -> bool:
+    return invitation.accepted is None and invitation.revoked is None
