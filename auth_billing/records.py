@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+from auth_billing.scopes import ADMIN_SCOPES, PROJECT_SCOPES, Scope
 from router.messages import UsageRecord
 
 
@@ -47,6 +48,24 @@ class ApiKeyRecord:
     created: float
     expires: float | None = None
     revoked: float | None = None
+    scopes: frozenset[Scope] | None = None
+    """What it may do; `None`: all that a key of its kind may (which is what keys without the field were given)."""
+    models: frozenset[str] | None = None
+    """The models that it may ask for, by any name of theirs; `None`: all."""
+    user: str = ""
+    """Who made it and answers for it; "": nobody in particular (a service account)."""
+    last_used: float | None = None
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether it is the organisation's own, of no project: for administration, not for inference."""
+        return not self.project
+
+    @property
+    def rights(self) -> frozenset[Scope]:
+        """What it may do, never more than a key of its kind."""
+        possible = ADMIN_SCOPES if self.is_admin else PROJECT_SCOPES
+        return possible if self.scopes is None else possible & self.scopes
 
     def is_live(self, now: float) -> bool:
         """Whether it is neither revoked nor expired."""

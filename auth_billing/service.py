@@ -16,18 +16,30 @@ from auth_billing.api_keys import ApiKey
 from auth_billing.errors import InvalidApiKey
 from auth_billing.key_cache import KeyCache
 from auth_billing.records import ApiKeyRecord, ApiKeyStore
+from auth_billing.scopes import PROJECT_SCOPES, Scope
 
 
 @dataclass(frozen=True)
 class Principal:
-    """Who is asking: the owner of a valid API key.
-
-    `cache_salt` separates this tenant's prefix cache from every other's.
-    """
+    """Who is asking, and what they may do: the owner of a valid API key, or somebody signed in."""
 
     key_id: str
+    """"": no API key (a browser session)."""
     tenant: str
+    """The organisation."""
     cache_salt: str
+    """Separates this tenant's prefix cache from every other's."""
+    project: str = ""
+    """"": none, the organisation itself."""
+    user: str = ""
+    """"": nobody in particular (a service account)."""
+    scopes: frozenset[Scope] = PROJECT_SCOPES
+    models: frozenset[str] | None = None
+    """The models that may be asked for; `None`: all."""
+
+    def may(self, scope: Scope) -> bool:
+        """Whether the caller has this right."""
+        return scope in self.scopes
 
 
 class AuthBilling:
@@ -67,7 +79,15 @@ class AuthBilling:
         record = await self._verify(key)
         if not record.is_live(self._clock()):  # looked at each time: a key may expire while it is cached
             raise InvalidApiKey(f"key {key.key_id} is revoked or expired")
-        return Principal(record.key_id, record.organisation, self._cache_salt(record.organisation))
+        return Principal(
+            key_id=record.key_id,
+            tenant=record.organisation,
+            cache_salt=self._cache_salt(record.organisation),
+            project=record.project,
+            user=record.user,
+            scopes=record.rights,
+            models=record.models,
+        )
 
     async def create_api_key(
         self, organisation: str, project: str, *, name: str, expires: float | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from auth_billing.records import ApiKeyRecord
+from auth_billing.scopes import known
 from auth_billing.store.connection import StoreConnection, translated_errors
 
 COLLECTION = "api_keys"
@@ -36,10 +37,13 @@ class MongoApiKeyStore:
 
 def _to_document(record: ApiKeyRecord) -> dict[str, Any]:
     fields = dict(vars(record))
+    for name in ("scopes", "models"):
+        fields[name] = None if fields[name] is None else sorted(fields[name])
     return {"_id": fields.pop("key_id"), **fields}
 
 
 def _from_document(document: dict[str, Any]) -> ApiKeyRecord:
+    scopes, models = document.get("scopes"), document.get("models")
     return ApiKeyRecord(
         key_id=document["_id"],
         digest=bytes(document["digest"]),
@@ -50,4 +54,8 @@ def _from_document(document: dict[str, Any]) -> ApiKeyRecord:
         created=document["created"],
         expires=document.get("expires"),
         revoked=document.get("revoked"),
+        scopes=None if scopes is None else known(scopes),
+        models=None if models is None else frozenset(models),
+        user=document.get("user", ""),
+        last_used=document.get("last_used"),
     )

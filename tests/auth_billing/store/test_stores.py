@@ -13,6 +13,7 @@ import pytest
 from auth_billing.accounts import ensure_development_account
 from auth_billing.errors import RecordRefused, StoreUnavailable
 from auth_billing.records import ApiKeyRecord, IdempotencyRecord, Insertion, KeptAnswer, Organisation
+from auth_billing.scopes import PROJECT_SCOPES, Scope
 from auth_billing.service import AuthBilling
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
@@ -43,6 +44,24 @@ async def test_a_key_comes_back_as_it_was_stored(connection: StoreConnection) ->
     await keys.add(KEY)
     assert await keys.find("k0") == KEY
     assert await keys.find("k1") is None
+
+
+async def test_rights_of_a_key_come_back(connection: StoreConnection) -> None:
+    keys = MongoApiKeyStore(connection)
+    scopes = frozenset({Scope.EMBEDDINGS, Scope.MODELS_READ})
+    key = replace(KEY, scopes=scopes, models=frozenset({"b", "a"}), user="user-1", last_used=3.5)
+    await keys.add(key)
+    assert await keys.find("k0") == key
+
+
+async def test_a_key_without_the_newer_fields_may_do_all_that_a_key_of_its_project_may(
+    connection: StoreConnection,
+) -> None:
+    old = {"digest": b"d", "last4": "abcd", "organisation": "org", "project": "p", "name": "n", "created": 1.5}
+    await connection.durable("api_keys").insert_one({"_id": "k9", **old})
+    key = await MongoApiKeyStore(connection).find("k9")
+    assert key is not None
+    assert (key.rights, key.models, key.user) == (PROJECT_SCOPES, None, "")
 
 
 async def test_revoking_a_project_leaves_others_alone(connection: StoreConnection) -> None:

@@ -1,0 +1,35 @@
+"""What a caller may be allowed to do: the scopes that API keys are given. Each route names the one that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+
+class Scope(StrEnum):
+    """A right that a key has or has not."""
+
+    CHAT_COMPLETIONS = "chat.completions"
+    COMPLETIONS = "completions"
+    EMBEDDINGS = "embeddings"
+    MODELS_READ = "models.read"
+    """List models and look one up."""
+    ORGANIZATION_READ = "organization.read"
+    """Read usage, costs, and everything else that `/v1/organization` tells."""
+    ORGANIZATION_ADMIN = "organization.admin"
+    """Change the organisation: its projects, keys, users, limits and budgets."""
+
+
+PROJECT_SCOPES = frozenset({Scope.CHAT_COMPLETIONS, Scope.COMPLETIONS, Scope.EMBEDDINGS, Scope.MODELS_READ})
+"""What a project's key may have, and has unless it is given less."""
+
+ADMIN_SCOPES = frozenset({Scope.ORGANIZATION_READ, Scope.ORGANIZATION_ADMIN})
+"""What an organisation's admin key may have, and has unless it is given less."""
+
+
+_BY_NAME = {scope.value: scope for scope in Scope}
+
+
+def known(names: Iterable[str]) -> frozenset[Scope]:
+    """Those of `names` that are scopes; one that a newer version has written gives no right here."""
+    return frozenset(_BY_NAME[name] for name in names if name in _BY_NAME)
