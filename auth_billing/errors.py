@@ -12,6 +12,7 @@ AccountError
 │   ├── InvitationVoid   unknown, used, expired, revoked or for another address: never told which
 │   ├── SignUpClosed     only who is invited may sign up
 │   └── LastOwner        an organisation always has one
+├── NoPrice              nobody has said what this model costs
 └── IdempotencyError     a request with an idempotency key may not run again, and there is no answer to repeat
     ├── KeyReused        the key came with another request before
     ├── KeyInUse         the first request with the key is still running, elsewhere
@@ -33,6 +34,14 @@ class StoreUnavailable(AccountError):
 
 class RecordRefused(AccountError):
     """The store can't hold this record (a number too large, a document too long): trying again will not help."""
+
+
+class NoPrice(AccountError):
+    """The price list has no entry for this model, and none for all others."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(f"the model {model!r} has no price")
+        self.model = model
 
 
 class IdempotencyError(AccountError):
