@@ -1,0 +1,170 @@
+"""The audit log: who administered what, when, from where. Entries are added, never changed or deleted.
+
+Whoever administers (routes, browser API, command line) calls `AuditLog.record` once the act is done, with the act's
+own facts as `details`: never a secret, a password or a key's text. Knows no HTTP and no MongoDB.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+MAX_TEXT = 512
+"""Characters of a detail; longer ones are cut."""
+MAX_ITEMS = 128
+"""Members of a list in the details."""
+
+Detail = str | int | bool | None | Sequence[str]
+
+
+class Event(StrEnum):
+    """What was done; OpenAI's names where it has one."""
+
+    ORGANIZATION_CREATED = "organization.created"
+    ORGANIZATION_UPDATED = "organization.updated"
+    PROJECT_CREATED = "project.created"
+    PROJECT_UPDATED = "project.updated"
+    PROJECT_ARCHIVED = "project.archived"
+    API_KEY_CREATED = "api_key.created"
+    API_KEY_UPDATED = "api_key.updated"
+    API_KEY_ROTATED = "api_key.rotated"
+    API_KEY_DELETED = "api_key.deleted"
+    SERVICE_ACCOUNT_CREATED = "service_account.created"
+    SERVICE_ACCOUNT_UPDATED = "service_account.updated"
+    SERVICE_ACCOUNT_DELETED = "service_account.deleted"
+    RATE_LIMIT_UPDATED = "rate_limit.updated"
+    BUDGET_UPDATED = "budget.updated"
+    BUDGET_DELETED = "budget.deleted"
+    CREDIT_GRANTED = "credit.granted"
+    CREDIT_REFUNDED = "credit.refunded"
+    PRICES_LOADED = "prices.loaded"
+    INVITE_SENT = "invite.sent"
+    INVITE_ACCEPTED = "invite.accepted"
+    INVITE_DELETED = "invite.deleted"
+    USER_ADDED = "user.added"
+    USER_UPDATED = "user.updated"
+    USER_DELETED = "user.deleted"
+    PASSWORD_CHANGED = "password.changed"  # noqa: S105 - the name of an event
+    LOGIN_SUCCEEDED = "login.succeeded"
+    LOGIN_FAILED = "login.failed"
+    LOGOUT_SUCCEEDED = "logout.succeeded"
+    USAGE_EXPORTED = "usage.exported"
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who did it: a key, a user, both (a user's key), or neither: the operator at the command line."""
+
+    key_id: str = ""
+    user: str = ""
+    email: str = ""
+    address: str = ""
+    """Where the request came from; empty for the command line."""
+
+
+OPERATOR = Actor()
+
+
+@dataclass(frozen=True)
+class AuditEntry:
+    """One act. `target` is the id of what it was done to, `at` Unix seconds."""
+
+    id: str
+    organisation: str
+    event: Event
+    target: str
+    actor: Actor
+    at: float
+    project: str = ""
+    details: Mapping[str, Detail] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AuditQuery:
+    """Which entries of one organisation. Empty lists and `None` mean any.
+
+    `after` and `before` are ids of entries, in the order of the answer (newest first); `since` <= `at` < `until`.
+    """
+
+    organisation: str
+    limit: int
+    projects: Sequence[str] = ()
+    events: Sequence[str] = ()
+    actors: Sequence[str] = ()
+    """Ids of users or keys."""
+    emails: Sequence[str] = ()
+    targets: Sequence[str] = ()
+    since: float | None = None
+    until: float | None = None
+    after: str | None = None
+    before: str | None = None
+
+
+class AuditLogStore(Protocol):
+    """Where entries are. Each method raises `StoreUnavailable` when the store does not answer in time."""
+
+    async def add(self, entry: AuditEntry) -> None:
+        """Store a new entry, durably."""
+        ...
+
+    async def find(self, query: AuditQuery) -> list[AuditEntry]:
+        """Up to `query.limit` entries, newest first; with `before`, those that come just before it."""
+        ...
+
+
+class AuditLog:
+    """Writes and reads entries."""
+
+    def __init__(self, store: AuditLogStore, *, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def record(
+        self,
+        organisation: str,
+        event: Event,
+        target: str,
+        actor: Actor = OPERATOR,
+        *,
+        project: str = "",
+        details: Mapping[str, Detail] | None = None,
+    ) -> AuditEntry:
+        """Say that something was done. Called after the act: an entry is never about what did not happen.
+
+        Raises:
+            StoreUnavailable: the act is done, and may or may not have its entry: whoever asked for it is to be told.
+        """
+        now = self._clock()
+        entry = AuditEntry(
+            id=entry_id(now),
+            organisation=organisation,
+            event=event,
+            target=target[:MAX_TEXT],
+            actor=actor,
+            at=now,
+            project=project,
+            details={name: _bounded(value) for name, value in (details or {}).items()},
+        )
+        await self._store.add(entry)
+        return entry
+
+    async def find(self, query: AuditQuery) -> list[AuditEntry]:
+        """Entries, newest first."""
+        return await self._store.find(query)
+
+
+def entry_id(at: float) -> str:
+    """An id that sorts by time: milliseconds, then random bits."""
+    return f"audit_log-{int(at * 1000):012x}{secrets.token_hex(8)}"
+
+
+def _bounded(value: Detail) -> Detail:
+    if isinstance(value, str):
+        return value[:MAX_TEXT]
+    if isinstance(value, Sequence):
+        return [each[:MAX_TEXT] for each in value[:MAX_ITEMS]]
+    return value

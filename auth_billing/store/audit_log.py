@@ -1,0 +1,71 @@
+"""The audit log in MongoDB: `audit_log {_id, organisation, event, target, actor, at, project, details}`, insert-only.
+
+An `_id` sorts by time, so that pages need no other index than an organisation's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from auth_billing.audit_log import Actor, AuditEntry, AuditQuery, Event
+from auth_billing.store.connection import StoreConnection, translated_errors
+
+COLLECTION = "audit_log"
+
+
+class MongoAuditLogStore:
+    """Implements `audit_log.AuditLogStore`."""
+
+    def __init__(self, connection: StoreConnection) -> None:
+        self._entries = connection.durable(COLLECTION)
+
+    async def add(self, entry: AuditEntry) -> None:
+        """Store a new entry, durably."""
+        fields = dict(vars(entry))
+        document = {
+            "_id": fields.pop("id"),
+            **fields,
+            "event": entry.event.value,
+            "actor": dict(vars(entry.actor)),
+            "details": {name: _plain(value) for name, value in entry.details.items()},
+        }
+        with translated_errors():
+            await self._entries.insert_one(document)
+
+    async def find(self, query: AuditQuery) -> list[AuditEntry]:
+        """Up to `query.limit` entries, newest first; with `before`, those that come just before it."""
+        upwards = query.before is not None and query.after is None
+        with translated_errors():
+            cursor = self._entries.find(_filter(query)).sort("_id", 1 if upwards else -1).limit(query.limit)
+            entries = [_from_document(document) async for document in cursor]
+        return entries[::-1] if upwards else entries
+
+
+def _filter(query: AuditQuery) -> dict[str, Any]:
+    wanted: dict[str, Any] = {"organisation": query.organisation}
+    lists = {
+        "project": query.projects,
+        "event": query.events,
+        "actor.email": query.emails,
+        "target": query.targets,
+    }
+    wanted.update({name: {"$in": list(values)} for name, values in lists.items() if values})
+    if query.actors:
+        actors = {"$in": list(query.actors)}
+        wanted["$or"] = [{"actor.user": actors}, {"actor.key_id": actors}]
+    for name, bounds in (
+        ("at", {"$gte": query.since, "$lt": query.until}),
+        ("_id", {"$gt": query.before, "$lt": query.after}),
+    ):
+        if given := {operator: bound for operator, bound in bounds.items() if bound is not None}:
+            wanted[name] = given
+    return wanted
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, (list, tuple)) else value
+
+
+def _from_document(document: dict[str, Any]) -> AuditEntry:
+    fields = {name: document[name] for name in ("organisation", "target", "at", "project", "details")}
+    return AuditEntry(id=document["_id"], event=Event(document["event"]), actor=Actor(**document["actor"]), **fields)
