@@ -1,0 +1,60 @@
+"""Price lists in MongoDB: `prices {_id: version, at, rates: [{model, class, input, cached_input, output}]}`.
+
+A list of rows, not a document with models for keys: names of models have dots. The default's row has no model.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pymongo.errors import DuplicateKeyError
+
+from auth_billing.price_book import PriceVersion
+from auth_billing.pricing import PriceList, Rate, Rates
+from auth_billing.store.connection import StoreConnection, translated_errors
+from router.messages import ServiceClass
+
+COLLECTION = "prices"
+
+
+class MongoPriceStore:
+    """Implements `price_book.PriceStore`."""
+
+    def __init__(self, connection: StoreConnection) -> None:
+        self._prices = connection.durable(COLLECTION)
+
+    async def newest(self) -> PriceVersion | None:
+        """The version in force."""
+        with translated_errors():
+            document = await self._prices.find_one({}, sort=[("_id", -1)])
+        return None if document is None else _from_document(document)
+
+    async def add(self, version: PriceVersion) -> bool:
+        """Store a version durably; false if there is one with its number."""
+        try:
+            with translated_errors():
+                await self._prices.insert_one(_to_document(version))
+        except DuplicateKeyError:
+            return False
+        return True
+
+
+def _to_document(version: PriceVersion) -> dict[str, Any]:
+    prices = version.prices
+    tables = [*prices.models.items(), *([] if prices.default is None else [(None, prices.default)])]
+    rows = [
+        {"model": model, "class": service_class.value, **vars(rate)}
+        for model, rates in tables
+        for service_class, rate in rates.items()
+    ]
+    return {"_id": prices.version, "at": version.at, "rates": rows}
+
+
+def _from_document(document: dict[str, Any]) -> PriceVersion:
+    tables: dict[str | None, dict[ServiceClass, Rate]] = {}
+    for row in document["rates"]:
+        rate = Rate(row["input"], row["cached_input"], row["output"])
+        tables.setdefault(row["model"], {})[ServiceClass(row["class"])] = rate
+    default: Rates | None = tables.pop(None, None)
+    models: dict[str, Rates] = {model: rates for model, rates in tables.items() if model is not None}
+    return PriceVersion(PriceList(document["_id"], models, default), document["at"])
