@@ -47,6 +47,8 @@ class Origin:
 
     gateway_id: str
     deadline: float
+    default_max_tokens: int
+    """The operator's limit where a client sets none."""
 
 
 def deadline(headers: Mapping[str, str], *, stream: bool, longest: float) -> float:
@@ -115,7 +117,7 @@ def _job(job_id: str, prompt: Prompt, body: Body, reservation: Reservation, orig
         created=time.time(),
         deadline=origin.deadline,
         prompt=prompt,
-        sampling=_sampling(body),
+        sampling=_sampling(body, origin),
         text=TextOptions(
             stop=body.stop_strings,
             include_stop_str_in_output=bool(body.include_stop_str_in_output),
@@ -131,12 +133,13 @@ def _job(job_id: str, prompt: Prompt, body: Body, reservation: Reservation, orig
     )
 
 
-def _sampling(body: Body) -> SamplingParams:
+def _sampling(body: Body, origin: Origin) -> SamplingParams:
     temperature = _or(body.temperature, 1.0)
     return SamplingParams(
         # The sign carries nothing for a client: any 64-bit number is a seed, and equal seeds draw equally.
         seed=secrets.randbits(63) if body.seed is None else body.seed % 2**63,
         max_tokens=body.token_limit,
+        default_max_tokens=origin.default_max_tokens if body.token_limit is None else None,
         min_tokens=body.min_tokens or 0,
         temperature=0.0 if temperature < GREEDY_BELOW else temperature,
         top_p=_or(body.top_p, 1.0),

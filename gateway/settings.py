@@ -34,6 +34,9 @@ class GatewaySettings(BaseSettings):
         "", description='TOML file of other names for models: a table [aliases] of `name = "model"`; read at start.'
     )
     max_choices: int = Field(16, ge=1, le=128, description="Largest `n` that a request may ask for.")
+    default_max_tokens: PositiveInt = Field(
+        4096, description="Longest answer, in tokens, to a request that does not say; credit for it is set aside."
+    )
     max_body_bytes: PositiveInt = Field(4 * 1024 * 1024, description="Largest request body.")
     body_timeout: PositiveFloat = Field(10.0, description="Seconds in which a request body must arrive.")
     max_request_seconds: PositiveFloat = Field(600.0, description="Longest that a request may take, queueing included.")

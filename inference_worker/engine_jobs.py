@@ -24,7 +24,7 @@ from inference_worker.metrics import WorkerMetrics
 from inference_worker.running_jobs import EngineJob
 from inference_worker.text.errors import PromptRejected
 from router.consumer.job_consumer import JobConsumer
-from router.messages import Cancelled, Failed, FailureCode, Finished, Job, Started, Task, Terminal
+from router.messages import Cancelled, Failed, FailureCode, Finished, Job, PromptBounds, Started, Task, Terminal
 from router.transport.base import Delivery
 
 DEATHS_ALLOWED = 3
@@ -74,6 +74,11 @@ class EngineJobs(ABC, Generic[J]):
     @abstractmethod
     def max_token_bytes(self) -> int:
         """UTF-8 length of the longest text that one token stands for."""
+
+    @property
+    @abstractmethod
+    def prompt_bounds(self) -> PromptBounds:
+        """What bounds the tokens of a prompt from above."""
 
     @abstractmethod
     def open(self, job: Job, delivery: Delivery) -> J:

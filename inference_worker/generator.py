@@ -13,7 +13,7 @@ from inference_worker.running_jobs import RunningJob
 from inference_worker.text.output_text import Release
 from inference_worker.text.processor import Limits, TextProcessor
 from inference_worker.text.prompt_echo import prompt_echo, prompt_logprobs
-from router.messages import Delta, FailureCode, Job, Task
+from router.messages import Delta, FailureCode, Job, PromptBounds, Task
 from router.transport.base import Delivery
 
 
@@ -30,6 +30,11 @@ class Generator(EngineJobs[RunningJob]):
     def max_token_bytes(self) -> int:
         """See `EngineJobs`."""
         return self._text.tokenizer.max_token_bytes
+
+    @property
+    def prompt_bounds(self) -> PromptBounds:
+        """See `EngineJobs`."""
+        return self._text.bounds
 
     def open(self, job: Job, delivery: Delivery) -> RunningJob:
         """See `EngineJobs`."""
@@ -62,9 +67,10 @@ class Generator(EngineJobs[RunningJob]):
         release = running.outputs[event.choice].push(event)
         if release is None:
             return
-        first = not running.ids[event.choice]
+        first, begins = not running.ids[event.choice], not any(running.ids)
         running.accept(event.choice, release)
-        self._outbox.put(running.job.reply_to, _delta(running, event.choice, release), urgent=first)
+        delta = _delta(running, event.choice, release, cached=running.usage.cached_tokens if begins else 0)
+        self._outbox.put(running.job.reply_to, delta, urgent=first)
         if release.finish is not None:
             self._metrics.finished(release.finish)
             if event.finish_reason is None:  # a stop string: the engine does not know it
@@ -97,7 +103,7 @@ class Generator(EngineJobs[RunningJob]):
             self._metrics.time_per_output_token.observe((now - running.first_token) / (longest - 1))
 
 
-def _delta(running: RunningJob, choice: int, release: Release) -> Delta:
+def _delta(running: RunningJob, choice: int, release: Release, *, cached: int) -> Delta:
     return Delta(
         j=running.job.id,
         a=running.attempt,
@@ -108,5 +114,6 @@ def _delta(running: RunningJob, choice: int, release: Release) -> Delta:
         lp=release.logprobs,
         calls=release.calls,
         f=release.finish,
+        cached=cached,
         stop=release.stopped_by,
     )

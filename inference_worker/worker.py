@@ -113,6 +113,7 @@ class Worker:
             kv_cache_usage=kv_usage(load),
             tokens_per_second=self._rate.look(self._jobs.tokens),
             max_token_bytes=self._jobs.max_token_bytes,
+            prompt_bounds=self._jobs.prompt_bounds,
             task=self._jobs.task,
             dimensions=self._ready.dimensions,
             started=self._started,

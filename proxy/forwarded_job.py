@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from proxy.stream import Piece
-from proxy.usage import Count, believable, limit, prompt_estimate
+from proxy.usage import Count, believable, most, prompt_estimate
 from router.consumer.taken_jobs import TakenJob
 from router.messages import Delta, EmbeddingPrompt, Usage
 
@@ -70,9 +70,11 @@ class ForwardedJob(TakenJob):
         """The upstream's word if it can be true, else an estimate of what was delivered."""
         if (told := self.told_usage) is not None:
             return told
-        counted = min(self.count.tokens, limit(self.job, self.max_model_len))
-        prompt_tokens = prompt_estimate(self.job) if self.asked else 0
-        return Usage(prompt_tokens=prompt_tokens, completion_tokens=counted)
+        bound = most(self.job, self.max_model_len)
+        return Usage(
+            prompt_tokens=min(prompt_estimate(self.job), bound.prompt_tokens) if self.asked else 0,
+            completion_tokens=min(self.count.tokens, bound.completion_tokens),
+        )
 
     @property
     def told_usage(self) -> Usage | None:

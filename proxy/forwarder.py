@@ -21,6 +21,7 @@ from proxy.metrics import ProxyMetrics
 from proxy.request import body_of, path_of
 from proxy.stream import Piece, Reading
 from proxy.upstream import Upstream
+from proxy.usage import limited
 from router.consumer.job_consumer import JobConsumer
 from router.messages import Cancelled, Embedded, EmbeddingPrompt, Failed, FailureCode, Finished, Job, Started, Terminal
 from router.transport.base import Delivery
@@ -145,7 +146,7 @@ class Forwarder:
 
     async def _stream(self, taken: ForwardedJob, place: Place) -> None:
         spec = place.upstream.spec
-        body = body_of(taken.job, spec, place.model)
+        body = body_of(limited(taken.job, taken.max_model_len), spec, place.model)
         reading = Reading.of(taken.job.n)
         events = place.upstream.events(path_of(taken.job), body)
         limit = spec.timeouts.first_event
@@ -191,7 +192,7 @@ class Forwarder:
                 j=taken.job.id,
                 a=taken.attempt,
                 w=self._worker,
-                prompt_tokens=0,
+                prompt_tokens=taken.usage.prompt_tokens,
                 delivery_count=taken.delivery.delivery_count,
             ),
         )

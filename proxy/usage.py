@@ -11,9 +11,14 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from router.messages import ChatPrompt, EmbeddingPrompt, Job, TextPrompt, TokenPrompt, Usage
+from msgspec.structs import replace
+
+from router.messages import ChatPrompt, EmbeddingPrompt, Job, PromptBounds, TextPrompt, TokenPrompt, Usage
+from router.usage_bound import most_usage
 
 BYTES_A_TOKEN = 4
+BOUNDS = PromptBounds(per_byte=1, per_text=16, per_conversation=64, per_message=16, tools=512)
+"""Of any model outside: its tokens are bytes at least. An upstream that counts more than this is not believed."""
 LONGEST_TOKEN = 256
 """Bytes; vocabularies have runs of blanks of about half that."""
 
@@ -64,25 +69,37 @@ def prompt_estimate(job: Job) -> int:
             )
 
 
-def limit(job: Job, max_model_len: int) -> int:
-    """The most tokens that an answer may have, over all choices; nobody pays for more."""
-    return min(job.sampling.max_tokens or max_model_len, max_model_len) * job.n
+def most(job: Job, max_model_len: int) -> Usage:
+    """What a job may use at most, its answer over all choices; nobody pays for more."""
+    return most_usage(job, max_model_len, BOUNDS)
+
+
+def limited(job: Job, max_model_len: int) -> Job:
+    """The job with the operator's limit where its client has set none.
+
+    Not where a prompt may be so long that an upstream would refuse both together.
+    """
+    limit = job.sampling.default_max_tokens
+    if job.sampling.max_tokens is not None or limit is None:
+        return job
+    if most(job, max_model_len).prompt_tokens + limit > max_model_len:
+        return job
+    return replace(job, sampling=replace(job.sampling, max_tokens=limit))
 
 
 def believable(said: Any, job: Job, *, max_model_len: int, size: int) -> Usage | None:
     """An upstream's `usage` for an answer of `size` bytes; `None` if it is absent or can't be true.
 
     It may count tokens that nobody sees (reasoning), but no more than the job allows, and no fewer than what was
-    delivered needs. A prompt is never empty and never longer than the context.
+    delivered needs. A prompt is never empty, and never longer than the context or than its bytes allow.
     """
     prompt, completion = _count(said, "prompt_tokens"), _count(said, "completion_tokens")
-    if isinstance(job.prompt, EmbeddingPrompt):
-        most = max_model_len * len(job.prompt.inputs)
-        return Usage(prompt_tokens=prompt) if prompt is not None and 1 <= prompt <= most else None
-    if prompt is None or completion is None:
+    bound = most(job, max_model_len)
+    if prompt is None or not 1 <= prompt <= bound.prompt_tokens:
         return None
-    least, most = -(-size // LONGEST_TOKEN), limit(job, max_model_len)
-    if not 1 <= prompt <= max_model_len or not least <= completion <= most:
+    if isinstance(job.prompt, EmbeddingPrompt):
+        return Usage(prompt_tokens=prompt)
+    if completion is None or not -(-size // LONGEST_TOKEN) <= completion <= bound.completion_tokens:
         return None
     cached = _count(said.get("prompt_tokens_details"), "cached_tokens") or 0
     return Usage(prompt_tokens=prompt, completion_tokens=completion, cached_tokens=cached if cached <= prompt else 0)

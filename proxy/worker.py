@@ -12,6 +12,7 @@ from proxy.forwarded_job import ForwardedJob
 from proxy.forwarder import Forwarder
 from proxy.metrics import ProxyMetrics
 from proxy.upstream import Upstream
+from proxy.usage import BOUNDS
 from router.bus import Bus
 from router.consumer.job_consumer import JobConsumer
 from router.consumer.token_rate import TokenRate
@@ -85,6 +86,7 @@ class ProxyWorker:
             waiting=self._consumer.admission.waiting,
             kv_cache_usage=0.0,
             tokens_per_second=self._rate.look(self._forwarder.tokens),
+            prompt_bounds=BOUNDS,
             task=self._spec.task,
             started=self._started,
             at=time.time(),

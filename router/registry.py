@@ -7,10 +7,10 @@ queues, nor how heartbeats come in.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from router.messages import Task, WorkerState, WorkerStatus
+from router.messages import PromptBounds, Task, WorkerState, WorkerStatus
 
 ALIVE_SECONDS = 3.0
 """Three heartbeats."""
@@ -27,8 +27,12 @@ class ModelInfo:
     """When it was first seen, in Unix seconds."""
     max_model_len: int
     """The smallest of its workers', in tokens: a job may go to any of them."""
+    longest_model_len: int
+    """The largest of its workers': what a job may use is bounded by this."""
     max_token_bytes: int
     """The largest of its workers', in bytes; 0 if one does not tell."""
+    prompt_bounds: PromptBounds
+    """What holds for all of its workers."""
     task: Task
     """What it is asked for: the same for all of its workers, unless the operator gave two models one name."""
     dimensions: int
@@ -93,6 +97,8 @@ class ModelRegistry:
             name=name,
             created=self._created[name],
             max_model_len=min(status.max_model_len for status in limits),
+            longest_model_len=max(status.max_model_len for status in limits),
+            prompt_bounds=_for_all([status.prompt_bounds for status in limits]),
             max_token_bytes=max(token_bytes) if all(token_bytes) else 0,
             task=limits[-1].task,
             dimensions=min(status.dimensions for status in limits),
@@ -108,3 +114,17 @@ class ModelRegistry:
         self._seen = {worker: seen for worker, seen in self._seen.items() if now - seen.at <= KNOWN_SECONDS}
         models = {sighting.status.model for sighting in self._seen.values()}
         self._created = {name: created for name, created in self._created.items() if name in models}
+
+
+def _for_all(told: Sequence[PromptBounds]) -> PromptBounds:
+    """The loosest of several bounds in each respect; nothing where one is not known, or they can't be compared."""
+    if not all(each.per_byte for each in told) or len({each.normal_form for each in told}) > 1:
+        return PromptBounds()
+    return PromptBounds(
+        per_byte=max(each.per_byte for each in told),
+        normal_form=told[0].normal_form,
+        per_text=max(each.per_text for each in told),
+        per_conversation=max(each.per_conversation for each in told),
+        per_message=max(each.per_message for each in told),
+        tools=max(each.tools for each in told),
+    )

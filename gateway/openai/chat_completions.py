@@ -73,7 +73,8 @@ class ChatCompletionRequest(SamplingRequest):
     """The conversation; content is a string or text parts for every role, `developer` is `system` where the model's
     template does not know it."""
     max_completion_tokens: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = None
-    """Tokens to generate at most, whatever `max_tokens` (its old name) says."""
+    """Tokens to generate at most, whatever `max_tokens` (its old name) says; neither: the operator's limit, or what the
+    context has left if that is less."""
     echo: bool | None = None
     """The answer begins with the last message, if that is the assistant's."""
     logprobs: bool | None = None

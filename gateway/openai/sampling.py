@@ -184,7 +184,7 @@ class SamplingRequest(RequestBody):
 
     @property
     def token_limit(self) -> int | None:
-        """Tokens to generate at most; `None`: whatever the context has left."""
+        """Tokens to generate at most; `None`: as many as the operator allows."""
         return self.max_tokens
 
     @property

@@ -13,7 +13,7 @@ def origin_of(request: Request, gateway: Gateway, *, stream: bool) -> dispatch.O
     """The origin of a request's jobs."""
     settings = gateway.settings
     until = dispatch.deadline(request.headers, stream=stream, longest=settings.max_request_seconds)
-    return dispatch.Origin(settings.gateway_id, until)
+    return dispatch.Origin(settings.gateway_id, until, settings.default_max_tokens)
 
 
 def json_response(model: ApiModel) -> Response:

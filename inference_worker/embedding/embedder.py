@@ -11,7 +11,7 @@ from inference_worker.embedding.text import MAX_TOKEN_BYTES, EmbeddingText
 from inference_worker.engine_jobs import EngineJobs, Parts
 from inference_worker.engine_protocol import EmbeddingRequest, EngineEvent, VectorEvent
 from inference_worker.running_jobs import EngineJob
-from router.messages import Embedded, Job, Task, Usage
+from router.messages import Embedded, Job, PromptBounds, Task, Usage
 from router.transport.base import Delivery
 
 
@@ -48,6 +48,11 @@ class Embedder(EngineJobs[EmbeddingJob]):
         """See `EngineJobs`."""
         return MAX_TOKEN_BYTES
 
+    @property
+    def prompt_bounds(self) -> PromptBounds:
+        """See `EngineJobs`."""
+        return self._text.bounds
+
     def open(self, job: Job, delivery: Delivery) -> EmbeddingJob:
         """See `EngineJobs`."""
         return EmbeddingJob(job, delivery)
@@ -63,7 +68,7 @@ class Embedder(EngineJobs[EmbeddingJob]):
         tokens = running.tokens.pop(event.index)
         running.embedded_tokens += tokens
         self.tokens += tokens
-        embedded = Embedded(j=running.job.id, a=running.attempt, s=event.index, vectors=[event.vector])
+        embedded = Embedded(j=running.job.id, a=running.attempt, s=event.index, vectors=[event.vector], tokens=tokens)
         self._outbox.put(running.job.reply_to, embedded)
         if not running.tokens:
             self._metrics.finished("stop")

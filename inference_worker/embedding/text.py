@@ -14,6 +14,7 @@ from inference_worker.embedding.folder import EmbedderConfig, read_config
 from inference_worker.engine_protocol import EmbeddingRequest, Ready
 from inference_worker.errors import BadWeights, ModelNotFound, UnsupportedModel
 from inference_worker.text.errors import PromptRejected
+from inference_worker.text.prompt_bounds import text_bounds
 from inference_worker.text.tokenizer import Definition, plain_encoder
 from router.messages import EmbeddingPrompt, FailureCode, Job
 
@@ -36,6 +37,7 @@ class EmbeddingText:
         """
         self._encoder = plain_encoder(definition)
         self._lowercase = config.lowercase
+        self.bounds = text_bounds(definition.get("normalizer"), lambda text: len(self._encoder.encode(text).ids))
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="text")
 
     @classmethod

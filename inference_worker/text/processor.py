@@ -10,6 +10,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import msgspec
 import structlog
 
 from inference_worker.engine_protocol import GenerationRequest
@@ -21,6 +22,7 @@ from inference_worker.text.control_tokens import strings, unused_marker
 from inference_worker.text.errors import PromptRejected
 from inference_worker.text.fill_in_middle import fill_in_ids
 from inference_worker.text.output_text import OutputText
+from inference_worker.text.prompt_bounds import prompt_bounds
 from inference_worker.text.tokenizer import Tokenizer
 from inference_worker.text.tokenizer_files import TextFiles
 from inference_worker.text.tool_calls.call_text import CallText
@@ -57,6 +59,7 @@ class TextProcessor:
     def __init__(self, tokenizer: Tokenizer, template: ChatTemplate | None) -> None:
         self.tokenizer = tokenizer
         self._template = template
+        self.bounds = prompt_bounds(tokenizer, template)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="text")
         self._trials = Trials(Vocabulary(tokenizer.bytes_of, frozenset(tokenizer.controls.ids)))
 
@@ -126,7 +129,7 @@ class TextProcessor:
         return GenerationRequest(
             id=request_id,
             prompt_ids=prompt_ids,
-            sampling=job.sampling,
+            sampling=_limited(job.sampling, limits.max_model_len - len(prompt_ids)),
             n=job.n,
             salt=job.cache_salt,
             delivered=job.delivered,
@@ -199,6 +202,13 @@ def _truncated(prompt_ids: list[int], job: Job, limits: Limits) -> list[int]:
     if kept == -1:
         kept = limits.max_model_len - _tokens_wanted(job)
     return prompt_ids[-kept:] if kept is not None and kept > 0 else prompt_ids
+
+
+def _limited(sampling: SamplingParams, rest: int) -> SamplingParams:
+    """With the operator's limit where the client has set none; `rest` of the context is not the prompt's."""
+    if sampling.max_tokens is not None or sampling.default_max_tokens is None:
+        return sampling
+    return msgspec.structs.replace(sampling, max_tokens=min(sampling.default_max_tokens, rest))
 
 
 def _tokens_wanted(job: Job) -> int:

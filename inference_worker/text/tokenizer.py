@@ -41,6 +41,8 @@ class Tokenizer:
         self.bytes_of: list[bytes] = token_bytes(definition)
         self.added = {token["content"]: token["id"] for token in definition.get("added_tokens") or []}
         """Ids of the tokens that stand beside the vocabulary, control tokens and others, by their text."""
+        self.normalizer: Any = definition.get("normalizer")
+        """What is done to a text before it is split; as in the definition."""
         self.max_token_bytes = max(map(len, self.bytes_of), default=0)
 
     @property

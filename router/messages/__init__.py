@@ -8,7 +8,7 @@ This package does not know queues, sockets, HTTP, torch or money. Times are Unix
 
 from router.messages.base import WIRE_VERSION, FailureCode, ServiceClass, Usage
 from router.messages.codec import CONTROLS, JOBS, SETTLEMENTS, STATUSES, WINDOWS, Codec, encode
-from router.messages.control import Cancel, Control, Drain, Task, WorkerState, WorkerStatus
+from router.messages.control import Cancel, Control, Drain, PromptBounds, Task, WorkerState, WorkerStatus
 from router.messages.job import (
     ChatPrompt,
     EmbeddingPrompt,
@@ -72,6 +72,7 @@ __all__ = [
     "Job",
     "Outcome",
     "Prompt",
+    "PromptBounds",
     "PromptEcho",
     "PromptLogprobs",
     "Receipt",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+import msgspec
+
 from router.messages.base import Count, Message, Probability
 
 
@@ -34,6 +36,23 @@ class Task(StrEnum):
     EMBED = "embed"
 
 
+class PromptBounds(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What bounds a prompt's tokens from above for whoever has no tokenizer (`router/usage_bound.py`)."""
+
+    per_byte: Count = 0
+    """Tokens at most for each byte (UTF-8) of text in its normal form; 0: nothing is known, and all else says nothing.
+    """
+    normal_form: str = ""
+    """The Unicode normal form that the tokenizer brings a text into; "": none."""
+    per_text: Count = 0
+    """What a text gets beside its own tokens (beginning of sequence, ...)."""
+    per_conversation: Count = 0
+    """What the chat template writes around a conversation, and beside each of its messages."""
+    per_message: Count = 0
+    tools: Count = 0
+    """What it writes around a list of tools."""
+
+
 class WorkerStatus(Message, frozen=True, kw_only=True, tag="status"):
     """A worker's heartbeat, once a second: how gateways know which models exist and how busy they are."""
 
@@ -49,6 +68,7 @@ class WorkerStatus(Message, frozen=True, kw_only=True, tag="status"):
     tokens_per_second: float
     max_token_bytes: Count = 0
     """UTF-8 length of the vocabulary's longest token: bytes / this is a lower bound on a prompt's tokens."""
+    prompt_bounds: PromptBounds = PromptBounds()
     task: Task = Task.GENERATE
     dimensions: Count = 0
     """Length of the vectors that it makes; 0 if it makes none, or does not know."""

@@ -105,6 +105,8 @@ class SamplingParams(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     seed: int
     max_tokens: int | None = None
     """Generate at most this many; `None`: whatever the context has left."""
+    default_max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """The operator's limit where `max_tokens` is `None`, as far as the context has room for it."""
     min_tokens: Count = 0
     temperature: float = 1.0
     """0 is greedy."""

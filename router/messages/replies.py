@@ -90,6 +90,8 @@ class Delta(_Reply, frozen=True, kw_only=True, tag="delta"):
     """What these tokens add to the choice's tool calls; their markup is not in `t`."""
     f: FinishReason | None = None
     """Set on the last delta of this choice."""
+    cached: Count = 0
+    """With the first of a job: how many tokens of its prompt were found in the cache."""
     stop: str | int | None = None
     """The stop string or token id that ended the choice, if one did."""
 
@@ -125,6 +127,8 @@ class Embedded(_Reply, frozen=True, kw_only=True, tag="embedded"):
 
     s: Count
     vectors: list[bytes]
+    tokens: Count = 0
+    """Of these inputs; 0: not known."""
 
 
 class Finished(_Reply, frozen=True, kw_only=True, tag="finished"):

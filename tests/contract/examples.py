@@ -22,6 +22,7 @@ from router.messages import (
     GrammarKind,
     Job,
     Outcome,
+    PromptBounds,
     PromptEcho,
     PromptLogprobs,
     Receipt,
@@ -150,6 +151,7 @@ EXAMPLES: dict[str, msgspec.Struct] = {
         sampling=SamplingParams(seed=7, allowed_token_ids=[1, 2], prompt_logprobs=0),
         text=TextOptions(bad_words=["no"], truncate_prompt_tokens=-1, echo=True),
     ),
+    "job_default_limit": msgspec_replace(JOB, sampling=SamplingParams(seed=7, default_max_tokens=4096)),
     "job_token_prompt": msgspec_replace(JOB, prompt=TokenPrompt([1, 2, 3])),
     "job_embedding": msgspec_replace(
         JOB, prompt=EmbeddingPrompt(inputs=["one", "two"], dimensions=64), sampling=SamplingParams(seed=0)
@@ -207,6 +209,13 @@ EXAMPLES: dict[str, msgspec.Struct] = {
         ],
     ),
     "window_embedded": Window(w="worker-1", b=[Embedded(j="j", a="a", s=0, vectors=[b"\x00\x00\x80?"])]),
+    "window_counted": Window(
+        w="worker-1",
+        b=[
+            Embedded(j="j", a="a", s=0, vectors=[b"\x00\x00\x80?"], tokens=7),
+            Delta(j="k", a="b", s=0, ids=[2], t="Hi", cached=4),
+        ],
+    ),
     "window_failed": Window(
         w="worker-1",
         b=[
@@ -225,5 +234,11 @@ EXAMPLES: dict[str, msgspec.Struct] = {
     "control_cancel": Cancel(job="chatcmpl-1"),
     "control_drain": Drain(),
     "worker_status": STATUS,
+    "worker_status_bounds": msgspec_replace(
+        STATUS,
+        prompt_bounds=PromptBounds(
+            per_byte=1, normal_form="NFC", per_text=5, per_conversation=40, per_message=9, tools=200
+        ),
+    ),
     "worker_status_embeds": msgspec_replace(STATUS, task=Task.EMBED, dimensions=384),
 }

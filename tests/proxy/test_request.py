@@ -215,8 +215,9 @@ def test_what_can_not_be_asked_is_refused(fields: dict[str, Any]) -> None:
 def test_no_field_of_a_job_is_forgotten() -> None:
     """A new field of the wire has to be translated or refused, then named here."""
     known = {
-        SamplingParams: "seed max_tokens min_tokens temperature top_p top_k min_p presence_penalty frequency_penalty "
-        "repetition_penalty logit_bias logprobs prompt_logprobs allowed_token_ids stop_token_ids ignore_eos",
+        SamplingParams: "seed max_tokens default_max_tokens min_tokens temperature top_p top_k min_p presence_penalty "
+        "frequency_penalty repetition_penalty logit_bias logprobs prompt_logprobs allowed_token_ids stop_token_ids "
+        "ignore_eos",
         TextOptions: "stop include_stop_str_in_output skip_special_tokens bad_words truncate_prompt_tokens echo",
         ChatPrompt: "messages tools tool_choice add_generation_prompt continue_final_message template_kwargs "
         "reasoning_effort",

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from router.messages import WorkerState, WorkerStatus
+from router.messages import PromptBounds, WorkerState, WorkerStatus
 from router.registry import ModelRegistry
 
 BASE = WorkerStatus(
@@ -117,3 +117,18 @@ def test_a_limit_of_a_worker_that_went_does_not_last(registry: ModelRegistry, cl
     model = registry.find("m")
     assert model is not None
     assert model.max_model_len == 2048
+
+
+def test_bounds_hold_for_all_workers_of_a_model(registry: ModelRegistry) -> None:
+    registry.observe(status(prompt_bounds=PromptBounds(per_byte=1, per_text=2, per_message=9)))
+    registry.observe(status(worker="w-2", max_model_len=1024, prompt_bounds=PromptBounds(per_byte=1, per_text=5)))
+    model = registry.find("m")
+    assert model is not None
+    assert (model.longest_model_len, model.prompt_bounds) == (
+        2048,
+        PromptBounds(per_byte=1, per_text=5, per_message=9),
+    )
+    registry.observe(status(worker="w-3", prompt_bounds=PromptBounds(per_byte=1, normal_form="NFC")))
+    model = registry.find("m")
+    assert model is not None
+    assert model.prompt_bounds == PromptBounds()

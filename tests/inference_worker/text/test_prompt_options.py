@@ -97,3 +97,16 @@ def test_log_probabilities_of_long_prompts_are_told_in_parts(monkeypatch: pytest
     assert [(part.s, len(part.lp), part.ranks) for part in told] == [(3, 2, [1, 2]), (5, 2, [3, 4]), (7, 1, [5])]
     assert told[1].lp[0].chosen.text == "2 "
     assert told[1].lp[0].top[0].text == "0 "
+
+
+async def test_the_operators_limit_holds_where_the_client_sets_none() -> None:
+    tokens = TokenPrompt([1] * 15)
+
+    async def limit(**sampling: int) -> int | None:
+        asked = job(tokens, SamplingParams(seed=1, **sampling))
+        return (await counting_text().prepare(asked, "r", LIMITS)).sampling.max_tokens
+
+    assert await limit() is None
+    assert await limit(default_max_tokens=3) == 3
+    assert await limit(default_max_tokens=30) == 5
+    assert await limit(max_tokens=4, default_max_tokens=3) == 4

@@ -1,0 +1,121 @@
+"""The most that a job may use, for whoever sets money aside for it and has no tokenizer.
+
+A tokenizer makes at most one token of each byte of a text in its normal form, and a template adds what it adds:
+workers measure that and say so in their heartbeats (`PromptBounds`). Where nobody says, a prompt may fill the context.
+Words take about a fourth of the bound, random bytes reach it. Does not know prices.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from json.encoder import encode_basestring_ascii
+from typing import Any, Literal, cast
+
+from router.messages import ChatPrompt, EmbeddingPrompt, Job, PromptBounds, TextPrompt, TokenPrompt, Usage
+
+_NORMAL_FORMS = frozenset({"NFC", "NFD", "NFKC", "NFKD"})
+_INDENT = 4
+"""The widest that templates write JSON with; `\\uXXXX` is the longest that they write a character as."""
+
+
+def most_usage(job: Job, context: int, bounds: PromptBounds) -> Usage:
+    """Tokens that `job` may use at most, at a model with `context` tokens; what does not fit is refused unanswered."""
+    if isinstance(job.prompt, EmbeddingPrompt):
+        return Usage(prompt_tokens=sum(min(each, context) for each in _inputs(job.prompt, context, bounds)))
+    sampling = job.sampling
+    prompt = _kept(job, context, _prompt_tokens(job.prompt, context, bounds))
+    least = prompt if isinstance(job.prompt, TokenPrompt) else 1
+    rest = max(0, context - least)
+    answer = sampling.max_tokens if sampling.max_tokens is not None else sampling.default_max_tokens
+    return Usage(
+        prompt_tokens=min(prompt, context - min(sampling.max_tokens or 0, rest)),
+        completion_tokens=job.n * (rest if answer is None else min(answer, rest)),
+    )
+
+
+def _kept(job: Job, context: int, prompt: int) -> int:
+    """How much of a prompt is left where a client has it cut."""
+    kept = job.text.truncate_prompt_tokens
+    if kept is None:
+        return prompt
+    return min(prompt, context if kept < 0 else kept)
+
+
+def _prompt_tokens(prompt: ChatPrompt | TextPrompt | TokenPrompt, context: int, bounds: PromptBounds) -> int:
+    if isinstance(prompt, TokenPrompt):
+        return len(prompt.token_ids)
+    if not bounds.per_byte:
+        return context
+    if isinstance(prompt, TextPrompt):
+        return _text_tokens(prompt.text, context, bounds) + _text_tokens(prompt.suffix, context, bounds)
+    around = bounds.per_conversation + bounds.per_message * len(prompt.messages) + bounds.tools * bool(prompt.tools)
+    texts = sum(_size(text, context, bounds) for message in prompt.messages for text in _texts(message.get("content")))
+    objects = sum(_written_size(each, context) for each in _objects(prompt))
+    return bounds.per_byte * (texts + objects) + around
+
+
+def _inputs(prompt: EmbeddingPrompt, context: int, bounds: PromptBounds) -> Iterable[int]:
+    for each in prompt.inputs:
+        if isinstance(each, str):
+            yield _text_tokens(each, context, bounds) if bounds.per_byte else context
+        else:
+            yield len(each)
+
+
+def _text_tokens(text: str, context: int, bounds: PromptBounds) -> int:
+    return bounds.per_byte * _size(text, context, bounds) + bounds.per_text
+
+
+def _size(text: str, enough: int, bounds: PromptBounds) -> int:
+    """Bytes, in whichever of the forms that the tokenizer may see is the longest; `enough` need not be exact."""
+    if text.isascii() or len(text) >= enough:
+        return len(text)
+    forms = [text, text.lower()]
+    if bounds.normal_form in _NORMAL_FORMS:
+        form = cast(Literal["NFC", "NFD", "NFKC", "NFKD"], bounds.normal_form)
+        forms = [*forms, *(unicodedata.normalize(form, each) for each in forms)]
+    return max(len(each.encode()) for each in forms)
+
+
+def _texts(content: Any) -> Iterable[str]:
+    if isinstance(content, str):
+        return [content]
+    return [part.get("text") or "" for part in content or ()]
+
+
+def _objects(prompt: ChatPrompt) -> Iterable[Any]:
+    """What a template may write as JSON, or not at all."""
+    for message in prompt.messages:
+        yield from (value for name, value in message.items() if name not in ("role", "content"))
+        for call in message.get("tool_calls") or ():
+            yield _parsed(call["function"]["arguments"])
+    if prompt.tools:
+        yield prompt.tools
+    yield from prompt.template_kwargs.items()
+
+
+def _parsed(arguments: str) -> Any:
+    """A call's arguments as templates are given them: as an object where they are one."""
+    try:
+        return json.loads(arguments)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _written_size(value: Any, enough: int) -> int:
+    """Bytes of the longest way in which JSON is written; `enough` need not be exact."""
+    size, stack = 0, [(value, 1)]
+    while stack and size < enough:
+        each, depth = stack.pop()
+        if isinstance(each, str):
+            size += len(encode_basestring_ascii(each))
+        elif isinstance(each, Mapping | Sequence):
+            size += 2 + (len(each) + 1) * (2 + _INDENT * depth)
+            if size < enough:
+                stack.extend((inner, depth + 1) for inner in each)
+                stack.extend((inner, depth + 1) for inner in (each.values() if isinstance(each, Mapping) else ()))
+        else:
+            size += len(json.dumps(each))
+    return size

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from router.messages import (
+    ChatPrompt,
+    EmbeddingPrompt,
+    Job,
+    Prompt,
+    PromptBounds,
+    SamplingParams,
+    TextOptions,
+    TextPrompt,
+    TokenPrompt,
+    Usage,
+)
+from router.usage_bound import most_usage
+from tests.contract.examples import JOB
+
+CONTEXT = 1000
+BOUNDS = PromptBounds(per_byte=1, per_text=3, per_conversation=20, per_message=7, tools=50)
+UNKNOWN = PromptBounds()
+
+
+def job(prompt: Prompt, *, n: int = 1, cut: int | None = None, **sampling: Any) -> Job:
+    return msgspec.structs.replace(
+        JOB,
+        prompt=prompt,
+        n=n,
+        sampling=SamplingParams(seed=1, **sampling),
+        text=TextOptions(truncate_prompt_tokens=cut),
+    )
+
+
+def chat(*contents: Any, **fields: Any) -> ChatPrompt:
+    return ChatPrompt(messages=[{"role": "user", "content": content} for content in contents], **fields)
+
+
+def most(job: Job, bounds: PromptBounds = BOUNDS) -> tuple[int, int]:
+    usage = most_usage(job, CONTEXT, bounds)
+    return usage.prompt_tokens, usage.completion_tokens
+
+
+def test_token_ids_are_counted_exactly() -> None:
+    tokens = TokenPrompt([1] * 100)
+    assert most(job(tokens)) == (100, 900)
+    assert most(job(tokens, max_tokens=5)) == (100, 5)
+    assert most(job(tokens, n=3, max_tokens=5), UNKNOWN) == (100, 15)
+
+
+def test_a_text_has_a_token_a_byte_and_what_belongs_around_it() -> None:
+    assert most(job(TextPrompt("abcd"), max_tokens=5))[0] == 4 + 3 + 3
+    assert most(job(TextPrompt("żółw"), max_tokens=5))[0] == 7 + 3 + 3
+    assert most(job(TextPrompt("ab", "cd"), max_tokens=5))[0] == 4 + 3 + 3
+
+
+@pytest.mark.parametrize(("form", "size"), [("", 3), ("NFD", 5), ("NFKC", 3), ("none of them", 3)])
+def test_a_normal_form_may_be_longer(form: str, size: int) -> None:
+    bounds = msgspec.structs.replace(BOUNDS, normal_form=form, per_text=0)
+    assert most(job(TextPrompt("\u1e14"), max_tokens=5), bounds)[0] == size
+
+
+def test_a_conversation_has_what_the_template_adds() -> None:
+    one = most(job(chat("abcd"), max_tokens=5))[0]
+    assert 20 + 7 + 4 <= one <= 20 + 7 + 4
+    two = most(job(chat("abcd", [{"type": "text", "text": "efg"}]), max_tokens=5))[0]
+    assert one + 7 + 3 <= two <= one + 7 + 3 + 20
+
+
+def test_tools_and_calls_are_counted_as_the_longest_json() -> None:
+    tool = {"type": "function", "function": {"name": "f", "description": "ż" * 10, "parameters": {"type": "object"}}}
+    call = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a":[1,2,{"b":3}]}'}}
+    messages = [{"role": "user", "content": "x"}, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    prompt = ChatPrompt(messages=messages, tools=[tool])
+    written = len(json.dumps([tool], indent=4)) + len(json.dumps([call], indent=4))
+    written += len(json.dumps(json.loads(call["function"]["arguments"]), indent=4))  # type: ignore[index]
+    assert most(job(prompt, max_tokens=5))[0] >= 20 + 14 + 50 + 1 + written
+
+
+def test_nothing_is_larger_than_the_context() -> None:
+    assert most(job(chat("x" * 5000))) == (CONTEXT, CONTEXT - 1)
+    assert most(job(chat("x"), max_tokens=300), UNKNOWN) == (CONTEXT - 300, 300)
+    assert most(job(chat("x" * 5000), max_tokens=5000))[1] == CONTEXT - 1
+    deep: Any = []
+    for _ in range(50):
+        deep = [deep] * 2
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"enum": deep}}}]
+    assert most(job(chat("x", tools=tools), max_tokens=5))[0] == CONTEXT - 5
+
+
+def test_a_prompt_that_is_cut_has_no_more_than_is_kept() -> None:
+    assert most(job(chat("x" * 500), cut=40, max_tokens=5)) == (40, 5)
+    assert most(job(chat("x" * 5000), cut=-1, max_tokens=5)) == (CONTEXT - 5, 5)
+
+
+def test_an_answer_without_a_limit_has_the_operators() -> None:
+    assert most(job(chat("x"), n=2, default_max_tokens=100))[1] == 200
+    assert most(job(chat("x"), default_max_tokens=5000))[1] == CONTEXT - 1
+    assert most(job(TokenPrompt([1] * 990), default_max_tokens=100)) == (990, 10)
+    assert most(job(TokenPrompt([1] * 990), max_tokens=0, default_max_tokens=100)) == (990, 0)
+
+
+def test_inputs_of_an_embedding_are_added_up() -> None:
+    prompt = EmbeddingPrompt(inputs=["abcd", [1, 2, 3], "x" * 5000])
+    assert most_usage(job(prompt), CONTEXT, BOUNDS) == Usage(prompt_tokens=7 + 3 + CONTEXT)
+    assert most_usage(job(prompt), CONTEXT, UNKNOWN) == Usage(prompt_tokens=CONTEXT + 3 + CONTEXT)
+
+
+def test_arguments_that_are_no_json_or_too_deep_are_only_text() -> None:
+    for arguments in ("{", "[" * 100_000, ""):
+        call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
+        prompt = ChatPrompt(messages=[{"role": "assistant", "tool_calls": [call]}])
+        assert most(job(prompt, max_tokens=5))[0] > 20
