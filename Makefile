@@ -48,7 +48,7 @@ bench: setup-dev ## Measure ours, alone and as a platform (ten minutes), and wri
 
 bench-peers: setup-dev ## Install the peers (half an hour), measure them and ours in turns, write docs/performance.md
 	$(BIN)/python -m benchmarks.peers
-	$(BIN)/python -m benchmarks.server --server headrace --server headrace-no-speculation --server llama-server \
+	$(BIN)/python -m benchmarks.server --server headrace --server headrace-8-bit --server llama-server \
 		--server vllm --engine-alone --rounds 3
 	$(BIN)/python -m benchmarks.document
 

@@ -41,7 +41,7 @@ class ServerFailed(Exception):
 
 
 @contextmanager
-def headrace(place: Place, *, speculation: str = "auto") -> Iterator[Endpoint]:
+def headrace(place: Place, *, speculation: str = "auto", activation_bits: int = 16) -> Iterator[Endpoint]:
     """`headrace up` with one worker: private RabbitMQ, store, billing, gateway, engine, in a home of its own."""
     installed = environment.load(LauncherSettings).folder.path
     with TemporaryDirectory(prefix="headrace-bench-") as folder:
@@ -54,6 +54,7 @@ def headrace(place: Place, *, speculation: str = "auto") -> Iterator[Endpoint]:
             "HEADRACE_RABBITMQ_CONSOLE_PORT": str(free_port()),
             "HEADRACE_MODEL": str(place.model),
             "HEADRACE_SPECULATION": speculation,
+            "HEADRACE_ACTIVATION_BITS": str(activation_bits),
         }
         command = [sys.executable, "-m", "infra.cli", "up", "--workers", "1"]
         with _running(command, variables, f"http://127.0.0.1:{port}/readyz", home / "launcher.log"):
@@ -87,6 +88,7 @@ def vllm_server(place: Place) -> Iterator[Endpoint]:
 SERVERS: dict[str, Server] = {
     "headrace": headrace,
     "headrace-no-speculation": partial(headrace, speculation="off"),
+    "headrace-8-bit": partial(headrace, activation_bits=8),
     "llama-server": llama_server,
     "vllm": vllm_server,
 }
