@@ -13,6 +13,9 @@ AccountError
 │   ├── SignUpClosed     only who is invited may sign up
 │   └── LastOwner        an organisation always has one
 ├── NoPrice              nobody has said what this model costs
+├── RateLimitExceeded    too many requests, or too many at once; `wait` says for how long
+│   └── TokenLimitExceeded   too many tokens
+│       └── LargerThanLimit      the request alone is more than the limit: waiting does not help
 └── IdempotencyError     a request with an idempotency key may not run again, and there is no answer to repeat
     ├── KeyReused        the key came with another request before
     ├── KeyInUse         the first request with the key is still running, elsewhere
@@ -42,6 +45,22 @@ class NoPrice(AccountError):
     def __init__(self, model: str) -> None:
         super().__init__(f"the model {model!r} has no price")
         self.model = model
+
+
+class RateLimitExceeded(AccountError):
+    """Too many requests, or too many at once. The message is for the client. `wait`: seconds until there is room."""
+
+    def __init__(self, message: str, *, wait: float) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
+class TokenLimitExceeded(RateLimitExceeded):
+    """Too many tokens."""
+
+
+class LargerThanLimit(TokenLimitExceeded):
+    """The request alone is more than the limit: waiting does not help."""
 
 
 class IdempotencyError(AccountError):

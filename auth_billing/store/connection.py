@@ -26,6 +26,8 @@ DATABASE = "headrace"
 DURABLE = WriteConcern(w="majority", j=True)
 """On a majority of the replicas and in the journal: for whatever must not be forgotten once it was acknowledged."""
 
+PASSING = WriteConcern(w=1, j=False)
+
 
 class StoreConnection:
     """A client and its database. Connects when first used and mends itself.
@@ -49,6 +51,10 @@ class StoreConnection:
     def durable(self, collection: str) -> Any:
         """A collection whose writes are acknowledged when they are journaled by a majority."""
         return self._database.get_collection(collection, write_concern=DURABLE)
+
+    def passing(self, collection: str) -> Any:
+        """A collection whose writes are acknowledged before they are journaled: for what may be lost in a crash."""
+        return self._database.get_collection(collection, write_concern=PASSING)
 
     async def ping(self) -> None:
         """Ask whether the store answers.

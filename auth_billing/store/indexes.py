@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from auth_billing.store import accounts, api_keys, audit_log, idempotency, invitations, memberships, usage, users
+from auth_billing.store import (
+    accounts,
+    api_keys,
+    audit_log,
+    idempotency,
+    invitations,
+    memberships,
+    rate_buckets,
+    usage,
+    users,
+)
 from auth_billing.store.connection import StoreConnection, translated_errors
 
 
@@ -23,3 +33,4 @@ async def create_indexes(connection: StoreConnection) -> None:
         await connection.durable(usage.COLLECTION).create_index([("tenant", 1), ("at", -1)])
         await connection.durable(idempotency.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)
         await connection.durable(audit_log.COLLECTION).create_index([("organisation", 1), ("_id", -1)])
+        await connection.passing(rate_buckets.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)

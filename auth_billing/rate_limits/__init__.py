@@ -1,0 +1,1 @@
+"""How often, how much and how many at once: limits that all gateways share."""

@@ -1,0 +1,78 @@
+"""Which limits a subject has: what somebody has set for it, else the operator's defaults.
+
+A change counts here at once and in other gateways within `REMEMBERED_SECONDS`. Knows no bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from auth_billing.errors import StoreUnavailable
+from auth_billing.rate_limits.circuit import Circuit
+from auth_billing.rate_limits.limits import Kind, Limits, Subject
+from auth_billing.rate_limits.ports import LimitStore
+
+REMEMBERED_SECONDS = 10.0
+CAPACITY = 10_000
+
+_NONE = Limits()
+
+
+class LimitBook:
+    """The limits of all subjects.
+
+    Args:
+        store: where limits are that somebody has set.
+        defaults: the operator's, by kind of subject.
+        circuit: has the clock of everything here.
+    """
+
+    def __init__(self, store: LimitStore, defaults: Mapping[Kind, Limits], circuit: Circuit) -> None:
+        self._store = store
+        self._defaults = defaults
+        self._circuit = circuit
+        self._known: dict[str, tuple[float, Limits]] = {}
+        """When it was read, and what was set."""
+
+    async def limits_of(self, subjects: Sequence[Subject]) -> list[Limits]:
+        """The limits of each. While the store is away, those that were read last.
+
+        Raises:
+            StoreUnavailable: and they were never read.
+        """
+        now = self._circuit.now()
+        old = [s.id for s in subjects if now >= self._known.get(s.id, (-1e9, _NONE))[0] + REMEMBERED_SECONDS]
+        if old:
+            await self._read(old, now)
+        return [self._effective(subject, self._known[subject.id][1]) for subject in subjects]
+
+    async def change(self, subject: Subject, changes: Limits) -> Limits:
+        """Set limits of a subject, for good; the limits that it has then.
+
+        Raises:
+            StoreUnavailable: they may or may not have been set.
+        """
+        with self._circuit.asking():
+            said = await self._store.change(subject.id, changes)
+        self._remember(subject.id, self._circuit.now(), said)
+        return self._effective(subject, said)
+
+    async def _read(self, subjects: Sequence[str], now: float) -> None:
+        try:
+            with self._circuit.asking():
+                found = await self._store.find(subjects)
+        except StoreUnavailable:
+            if not all(subject in self._known for subject in subjects):
+                raise
+            return
+        for subject in subjects:
+            self._remember(subject, now, found.get(subject, _NONE))
+
+    def _remember(self, subject: str, now: float, said: Limits) -> None:
+        self._known.pop(subject, None)
+        if len(self._known) >= CAPACITY:
+            self._known.pop(next(iter(self._known)))
+        self._known[subject] = (now, said)
+
+    def _effective(self, subject: Subject, said: Limits) -> Limits:
+        return self._defaults.get(subject.kind, _NONE).changed_by(said)

@@ -1,0 +1,335 @@
+"""One subject as one gateway has it: units taken from the store in advance, and slots, both served from memory.
+
+A lease takes what a request needs and, where requests have come lately, what as many would need in the next second;
+what is left a second later goes back. So under load the answer comes from memory, a request now and then costs one
+write, a refusal none, and all gateways together never take more than the store has.
+
+Concurrent requests hold slots, which the store gives for some seconds: a gateway that dies loses them, one that lives
+renews them. Knows neither keys nor models, and no HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from auth_billing.errors import RateLimitExceeded, StoreUnavailable, TokenLimitExceeded
+from auth_billing.rate_limits import bucket
+from auth_billing.rate_limits.circuit import Circuit
+from auth_billing.rate_limits.limits import Dimension, Limits, Rate, Subject
+from auth_billing.rate_limits.ports import BucketStore, Line, Order, Position, Slots
+
+AHEAD_SECONDS = 1.0
+"""For how long units are taken in advance."""
+LARGEST_SHARE = 8
+"""Of a bucket, an eighth is taken in advance at most."""
+SPARE_SHARE = 16
+"""Of the slots, a sixteenth is held in advance at most."""
+SLOT_SECONDS = 30.0
+"""After which the slots of a gateway that has died are free."""
+RENEWAL_SECONDS = 10.0
+REFUSED_SECONDS = 0.5
+"""For how long a refusal is repeated without asking the store."""
+CONCURRENT_WAIT = 1.0
+"""What a client is told to wait where nobody knows when a running request ends."""
+FORGOTTEN_SECONDS = 60.0
+
+_NAMES = {
+    Dimension.REQUESTS_PER_MINUTE: "requests per min (RPM)",
+    Dimension.TOKENS_PER_MINUTE: "tokens per min (TPM)",
+    Dimension.REQUESTS_PER_DAY: "requests per day (RPD)",
+}
+
+
+@dataclass
+class Charge:
+    """What one request has taken of one lease."""
+
+    units: Mapping[Dimension, int]
+    gone_at: Mapping[Dimension, float] = field(default_factory=dict)
+    """When time alone will have given all of it back."""
+    slot: bool = False
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a limit stands. `reset`: seconds until nothing of it is used."""
+
+    limit: int
+    remaining: int
+    reset: float
+
+
+@dataclass
+class _Budget:
+    """Of one dimension: `left` is taken and unused (below 0: more was used than taken)."""
+
+    left: int = 0
+    full_at: float = 0.0
+    """When the store's bucket will be full, by our clock."""
+    spent: int = 0
+    """Since units were taken last."""
+    taken_at: float = -1e9
+    waited_for: int = 0
+    """By requests that wait for units."""
+
+
+class Lease:
+    """The lease of one subject. Make a new one if none is `used`.
+
+    Args:
+        subject: whose it is.
+        limits: replaced when they change.
+        holder: this process, among those that share the store.
+    """
+
+    def __init__(self, subject: Subject, limits: Limits, store: BucketStore, holder: str, circuit: Circuit) -> None:
+        self.subject = subject
+        self.limits = limits
+        self._store = store
+        self._holder = holder
+        self._circuit = circuit
+        self._budgets = {dimension: _Budget() for dimension in Dimension}
+        self._running = 0
+        self._granted = 0
+        self._granted_until = -1e9
+        self._renewed_at = -1e9
+        self._slots_waited_for = 0
+        self._others = 0
+        self._refused_at = -1e9
+        self._used_at = circuit.now()
+        self._lock = asyncio.Lock()
+
+    @property
+    def used(self) -> bool:
+        """Whether forgetting it would forget something."""
+        lately = self._circuit.now() - self._used_at < FORGOTTEN_SECONDS
+        return lately or bool(self._running) or any(budget.left for budget in self._budgets.values())
+
+    async def reserve(self, units: Mapping[Dimension, int], *, slot: bool) -> Charge:
+        """Take `units`, as far as they are limited, and a slot if one is asked for and they are limited.
+
+        Raises:
+            RateLimitExceeded: there is no room; nothing is taken.
+            StoreUnavailable: nobody knows.
+        """
+        rates = self.limits.rates
+        charge = Charge({dimension: n for dimension, n in units.items() if n and dimension in rates}, slot=slot)
+        self._used_at = self._circuit.now()
+        if not self._covers(charge):
+            self._wait_for(charge, +1)
+            try:
+                async with self._lock:
+                    if not self._covers(charge):
+                        await self._take(charge)
+            finally:
+                self._wait_for(charge, -1)
+        self._debit(charge)
+        return charge
+
+    def correct(self, charge: Charge, dimension: Dimension, used: int) -> None:
+        """It used `used` units in the end: give back the rest, or owe what is missing.
+
+        What time has given back by now is not given back again.
+        """
+        taken = charge.units.get(dimension)
+        rate = self.limits.rates.get(dimension)
+        if taken is None or rate is None:
+            return
+        still_there = (charge.gone_at[dimension] - self._circuit.now()) / rate.unit
+        back = taken - used
+        self._budgets[dimension].left += min(back, max(0, int(still_there)))
+        charge.units = {**charge.units, dimension: used}
+
+    def undo(self, charge: Charge) -> None:
+        """As if it had never been."""
+        for dimension, units in charge.units.items():
+            self._budgets[dimension].left += units
+        self.release(charge)
+
+    def release(self, charge: Charge) -> None:
+        """Its request has ended. Idempotent."""
+        if charge.slot:
+            charge.slot = False
+            self._running -= 1
+
+    def standings(self) -> dict[Dimension, Standing]:
+        """How its limits stand, as far as is known here."""
+        now = self._circuit.now()
+        rates = self.limits.rates
+        return {dimension: _standing(rate, self._budgets[dimension], now) for dimension, rate in rates.items()}
+
+    async def tend(self) -> None:
+        """Give back what was not needed, and renew the slots in use. Call it often; mostly it does nothing.
+
+        Raises:
+            StoreUnavailable: nothing was done.
+        """
+        async with self._lock:
+            now = self._circuit.now()
+            idle = [d for d, b in self._budgets.items() if b.left and now - b.taken_at >= AHEAD_SECONDS]
+            slots = self._slots_in_use(spare=True) if self._slots_need_care(now) else None
+            await self._give_back(idle, slots, now)
+
+    async def close(self) -> None:
+        """Give back all that is not in use.
+
+        Raises:
+            StoreUnavailable: time will.
+        """
+        async with self._lock:
+            left = [dimension for dimension, budget in self._budgets.items() if budget.left]
+            await self._give_back(left, self._slots_in_use(spare=False) if self._granted else None, self._circuit.now())
+
+    # --- in memory --------------------------------------------------------------------------------
+
+    def _covers(self, charge: Charge) -> bool:
+        if any(self._budgets[dimension].left < units for dimension, units in charge.units.items()):
+            return False
+        if not charge.slot or self.limits.concurrent is None:
+            return True
+        return self._running < self._granted and self._circuit.now() < self._granted_until
+
+    def _wait_for(self, charge: Charge, sign: int) -> None:
+        for dimension, units in charge.units.items():
+            self._budgets[dimension].waited_for += sign * units
+        self._slots_waited_for += sign * charge.slot
+
+    def _debit(self, charge: Charge) -> None:
+        for dimension, units in charge.units.items():
+            budget = self._budgets[dimension]
+            budget.left -= units
+            budget.spent += units
+        charge.gone_at = {dimension: self._budgets[dimension].full_at for dimension in charge.units}
+        self._running += charge.slot
+
+    # --- with the store ---------------------------------------------------------------------------
+
+    async def _take(self, charge: Charge) -> None:
+        """Make sure that what is left covers `charge`. What is left already is its own while the store is asked."""
+        now = self._circuit.now()
+        held = {d: min(units, max(0, self._budgets[d].left)) for d, units in charge.units.items()}
+        order = self._order_for(charge, held, now)
+        if now - self._refused_at < REFUSED_SECONDS:
+            self._refuse(charge, order, now)
+        self._move(held, -1)
+        try:
+            position = await self._exchange(order, now)
+        finally:
+            self._move(held, +1)
+        if not position.fulfilled:
+            self._refused_at = now
+            self._refuse(charge, order, now)
+            raise self._refusal(charge, next(iter(charge.units), None), wait=bucket.ROUNDING)
+
+    def _order_for(self, charge: Charge, held: Mapping[Dimension, int], now: float) -> Order:
+        lines = {}
+        for dimension, rate in self.limits.rates.items():
+            budget = self._budgets[dimension]
+            need = charge.units.get(dimension, 0) - held.get(dimension, 0)
+            want = max(need, budget.waited_for + _ahead(rate, budget, now) - max(0, budget.left))
+            lines[dimension] = Line(rate, min(0, budget.left), need, want)
+        return Order(self._holder, lines, self._slots_for(charge))
+
+    def _slots_for(self, charge: Charge) -> Slots | None:
+        limit = self.limits.concurrent
+        if limit is None:
+            return None
+        need = self._running + charge.slot
+        want = max(self._running + self._slots_waited_for + limit // SPARE_SHARE, self._granted)
+        return Slots(limit, self._running, need, want, SLOT_SECONDS)
+
+    async def _exchange(self, order: Order, now: float) -> Position:
+        """What an order gives back is nobody's while the store is asked."""
+        back = {dimension: line.back for dimension, line in order.lines.items()}
+        self._move(back, -1)
+        try:
+            with self._circuit.asking():
+                position = await self._store.exchange(self.subject.id, order)
+        except StoreUnavailable:
+            self._move(back, +1)
+            raise
+        for dimension, line in order.lines.items():
+            budget = self._budgets[dimension]
+            budget.full_at = now + position.full_at[dimension] - position.now
+            if position.fulfilled and line.want:
+                budget.spent, budget.taken_at = 0, now
+        self._move(position.taken if position.fulfilled else back, +1)
+        self._others = position.other_slots
+        if position.fulfilled and order.slots is not None:
+            self._granted, self._granted_until, self._renewed_at = position.slots, now + SLOT_SECONDS, now
+        return position
+
+    def _move(self, units: Mapping[Dimension, int], sign: int) -> None:
+        for dimension, number in units.items():
+            self._budgets[dimension].left += sign * number
+
+    def _refuse(self, charge: Charge, order: Order, now: float) -> None:
+        """Raise what the last answer of the store says of `order`, if it refuses it."""
+        slots = order.slots
+        if slots is not None and charge.slot and slots.limit - self._others < slots.need:
+            raise self._refusal(charge, None, wait=CONCURRENT_WAIT)
+        waits = {
+            dimension: bucket.wait(line.rate, self._budgets[dimension].full_at, now, line.need)
+            for dimension, line in order.lines.items()
+            if line.need
+        }
+        longest = max(waits, key=lambda dimension: waits[dimension], default=None)
+        if longest is not None and waits[longest] > 0:
+            raise self._refusal(charge, longest, wait=waits[longest])
+
+    def _refusal(self, charge: Charge, dimension: Dimension | None, *, wait: float) -> RateLimitExceeded:
+        reached = f"Rate limit reached for {self.subject.shown} on "
+        if dimension is None:
+            limit = self.limits.concurrent or 0
+            used = min(limit, self._others + self._running)
+            return RateLimitExceeded(
+                f"{reached}concurrent requests: Limit {limit}, Used {used}, Requested 1.", wait=wait
+            )
+        standing = self.standings()[dimension]
+        kind = TokenLimitExceeded if dimension.counts_tokens else RateLimitExceeded
+        return kind(
+            f"{reached}{_NAMES[dimension]}: Limit {standing.limit}, Used {standing.limit - standing.remaining}, "
+            f"Requested {charge.units[dimension]}. Please try again in {wait:.3f}s.",
+            wait=wait,
+        )
+
+    # --- giving back ------------------------------------------------------------------------------
+
+    def _slots_need_care(self, now: float) -> bool:
+        limit = self.limits.concurrent
+        if limit is None or not (self._running or now < self._granted_until):
+            return False
+        excess = self._granted > self._running + limit // SPARE_SHARE
+        return excess or (self._running > 0 and now - self._renewed_at >= RENEWAL_SECONDS)
+
+    def _slots_in_use(self, *, spare: bool) -> Slots | None:
+        limit = self.limits.concurrent
+        if limit is None:
+            return None
+        held = self._running + (limit // SPARE_SHARE if spare else 0)
+        self._granted = min(self._granted, held)  # not to be used while they are given back
+        return Slots(limit, self._running, self._running, held, SLOT_SECONDS)
+
+    async def _give_back(self, dimensions: list[Dimension], slots: Slots | None, now: float) -> None:
+        rates = self.limits.rates
+        for dimension in dimensions:
+            if dimension not in rates:
+                self._budgets[dimension].left = 0
+        lines = {d: Line(rates[d], self._budgets[d].left) for d in dimensions if d in rates}
+        if lines or slots is not None:
+            await self._exchange(Order(self._holder, lines, slots), now)
+
+
+def _ahead(rate: Rate, budget: _Budget, now: float) -> int:
+    """What will be wanted in the next `AHEAD_SECONDS`, if it goes on as since the last time; growing from little."""
+    since = now - budget.taken_at
+    expected = budget.spent * AHEAD_SECONDS / since if since > AHEAD_SECONDS else 2 * budget.spent
+    return min(int(expected), rate.capacity // LARGEST_SHARE)
+
+
+def _standing(rate: Rate, budget: _Budget, now: float) -> Standing:
+    used = bucket.missing_seconds(rate, budget.full_at, now) - budget.left * rate.unit
+    remaining = bucket.room(rate, budget.full_at, now) + budget.left
+    return Standing(rate.capacity, min(max(0, remaining), rate.capacity), max(0.0, used))

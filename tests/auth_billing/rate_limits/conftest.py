@@ -1,0 +1,72 @@
+"""Gateways that share buckets, and one clock for all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from auth_billing.rate_limits.book import LimitBook
+from auth_billing.rate_limits.circuit import Circuit
+from auth_billing.rate_limits.limiter import Allowance, RateLimiter
+from auth_billing.rate_limits.limits import Kind, Limits
+from auth_billing.service import Principal
+from tests.fakes.accounts import FakeClock
+from tests.fakes.rate_buckets import DictBucketStore, DictLimitStore
+
+ALICE = Principal("key-1", "org-1", "salt", project="proj_1")
+BOB = Principal("key-2", "org-1", "salt", project="proj_1")
+
+
+@dataclass
+class Fleet:
+    """Gateways, and what they share."""
+
+    defaults: Mapping[Kind, Limits]
+    clock: FakeClock = field(default_factory=FakeClock)
+    limits: DictLimitStore = field(default_factory=DictLimitStore)
+    gateways: list[RateLimiter] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.store = DictBucketStore(self.clock)
+
+    def add(self) -> RateLimiter:
+        circuit = Circuit(lambda: self.clock() - 500.0)  # a gateway's own clock is another than the store's
+        book = LimitBook(self.limits, self.defaults, circuit)
+        self.gateways.append(RateLimiter(self.store, book, f"gateway-{len(self.gateways)}", circuit))
+        return self.gateways[-1]
+
+    async def pass_time(self, seconds: float) -> None:
+        """In steps, in which every gateway tends its leases."""
+        steps = max(1, round(seconds / 0.5))
+        for _ in range(steps):
+            self.clock.now += seconds / steps
+            for gateway in self.gateways:
+                await gateway.tend()
+
+
+async def enter(gateway: RateLimiter, principal: Principal = ALICE) -> Allowance:
+    allowance = gateway.allowance(principal)
+    await allowance.enter()
+    return allowance
+
+
+async def charged(gateway: RateLimiter, tokens: int, principal: Principal = ALICE) -> Allowance:
+    allowance = await enter(gateway, principal)
+    await allowance.charge("m", most=tokens, least=1)
+    return allowance
+
+
+async def at_once(gateway: RateLimiter, requests: int) -> int:
+    """How many of so many simultaneous requests are let in."""
+    results = await asyncio.gather(*(enter(gateway) for _ in range(requests)), return_exceptions=True)
+    return sum(isinstance(result, Allowance) for result in results)
+
+
+@pytest.fixture
+def fleet(request: pytest.FixtureRequest) -> Fleet:
+    """With the limits of a key and of a model that the test's parameter says, as a tuple."""
+    key, model = request.param
+    return Fleet({Kind.KEY: key, Kind.MODEL: model})

@@ -1,0 +1,77 @@
+"""The arithmetic of buckets, for any sequence of events."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auth_billing.rate_limits import bucket
+from auth_billing.rate_limits.limits import Rate
+
+capacities = st.one_of(st.integers(1, 20), st.integers(1, 10**9 - 1))
+periods = st.sampled_from([60.0, 86_400.0])
+pauses = st.floats(0, 200, allow_nan=False)
+now_ = 1.8e9
+
+
+@given(capacities, periods)
+def test_a_new_bucket_is_full_and_an_empty_one_is_empty(capacity: int, period: float) -> None:
+    rate = Rate(capacity, period)
+    assert bucket.room(rate, 0.0, now_) == capacity
+    empty = bucket.after(rate, 0.0, now_, capacity)
+    assert bucket.room(rate, empty, now_) == pytest.approx(0, abs=max(1, capacity * 1e-7))
+    assert bucket.room(rate, empty, now_ + period) == capacity
+
+
+@settings(max_examples=200)
+@given(st.integers(1, 1000), periods, st.lists(st.tuples(pauses, st.integers(1, 1200)), max_size=40))
+def test_within_any_time_it_gives_a_bucketful_and_what_comes_back_meanwhile(
+    capacity: int, period: float, asked: list[tuple[float, int]]
+) -> None:
+    rate, full_at, now = Rate(capacity, period), 0.0, now_
+    given_out: list[tuple[float, int]] = []
+    for pause, units in asked:
+        now += pause
+        taken = min(units, bucket.room(rate, full_at, now))
+        full_at = bucket.after(rate, full_at, now, taken)
+        given_out.append((now, taken))
+    for i, (begin, _) in enumerate(given_out):
+        total = 0
+        for end, taken in given_out[i:]:
+            total += taken
+            assert total <= capacity + (end - begin) / rate.unit + 0.01
+
+
+@given(st.integers(1, 10**6), periods, st.floats(0, 2), st.data())
+def test_whoever_waits_as_long_as_told_finds_room_and_not_much_earlier(
+    capacity: int, period: float, emptiness: float, data: st.DataObject
+) -> None:
+    rate = Rate(capacity, period)
+    full_at = now_ + emptiness * period
+    units = data.draw(st.integers(1, capacity))
+    wait = bucket.wait(rate, full_at, now_, units)
+    assert bucket.room(rate, full_at, now_ + wait + 1e-6) >= units - capacity * 1e-8
+    early = 0.01 + 2 * bucket.ROUNDING * rate.unit
+    if wait > early:
+        assert bucket.room(rate, full_at, now_ + wait - early) < units
+
+
+@given(st.integers(1, 1000), periods, st.integers(-5000, 5000))
+def test_neither_gifts_nor_debts_are_without_end(capacity: int, period: float, units: int) -> None:
+    rate = Rate(capacity, period)
+    room = bucket.room(rate, bucket.after(rate, 0.0, now_, units), now_)
+    assert -capacity <= room <= capacity
+    assert room == max(-capacity, min(capacity, capacity - units))
+
+
+@given(st.integers(1, 1000), periods, st.floats(-1e7, 1e7), st.integers(0, 1000))
+def test_after_a_step_of_the_clock_it_gives_a_bucketful_too_much_at_most(
+    capacity: int, period: float, step: float, taken: int
+) -> None:
+    rate = Rate(capacity, period)
+    full_at = bucket.after(rate, 0.0, now_, min(taken, capacity))
+    now = now_ + step
+    assert -capacity <= bucket.room(rate, full_at, now) <= capacity
+    later = now + 2 * period  # nobody is locked out for longer, however far back the step was
+    assert bucket.room(rate, full_at, later) == capacity or bucket.missing_seconds(rate, full_at, later) <= period

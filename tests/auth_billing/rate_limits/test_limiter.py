@@ -1,0 +1,284 @@
+"""Requests against limits, by one gateway and by several."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from auth_billing.errors import LargerThanLimit, RateLimitExceeded, StoreUnavailable, TokenLimitExceeded
+from auth_billing.rate_limits.limits import UNLIMITED, Dimension, Kind, Limits, key_subject
+from tests.auth_billing.rate_limits.conftest import ALICE, BOB, Fleet, at_once, charged, enter
+
+RPM, TPM = Dimension.REQUESTS_PER_MINUTE, Dimension.TOKENS_PER_MINUTE
+
+
+def limited(key: Limits | None = None, model: Limits | None = None) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("fleet", [(key or Limits(), model or Limits())], indirect=True, ids=[""])
+
+
+@limited()
+async def test_who_is_not_limited_costs_the_store_nothing(fleet: Fleet) -> None:
+    gateway = fleet.add()
+    for _ in range(100):
+        (await charged(gateway, 10**6)).close()
+    assert fleet.store.absence.asked == 0
+    assert fleet.limits.absence.asked == 2  # whether there are limits is read once, for a while
+
+
+@limited(Limits(requests_per_minute=3))
+async def test_requests_beyond_the_limit_are_told_how_long_to_wait(fleet: Fleet) -> None:
+    gateway = fleet.add()
+    for _ in range(3):
+        (await enter(gateway)).close()
+    with pytest.raises(
+        RateLimitExceeded, match=r"this API key on requests per min \(RPM\): Limit 3, Used 3"
+    ) as refused:
+        await enter(gateway)
+    assert refused.value.wait == pytest.approx(20.0)
+    await enter(gateway, BOB)  # has a limit of his own
+    await fleet.pass_time(20.1)
+    await enter(gateway)
+    with pytest.raises(RateLimitExceeded):
+        await enter(gateway)
+
+
+@limited(Limits(requests_per_minute=3))
+async def test_refusals_write_nothing_and_seldom_ask(fleet: Fleet) -> None:
+    gateway = fleet.add()
+    assert await at_once(gateway, 50) == 3
+    writes, asked = fleet.store.writes, fleet.store.absence.asked
+    for _ in range(1000):
+        with pytest.raises(RateLimitExceeded):
+            await enter(gateway)
+    assert fleet.store.writes == writes
+    assert fleet.store.absence.asked == asked
+
+
+@limited(Limits(requests_per_day=5))
+async def test_days_are_limited_too(fleet: Fleet) -> None:
+    gateway = fleet.add()
+    assert await at_once(gateway, 10) == 5
+    await fleet.pass_time(3600)
+    assert await at_once(gateway, 10) == 0
+    await fleet.pass_time(5 * 3600)
+    assert await at_once(gateway, 10) == 1
+
+
+@limited(model=Limits(tokens_per_minute=1000))
+async def test_tokens_are_charged_before_and_corrected_after(fleet: Fleet) -> None:
+    gateway = fleet.add()
+    allowance = await charged(gateway, 900)
+    with pytest.raises(TokenLimitExceeded, match=r"m in project proj_1 on tokens per min.*Requested 200"):
+        await charged(gateway, 200)
+    allowance.correct(100)
+    allowance.close()
+    second = await charged(gateway, 900)
+    ((_, _, standing),) = second.standings()
+    assert (standing.limit, standing.remaining) == (1000, 0)
+
+
+@limited(model=Limits(tokens_per_minute=1000))
+async def test_what_was_used_beyond_the_estimate_is_owed(fleet: Fleet) -> None:
+    gateway = fleet.add()
+    allowance = await charged(gateway, 1000)
+    allowance.correct(1500)
+    await fleet.pass_time(29)
+    with pytest.raises(TokenLimitExceeded):
+        await charged(gateway, 1)
+    await fleet.pass_time(2)
+    await charged(gateway, 1)
+
+
+@limited(model=Limits(tokens_per_minute=1000))
+async def test_time_gives_back_once(fleet: Fleet) -> None:
+    """A long request's estimate has come back by the end of its minute: it is not given back again."""
+    gateway = fleet.add()
+    long = await charged(gateway, 1000)
+    await fleet.pass_time(61)
+    await charged(gateway, 1000)
+    long.correct(0)
+    with pytest.raises(TokenLimitExceeded):
+        await charged(gateway, 100)
+
+
+@limited(model=Limits(tokens_per_minute=1000))
+async def test_a_request_that_may_be_larger_than_the_limit_takes_all_of_it(fleet: Fleet) -> None:
+    gateway = fleet.add()
+    allowance = gateway.allowance(ALICE)
+    await allowance.enter()
+    with pytest.raises(LargerThanLimit):
+        await allowance.charge("m", most=5000, least=1001)
+    await charged(gateway, 5000)
+    with pytest.raises(TokenLimitExceeded):
+        await charged(gateway, 1)
+
+
+@limited(Limits(requests_per_minute=10), Limits(tokens_per_minute=100))
+async def test_what_one_limit_refuses_no_other_is_charged_for(fleet: Fleet) -> None:
+    gateway = fleet.add()
+    await charged(gateway, 100)
+    for _ in range(20):
+        with pytest.raises(TokenLimitExceeded):
+            await charged(gateway, 100)
+    assert await at_once(gateway, 20) == 9
+
+
+@limited(Limits(concurrent_requests=2))
+async def test_slots_are_free_again_at_the_end(fleet: Fleet) -> None:
+    gateway, other = fleet.add(), fleet.add()
+    first, second = await enter(gateway), await enter(other)
+    for each in (gateway, other):
+        with pytest.raises(RateLimitExceeded, match="concurrent requests: Limit 2, Used 2, Requested 1"):
+            await enter(each)
+    first.close()
+    first.close()
+    second.close()
+    await fleet.pass_time(1)
+    assert await at_once(other, 5) == 2
+    assert await at_once(gateway, 5) == 0
+
+
+@limited(Limits(concurrent_requests=4))
+async def test_slots_of_a_gateway_that_dies_are_free_after_its_lease(fleet: Fleet) -> None:
+    dying, alive = fleet.add(), fleet.add()
+    assert await at_once(dying, 3) == 3
+    await enter(alive)
+    fleet.gateways.remove(dying)
+    await fleet.pass_time(29)
+    assert await at_once(alive, 4) == 0
+    await fleet.pass_time(2)
+    assert await at_once(alive, 4) == 3
+
+
+@limited(Limits(concurrent_requests=4))
+async def test_slots_of_long_requests_are_kept(fleet: Fleet) -> None:
+    gateway, other = fleet.add(), fleet.add()
+    assert await at_once(gateway, 4) == 4
+    await fleet.pass_time(300)
+    assert await at_once(other, 1) == 0
+
+
+@limited(Limits(concurrent_requests=1000))
+async def test_slots_of_many_cost_few_writes(fleet: Fleet) -> None:
+    gateway = fleet.add()
+    for _ in range(500):
+        (await enter(gateway)).close()
+    assert fleet.store.writes == 1
+    assert await at_once(gateway, 1500) == 1000
+
+
+@limited(Limits(concurrent_requests=1))
+async def test_a_request_that_is_cancelled_while_it_asks_leaves_nothing(fleet: Fleet) -> None:
+    gateway = fleet.add()
+    allowance = gateway.allowance(ALICE)
+    entering = asyncio.create_task(allowance.enter())
+    await asyncio.sleep(0)
+    entering.cancel()
+    await asyncio.gather(entering, return_exceptions=True)
+    allowance.close()
+    await fleet.pass_time(1)
+    assert await at_once(gateway, 2) == 1
+
+
+@limited(Limits(requests_per_minute=600))
+async def test_a_few_writes_serve_many_requests(fleet: Fleet) -> None:
+    gateway = fleet.add()
+    for _ in range(30):
+        for _ in range(5):
+            await enter(gateway)
+        await fleet.pass_time(0.5)
+    assert fleet.store.writes <= 40  # of 150 requests, at ten a second
+
+
+@limited(Limits(requests_per_minute=60), Limits(tokens_per_minute=6000))
+async def test_gateways_together_let_in_no_more_than_the_limit_and_nearly_all_of_it(fleet: Fleet) -> None:
+    """Ten minutes of twice the load that is allowed, on five gateways, with corrections of half of the tokens."""
+    gateways, random_ = [fleet.add() for _ in range(5)], random.Random(7)
+    admitted, running = [], []
+    for tick in range(1200):
+        await fleet.pass_time(0.5)
+        try:
+            running.append(await charged(random_.choice(gateways), 160))
+            admitted.append(tick)
+        except RateLimitExceeded:
+            pass
+        if len(running) > 4:
+            done = running.pop(0)
+            done.correct(80)
+            done.close()
+    bucketful, comes_back = 60, 600 * 60 / 60
+    assert len(admitted) <= bucketful + comes_back
+    assert len(admitted) >= 0.95 * (bucketful + comes_back)
+    for i, tick in enumerate(admitted):  # in any minute: a bucketful, what came back, and what was taken in advance
+        assert sum(1 for later in admitted[i:] if later < tick + 120) <= 60 + 60 + 8
+
+
+@limited(Limits(requests_per_minute=60))
+async def test_what_a_gateway_does_not_use_others_can(fleet: Fleet) -> None:
+    first, second = fleet.add(), fleet.add()
+    for _ in range(20):
+        await enter(first)
+    await fleet.pass_time(1.5)
+    assert await at_once(second, 100) in (40, 41, 42)
+
+
+@limited(Limits(requests_per_minute=60))
+async def test_while_the_store_is_away_the_lease_is_used_up_and_then_nothing_runs(fleet: Fleet) -> None:
+    gateway = fleet.add()
+    for _ in range(20):
+        await enter(gateway)
+    fleet.store.absence.away = fleet.limits.absence.away = True
+    await fleet.pass_time(20)  # the limits that were read are old by now, and go on
+    results = await asyncio.gather(*(enter(gateway) for _ in range(60)), return_exceptions=True)
+    served = sum(not isinstance(result, Exception) for result in results)
+    assert 0 < served <= 60 // 8
+    assert all(isinstance(result, StoreUnavailable) for result in results if isinstance(result, Exception))
+    asked = fleet.store.absence.asked
+    for _ in range(100):
+        with pytest.raises(StoreUnavailable):
+            await enter(gateway)
+    assert fleet.store.absence.asked == asked  # not every request waits in vain
+    fleet.store.absence.away = fleet.limits.absence.away = False
+    await fleet.pass_time(2)
+    await enter(gateway)
+
+
+@limited(Limits(requests_per_minute=10))
+async def test_a_change_of_limits_counts_everywhere_within_seconds(fleet: Fleet) -> None:
+    first, second = fleet.add(), fleet.add()
+    await enter(first)
+    await enter(second)
+    subject = key_subject(ALICE.key_id, "")
+    assert (await first.book.change(subject, Limits(requests_per_minute=100))).requests_per_minute == 100
+    await fleet.pass_time(10)
+    assert 70 <= await at_once(second, 200) <= 100
+    await first.book.change(subject, Limits(requests_per_minute=UNLIMITED))
+    assert await at_once(first, 200) == 200
+
+
+async def test_a_project_is_limited_across_its_keys() -> None:
+    fleet = Fleet({Kind.PROJECT: Limits(requests_per_minute=4)})
+    gateway = fleet.add()
+    await enter(gateway, ALICE)
+    await enter(gateway, BOB)
+    assert await at_once(gateway, 5) == 2
+
+
+@limited(Limits(requests_per_minute=8, concurrent_requests=20))
+async def test_a_gateway_that_stops_gives_back_what_it_has(fleet: Fleet) -> None:
+    stopping, other = fleet.add(), fleet.add()
+    for _ in range(4):
+        (await enter(stopping)).close()
+    await stopping.close()
+    assert await at_once(other, 10) == 4
+
+
+@limited(Limits(requests_per_minute=8))
+async def test_leases_that_nobody_needs_are_forgotten(fleet: Fleet) -> None:
+    gateway = fleet.add()
+    (await enter(gateway)).close()
+    assert len(gateway) == 2  # the key's and the project's
+    await fleet.pass_time(61)
+    assert len(gateway) == 0
