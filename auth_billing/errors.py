@@ -4,6 +4,11 @@ AccountError
 ├── InvalidApiKey        malformed, unknown, wrong, revoked or expired: the caller is never told which
 ├── StoreUnavailable     the store does not answer: nothing was decided
 ├── RecordRefused        the store will never take this record, however often it is asked
+├── SignInError          a person can't be let in
+│   ├── InvalidCredentials   unknown address or wrong password: never told which
+│   ├── InvalidSession   the browser's token is malformed, expired, revoked or of another kind: never told which
+│   ├── TooManySignIns   too many tries with this account or from this address; `wait` says for how long
+│   └── PasswordsBusy    too many passwords are being checked
 ├── PeopleError          what a person wants of an organisation can't be
 │   ├── NotPermitted     the role does not allow it
 │   ├── NoSuchRecord     there is none in this organisation; one of another organisation is none
@@ -16,8 +21,6 @@ AccountError
 ├── RateLimitExceeded    too many requests, or too many at once; `wait` says for how long
 │   └── TokenLimitExceeded   too many tokens
 │       └── LargerThanLimit      the request alone is more than the limit: waiting does not help
-├── CreditError          money can't be moved as somebody wants
-│   └── UnacceptableAmount   no positive integer number of nano-USD, or too large a one
 └── IdempotencyError     a request with an idempotency key may not run again, and there is no answer to repeat
     ├── KeyReused        the key came with another request before
     ├── KeyInUse         the first request with the key is still running, elsewhere
@@ -63,12 +66,6 @@ class TokenLimitExceeded(RateLimitExceeded):
 
 class LargerThanLimit(TokenLimitExceeded):
     """The request alone is more than the limit: waiting does not help."""
-class CreditError(AccountError):
-    """Money can't be moved as somebody wants; the message is for who asked."""
-
-
-class UnacceptableAmount(CreditError):
-    """No positive integer number of nano-USD, or too large a one."""
 
 
 class IdempotencyError(AccountError):
@@ -85,6 +82,30 @@ class KeyInUse(IdempotencyError):
 
 class AnswerNotKept(IdempotencyError):
     """The first request was answered, by more than is kept."""
+
+
+class SignInError(AccountError):
+    """A person can't be let in."""
+
+
+class InvalidCredentials(SignInError):
+    """Unknown address or wrong password."""
+
+
+class InvalidSession(SignInError):
+    """The browser's token is malformed, expired, revoked or of another kind."""
+
+
+class TooManySignIns(SignInError):
+    """Too many tries with this account or from this address. `wait`: seconds until the next may be made."""
+
+    def __init__(self, message: str, *, wait: float) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
+class PasswordsBusy(SignInError):
+    """Too many passwords are being checked."""
 
 
 class PeopleError(AccountError):

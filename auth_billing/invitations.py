@@ -95,14 +95,16 @@ class Invitations:
         await self._store.revoke(actor.organisation, invitation_id, self._clock())
         return await self.find(actor.organisation, invitation_id)
 
-    async def open(self, token: str) -> Invitation:
-        """The invitation that a token opens.
+    async def open(self, token: str, *, even_used: bool = False) -> Invitation:
+        """The invitation that a token opens; `even_used`: who used it may be the one who comes again.
 
         Raises:
             InvitationVoid: there is none, or it is used, expired or revoked.
         """
         invitation = await self._store.find_by_digest(self.digest(token)) if len(token) <= MAX_TOKEN else None
-        if invitation is None or invitation.status(self._clock()) is not InvitationStatus.PENDING:
+        status = None if invitation is None else invitation.status(self._clock())
+        good = status is InvitationStatus.PENDING or (even_used and status is InvitationStatus.ACCEPTED)
+        if invitation is None or not good:
             raise InvitationVoid("unknown, used, expired or revoked")
         return invitation
 

@@ -7,10 +7,9 @@ the entry of the right one. Does not know whether a remembered key has expired s
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable
-from typing import Generic, TypeVar
 
+from auth_billing.expiring import Expiring
 from auth_billing.records import ApiKeyRecord
 
 GOOD_FOR = 30.0
@@ -19,15 +18,14 @@ BAD_FOR = 5.0
 CAPACITY = 10_000
 
 Identity = tuple[str, bytes]
-V = TypeVar("V")
 
 
 class KeyCache:
     """Good and bad keys, each with a bound: a flood of bad ones pushes no good one out."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, capacity: int = CAPACITY) -> None:
-        self._good: _Expiring[ApiKeyRecord] = _Expiring(GOOD_FOR, capacity, clock)
-        self._bad: _Expiring[bool] = _Expiring(BAD_FOR, capacity, clock)
+        self._good: Expiring[Identity, ApiKeyRecord] = Expiring(GOOD_FOR, capacity, clock)
+        self._bad: Expiring[Identity, bool] = Expiring(BAD_FOR, capacity, clock)
 
     def good(self, identity: Identity) -> ApiKeyRecord | None:
         """The record of a key that was good within `GOOD_FOR` seconds."""
@@ -44,26 +42,3 @@ class KeyCache:
     def remember_bad(self, identity: Identity) -> None:
         """The store has just denied it."""
         self._bad.put(identity, True)
-
-
-class _Expiring(Generic[V]):
-    """Values that last `seconds`; at `capacity` the oldest goes."""
-
-    def __init__(self, seconds: float, capacity: int, clock: Callable[[], float]) -> None:
-        self._seconds = seconds
-        self._capacity = capacity
-        self._clock = clock
-        self._entries: OrderedDict[Identity, tuple[float, V]] = OrderedDict()
-
-    def get(self, identity: Identity) -> V | None:
-        until, value = self._entries.get(identity, (0.0, None))
-        if value is None or self._clock() >= until:
-            self._entries.pop(identity, None)
-            return None
-        return value
-
-    def put(self, identity: Identity, value: V) -> None:
-        self._entries[identity] = (self._clock() + self._seconds, value)
-        self._entries.move_to_end(identity)
-        if len(self._entries) > self._capacity:
-            self._entries.popitem(last=False)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
+from auth_billing.roles import Role
+
 
 class Scope(StrEnum):
     """A right that a key has or has not."""
@@ -27,9 +29,19 @@ ADMIN_SCOPES = frozenset({Scope.ORGANIZATION_READ, Scope.ORGANIZATION_ADMIN})
 """What an organisation's admin key may have, and has unless it is given less."""
 
 
+VIEWER_SCOPES = frozenset({Scope.MODELS_READ, Scope.ORGANIZATION_READ})
+
+
 _BY_NAME = {scope.value: scope for scope in Scope}
 
 
 def known(names: Iterable[str]) -> frozenset[Scope]:
     """Those of `names` that are scopes; one that a newer version has written gives no right here."""
     return frozenset(_BY_NAME[name] for name in names if name in _BY_NAME)
+
+
+def scopes_of(role: Role) -> frozenset[Scope]:
+    """What a person may do who is signed in."""
+    if role is Role.VIEWER:
+        return VIEWER_SCOPES
+    return PROJECT_SCOPES if role is Role.MEMBER else PROJECT_SCOPES | ADMIN_SCOPES

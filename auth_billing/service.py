@@ -16,7 +16,8 @@ from auth_billing.api_keys import ApiKey
 from auth_billing.errors import InvalidApiKey
 from auth_billing.key_cache import KeyCache
 from auth_billing.records import ApiKeyRecord, ApiKeyStore
-from auth_billing.scopes import PROJECT_SCOPES, Scope
+from auth_billing.scopes import PROJECT_SCOPES, Scope, scopes_of
+from auth_billing.sessions import BrowserSession
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,17 @@ class AuthBilling:
             user=record.user,
             scopes=record.rights,
             models=record.models,
+        )
+
+    def principal_of(self, session: BrowserSession) -> Principal:
+        """Who is asking where no key is: somebody signed in, in the default project of the organisation."""
+        return Principal(
+            key_id="",
+            tenant=session.organisation,
+            cache_salt=self._cache_salt(session.organisation),
+            project=session.project,
+            user=session.user.id,
+            scopes=scopes_of(session.role),
         )
 
     async def create_api_key(

@@ -10,6 +10,7 @@ from auth_billing.store import (
     invitations,
     memberships,
     rate_buckets,
+    sessions,
     usage,
     users,
 )
@@ -30,6 +31,7 @@ async def create_indexes(connection: StoreConnection) -> None:
         await connection.durable(memberships.COLLECTION).create_index([("user", 1), ("added", 1)])
         await connection.durable(invitations.COLLECTION).create_index([("digest", 1)], unique=True)
         await connection.durable(invitations.COLLECTION).create_index([("organisation", 1), ("created", -1)])
+        await connection.durable(sessions.COLLECTION).create_index([(sessions.FORGET, 1)], expireAfterSeconds=0)
         await connection.durable(usage.COLLECTION).create_index([("tenant", 1), ("at", -1)])
         await connection.durable(idempotency.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)
         await connection.durable(audit_log.COLLECTION).create_index([("organisation", 1), ("_id", -1)])

@@ -11,14 +11,17 @@ import pytest
 from auth_billing.people_records import Invitation, InvitationStore, Membership, MembershipStore, User, UserStore
 from auth_billing.records import AccountStore, Organisation, Project
 from auth_billing.roles import Role
+from auth_billing.session_records import SessionRecord, SessionStore
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes
 from auth_billing.store.invitations import MongoInvitationStore
 from auth_billing.store.memberships import MongoMembershipStore
+from auth_billing.store.sessions import MongoSessionStore
 from auth_billing.store.users import MongoUserStore
 from tests.fakes.accounts import DictAccountStore
 from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore
+from tests.fakes.sessions import DictSessionStore
 
 ADA = User("user-ada", "Ada@Example.org", "Ada", 1.5, "$argon2id$old")
 INVITATION = Invitation("invite-1", b"\0digest\xff", "org-1", Role.MEMBER, "", 1.0, 100.0, "user-ada")
@@ -30,12 +33,15 @@ class Stores:
     memberships: MembershipStore
     invitations: InvitationStore
     accounts: AccountStore
+    sessions: SessionStore
 
 
 @pytest.fixture(params=["dictionaries", pytest.param("store", marks=pytest.mark.store)])
 async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
     if request.param == "dictionaries":
-        yield Stores(DictUserStore(), DictMembershipStore(), DictInvitationStore(), DictAccountStore())
+        yield Stores(
+            DictUserStore(), DictMembershipStore(), DictInvitationStore(), DictAccountStore(), DictSessionStore()
+        )
         return
     connection = StoreConnection(request.getfixturevalue("database_url"))
     await create_indexes(connection)
@@ -44,6 +50,7 @@ async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
         MongoMembershipStore(connection),
         MongoInvitationStore(connection),
         MongoAccountStore(connection),
+        MongoSessionStore(connection),
     )
     connection.close()
 
@@ -144,3 +151,27 @@ async def test_projects_belong_to_their_organisation(stores: Stores) -> None:
     for now in (6.0, 7.0):
         await stores.accounts.archive_project("org-1", "proj_1", now)
     assert await stores.accounts.find_project("org-1", "proj_1") == replace(project, name="Site", archived=6.0)
+
+
+SESSION = SessionRecord("sess-1", "user-ada", "org-1", 0, 1.0, 4e9, 1.0, b"0")
+
+
+async def test_a_refresh_token_is_exchanged_by_one_of_many(stores: Stores) -> None:
+    await stores.sessions.add(SESSION)
+    assert await stores.sessions.find("sess-1") == SESSION
+    exchanges = [stores.sessions.rotate("sess-1", b"0", b"new%d" % number, b"seal", 5.0) for number in range(8)]
+    exchanged = await asyncio.gather(*exchanges)
+    assert exchanged.count(True) == 1
+    new = b"new%d" % exchanged.index(True)
+    assert await stores.sessions.find("sess-1") == replace(
+        SESSION, current=new, previous=b"0", sealed=b"seal", used=5.0
+    )
+
+
+async def test_a_session_that_was_ended_stays_so(stores: Stores) -> None:
+    await stores.sessions.add(SESSION)
+    for now in (5.0, 6.0):
+        await stores.sessions.revoke("sess-1", now)
+    assert not await stores.sessions.rotate("sess-1", b"0", b"1", b"seal", 7.0)
+    assert await stores.sessions.find("sess-1") == replace(SESSION, revoked=5.0)
+    assert await stores.sessions.find("sess-2") is None

@@ -1,0 +1,65 @@
+"""How often somebody may try to sign in: per account and per address, counted by all gateways together.
+
+Every try counts, right or wrong, before anything is looked up or hashed. Knows neither users nor HTTP.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+
+from auth_billing.errors import TooManySignIns
+from auth_billing.rate_limits import bucket
+from auth_billing.rate_limits.limits import Dimension, Rate
+from auth_billing.rate_limits.ports import BucketStore, Line, Order
+
+PER_MINUTE = 10
+_DIMENSION = Dimension.REQUESTS_PER_MINUTE
+_IPV6_NETWORK = 64
+"""Bits of an address of IPv6 that are one customer's."""
+
+
+class SignInThrottle:
+    """Limits tries: `per_minute` at once, which come back evenly over a minute."""
+
+    def __init__(self, buckets: BucketStore, per_minute: int) -> None:
+        self._buckets = buckets
+        self._rate = Rate(per_minute, _DIMENSION.period)
+
+    async def attempt_from(self, address: str) -> None:
+        """A try from this network address.
+
+        Raises:
+            TooManySignIns: there were too many.
+            StoreUnavailable: not counted, so not allowed.
+        """
+        await self._take(f"sign-in-from:{network_of(address)}")
+
+    async def attempt_at(self, account: str) -> None:
+        """A try at this account (a folded e-mail address, whether there is such an account or not).
+
+        Raises:
+            TooManySignIns: there were too many.
+            StoreUnavailable: not counted, so not allowed.
+        """
+        await self._take(f"sign-in-at:{hashlib.sha256(account.encode(errors='replace')).hexdigest()}")
+
+    async def _take(self, subject: str) -> None:
+        order = Order("sign-in", {_DIMENSION: Line(self._rate, need=1, want=1)})
+        position = await self._buckets.exchange(subject, order)
+        if not position.fulfilled:
+            wait = bucket.wait(self._rate, position.full_at.get(_DIMENSION, 0.0), position.now, 1)
+            raise TooManySignIns("too many tries to sign in", wait=wait)
+
+
+def network_of(address: str) -> str:
+    """What counts as one place: an address of IPv4, a network of 64 bits of IPv6."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return "unknown"
+    if parsed.version == 4:
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.ip_network((parsed, _IPV6_NETWORK), strict=False))

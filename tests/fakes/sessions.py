@@ -1,0 +1,96 @@
+"""Sessions in a dictionary, and everything that signing in needs put together on a fake clock."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+
+import argon2
+
+from auth_billing.browser_access import BrowserAccess, PeopleStores
+from auth_billing.passwords import Passwords
+from auth_billing.records import Organisation, Project
+from auth_billing.roles import Actor, Role
+from auth_billing.session_records import SessionRecord
+from auth_billing.sessions import SignedIn
+from auth_billing.sign_up import Newcomer
+from auth_billing.signing_keys import SigningKey
+from tests.fakes.accounts import Absence, DictAccountStore, FakeClock
+from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore
+from tests.fakes.rate_buckets import DictBucketStore
+
+PEPPER = b"p" * 32
+SIGNING_KEY = SigningKey("k1", "HS256", b"s" * 64)
+PASSWORD = "correct horse"
+ORGANISATION = "org-acme"
+CHEAP = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+
+
+class DictSessionStore:
+    def __init__(self) -> None:
+        self.absence = Absence()
+        self.sessions: dict[str, SessionRecord] = {}
+
+    async def add(self, session: SessionRecord) -> None:
+        self.absence.check()
+        self.sessions[session.id] = session
+
+    async def find(self, session_id: str) -> SessionRecord | None:
+        self.absence.check()
+        return self.sessions.get(session_id)
+
+    async def rotate(self, session_id: str, old: bytes, new: bytes, sealed: bytes, now: float) -> bool:
+        found = await self.find(session_id)
+        if found is None or found.current != old or found.revoked is not None:
+            return False
+        self.sessions[session_id] = replace(found, current=new, previous=old, sealed=sealed, used=now)
+        return True
+
+    async def revoke(self, session_id: str, now: float) -> None:
+        found = await self.find(session_id)
+        if found is not None and found.revoked is None:
+            self.sessions[session_id] = replace(found, revoked=now)
+
+
+@dataclass
+class PeopleHouse:
+    """The real thing over dictionaries, on a clock that stands still."""
+
+    clock: FakeClock = field(default_factory=lambda: FakeClock(float(int(time.time()))))
+    users: DictUserStore = field(default_factory=DictUserStore)
+    memberships: DictMembershipStore = field(default_factory=DictMembershipStore)
+    invitations: DictInvitationStore = field(default_factory=DictInvitationStore)
+    accounts: DictAccountStore = field(default_factory=DictAccountStore)
+    sessions: DictSessionStore = field(default_factory=DictSessionStore)
+    passwords: Passwords = field(default_factory=lambda: Passwords(CHEAP))
+
+    def __post_init__(self) -> None:
+        self.buckets = DictBucketStore(self.clock)
+
+    def process(self, *, open_sign_up: bool = False, passwords: Passwords | None = None) -> BrowserAccess:
+        """One gateway's access: it remembers nothing of what another one knows."""
+        return BrowserAccess(
+            PeopleStores(self.users, self.memberships, self.invitations, self.accounts, self.sessions, self.buckets),
+            pepper=PEPPER,
+            signing_keys=[SIGNING_KEY],
+            passwords=passwords or self.passwords,
+            open_sign_up=open_sign_up,
+            clock=self.clock,
+        )
+
+    async def invite(self, role: Role, organisation: str = ORGANISATION, email: str = "") -> str:
+        """The token of an invitation into an organisation, which is made if there is none."""
+        await self.accounts.ensure_organisation(Organisation(organisation, "Acme & Söhne", self.clock()))
+        await self.accounts.ensure_project(Project(f"proj_{organisation}", organisation, "Default", self.clock()))
+        operator = Actor(organisation, "", Role.OWNER)
+        return (await self.process().invitations.invite(operator, role, email))[1]
+
+    async def settle(self, access: BrowserAccess, role: Role, organisation: str = ORGANISATION) -> SignedIn:
+        """Somebody with this role, signed in: `owner@example.org` with `PASSWORD`, and so on."""
+        token = await self.invite(role, organisation)
+        return await access.sign_up.by_invitation(token, newcomer(role.value))
+
+
+def newcomer(name: str, password: str = PASSWORD) -> Newcomer:
+    """Somebody who signs up, from an address of his own."""
+    return Newcomer(f"{name}@example.org", name, password, f"10.0.0.{sum(name.encode()) % 250}")
