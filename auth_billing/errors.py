@@ -17,6 +17,10 @@ AccountError
 │   ├── InvitationVoid   unknown, used, expired, revoked or for another address: never told which
 │   ├── SignUpClosed     only who is invited may sign up
 │   └── LastOwner        an organisation always has one
+├── HoldRefused          a job may not run because of what it may cost; nothing was written
+│   ├── InsufficientCredit  less is left than it may cost
+│   ├── BudgetExhausted  less is left of a monthly budget
+│   └── AccountClosed    the organisation takes no new work
 ├── NoPrice              nobody has said what this model costs
 ├── RateLimitExceeded    too many requests, or too many at once; `wait` says for how long
 │   └── TokenLimitExceeded   too many tokens
@@ -42,6 +46,33 @@ class StoreUnavailable(AccountError):
 
 class RecordRefused(AccountError):
     """The store can't hold this record (a number too large, a document too long): trying again will not help."""
+
+
+class HoldRefused(AccountError):
+    """A job may not run because of what it may cost."""
+
+
+class InsufficientCredit(HoldRefused):
+    """An organisation has less credit left than a job may cost; both in nano-USD."""
+
+    def __init__(self, available: int, needed: int) -> None:
+        super().__init__(f"{available} nano-USD are available, {needed} are needed")
+        self.available = available
+        self.needed = needed
+
+
+class BudgetExhausted(HoldRefused):
+    """Less is left of a monthly budget (`holds.budgets_of`) than a job may cost; both in nano-USD."""
+
+    def __init__(self, budget: str, left: int, needed: int) -> None:
+        super().__init__(f"{left} nano-USD are left of the month's budget of {budget}, {needed} are needed")
+        self.budget = budget
+        self.left = left
+        self.needed = needed
+
+
+class AccountClosed(HoldRefused):
+    """The organisation's account is closed: jobs that run are settled, no new ones begin."""
 
 
 class NoPrice(AccountError):

@@ -16,6 +16,18 @@ class BillingMetrics:
             ["outcome"],
             registry=registry,
         )
+        self.jobs_settled = Counter(
+            "headrace_jobs_settled",
+            "Jobs whose cost became final, by whose word it was and how the job ended.",
+            ["source", "outcome"],
+            registry=registry,
+        )
+        self.settled_amount = Counter(
+            "headrace_settled_nano_usd", "What settled jobs cost, in nano-USD.", registry=registry
+        )
+        self.clamped = Counter(
+            "headrace_costs_clamped", "Jobs that used more than was held for them: our loss.", registry=registry
+        )
         self.repeated = Counter(
             "headrace_usage_records_repeated", "Usage records that were stored already.", registry=registry
         )
@@ -42,6 +54,8 @@ class BillingMetrics:
             "unsettled": _total(self.unsettled),
             "parked": _total(self.parked),
             "reaped": _total(self.reaped),
+            "jobs_settled": _total(self.jobs_settled),
+            "clamped": _total(self.clamped),
         }
 
 

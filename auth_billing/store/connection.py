@@ -27,6 +27,8 @@ DURABLE = WriteConcern(w="majority", j=True)
 """On a majority of the replicas and in the journal: for whatever must not be forgotten once it was acknowledged."""
 
 PASSING = WriteConcern(w=1, j=False)
+BATCH_SECONDS = 5.0
+"""What a write of many gets."""
 
 
 class StoreConnection:

@@ -8,6 +8,9 @@ from auth_billing.store import (
     audit_log,
     idempotency,
     invitations,
+    jobs,
+    leases,
+    ledger,
     memberships,
     rate_buckets,
     sessions,
@@ -36,3 +39,8 @@ async def create_indexes(connection: StoreConnection) -> None:
         await connection.durable(idempotency.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)
         await connection.durable(audit_log.COLLECTION).create_index([("organisation", 1), ("_id", -1)])
         await connection.passing(rate_buckets.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)
+        await connection.durable(usage.COLLECTION).create_index([("job", 1)])
+        await connection.durable(jobs.COLLECTION).create_index([("organisation", 1), ("created", -1)])
+        await connection.durable(jobs.COLLECTION).create_index([("state", 1), ("deadline", 1)])
+        await connection.durable(ledger.COLLECTION).create_index([("organisation", 1), ("at", -1)])
+        await connection.durable(leases.COLLECTION).create_index([("at", 1)], expireAfterSeconds=leases.KEPT_SECONDS)

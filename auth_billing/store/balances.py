@@ -1,0 +1,156 @@
+"""Accounts in MongoDB, one document an organisation, so that one conditional update decides about money (MONEY 4.5).
+
+    accounts {
+        _id: organisation,
+        open: true | false,            false: no new holds
+        available: int,                nano-USD that can be held
+        spent: int,                    nano-USD that settled jobs have cost, ever
+        held_map: {job: {amount: int, month: "2026-11", project: str, key: str}},
+        budgets: {NAME: int},          nano-USD a month; NAME as in `holds.budgets_of`
+        used: {MONTH: {NAME: int}},    nano-USD held and spent of jobs accepted in the month
+        version: int                   goes up with every change to `held_map`
+    }
+
+Always `available + sum(held_map.*.amount) + spent` = all that was paid in less what was paid back: whoever changes
+credit changes `available` only. A job counts in the month in which it was accepted, so a new month begins with nothing
+used and there is no moment at which budgets are reset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pymongo.errors import DuplicateKeyError
+
+from auth_billing.books import Balance, Charge, Hold, JobRecord
+from auth_billing.holds import MOST_HELD
+from auth_billing.store.connection import StoreConnection, translated_errors
+
+COLLECTION = "accounts"
+
+_NOTHING: dict[str, Any] = {
+    "open": True,
+    "available": 0,
+    "spent": 0,
+    "held_map": {},
+    "budgets": {},
+    "used": {},
+    "version": 0,
+}
+
+
+class MongoBalanceStore:
+    """Implements `books.BalanceStore`."""
+
+    def __init__(self, connection: StoreConnection) -> None:
+        self._accounts = connection.durable(COLLECTION)
+        self._passing = connection.passing(COLLECTION)
+
+    async def open(self, organisation: str) -> None:
+        """Make an account with nothing in it unless there is one."""
+        try:
+            with translated_errors():
+                await self._accounts.insert_one({"_id": organisation, **_NOTHING})
+        except DuplicateKeyError:
+            return
+
+    async def find(self, organisation: str) -> Balance | None:
+        """The account of an organisation."""
+        with translated_errors():
+            document = await self._accounts.find_one({"_id": organisation})
+        return None if document is None else _from_document(document)
+
+    async def with_holds(self) -> Sequence[Balance]:
+        """All accounts that have open holds."""
+        with translated_errors():
+            return [_from_document(each) async for each in self._accounts.find({"held_map": {"$ne": {}}})]
+
+    async def hold(self, jobs: Sequence[JobRecord]) -> bool:
+        """Set the jobs' holds aside, all or none; false if the account does not allow it (or has them already)."""
+        one, total = jobs[0], sum(job.hold for job in jobs)
+        affordable = {
+            "_id": one.organisation,
+            "open": True,
+            "available": {"$gte": total},
+            **{f"held_map.{job.id}": {"$exists": False} for job in jobs},
+            "$expr": {"$and": [_within(name, one.month, total) for name in one.budgets]},
+        }
+        with translated_errors():
+            result = await self._passing.update_one(affordable, _held(jobs))
+        return bool(result.matched_count)
+
+    async def hold_again(self, job: JobRecord, version: int) -> bool:
+        """Put back a hold that a crash of the store has lost; false if the account has changed since `version`."""
+        unchanged = {"_id": job.organisation, "version": version, f"held_map.{job.id}": {"$exists": False}}
+        with translated_errors():
+            result = await self._accounts.update_one(unchanged, _held([job]))
+        return bool(result.matched_count)
+
+    async def settle(self, charges: Sequence[Charge]) -> bool:
+        """Turn holds into costs, all or none; false if one of them is not held."""
+        held = {f"held_map.{charge.job.id}": {"$exists": True} for charge in charges}
+        increase = {"available": 0, "spent": 0, "version": 1}
+        for charge in charges:
+            unused = charge.job.hold - charge.cost
+            increase["available"] += unused
+            increase["spent"] += charge.cost
+            _use_less(increase, charge.job, unused)
+        with translated_errors():
+            result = await self._accounts.update_one(
+                {"_id": charges[0].job.organisation, **held}, {"$unset": dict.fromkeys(held, ""), "$inc": increase}
+            )
+        return bool(result.matched_count)
+
+    async def release(self, organisation: str, job: str, hold: Hold) -> bool:
+        """Give back a hold that no job needs; false if it is not there."""
+        increase = {"available": hold.amount, "version": 1}
+        _use_less(increase, hold, hold.amount)
+        entry = f"held_map.{job}"
+        with translated_errors():
+            result = await self._accounts.update_one(
+                {"_id": organisation, entry: {"$exists": True}}, {"$unset": {entry: ""}, "$inc": increase}
+            )
+        return bool(result.matched_count)
+
+    async def close(self, organisation: str) -> bool:
+        """Take no more holds; those that are open are settled as ever. False if there is no such account."""
+        with translated_errors():
+            result = await self._accounts.update_one({"_id": organisation}, {"$set": {"open": False}})
+        return bool(result.matched_count)
+
+
+def _within(name: str, month: str, amount: int) -> dict[str, Any]:
+    """What is used of a budget and `amount` are no more than the budget, if there is one."""
+    used = {"$ifNull": [f"$used.{month}.{name}", 0]}
+    return {"$lte": [{"$add": [used, amount]}, {"$ifNull": [f"$budgets.{name}", 4 * MOST_HELD]}]}
+
+
+def _held(jobs: Sequence[JobRecord]) -> dict[str, Any]:
+    one, total = jobs[0], sum(job.hold for job in jobs)
+    increase = {"available": -total, "version": 1}
+    _use_less(increase, one, -total)
+    return {"$inc": increase, "$set": {f"held_map.{job.id}": _entry(job) for job in jobs}}
+
+
+def _entry(job: JobRecord) -> dict[str, Any]:
+    return {"amount": job.hold, "month": job.month, "project": job.project, "key": job.key}
+
+
+def _use_less(increase: dict[str, int], of: JobRecord | Hold, amount: int) -> None:
+    for name in of.budgets:
+        field = f"used.{of.month}.{name}"
+        increase[field] = increase.get(field, 0) - amount
+
+
+def _from_document(document: Mapping[str, Any]) -> Balance:
+    return Balance(
+        organisation=document["_id"],
+        available=document["available"],
+        spent=document["spent"],
+        held={job: Hold(**entry) for job, entry in document["held_map"].items()},
+        budgets=document["budgets"],
+        used=document["used"],
+        is_open=document["open"],
+        version=document["version"],
+    )

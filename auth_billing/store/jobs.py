@@ -1,0 +1,176 @@
+"""Jobs in MongoDB: who asked for what, what was held, what it used and what it cost. What usage reports are made of.
+
+    jobs {
+        _id: job,
+        organisation, project, key, user: str,    project, key (its id), user: "" if there is none
+        model, service_class, gateway: str,
+        created, deadline: float,                  Unix seconds
+        month: "2026-11",                          whose budgets it counts against
+        price: {version, input, cached_input, output: int},    nano-USD per token, as accepted
+        hold: int,                                 nano-USD
+        state: "held" | "settling" | "settled",
+        checkpoint: {prompt_tokens, completion_tokens, cached_tokens: int} | absent,
+        from "settling" on, written once:
+        cost: int,                                 nano-USD, at most `hold`
+        final: {prompt_tokens, completion_tokens, cached_tokens: int, outcome, source: str, at: float}
+    }
+
+`final.source` is `receipt`, `void` (never queued) or `swept` (`books.Source`); `final.outcome` is `finished`, `failed`
+or `cancelled`; `final.at` is when it was settled (Unix seconds).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import pymongo
+from pymongo import UpdateOne
+from pymongo.errors import BulkWriteError
+
+from auth_billing.books import Charge, Final, JobRecord, JobState, Source
+from auth_billing.pricing import Price
+from auth_billing.store.connection import BATCH_SECONDS, StoreConnection, translated_errors
+from router.messages import Outcome, ServiceClass, Usage
+
+COLLECTION = "jobs"
+DUPLICATE = 11000
+
+
+class MongoJobStore:
+    """Implements `books.JobStore`."""
+
+    def __init__(self, connection: StoreConnection) -> None:
+        self._jobs = connection.durable(COLLECTION)
+        self._passing = connection.passing(COLLECTION)
+
+    async def insert(self, jobs: Sequence[JobRecord]) -> None:
+        """Store new jobs; those that are there already stay as they are."""
+        with translated_errors():
+            await insert_new(self._passing, [_to_document(job) for job in jobs])
+
+    async def remove(self, jobs: Collection[str]) -> None:
+        """Forget jobs that never had a hold, if they are still `HELD`."""
+        with translated_errors():
+            await self._passing.delete_many({"_id": {"$in": list(jobs)}, "state": JobState.HELD.value})
+
+    async def find(self, jobs: Collection[str]) -> Mapping[str, JobRecord]:
+        """Those of the jobs that are known, by id."""
+        with translated_errors():
+            found = [_from_document(each) async for each in self._jobs.find({"_id": {"$in": list(jobs)}})]
+        return {job.id: job for job in found}
+
+    async def checkpoint(self, usage: Mapping[str, Usage]) -> None:
+        """Note what clients have got, of jobs that are `HELD`; a checkpoint never goes back."""
+        if not usage:
+            return
+        updates = [
+            UpdateOne(
+                {"_id": job, "state": JobState.HELD.value},
+                {"$max": {f"checkpoint.{name}": count for name, count in _counts(each).items()}},
+            )
+            for job, each in usage.items()
+        ]
+        with translated_errors(), pymongo.timeout(BATCH_SECONDS):
+            await self._passing.bulk_write(updates, ordered=False)
+
+    async def charge(self, charges: Sequence[Charge]) -> None:
+        """`HELD` to `SETTLING`, with cost and final written; of other states nothing changes."""
+        updates = [
+            UpdateOne(
+                {"_id": charge.job.id, "state": JobState.HELD.value},
+                {
+                    "$set": {
+                        "state": JobState.SETTLING.value,
+                        "cost": charge.cost,
+                        "final": _final_to_document(charge.final),
+                    }
+                },
+            )
+            for charge in charges
+        ]
+        with translated_errors(), pymongo.timeout(BATCH_SECONDS):
+            await self._jobs.bulk_write(updates, ordered=False)
+
+    async def finish(self, jobs: Collection[str]) -> None:
+        """`SETTLING` to `SETTLED`."""
+        with translated_errors(), pymongo.timeout(BATCH_SECONDS):
+            await self._jobs.update_many(
+                {"_id": {"$in": list(jobs)}, "state": JobState.SETTLING.value},
+                {"$set": {"state": JobState.SETTLED.value}},
+            )
+
+    async def settling_since(self, before: float, limit: int) -> Sequence[JobRecord]:
+        """Jobs that have been `SETTLING` since a time before `before`, and should be done by now."""
+        return await self._some({"state": JobState.SETTLING.value, "final.at": {"$lt": before}}, limit)
+
+    async def overdue(self, before: float, gateways: Collection[str], limit: int) -> Sequence[JobRecord]:
+        """Jobs that are `HELD`, and whose deadline was before `before` or whose gateway is one of `gateways`."""
+        late = [{"deadline": {"$lt": before}}, {"gateway": {"$in": list(gateways)}}]
+        return await self._some({"state": JobState.HELD.value, "$or": late}, limit)
+
+    async def gateways(self) -> Collection[str]:
+        """The gateways of jobs that are `HELD`."""
+        with translated_errors():
+            return set(await self._jobs.distinct("gateway", {"state": JobState.HELD.value}))
+
+    async def count_held(self) -> int:
+        """How many jobs are `HELD`."""
+        with translated_errors():
+            return int(await self._jobs.count_documents({"state": JobState.HELD.value}))
+
+    async def _some(self, query: dict[str, Any], limit: int) -> Sequence[JobRecord]:
+        with translated_errors(), pymongo.timeout(BATCH_SECONDS):
+            return [_from_document(each) async for each in self._jobs.find(query).limit(limit)]
+
+
+async def insert_new(collection: Any, documents: Sequence[dict[str, Any]]) -> None:
+    """Insert those documents whose `_id` is not there yet: any number of times is once."""
+    try:
+        with pymongo.timeout(BATCH_SECONDS):
+            await collection.insert_many(documents, ordered=False)
+    except BulkWriteError as error:
+        others = [each for each in error.details["writeErrors"] if each["code"] != DUPLICATE]
+        if others or error.details["writeConcernErrors"]:
+            raise
+
+
+def _to_document(job: JobRecord) -> dict[str, Any]:
+    return {
+        "_id": job.id,
+        **{name: getattr(job, name) for name in ("organisation", "project", "key", "user", "model")},
+        "service_class": job.service_class.value,
+        **{name: getattr(job, name) for name in ("gateway", "created", "deadline", "month")},
+        "price": dict(vars(job.price)),
+        "hold": job.hold,
+        "state": job.state.value,
+    }
+
+
+def _from_document(document: Mapping[str, Any]) -> JobRecord:
+    checkpoint, final = document.get("checkpoint"), document.get("final")
+    return JobRecord(
+        id=document["_id"],
+        **{name: document[name] for name in ("organisation", "project", "key", "user", "model", "gateway")},
+        service_class=ServiceClass(document["service_class"]),
+        **{name: document[name] for name in ("created", "deadline", "month", "hold")},
+        price=Price(**document["price"]),
+        state=JobState(document["state"]),
+        checkpoint=None if checkpoint is None else Usage(**checkpoint),
+        cost=document.get("cost"),
+        final=None if final is None else _final_from_document(final),
+    )
+
+
+def _counts(usage: Usage) -> dict[str, int]:
+    return {name: getattr(usage, name) for name in ("prompt_tokens", "completion_tokens", "cached_tokens")}
+
+
+def _final_to_document(final: Final) -> dict[str, Any]:
+    said = {"outcome": final.outcome.value, "source": final.source.value, "at": final.at}
+    return {**_counts(final.usage), **said}
+
+
+def _final_from_document(document: Mapping[str, Any]) -> Final:
+    counts = {name: document[name] for name in ("prompt_tokens", "completion_tokens", "cached_tokens")}
+    return Final(Usage(**counts), Outcome(document["outcome"]), Source(document["source"]), document["at"])

@@ -1,0 +1,233 @@
+"""The books in dictionaries, which can be made to go away; they pass the tests of the real ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from auth_billing.books import Balance, Books, Charge, Hold, JobRecord, JobState, Posting
+from auth_billing.holds import MOST_HELD
+from auth_billing.price_book import PriceBook, PriceVersion
+from auth_billing.pricing import PriceList, Rate
+from router.messages import ServiceClass, Usage
+from tests.fakes.accounts import Absence
+
+
+class DictBalanceStore:
+    def __init__(self, absence: Absence) -> None:
+        self.absence = absence
+        self.balances: dict[str, Balance] = {}
+
+    async def open(self, organisation: str) -> None:
+        self.absence.check()
+        self.balances.setdefault(organisation, Balance(organisation, 0, 0))
+
+    async def find(self, organisation: str) -> Balance | None:
+        self.absence.check()
+        await asyncio.sleep(0)
+        return self.balances.get(organisation)
+
+    async def with_holds(self) -> Sequence[Balance]:
+        self.absence.check()
+        return [each for each in self.balances.values() if each.held]
+
+    async def hold(self, jobs: Sequence[JobRecord]) -> bool:
+        self.absence.check()
+        await asyncio.sleep(0)
+        balance, one, total = self.balances.get(jobs[0].organisation), jobs[0], sum(job.hold for job in jobs)
+        if balance is None or not balance.is_open or balance.available < total:
+            return False
+        used = balance.used.get(one.month, {})
+        if any(used.get(name, 0) + total > balance.budgets.get(name, 4 * MOST_HELD) for name in one.budgets):
+            return False
+        if any(job.id in balance.held for job in jobs):
+            return False
+        self._hold(balance, jobs)
+        return True
+
+    async def hold_again(self, job: JobRecord, version: int) -> bool:
+        self.absence.check()
+        balance = self.balances[job.organisation]
+        if balance.version != version or job.id in balance.held:
+            return False
+        self._hold(balance, [job])
+        return True
+
+    async def settle(self, charges: Sequence[Charge]) -> bool:
+        self.absence.check()
+        await asyncio.sleep(0)
+        balance = self.balances.get(charges[0].job.organisation)
+        if balance is None or any(each.job.id not in balance.held for each in charges):
+            return False
+        for each in charges:
+            self._release(each.job.organisation, each.job.id, each.job, each.job.hold - each.cost, each.cost)
+        return True
+
+    async def release(self, organisation: str, job: str, hold: Hold) -> bool:
+        self.absence.check()
+        if job not in self.balances[organisation].held:
+            return False
+        self._release(organisation, job, hold, hold.amount, 0)
+        return True
+
+    async def close(self, organisation: str) -> bool:
+        self.absence.check()
+        if organisation not in self.balances:
+            return False
+        self.balances[organisation] = replace(self.balances[organisation], is_open=False)
+        return True
+
+    def _hold(self, balance: Balance, jobs: Sequence[JobRecord]) -> None:
+        entries = {job.id: Hold(job.hold, job.month, job.project, job.key) for job in jobs}
+        total = sum(job.hold for job in jobs)
+        self.balances[balance.organisation] = replace(
+            balance,
+            available=balance.available - total,
+            held={**balance.held, **entries},
+            used=_more(balance, jobs[0], total),
+            version=balance.version + 1,
+        )
+
+    def _release(self, organisation: str, job: str, of: JobRecord | Hold, unused: int, spent: int) -> None:
+        balance = self.balances[organisation]
+        self.balances[organisation] = replace(
+            balance,
+            available=balance.available + unused,
+            spent=balance.spent + spent,
+            held={each: hold for each, hold in balance.held.items() if each != job},
+            used=_more(balance, of, -unused),
+            version=balance.version + 1,
+        )
+
+
+def _more(balance: Balance, of: JobRecord | Hold, amount: int) -> dict[str, Mapping[str, int]]:
+    month = Counter(balance.used.get(of.month, {}))
+    month.update(dict.fromkeys(of.budgets, amount))
+    return {**balance.used, of.month: dict(month)}
+
+
+class DictJobStore:
+    def __init__(self, absence: Absence) -> None:
+        self.absence = absence
+        self.jobs: dict[str, JobRecord] = {}
+
+    async def insert(self, jobs: Sequence[JobRecord]) -> None:
+        self.absence.check()
+        await asyncio.sleep(0)
+        for job in jobs:
+            self.jobs.setdefault(job.id, job)
+
+    async def remove(self, jobs: Collection[str]) -> None:
+        self.absence.check()
+        for job in jobs:
+            if job in self.jobs and self.jobs[job].state is JobState.HELD:
+                del self.jobs[job]
+
+    async def find(self, jobs: Collection[str]) -> Mapping[str, JobRecord]:
+        self.absence.check()
+        await asyncio.sleep(0)
+        return {job: self.jobs[job] for job in jobs if job in self.jobs}
+
+    async def checkpoint(self, usage: Mapping[str, Usage]) -> None:
+        self.absence.check()
+        for job, each in usage.items():
+            there = self.jobs.get(job)
+            if there is not None and there.state is JobState.HELD:
+                self.jobs[job] = replace(there, checkpoint=_most(there.checkpoint or each, each))
+
+    async def charge(self, charges: Sequence[Charge]) -> None:
+        self.absence.check()
+        await asyncio.sleep(0)
+        for each in charges:
+            there = self.jobs.get(each.job.id)
+            if there is not None and there.state is JobState.HELD:
+                self.jobs[there.id] = replace(there, state=JobState.SETTLING, cost=each.cost, final=each.final)
+
+    async def finish(self, jobs: Collection[str]) -> None:
+        self.absence.check()
+        for job in jobs:
+            if self.jobs[job].state is JobState.SETTLING:
+                self.jobs[job] = replace(self.jobs[job], state=JobState.SETTLED)
+
+    async def settling_since(self, before: float, limit: int) -> Sequence[JobRecord]:
+        self.absence.check()
+        late = (job for job in self.jobs.values() if job.final is not None and job.final.at < before)
+        return [job for job in late if job.state is JobState.SETTLING][:limit]
+
+    async def overdue(self, before: float, gateways: Collection[str], limit: int) -> Sequence[JobRecord]:
+        self.absence.check()
+        late = [job for job in self.jobs.values() if job.deadline < before or job.gateway in gateways]
+        return [job for job in late if job.state is JobState.HELD][:limit]
+
+    async def gateways(self) -> Collection[str]:
+        self.absence.check()
+        return {job.gateway for job in self.jobs.values() if job.state is JobState.HELD}
+
+    async def count_held(self) -> int:
+        self.absence.check()
+        return sum(job.state is JobState.HELD for job in self.jobs.values())
+
+
+def _most(one: Usage, other: Usage) -> Usage:
+    return Usage(
+        prompt_tokens=max(one.prompt_tokens, other.prompt_tokens),
+        completion_tokens=max(one.completion_tokens, other.completion_tokens),
+        cached_tokens=max(one.cached_tokens, other.cached_tokens),
+    )
+
+
+class DictLedgerStore:
+    def __init__(self, absence: Absence) -> None:
+        self.absence = absence
+        self.postings: dict[str, Posting] = {}
+
+    async def post(self, postings: Sequence[Posting]) -> None:
+        self.absence.check()
+        for posting in postings:
+            self.postings.setdefault(posting.id, posting)
+
+
+class DictLeaseStore:
+    def __init__(self, absence: Absence) -> None:
+        self.absence = absence
+        self.counts: Counter[str] = Counter()
+
+    async def beat(self, gateway: str) -> None:
+        self.absence.check()
+        self.counts[gateway] += 1
+
+    async def beats(self) -> Mapping[str, int]:
+        self.absence.check()
+        return dict(self.counts)
+
+
+def dict_books(absence: Absence | None = None) -> Books:
+    """Books in memory; `absence` makes all of them go away."""
+    absence = absence or Absence()
+    return Books(DictBalanceStore(absence), DictJobStore(absence), DictLedgerStore(absence), DictLeaseStore(absence))
+
+
+class OneVersion:
+    """A price store that has one version, which a test may change."""
+
+    def __init__(self, prices: PriceList) -> None:
+        self.prices = prices
+
+    async def newest(self) -> PriceVersion | None:
+        return PriceVersion(self.prices, 0.0)
+
+    async def add(self, version: PriceVersion) -> bool:
+        self.prices = version.prices
+        return True
+
+
+def flat_price(input: int = 2, cached_input: int = 1, output: int = 10, version: int = 1) -> PriceList:
+    """The same price for every model and class."""
+    rate = Rate(input, cached_input, output)
+    return PriceList(version, {}, dict.fromkeys(ServiceClass, rate))
+
+
+def price_book(prices: PriceList | None = None) -> PriceBook:
+    return PriceBook(OneVersion(prices or flat_price()))
