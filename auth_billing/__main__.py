@@ -9,6 +9,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from auth_billing.errors import StoreUnavailable
+from auth_billing.housekeeping import Housekeeping
 from auth_billing.metrics import BillingMetrics
 from auth_billing.reaper import Reaper
 from auth_billing.records import UsageStore
@@ -33,15 +34,17 @@ async def serve(settings: BillingSettings, stop: asyncio.Event) -> None:
     """Run the billing process until `stop` is set.
 
     Raises:
-        StartupError: no broker or store, or the ops port is taken.
+        StartupError: no broker or store, the price file is wrong, or the ops port is taken.
     """
     _require(settings)
     connection = StoreConnection(settings.mongodb_url)
     bus = Bus(RabbitMQTransport(settings.amqp_url, NAME))
     try:
         await prepare_store(connection)
+        housekeeping = Housekeeping(settings, connection)
+        await housekeeping.prepare()
         await _start(bus)
-        await _serve(settings, bus, MongoUsageStore(connection), stop)
+        await _serve(settings, bus, MongoUsageStore(connection), housekeeping, stop)
     finally:
         await bus.close()
         connection.close()
@@ -67,7 +70,9 @@ async def consume(bus: Bus, usage_store: UsageStore, metrics: BillingMetrics, st
         group.create_task(Reaper(bus, metrics=metrics).run(stop))
 
 
-async def _serve(settings: BillingSettings, bus: Bus, usage_store: UsageStore, stop: asyncio.Event) -> None:
+async def _serve(
+    settings: BillingSettings, bus: Bus, usage_store: UsageStore, housekeeping: Housekeeping, stop: asyncio.Event
+) -> None:
     registry = CollectorRegistry()
     metrics = BillingMetrics(registry)
 
@@ -78,7 +83,9 @@ async def _serve(settings: BillingSettings, bus: Bus, usage_store: UsageStore, s
     await ops.start()
     try:
         _log.info("billing ready", ops_port=ops.port)
-        await consume(bus, usage_store, metrics, stop)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(housekeeping.run(stop))
+            group.create_task(consume(bus, usage_store, metrics, stop))
     finally:
         await ops.stop()
 

@@ -25,6 +25,8 @@ AccountError
 ├── RateLimitExceeded    too many requests, or too many at once; `wait` says for how long
 │   └── TokenLimitExceeded   too many tokens
 │       └── LargerThanLimit      the request alone is more than the limit: waiting does not help
+├── CreditError          money can't be moved as somebody wants
+│   └── UnacceptableAmount   no positive integer number of nano-USD, or too large a one
 └── IdempotencyError     a request with an idempotency key may not run again, and there is no answer to repeat
     ├── KeyReused        the key came with another request before
     ├── KeyInUse         the first request with the key is still running, elsewhere
@@ -97,6 +99,12 @@ class TokenLimitExceeded(RateLimitExceeded):
 
 class LargerThanLimit(TokenLimitExceeded):
     """The request alone is more than the limit: waiting does not help."""
+class CreditError(AccountError):
+    """Money can't be moved as somebody wants; the message is for who asked."""
+
+
+class UnacceptableAmount(CreditError):
+    """No positive integer number of nano-USD, or too large a one."""
 
 
 class IdempotencyError(AccountError):

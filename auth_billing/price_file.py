@@ -21,9 +21,10 @@ nano-USD per token (0.001 USD per million), or it is refused, and with it the fi
 from __future__ import annotations
 
 import tomllib
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -66,6 +67,8 @@ def _nano(amount: Decimal, what: str) -> int:
         raise ValueError(f"{what} is {amount:f} USD per million tokens: more than a USD per token")
     return int(nano)
 
+
+FileT = TypeVar("FileT", bound=BaseModel)
 
 Amount = Annotated[Decimal, BeforeValidator(_decimal)]
 """USD per million tokens, or a factor."""
@@ -165,20 +168,59 @@ class PriceFile(_Table):
         return PriceList(version, models, None if self.default is None else self.default.rates())
 
 
-def read(path: Path) -> PriceFile:
-    """Read the file.
+class _CatalogueModel(BaseModel):
+    price: Entry | None = None
+
+
+class _Catalogue(BaseModel):
+    """Of the file of a proxy only the prices: all else is the proxy's, which checks it."""
+
+    models: dict[str, _CatalogueModel] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file as it was read."""
+
+    path: Path
+    content: bytes
+
+
+def source(path: Path) -> Source:
+    """Read a file.
 
     Raises:
-        StartupError: it is not there, not TOML, or has a price that is not exact; says which.
+        StartupError: it can't be read.
     """
     try:
-        return PriceFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        return Source(path, path.read_bytes())
     except OSError as error:
         raise StartupError(f"cannot read {path}: {error.strerror}") from error
+
+
+def parse(file: Source, catalogue: Source | None = None) -> PriceFile:
+    """What the file says, and what the models in a proxy's catalogue cost (their `price`, an entry as in the file).
+
+    Raises:
+        StartupError: it is not TOML, or has a price that is not exact; says which.
+    """
+    prices = _parse(file, PriceFile)
+    if catalogue is None:
+        return prices
+    outside = {name: model.price for name, model in _parse(catalogue, _Catalogue).models.items() if model.price}
+    twice = sorted(outside.keys() & prices.models.keys())
+    if twice:
+        raise StartupError(f"{twice[0]!r} has a price in {file.path} and in {catalogue.path}: one of them is enough")
+    return prices.model_copy(update={"models": {**prices.models, **outside}})
+
+
+def _parse(file: Source, shape: type[FileT]) -> FileT:
+    try:
+        return shape.model_validate(tomllib.loads(file.content.decode()))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise StartupError(f"{path} is not TOML: {error}") from error
+        raise StartupError(f"{file.path} is not TOML: {error}") from error
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         where = ".".join(map(str, first["loc"]))
         said = first["msg"].removeprefix("Value error, ")
-        raise StartupError(f"{path}: {where + ': ' if where else ''}{said}") from error
+        raise StartupError(f"{file.path}: {where + ': ' if where else ''}{said}") from error

@@ -21,6 +21,13 @@ class BillingSettings(BaseSettings):
     mongodb_url: str = Field(
         default="", repr=False, description="MongoDB (or the embedded store) to keep them in; required"
     )
+    price_file: str = Field(
+        default="",
+        description="TOML file of prices, read again when it changes (docs/prices.md); by default a cheap one",
+    )
+    proxy_config: str = Field(
+        default="", description="The catalogue of a proxy: prices of its models are taken from it too"
+    )
     ops_host: str = Field(
         default="127.0.0.1", description="Address of /metrics, /healthz and /status; never make it public"
     )

@@ -55,7 +55,8 @@ class Admission:
 
         Raises:
             InvalidRequest: more choices than the operator allows, or a model that generates no text.
-            ModelNotFound, ModelUnavailable: nobody knows the model, or nobody has served it for a minute.
+            ModelNotFound: nobody knows the model, or the caller may not ask for it.
+            ModelUnavailable: nobody has served it for a minute.
             BrokerDown: there is no broker to queue it at.
             ContextLengthExceeded: the prompt is too long, however it may be tokenised.
         """
@@ -64,7 +65,7 @@ class Admission:
             raise InvalidRequest(
                 f"Invalid '{param}': at most {self._max_choices} choices are allowed here.", param=param
             )
-        model = self._model(body.model, Task.GENERATE)
+        model = self._model(principal, body.model, Task.GENERATE)
         _check_length(body, model)
         return Reservation(principal, model, _service_class(body))
 
@@ -74,7 +75,7 @@ class Admission:
         Raises:
             InvalidRequest: a model that makes no embeddings, or none of so many dimensions.
         """
-        model = self._model(body.model, Task.EMBED)
+        model = self._model(principal, body.model, Task.EMBED)
         if body.dimensions is not None and 0 < model.dimensions < body.dimensions:
             raise InvalidRequest(
                 f"Invalid 'dimensions': this model's embeddings have {model.dimensions} dimensions at most.",
@@ -85,8 +86,8 @@ class Admission:
             raise _too_long(tokens, model, param="input")
         return Reservation(principal, model, ServiceClass.DEFAULT)
 
-    def _model(self, name: str, task: Task) -> ModelInfo:
-        model = self._catalogue.find(name)
+    def _model(self, principal: Principal, name: str, task: Task) -> ModelInfo:
+        model = self._catalogue.find(name, principal.models)
         if not model.recently_alive:
             raise ModelUnavailable
         if model.task is not task:

@@ -14,7 +14,7 @@ answered and accounted under the model's own name.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,26 +46,37 @@ class Catalogue:
             self._shadowed.add(status.model)
             _log.warning("an alias has no effect: a model is served under its name", alias=status.model)
 
-    def find(self, name: str) -> ModelInfo:
+    def find(self, name: str, allowed: Collection[str] | None) -> ModelInfo:
         """The model that `name` asks for.
 
+        Args:
+            name: as the client wrote it.
+            allowed: names of the models that may be asked for, each by any of its names; `None`: all.
+
         Raises:
-            ModelNotFound: no model or alias of that name, or the alias's target was not seen within the hour.
+            ModelNotFound: no model or alias of that name, or the alias's target was not seen within the hour, or it is
+                not allowed: nobody is told which.
         """
-        model = self._models.find(name)
-        if model is None and name in self._aliases:
-            model = self._models.find(self._aliases[name])
-        if model is None:
+        model = self._resolve(name)
+        if model is None or not self._is_allowed(model, allowed):
             raise ModelNotFound(
                 f"The model '{name[:128]}' does not exist or you do not have access to it.", param="model"
             )
         return model
 
-    def listed(self) -> list[tuple[str, ModelInfo]]:
-        """Every name that can be asked for with the model behind it, by name."""
+    def listed(self, allowed: Collection[str] | None) -> list[tuple[str, ModelInfo]]:
+        """Every name that can be asked for with the model behind it, by name; `allowed` as for `find`."""
         served = {model.name: model for model in self._models.models()}
         also = {alias: served[target] for alias, target in self._aliases.items() if target in served}
-        return sorted((also | served).items())
+        return [(name, model) for name, model in sorted((also | served).items()) if self._is_allowed(model, allowed)]
+
+    def _resolve(self, name: str) -> ModelInfo | None:
+        return self._models.find(name) or self._models.find(self._aliases.get(name, ""))
+
+    def _is_allowed(self, model: ModelInfo, allowed: Collection[str] | None) -> bool:
+        if allowed is None or model.name in allowed:
+            return True
+        return any((meant := self._resolve(name)) is not None and meant.name == model.name for name in allowed)
 
 
 def read_aliases(file: str) -> Mapping[str, str]:

@@ -1,4 +1,5 @@
-"""Who is asking. Every route needs a key unless it is marked public; an app with another route does not start.
+"""Who is asking, and whether they may. Every route names the scope that its callers need, unless it is marked public;
+an app with another route does not start.
 
 A dependency of the routes, never a match on paths: what the Host header or the path says cannot get round it.
 """
@@ -6,9 +7,9 @@ A dependency of the routes, never a match on paths: what the Host header or the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
-from fastapi import FastAPI, Request, Security
+from fastapi import FastAPI, Request
 from fastapi.dependencies.models import Dependant
 from fastapi.openapi.models import HTTPBearer
 from fastapi.routing import APIRoute, RouteContext, iter_route_contexts
@@ -16,8 +17,9 @@ from fastapi.security.base import SecurityBase
 from starlette.datastructures import Headers
 
 from auth_billing.errors import InvalidApiKey
+from auth_billing.scopes import Scope
 from auth_billing.service import Principal
-from gateway.errors import AmbiguousCredentials, NotAuthenticated
+from gateway.errors import AmbiguousCredentials, NotAuthenticated, ScopeMissing
 from gateway.gateway import gateway_of
 
 MAX_KEY_LENGTH = 256
@@ -27,9 +29,13 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
 class ApiKeySecurity(SecurityBase):
-    """`Authorization: Bearer KEY`, and no other way: never a query parameter, which would end up in logs."""
+    """`Authorization: Bearer KEY`, and no other way: never a query parameter, which would end up in logs.
 
-    def __init__(self) -> None:
+    Whoever has no right to `scope` gets no further, not even to having the body read.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
         self.model = HTTPBearer(description="An API key")
         self.scheme_name = "ApiKey"
 
@@ -38,12 +44,12 @@ class ApiKeySecurity(SecurityBase):
 
         Raises:
             NotAuthenticated, AmbiguousCredentials, InvalidApiKey, StoreUnavailable: not known who that is.
+            ScopeMissing: known, and not allowed.
         """
-        return await gateway_of(request).accounts.authenticate(read_key(request.headers))
-
-
-authenticate = ApiKeySecurity()
-Caller = Annotated[Principal, Security(authenticate)]
+        principal = await gateway_of(request).accounts.authenticate(read_key(request.headers))
+        if not principal.may(self.scope):
+            raise ScopeMissing(f"You have insufficient permissions for this operation. Missing scopes: {self.scope}.")
+        return principal
 
 
 def read_key(headers: Headers) -> str:
@@ -81,8 +87,11 @@ def open_routes(app: FastAPI) -> list[str]:
 def _is_closed_or_public(route: RouteContext) -> bool:
     if not isinstance(route.original_route, APIRoute):
         return False
-    return getattr(route.endpoint, PUBLIC, False) is True or _requires(route.dependant)
+    return getattr(route.endpoint, PUBLIC, False) is True or guard_of(route.dependant) is not None
 
 
-def _requires(dependant: Dependant) -> bool:
-    return dependant.call is authenticate or any(_requires(inner) for inner in dependant.dependencies)
+def guard_of(dependant: Dependant) -> ApiKeySecurity | None:
+    """What asks for the caller's key among a route's dependencies."""
+    if isinstance(dependant.call, ApiKeySecurity):
+        return dependant.call
+    return next((guard for inner in dependant.dependencies if (guard := guard_of(inner)) is not None), None)

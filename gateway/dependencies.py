@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, TypeVar
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Security
 
+from auth_billing.scopes import Scope
+from auth_billing.service import Principal
 from gateway import strict_json
-from gateway.authenticate import Caller
+from gateway.authenticate import ApiKeySecurity
 from gateway.gateway import Gateway, gateway_of
 from gateway.openai.base import RequestBody
 from gateway.openai.chat_completions import ChatCompletionRequest
@@ -22,10 +24,10 @@ from gateway.openai.embeddings import EmbeddingRequest
 Body = TypeVar("Body", bound=RequestBody)
 
 
-def body_of(kind: type[Body]) -> Callable[..., Coroutine[Any, Any, Body]]:
-    """A dependency that reads the body as `kind`."""
+def body_of(kind: type[Body], guard: ApiKeySecurity) -> Callable[..., Coroutine[Any, Any, Body]]:
+    """A dependency that reads the body as `kind`, for callers whom `guard` lets in."""
 
-    async def read(request: Request, _caller: Caller) -> Body:
+    async def read(request: Request, _caller: Principal = Security(guard)) -> Body:  # noqa: B008 - as FastAPI has it
         settings = gateway_of(request).settings
         strict_json.check_headers(request.headers, settings.max_body_bytes)
         raw = await strict_json.read_body(request.stream(), settings.max_body_bytes, settings.body_timeout)
@@ -39,6 +41,16 @@ async def _the_gateway(request: Request) -> Gateway:
 
 
 TheGateway = Annotated[Gateway, Depends(_the_gateway)]
-ChatBody = Annotated[ChatCompletionRequest, Depends(body_of(ChatCompletionRequest))]
-CompletionBody = Annotated[CompletionRequest, Depends(body_of(CompletionRequest))]
-EmbeddingBody = Annotated[EmbeddingRequest, Depends(body_of(EmbeddingRequest))]
+
+_chat, _completions = ApiKeySecurity(Scope.CHAT_COMPLETIONS), ApiKeySecurity(Scope.COMPLETIONS)
+_embeddings, _models = ApiKeySecurity(Scope.EMBEDDINGS), ApiKeySecurity(Scope.MODELS_READ)
+
+ChatCaller = Annotated[Principal, Security(_chat)]
+ChatBody = Annotated[ChatCompletionRequest, Depends(body_of(ChatCompletionRequest, _chat))]
+CompletionCaller = Annotated[Principal, Security(_completions)]
+CompletionBody = Annotated[CompletionRequest, Depends(body_of(CompletionRequest, _completions))]
+EmbeddingCaller = Annotated[Principal, Security(_embeddings)]
+EmbeddingBody = Annotated[EmbeddingRequest, Depends(body_of(EmbeddingRequest, _embeddings))]
+ModelReader = Annotated[Principal, Security(_models)]
+OrganizationReader = Annotated[Principal, Security(ApiKeySecurity(Scope.ORGANIZATION_READ))]
+OrganizationAdmin = Annotated[Principal, Security(ApiKeySecurity(Scope.ORGANIZATION_ADMIN))]

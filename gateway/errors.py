@@ -14,6 +14,7 @@ GatewayError
 │   └── ContextLengthExceeded
 ├── NotAuthenticated          no usable key was sent
 ├── AmbiguousCredentials      more than one was
+├── ScopeMissing              the key is good, and not for this
 ├── UnknownUrl, MethodNotAllowed
 ├── ModelNotFound
 ├── ModelUnavailable          the model is known, but nobody serves it now
@@ -128,6 +129,10 @@ class AmbiguousCredentials(GatewayError):
     message = "The request carries more than one API key."
 
 
+class ScopeMissing(GatewayError):
+    """The key is good, and was not given the right to this."""
+
+
 class UnknownUrl(GatewayError):
     """No such route."""
 
@@ -137,7 +142,7 @@ class MethodNotAllowed(GatewayError):
 
 
 class ModelNotFound(GatewayError):
-    """No worker has served this model within memory."""
+    """No worker has served this model within memory, or this caller may not ask for it."""
 
 
 class ModelUnavailable(GatewayError):
@@ -252,6 +257,7 @@ TABLE: Mapping[type[Exception] | FailureCode, Answer] = {
     ContextLengthExceeded: Answer(400, _REQUEST, "context_length_exceeded"),
     NotAuthenticated: Answer(401, _REQUEST, "invalid_api_key"),
     AmbiguousCredentials: Answer(400, _REQUEST, "ambiguous_credentials"),
+    ScopeMissing: Answer(403, _REQUEST, "missing_scope"),
     InvalidApiKey: Answer(401, _REQUEST, "invalid_api_key", message="Incorrect API key provided."),
     AccountError: Answer(503, _SERVER, "billing_unavailable", retry_after=5, message=_BUSY),
     StoreUnavailable: Answer(503, _SERVER, "billing_unavailable", retry_after=5, message=_BUSY),

@@ -19,7 +19,9 @@ from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.idempotency import MongoIdempotencyStore
 from infra.credentials import read_client_key, write_client_env
+from infra.embedded_store import running_store_url
 from infra.home import Home
+from infra.process_records import ProcessRecords
 from infra.runtime.lifecycle import StartupError
 
 
@@ -67,18 +69,32 @@ class AccountAccess:
 
 @asynccontextmanager
 async def opened(home: Home, mongodb_url: str, pepper: str = "") -> AsyncIterator[AccountAccess]:
-    """Access to accounts, for as long as the context lasts.
+    """Access to accounts, for as long as the context lasts. Without a URL: those of the launcher that runs in `home`.
 
     Raises:
         StartupError: there is no store there, or no usable pepper.
     """
-    if not mongodb_url:
-        raise StartupError("no store given: set HEADRACE_MONGODB_URL, for example mongodb://127.0.0.1:27017/headrace")
-    secret = load_pepper(home.path, pepper)
-    connection = StoreConnection(mongodb_url)
+    async with opened_store(home, mongodb_url) as connection:
+        yield AccountAccess(home, connection, load_pepper(home.path, pepper))
+
+
+@asynccontextmanager
+async def opened_store(home: Home, mongodb_url: str) -> AsyncIterator[StoreConnection]:
+    """A store that answers, for as long as the context lasts. Without a URL: that of the launcher that runs in `home`.
+
+    Raises:
+        StartupError: there is no store there, or it went away.
+    """
+    url = mongodb_url or running_store_url(ProcessRecords(home.run))
+    if url is None:
+        raise StartupError(
+            f"nothing runs in {home.path}, and no store is given: "
+            "set HEADRACE_MONGODB_URL, for example mongodb://127.0.0.1:27017/headrace"
+        )
+    connection = StoreConnection(url)
     try:
         await connection.ping()
-        yield AccountAccess(home, connection, secret)
+        yield connection
     except StoreUnavailable as error:
         raise StartupError(f"cannot reach the store: {error}") from error
     finally:

@@ -18,7 +18,9 @@ import psutil
 from prometheus_client import CollectorRegistry
 
 from auth_billing.__main__ import consume, prepare_store
+from auth_billing.housekeeping import Housekeeping
 from auth_billing.metrics import BillingMetrics
+from auth_billing.settings import BillingSettings
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.usage import MongoUsageStore
 from gateway.app import GatewayServices
@@ -109,10 +111,13 @@ class AllInOne:
         async with AsyncExitStack() as opened:
             access = await opened.enter_async_context(account_access.opened(self._home, self._processes.store.url))
             await prepare_store(access.connection)
+            housekeeping = Housekeeping(environment.load(BillingSettings), access.connection)
+            await housekeeping.prepare()
             bus = Bus(MemoryTransport(self._broker, "gateway-1"))
             await bus.start()
             opened.push_async_callback(bus.close)
             self._add(lambda stop: self._billing(access.connection, stop))
+            self._add(housekeeping.run)
             self._write_record()
             served = await self._loaded(bus, self._add(self._worker))
             if served is not None and self._settings.proxy_config:

@@ -18,10 +18,14 @@ from pathlib import Path
 
 import psutil
 
+from infra.process_records import ProcessRecords
 from infra.runtime.lifecycle import StartupError
 
 PROGRAM = Path("store-venv") / "bin" / "secantusd-py"
 """Where `make setup` puts the program, below the home."""
+
+NAME = "store"
+"""What launchers call it."""
 
 _HELLO = b"\x10hello\x00\x01\x00\x00\x00" + b"\x02$db\x00\x06\x00\x00\x00admin\x00"
 _ANSWER_TIMEOUT = 2.0
@@ -57,7 +61,7 @@ class EmbeddedStore:
     @property
     def url(self) -> str:
         """What clients connect to."""
-        return f"mongodb://127.0.0.1:{self.port}/headrace?directConnection=true"
+        return _url(self.port)
 
     @property
     def pid(self) -> int | None:
@@ -154,6 +158,15 @@ class EmbeddedStore:
             time.sleep(_POLL)
 
 
+def running_store_url(records: ProcessRecords) -> str | None:
+    """The URL of the store that a launcher keeps running; `None` if none does."""
+    process = next((record.process() for record in records.all() if record.name == NAME), None)
+    if process is None:
+        return None
+    argv = process.cmdline()
+    return _url(int(argv[argv.index("--port") + 1])) if "--port" in argv else None
+
+
 def answers(port: int) -> bool:
     """Whether something on a loopback port answers MongoDB's `hello`."""
     try:
@@ -162,6 +175,10 @@ def answers(port: int) -> bool:
             return len(connection.recv(16)) == 16
     except OSError:
         return False
+
+
+def _url(port: int) -> str:
+    return f"mongodb://127.0.0.1:{port}/headrace?directConnection=true"
 
 
 def _hello() -> bytes:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from infra import embedded_store
 from infra.credentials import broker_passwords
 from infra.embedded_store import EmbeddedStore, answers
 from infra.home import Home
@@ -83,7 +84,7 @@ class PlatformProcesses:
             return await asyncio.to_thread(answers, self.store.port)
 
         return ProcessSpec(
-            name="store",
+            name=embedded_store.NAME,
             argv=self.store.command(),
             environment=os.environ,
             log=self.home.log / "store.log",

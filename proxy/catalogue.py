@@ -7,6 +7,7 @@
     [models."gpt-4o-mini"]
     max_model_len = 128000
     routes = [{ upstream = "openai" }]
+    price = { input = "0.15", cached_input = "0.075", output = "0.60" }
 
 Unknown keys fail. Secrets are not in the file: it names the environment variables that hold them.
 """
@@ -31,6 +32,7 @@ from pydantic import (
     model_validator,
 )
 
+from auth_billing.price_file import Entry
 from infra.runtime.lifecycle import StartupError
 from router.messages import Task
 from router.topology import check_model_name
@@ -93,6 +95,8 @@ class ModelSpec(_Table):
     """Requests outside at a time."""
     overflow: bool = False
     """Take only what local workers of the same model have no room for."""
+    price: Entry | None = None
+    """What clients pay for it here, as in the price file; without it the price file says what it costs."""
     tries: Annotated[int, Field(ge=1, le=5)] = 2
     """How often each route is tried before the next, if it can't be reached or fails before the first token."""
     routes: Annotated[list[Route], Field(min_length=1)]

@@ -7,10 +7,9 @@ from fastapi import APIRouter, Request, Response
 from gateway import dispatch
 from gateway.answer import Head, Wishes
 from gateway.api_description import described
-from gateway.authenticate import Caller
 from gateway.chat_answer import ChatAnswer
 from gateway.collect import best, collect
-from gateway.dependencies import ChatBody, TheGateway
+from gateway.dependencies import ChatBody, ChatCaller, TheGateway
 from gateway.disconnect import ended_with
 from gateway.openai.chat_completions import ChatCompletion, ChatCompletionChunk, ChatCompletionRequest
 from gateway.routes.idempotent import IdempotentRoute
@@ -25,7 +24,7 @@ router = APIRouter(route_class=IdempotentRoute)
     "/v1/chat/completions",
     **described(ChatCompletion, body=ChatCompletionRequest, streamed=ChatCompletionChunk),
 )
-async def create_chat_completion(request: Request, caller: Caller, body: ChatBody, gateway: TheGateway) -> Response:
+async def create_chat_completion(request: Request, caller: ChatCaller, body: ChatBody, gateway: TheGateway) -> Response:
     """Answer a conversation."""
     reservation = await gateway.admission.admit(caller, body)
     job = dispatch.to_job(body, reservation, origin_of(request, gateway, stream=bool(body.stream)))

@@ -7,10 +7,9 @@ from fastapi import APIRouter, Request, Response
 from gateway import dispatch
 from gateway.answer import Head, Wishes
 from gateway.api_description import described
-from gateway.authenticate import Caller
 from gateway.collect import best, collect
 from gateway.completion_answer import CompletionAnswer
-from gateway.dependencies import CompletionBody, TheGateway
+from gateway.dependencies import CompletionBody, CompletionCaller, TheGateway
 from gateway.disconnect import ended_with
 from gateway.openai.completions import Completion, CompletionRequest
 from gateway.routes.idempotent import IdempotentRoute
@@ -22,7 +21,9 @@ router = APIRouter(route_class=IdempotentRoute)
 
 
 @router.post("/v1/completions", **described(Completion, body=CompletionRequest, streamed=Completion))
-async def create_completion(request: Request, caller: Caller, body: CompletionBody, gateway: TheGateway) -> Response:
+async def create_completion(
+    request: Request, caller: CompletionCaller, body: CompletionBody, gateway: TheGateway
+) -> Response:
     """Continue each prompt `n` times; choice `prompt * n + i` is the i-th continuation of a prompt."""
     reservation = await gateway.admission.admit(caller, body)
     jobs = dispatch.to_jobs(body, reservation, origin_of(request, gateway, stream=bool(body.stream)))

@@ -8,9 +8,8 @@ from fastapi import APIRouter, Request, Response
 
 from gateway import dispatch, embedding_answer
 from gateway.api_description import described
-from gateway.authenticate import Caller
 from gateway.collect import collect_vectors
-from gateway.dependencies import EmbeddingBody, TheGateway
+from gateway.dependencies import EmbeddingBody, EmbeddingCaller, TheGateway
 from gateway.disconnect import ended_with
 from gateway.openai.embeddings import EmbeddingList, EmbeddingRequest
 from gateway.routes.idempotent import IdempotentRoute
@@ -21,7 +20,9 @@ router = APIRouter(route_class=IdempotentRoute)
 
 
 @router.post("/v1/embeddings", **described(EmbeddingList, body=EmbeddingRequest))
-async def create_embeddings(request: Request, caller: Caller, body: EmbeddingBody, gateway: TheGateway) -> Response:
+async def create_embeddings(
+    request: Request, caller: EmbeddingCaller, body: EmbeddingBody, gateway: TheGateway
+) -> Response:
     """A vector of length one for each input, in their order."""
     reservation = await gateway.admission.admit_embeddings(caller, body)
     job = dispatch.to_embedding_job(body, reservation, origin_of(request, gateway, stream=False))

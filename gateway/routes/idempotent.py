@@ -17,9 +17,9 @@ from starlette.types import Receive, Scope, Send
 
 from auth_billing.idempotency import KeyedRequest
 from gateway import strict_json
-from gateway.authenticate import authenticate
+from gateway.authenticate import guard_of
 from gateway.disconnect import unless_gone
-from gateway.errors import InvalidIdempotencyKey
+from gateway.errors import InvalidIdempotencyKey, NotAuthenticated
 from gateway.gateway import Gateway, gateway_of
 from gateway.live_answer import Head, LiveAnswer
 from gateway.sse import SharedEventStream
@@ -54,7 +54,9 @@ class IdempotentRoute(APIRoute):
             InvalidIdempotencyKey: there are several, or it is empty, too long, or not printable ASCII.
             Exception: whatever the route itself would say of the caller or the bytes of the body.
         """
-        principal = await authenticate(request)
+        if (guard := guard_of(self.dependant)) is None:
+            raise NotAuthenticated  # never of an app that has started: such a route is an open one
+        principal = await guard(request)
         if len(keys) > 1 or not _KEY.fullmatch(keys[0]):
             raise InvalidIdempotencyKey(
                 "The Idempotency-Key must be one value of 1 to 255 printable ASCII characters.", param="Idempotency-Key"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from gateway.api_description import described
-from gateway.authenticate import Caller
-from gateway.dependencies import TheGateway
+from gateway.dependencies import ModelReader, TheGateway
 from gateway.openai.models import Model, ModelList
 from gateway.routes.responses import json_response
 from router.registry import ModelInfo
@@ -15,15 +14,17 @@ router = APIRouter()
 
 
 @router.get("/v1/models", **described(ModelList))
-async def list_models(_caller: Caller, gateway: TheGateway) -> Response:
-    """The models that are served, or were within the hour, by all their names."""
-    return json_response(ModelList(data=[_model(name, model) for name, model in gateway.catalogue.listed()]))
+async def list_models(caller: ModelReader, gateway: TheGateway) -> Response:
+    """The models that the caller may ask for and that are served, or were within the hour, by all their names."""
+    return json_response(
+        ModelList(data=[_model(name, model) for name, model in gateway.catalogue.listed(caller.models)])
+    )
 
 
 @router.get("/v1/models/{name:path}", **described(Model))
-async def retrieve_model(name: str, _caller: Caller, gateway: TheGateway) -> Response:
+async def retrieve_model(name: str, caller: ModelReader, gateway: TheGateway) -> Response:
     """One model."""
-    return json_response(_model(name, gateway.catalogue.find(name)))
+    return json_response(_model(name, gateway.catalogue.find(name, caller.models)))
 
 
 def _model(name: str, model: ModelInfo) -> Model:

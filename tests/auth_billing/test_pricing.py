@@ -32,7 +32,7 @@ embedding = "0.004"
 def read(tmp_path: Path, text: str) -> PriceList:
     path = tmp_path / "prices.toml"
     path.write_text(text, encoding="utf-8")
-    return price_file.read(path).price_list(7)
+    return price_file.parse(price_file.source(path)).price_list(7)
 
 
 def test_a_price_counts_cached_tokens_apart() -> None:
@@ -75,7 +75,7 @@ def test_free_and_dearest_are_prices(tmp_path: Path) -> None:
 
 
 def test_the_shipped_file_has_a_price_for_every_model() -> None:
-    prices = price_file.read(price_file.SHIPPED).price_list(1)
+    prices = price_file.parse(price_file.source(price_file.SHIPPED)).price_list(1)
     for service_class in ServiceClass:
         assert prices.price("anything", service_class).input > 0
 
@@ -122,4 +122,4 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, old: str, new: str, s
 
 def test_no_file_is_said(tmp_path: Path) -> None:
     with pytest.raises(StartupError, match="No such file"):
-        price_file.read(tmp_path / "none.toml")
+        price_file.source(tmp_path / "none.toml")

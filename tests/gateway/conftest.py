@@ -36,15 +36,18 @@ HI: Any = [{"role": "user", "content": "hi"}]
 
 
 class FakeAccounts(AuthBilling):
-    """Knows a key, one of another tenant, and one for which the store is down."""
+    """Knows a key, one of another tenant, those that a test adds, and one for which the store is down."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.added: dict[str, Principal] = {}
 
     async def authenticate(self, token: str) -> Principal:
         self.asked.append(token)
         if token == "hr_live_down":
             raise StoreUnavailable("connection refused to mongodb://secret")
+        if token in self.added:
+            return self.added[token]
         if token == OTHER_KEY:
             return Principal(key_id="key-2", tenant="tenant-2", cache_salt="salt-2")
         if token != KEY:

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 import structlog.testing
 
+from auth_billing.service import Principal
 from gateway.aliases import read_aliases
 from infra.runtime.lifecycle import StartupError
 from router.registry import ModelInfo
 from tests.fakes.scripted_worker import status
-from tests.gateway.conftest import MODEL, SetStage, eventually
+from tests.gateway.conftest import KEY, MODEL, SetStage, eventually
 
 
 def written(folder: Path, text: str) -> str:
@@ -102,7 +103,7 @@ async def test_a_model_that_is_served_wins_over_an_alias_and_the_log_says_so(set
     stage = await set_stage(model_aliases=aliases)
 
     def found() -> ModelInfo:
-        return stage.gateway.catalogue.find("gpt-4o")
+        return stage.gateway.catalogue.find("gpt-4o", None)
 
     assert found().name == MODEL
     with structlog.testing.capture_logs() as logs:
@@ -112,3 +113,42 @@ async def test_a_model_that_is_served_wins_over_an_alias_and_the_log_says_so(set
     assert [(entry["log_level"], entry["alias"]) for entry in logs if "alias" in entry] == [("warning", "gpt-4o")]
     listed = (await stage.client.get("/v1/models")).json()["data"]
     assert [(model["id"], model["root"]) for model in listed] == [("gpt-4o", "gpt-4o"), (MODEL, MODEL)]
+
+
+@pytest.mark.parametrize("entry", [MODEL, "gpt-4o"])
+async def test_a_model_that_a_key_may_ask_for_has_all_its_names_and_others_do_not_exist(
+    set_stage: SetStage, aliases: str, entry: str
+) -> None:
+    stage = await set_stage(model_aliases=aliases)
+    stage.worker.bus.send_status(status("org/later", "worker-2"))
+    await eventually(lambda: stage.gateway.models.find("org/later") is not None)
+    stage.accounts.added[KEY] = Principal("key-1", "tenant-1", "salt-1", models=frozenset({entry, "org/gone"}))
+
+    listed = (await stage.client.get("/v1/models")).json()["data"]
+    assert [model["id"] for model in listed] == ["gpt-4o", MODEL]
+    for name in ("gpt-4o", MODEL):
+        assert (await stage.chat(model=name)).status_code == 200
+    for name in ("later", "org/later"):
+        foreign, missing = name, name[::-1]
+        for ask in (lambda model: stage.chat(model=model), lambda model: stage.client.get(f"/v1/models/{model}")):
+            answers = [await ask(model) for model in (foreign, missing)]
+            assert [answer.status_code for answer in answers] == [404, 404]
+            assert answers[0].text == answers[1].text.replace(missing, foreign)
+
+
+async def test_a_key_without_models_sees_none(set_stage: SetStage, aliases: str) -> None:
+    stage = await set_stage(model_aliases=aliases)
+    stage.accounts.added[KEY] = Principal("key-1", "tenant-1", "salt-1", models=frozenset())
+    assert (await stage.client.get("/v1/models")).json()["data"] == []
+    for answer in (await stage.chat(), await stage.complete(), await stage.client.get(f"/v1/models/{MODEL}")):
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "model_not_found")
+    assert not stage.worker.jobs
+
+
+async def test_the_list_has_no_name_that_would_not_be_found(set_stage: SetStage, aliases: str) -> None:
+    """An alias of a model that is allowed, hidden by a model that is not."""
+    stage = await set_stage(model_aliases=aliases)
+    stage.worker.bus.send_status(status("gpt-4o", "worker-2"))
+    await eventually(lambda: stage.gateway.models.find("gpt-4o") is not None)
+    stage.accounts.added[KEY] = Principal("key-1", "tenant-1", "salt-1", models=frozenset({MODEL}))
+    assert [model["id"] for model in (await stage.client.get("/v1/models")).json()["data"]] == [MODEL]

@@ -6,8 +6,11 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute, iter_route_contexts
 
-from gateway.authenticate import Caller, open_routes, public
-from tests.gateway.conftest import KEY, SetStage
+from auth_billing.scopes import Scope
+from auth_billing.service import Principal
+from gateway.authenticate import guard_of, open_routes, public
+from gateway.dependencies import ModelReader
+from tests.gateway.conftest import KEY, SetStage, Stage
 
 WRONG = {
     "no header": {},
@@ -93,6 +96,36 @@ async def test_every_route_of_the_app_is_closed_or_public(set_stage: SetStage) -
     assert opened == {"/healthz", "/readyz", "/openapi.json"}
 
 
+def scopes_of_routes(stage: Stage) -> list[tuple[str, str, Scope]]:
+    """Method, path and needed scope of every route that is not public."""
+    found = []
+    for route in iter_route_contexts(stage.app.routes):
+        assert isinstance(route.original_route, APIRoute)
+        guard = guard_of(route.dependant)
+        if guard is not None:
+            path = str(route.path).replace("{name:path}", "x")
+            found += [(method, path, guard.scope) for method in route.methods or ()]
+    return found
+
+
+async def test_every_route_refuses_a_key_without_its_scope_before_the_body_is_read(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    routes = scopes_of_routes(stage)
+    assert {scope for _, _, scope in routes} >= {Scope.CHAT_COMPLETIONS, Scope.EMBEDDINGS, Scope.MODELS_READ}
+    for method, path, scope in routes:
+        stage.accounts.added["hr_live_all_but_one"] = Principal("k", "t", "s", scopes=frozenset(Scope) - {scope})
+        for more in ({}, {"idempotency-key": "once"}):
+            headers = {"authorization": "Bearer hr_live_all_but_one", **more}
+            response = await stage.client.request(method, path, headers=headers, content=b"not json")
+            assert (response.status_code, response.json()["error"]["code"]) == (403, "missing_scope"), path
+            assert scope in response.json()["error"]["message"]
+        stage.accounts.added["hr_live_that_one"] = Principal("k", "t", "s", scopes=frozenset({scope}))
+        headers = {"authorization": "Bearer hr_live_that_one"}
+        response = await stage.client.request(method, path, headers=headers, content=b"not json")
+        assert response.status_code not in (401, 403), path
+    assert not stage.worker.jobs
+
+
 def test_a_forgotten_dependency_is_found() -> None:
     app = FastAPI(openapi_url=None)
 
@@ -100,7 +133,7 @@ def test_a_forgotten_dependency_is_found() -> None:
     async def forgotten() -> None: ...
 
     @app.get("/v1/closed")
-    async def closed(caller: Caller) -> None: ...
+    async def closed(caller: ModelReader) -> None: ...
 
     @app.get("/public")
     @public

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from infra.cli import app
 from infra.runtime.lifecycle import EXIT_CANNOT_START
 
-COMMANDS = ["serve", "up", "ps", "stop", "start", "restart", "gateway", "worker", "billing", "key"]
+COMMANDS = ["serve", "up", "ps", "stop", "start", "restart", "gateway", "worker", "billing", "key", "prices"]
 
 
 def headrace(*arguments: str, home: Path, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -50,7 +50,9 @@ def test_the_example_and_the_document_are_good_files(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ("max_model_len", "max_model_length", "models.org/m:1.max_model_len: Field required"),
-        ("max_model_len = 100", "max_model_len = 100\nprice = 1", "price: Extra inputs are not permitted"),
+        ("max_model_len = 100", "max_model_len = 100\ncost = 1", "cost: Extra inputs are not permitted"),
+        ("= 100", '= 100\nprice = { input = "-1", output = "1" }', "models.org/m:1.price.input: "),
+        ("= 100", '= 100\nprice = { input = "0.0001", output = "1" }', "no whole number of nano-USD"),
         ("max_model_len = 100", "max_model_len = 0", "max_model_len"),
         ("https://a", "ftp://a", "base_url"),
         ("https://a", "https://user:pass@a", "base_url"),
