@@ -99,6 +99,8 @@ class TokenLimitExceeded(RateLimitExceeded):
 
 class LargerThanLimit(TokenLimitExceeded):
     """The request alone is more than the limit: waiting does not help."""
+
+
 class CreditError(AccountError):
     """Money can't be moved as somebody wants; the message is for who asked."""
 

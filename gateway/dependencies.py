@@ -13,13 +13,13 @@ from fastapi import Depends, Request, Security
 
 from auth_billing.scopes import Scope
 from auth_billing.service import Principal
-from gateway import strict_json
 from gateway.authenticate import ApiKeySecurity
 from gateway.gateway import Gateway, gateway_of
 from gateway.openai.base import RequestBody
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
+from infra.runtime import strict_json
 
 Body = TypeVar("Body", bound=RequestBody)
 

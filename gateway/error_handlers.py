@@ -20,12 +20,13 @@ from gateway.errors import (
     error_body,
     error_headers,
 )
+from infra.runtime.strict_json import MalformedRequest
 from router.errors import PublishError
 
 
 def install(app: FastAPI) -> None:
     """Handle every error of `app` in OpenAI's way."""
-    for kind in (GatewayError, PublishError, AccountError):
+    for kind in (GatewayError, MalformedRequest, PublishError, AccountError):
         app.add_exception_handler(kind, _answer)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)

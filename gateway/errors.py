@@ -4,10 +4,6 @@ GatewayError
 ├── MalformedHttp             the request line, a header or the framing is wrong
 │   ├── TooManyHeaders
 │   └── HeadTooSlow
-├── MalformedRequest          the body is not the JSON that it should be
-│   ├── BodyTooLarge
-│   ├── BodyTooSlow
-│   └── UnsupportedMediaType
 ├── InvalidRequest            a field is wrong; `param` names it
 │   ├── UnsupportedParameter
 │   ├── InvalidIdempotencyKey
@@ -48,6 +44,7 @@ from auth_billing.errors import (
     KeyReused,
     StoreUnavailable,
 )
+from infra.runtime.strict_json import BodyBrokenOff, BodyTooLarge, BodyTooSlow, MalformedRequest, UnsupportedMediaType
 from router.errors import BrokerUnavailable, PublishError, PublishUnknown, QueueFull, Unroutable
 from router.messages import Failed, FailureCode
 
@@ -78,24 +75,6 @@ class HeadTooSlow(MalformedHttp):
     """The request line and the headers did not arrive in time."""
 
     message = "The request's headers did not arrive in time."
-
-
-class MalformedRequest(GatewayError):
-    """The body is not the JSON that it should be."""
-
-
-class BodyTooLarge(MalformedRequest):
-    """More bytes than a body may have; the rest is not read."""
-
-
-class BodyTooSlow(MalformedRequest):
-    """The body did not arrive in time."""
-
-    message = "The request body did not arrive in time."
-
-
-class UnsupportedMediaType(MalformedRequest):
-    """A Content-Type or Content-Encoding that we do not read."""
 
 
 class InvalidRequest(GatewayError):
@@ -250,6 +229,7 @@ TABLE: Mapping[type[Exception] | FailureCode, Answer] = {
     MalformedRequest: Answer(400, _REQUEST, "invalid_json"),
     BodyTooLarge: Answer(413, _REQUEST, "request_too_large"),
     BodyTooSlow: Answer(408, _REQUEST, "request_timeout"),
+    BodyBrokenOff: Answer(499, _REQUEST, "client_disconnected"),
     UnsupportedMediaType: Answer(415, _REQUEST, "unsupported_media_type"),
     InvalidRequest: Answer(400, _REQUEST, "invalid_value"),
     UnsupportedParameter: Answer(400, _REQUEST, "unsupported_parameter"),

@@ -12,10 +12,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.errors import MalformedRequest
 from gateway.openai.base import ApiModel
 from gateway.openai.json_schema import MAX_BYTES, MAX_ENUM, check_pattern, check_schema
-from gateway.strict_json import parse_now
+from infra.runtime.strict_json import MalformedRequest, parse_now
 from router.messages import Grammar, GrammarKind
 
 Schema = Annotated[dict[str, Any], AfterValidator(check_schema)]

@@ -16,13 +16,13 @@ from fastapi.routing import APIRoute
 from starlette.types import Receive, Scope, Send
 
 from auth_billing.idempotency import KeyedRequest
-from gateway import strict_json
 from gateway.authenticate import guard_of
 from gateway.disconnect import unless_gone
 from gateway.errors import InvalidIdempotencyKey, NotAuthenticated
 from gateway.gateway import Gateway, gateway_of
 from gateway.live_answer import Head, LiveAnswer
 from gateway.sse import SharedEventStream
+from infra.runtime import strict_json
 
 HEADER = b"idempotency-key"
 REPLAYED = "idempotent-replayed"

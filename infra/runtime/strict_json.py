@@ -1,7 +1,13 @@
 """Reads a request body as strict JSON, within limits of size, time, depth and digits.
 
 Python's parser takes more than JSON allows (NaN, duplicate keys, integers of any length, lone surrogates), and
-each of these breaks something behind it. Does not know what the body means.
+each of these breaks something behind it. Does not know what the body means, nor how an error is shown.
+
+MalformedRequest              the body is not the JSON that it should be
+├── BodyTooLarge
+├── BodyTooSlow
+├── BodyBrokenOff             the client has gone
+└── UnsupportedMediaType
 """
 
 from __future__ import annotations
@@ -17,8 +23,6 @@ from typing import Any, NoReturn, TypeVar
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
-
-from gateway.errors import BodyTooLarge, BodyTooSlow, ClientDisconnected, MalformedRequest, UnsupportedMediaType
 
 T = TypeVar("T")
 
@@ -36,6 +40,26 @@ _STRING = re.compile(rb'"[^"]*"')
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in _STEPS)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+class MalformedRequest(Exception):
+    """The body is not the JSON that it should be. The message is for the client, and never repeats the body."""
+
+
+class BodyTooLarge(MalformedRequest):
+    """More bytes than a body may have; the rest is not read."""
+
+
+class BodyTooSlow(MalformedRequest):
+    """The body did not arrive in time."""
+
+
+class BodyBrokenOff(MalformedRequest):
+    """The client went before it had sent the body; nobody sees this one."""
+
+
+class UnsupportedMediaType(MalformedRequest):
+    """A Content-Type or Content-Encoding that we do not read."""
 
 
 def check_headers(headers: Headers, max_bytes: int) -> None:
@@ -70,7 +94,7 @@ async def read_body(chunks: AsyncIterator[bytes], max_bytes: int, seconds: float
     Raises:
         BodyTooLarge: as soon as it is; the rest is not read.
         BodyTooSlow: it is not all here after `seconds`.
-        ClientDisconnected: the client went before it had sent it.
+        BodyBrokenOff: the client went before it had sent it.
     """
     body = bytearray()
     try:
@@ -80,9 +104,9 @@ async def read_body(chunks: AsyncIterator[bytes], max_bytes: int, seconds: float
                 if len(body) > max_bytes:
                     raise _too_large(max_bytes)
     except TimeoutError as error:
-        raise BodyTooSlow from error
+        raise BodyTooSlow("The request body did not arrive in time.") from error
     except ClientDisconnect as error:
-        raise ClientDisconnected from error
+        raise BodyBrokenOff("The client closed the connection.") from error
     return bytes(body)
 
 

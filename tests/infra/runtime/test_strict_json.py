@@ -9,8 +9,17 @@ from collections.abc import AsyncIterator
 import pytest
 from starlette.datastructures import Headers
 
-from gateway.errors import BodyTooLarge, BodyTooSlow, MalformedRequest, UnsupportedMediaType
-from gateway.strict_json import INLINE_BYTES, check_headers, parse, parse_now, read_body
+from infra.runtime.strict_json import (
+    INLINE_BYTES,
+    BodyTooLarge,
+    BodyTooSlow,
+    MalformedRequest,
+    UnsupportedMediaType,
+    check_headers,
+    parse,
+    parse_now,
+    read_body,
+)
 
 BAD = {
     "empty": b"",
