@@ -16,6 +16,8 @@ from starlette.routing import BaseRoute
 from gateway.openai.base import ApiModel, RequestBody
 from gateway.openai.compatibility import ENDPOINTS
 from gateway.openai.error import ErrorBody
+from gateway.openai.organization.bodies import BODIES
+from gateway.query import QueryParameters, described_parameters
 
 _SCHEMAS = "#/components/schemas/"
 _ERRORS: dict[int | str, dict[str, Any]] = {
@@ -25,9 +27,13 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def described(
-    answer: type[ApiModel], *, body: type[RequestBody] | None = None, streamed: type[ApiModel] | None = None
+    answer: type[ApiModel],
+    *,
+    body: type[RequestBody] | None = None,
+    query: type[QueryParameters] | None = None,
+    streamed: type[ApiModel] | None = None,
 ) -> dict[str, Any]:
-    """Arguments for a route that takes `body` and answers by `answer`, or by events with `streamed` in them."""
+    """Arguments for a route that takes `query` or `body` and answers by `answer`, or by events with `streamed`."""
     content: dict[str, Any] = {}
     if streamed is not None:
         # What describes a stream of events describes one of them, before OpenAPI 3.2 has a word for it.
@@ -37,11 +43,13 @@ def described(
     arguments: dict[str, Any] = {
         "responses": {200: {"model": answer, "description": "The answer", "content": content}, **_ERRORS}
     }
+    extra: dict[str, Any] = {}
     if body is not None:
         schema = {"$ref": _SCHEMAS + body.__name__}
-        arguments["openapi_extra"] = {
-            "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}
-        }
+        extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    if query is not None:
+        extra["parameters"] = described_parameters(query)
+    arguments["openapi_extra"] = extra
     return arguments
 
 
@@ -49,7 +57,7 @@ def describe(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     """The document of these routes."""
     document = get_openapi(title="Headrace", version="1", summary="An API as OpenAI's", routes=routes)
     _, schemas = models_json_schema(
-        [(body, "validation") for body in ENDPOINTS.values()], ref_template=_SCHEMAS + "{model}"
+        [(body, "validation") for body in (*ENDPOINTS.values(), *BODIES)], ref_template=_SCHEMAS + "{model}"
     )
     document["components"]["schemas"] |= schemas["$defs"]
     return document

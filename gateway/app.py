@@ -16,6 +16,7 @@ import structlog
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
+from auth_billing.administration import Administration
 from auth_billing.idempotency import IdempotencyKeys
 from auth_billing.service import AuthBilling
 from gateway import error_handlers
@@ -29,7 +30,7 @@ from gateway.idempotency import IdempotentRequests
 from gateway.metrics import GatewayMetrics
 from gateway.reply_inbox import ReplyInbox
 from gateway.request_context import RequestContext
-from gateway.routes import chat_completions, completions, embeddings, health, models, openapi
+from gateway.routes import chat_completions, completions, embeddings, health, models, openapi, organization
 from gateway.settings import GatewaySettings
 from infra.runtime.lifecycle import StartupError
 from router.bus import Bus, Feed
@@ -46,6 +47,7 @@ class GatewayServices:
     bus: Bus
     accounts: AuthBilling
     idempotency: IdempotencyKeys
+    administration: Administration
     metrics: CollectorRegistry = field(default_factory=CollectorRegistry)
 
 
@@ -59,7 +61,7 @@ def create_app(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
         title="Headrace", lifespan=_lifespan, redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None
     )
     app.state.gateway = assemble(services, settings)
-    for routes in (chat_completions, completions, embeddings, models, health, openapi):
+    for routes in (chat_completions, completions, embeddings, models, health, openapi, organization):
         app.include_router(routes.router)
     app.add_middleware(RequestContext, metrics=app.state.gateway.metrics)
     error_handlers.install(app)
@@ -82,6 +84,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         settings=settings,
         bus=services.bus,
         accounts=services.accounts,
+        administration=services.administration,
         models=registry,
         catalogue=catalogue,
         inbox=inbox,

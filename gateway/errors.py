@@ -42,6 +42,10 @@ from auth_billing.errors import (
     InvalidApiKey,
     KeyInUse,
     KeyReused,
+    LastOwner,
+    NoSuchRecord,
+    NotPermitted,
+    PeopleError,
     StoreUnavailable,
 )
 from infra.runtime.strict_json import BodyBrokenOff, BodyTooLarge, BodyTooSlow, MalformedRequest, UnsupportedMediaType
@@ -217,6 +221,7 @@ _SERVER = "server_error"
 _BUSY = "The service is overloaded. Please try again later."
 _REUSED = "This Idempotency-Key was used with another request body. Use a new key for a new request."
 _IN_USE = "A request with this Idempotency-Key is still running. Please try again later."
+_NOT_PERMITTED = "Your role in the organization does not allow this."
 _NOT_KEPT = (
     "The request with this Idempotency-Key was answered, but the answer was too large to be kept for repetition."
 )
@@ -241,6 +246,10 @@ TABLE: Mapping[type[Exception] | FailureCode, Answer] = {
     InvalidApiKey: Answer(401, _REQUEST, "invalid_api_key", message="Incorrect API key provided."),
     AccountError: Answer(503, _SERVER, "billing_unavailable", retry_after=5, message=_BUSY),
     StoreUnavailable: Answer(503, _SERVER, "billing_unavailable", retry_after=5, message=_BUSY),
+    PeopleError: Answer(400, _REQUEST, "invalid_value"),
+    NotPermitted: Answer(403, _REQUEST, "insufficient_permissions", message=_NOT_PERMITTED),
+    NoSuchRecord: Answer(404, _REQUEST, "not_found", message="There is no such object in this organization."),
+    LastOwner: Answer(400, _REQUEST, "last_owner", message="An organization always has an owner."),
     KeyReused: Answer(400, _REQUEST, "idempotency_key_reused", message=_REUSED),
     KeyInUse: Answer(409, _REQUEST, "idempotency_key_in_use", retry_after=2, message=_IN_USE),
     AnswerNotKept: Answer(409, _REQUEST, "idempotent_answer_not_kept", should_retry=False, message=_NOT_KEPT),

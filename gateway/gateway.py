@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
+from auth_billing.administration import Administration
 from auth_billing.service import AuthBilling
 from gateway.admit import Admission
 from gateway.aliases import Catalogue
@@ -25,6 +26,7 @@ class Gateway:
     settings: GatewaySettings
     bus: Bus
     accounts: AuthBilling
+    administration: Administration
     models: ModelRegistry
     catalogue: Catalogue
     inbox: ReplyInbox

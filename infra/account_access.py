@@ -10,14 +10,23 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from auth_billing.accounts import ensure_development_account
+from auth_billing.administration import Administration
+from auth_billing.audit_log import AuditLog
 from auth_billing.errors import StoreUnavailable
 from auth_billing.idempotency import IdempotencyKeys
+from auth_billing.invitations import Invitations
+from auth_billing.people import People
 from auth_billing.pepper import load_pepper
+from auth_billing.projects import Projects
 from auth_billing.service import AuthBilling
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
+from auth_billing.store.audit_log import MongoAuditLogStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.idempotency import MongoIdempotencyStore
+from auth_billing.store.invitations import MongoInvitationStore
+from auth_billing.store.memberships import MongoMembershipStore
+from auth_billing.store.users import MongoUserStore
 from infra.credentials import read_client_key, write_client_env
 from infra.embedded_store import running_store_url
 from infra.home import Home
@@ -40,6 +49,17 @@ class AccountAccess:
     def idempotency_keys(self) -> IdempotencyKeys:
         """What a gateway asks about idempotency keys."""
         return IdempotencyKeys(MongoIdempotencyStore(self.connection))
+
+    def administration(self) -> Administration:
+        """What administrators ask of a gateway."""
+        accounts = MongoAccountStore(self.connection)
+        people = People(MongoUserStore(self.connection), MongoMembershipStore(self.connection), accounts)
+        return Administration(
+            projects=Projects(accounts),
+            people=people,
+            invitations=Invitations(MongoInvitationStore(self.connection), self.pepper),
+            audit_log=AuditLog(MongoAuditLogStore(self.connection)),
+        )
 
     async def give_development_key(self, base_url: str) -> str:
         """The development account's API key, written into `client.env` with `base_url` (`.../v1`).

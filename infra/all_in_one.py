@@ -125,7 +125,7 @@ class AllInOne:
             if served is not None:
                 # The door opens last, so that whoever is let in has a key and is answered.
                 key = await access.give_development_key(f"{self._url}/v1")
-                services = GatewayServices(bus, access.facade(), access.idempotency_keys())
+                services = GatewayServices(bus, access.facade(), access.idempotency_keys(), access.administration())
                 app = create_front_door(services, self._gateway_settings())
                 await self._listening(self._add(lambda stop: serve_app(app, self._gateway_settings(), stop)))
                 if not self._over():

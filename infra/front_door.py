@@ -53,7 +53,7 @@ async def serve_gateway(settings: GatewaySettings, stop: asyncio.Event) -> None:
     async with account_access.opened(home, settings.mongodb_url, settings.api_key_pepper) as access:
         try:
             await bus.start()
-            services = GatewayServices(bus, access.facade(), access.idempotency_keys())
+            services = GatewayServices(bus, access.facade(), access.idempotency_keys(), access.administration())
             await serve_app(create_front_door(services, settings), settings, stop)
         except BrokerUnavailable as error:
             raise StartupError(f"cannot reach the broker: {error}") from error

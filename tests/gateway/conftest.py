@@ -26,6 +26,7 @@ from gateway.settings import GatewaySettings
 from router.bus import Bus
 from router.transport.memory import MemoryBroker, MemoryTransport
 from tests.fakes.accounts import DictIdempotencyStore
+from tests.fakes.administration import DictOrganisation
 from tests.fakes.scripted_worker import Script, ScriptedWorker, count
 
 KEY = "hr_live_good"
@@ -65,6 +66,7 @@ class Stage:
     broker: MemoryBroker
     accounts: FakeAccounts
     idempotency: DictIdempotencyStore
+    organisation: DictOrganisation
 
     @property
     def gateway(self) -> Gateway:
@@ -94,12 +96,13 @@ async def stage(
     script: Script = count, *, idempotency: DictIdempotencyStore | None = None, **settings: Any
 ) -> AsyncIterator[Stage]:
     broker, accounts, keys = MemoryBroker(), FakeAccounts(), idempotency or DictIdempotencyStore()
+    organisation = DictOrganisation()
     async with AsyncExitStack() as stack:
         buses = [Bus(MemoryTransport(broker, name)) for name in ("gateway", "worker")]
         for bus in buses:
             await bus.start()
             stack.push_async_callback(bus.close)
-        services = GatewayServices(buses[0], accounts, IdempotencyKeys(keys))
+        services = GatewayServices(buses[0], accounts, IdempotencyKeys(keys), organisation.administration)
         app = create_app(services, GatewaySettings(**{"registry_warmup": 0.0} | settings))
         await stack.enter_async_context(app.router.lifespan_context(app))
         worker = await stack.enter_async_context(ScriptedWorker(buses[1], MODEL, script).running())
@@ -107,7 +110,7 @@ async def stage(
         client = await stack.enter_async_context(
             httpx.AsyncClient(transport=transport, base_url="http://gateway", headers=HEADERS)
         )
-        set_up = Stage(app, client, worker, broker, accounts, keys)
+        set_up = Stage(app, client, worker, broker, accounts, keys, organisation)
         await eventually(lambda: set_up.gateway.models.find(MODEL) is not None)
         yield set_up
         await eventually(lambda: len(set_up.gateway.inbox) == 0)  # no request leaves anything behind

@@ -15,11 +15,15 @@ from typing import Any
 
 import pytest
 import schemathesis
+from fastapi.routing import iter_route_contexts
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import Case, GenerationMode, Response
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
+from auth_billing.scopes import ADMIN_SCOPES
+from auth_billing.service import Principal
+from gateway.routes import organization
 from router.bus import Bus
 from router.transport.memory import MemoryTransport
 from tests.fakes.scripted_worker import ScriptedWorker, count, embed, status
@@ -34,6 +38,14 @@ OPERATIONS = [
     ("GET", "/v1/models", None),
     ("GET", "/v1/models/{name}", None),
 ]
+ADMIN_KEY = "hr_live_admin"
+ADMIN_EXAMPLES = 4
+ADMINISTRATION = [
+    (method, str(route.path).replace(":path}", "}"))
+    for route in iter_route_contexts(organization.router.routes)
+    for method in sorted(route.methods or ())
+    if route.include_in_schema
+]
 
 
 async def _serve(url: Future[str], stop: Future[None]) -> None:
@@ -45,6 +57,7 @@ async def _serve(url: Future[str], stop: Future[None]) -> None:
         worker = ScriptedWorker(bus, EMBEDDER, embed, "worker-2", dimensions=4)
         await stack.enter_async_context(worker.running())
         await eventually(lambda: server.stage.gateway.models.find(EMBEDDER) is not None)
+        server.stage.accounts.added[ADMIN_KEY] = Principal("admin", "tenant-1", "salt", scopes=ADMIN_SCOPES)
         url.set_result(server.url.removesuffix("/v1"))
         beating = asyncio.create_task(_beat(server.stage.worker, worker))
         await asyncio.wrap_future(stop)
@@ -80,17 +93,30 @@ def api(url: str) -> OpenApiSchema:
 def test_every_operation_is_drawn_from(api: OpenApiSchema) -> None:
     found = [operation.ok() for operation in api.get_all_operations()]
     assert {(each.method.upper(), each.path) for each in found if each.path.startswith("/v1")} == {
-        (method, path) for method, path, _ in OPERATIONS
+        *((method, path) for method, path, _ in OPERATIONS),
+        *ADMINISTRATION,
     }
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
 @pytest.mark.parametrize(("method", "path", "model"), OPERATIONS)
 def test_whatever_comes(api: OpenApiSchema, method: str, path: str, model: str | None, mode: GenerationMode) -> None:
+    draw(api, method, path, mode, model, KEY, EXAMPLES)
+
+
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
+def test_whatever_comes_to_administrators(api: OpenApiSchema, mode: GenerationMode) -> None:
+    for method, path in ADMINISTRATION:
+        draw(api, method, path, mode, None, ADMIN_KEY, ADMIN_EXAMPLES)
+
+
+def draw(
+    api: OpenApiSchema, method: str, path: str, mode: GenerationMode, model: str | None, key: str, examples: int
+) -> None:
     operation = api[path][method]
 
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=examples,
         deadline=None,
         derandomize=True,
         phases=[Phase.generate],
@@ -101,9 +127,9 @@ def test_whatever_comes(api: OpenApiSchema, method: str, path: str, model: str |
     def send(case: Case) -> None:
         ask_for(case, model)
         # A schema can't say all: that tool results follow their calls, or that 2.0 is no integer in JSON's spelling.
-        response = case.call_and_validate(
-            headers={"Authorization": f"Bearer {KEY}"}, excluded_checks=[positive_data_acceptance]
-        )
+        response = case.call(headers={"Authorization": f"Bearer {key}"})
+        if response.status_code != 413:  # an answer that schemathesis has not heard of to what it draws by megabytes
+            case.validate_response(response, excluded_checks=[positive_data_acceptance])
         check(response)
 
     send()

@@ -25,6 +25,7 @@ from router.transport.base import Transport
 from router.transport.memory import MemoryBroker, MemoryTransport
 from router.transport.rabbitmq import RabbitMQTransport
 from tests.fakes.accounts import DictIdempotencyStore
+from tests.fakes.administration import DictOrganisation
 from tests.gateway.conftest import KEY, FakeAccounts, eventually
 
 MODEL = "minilm"
@@ -56,7 +57,9 @@ async def platform(
         bus = Bus(make_transport("gateway-e"))
         await bus.start()
         stack.push_async_callback(bus.close)
-        services = GatewayServices(bus, FakeAccounts(), IdempotencyKeys(DictIdempotencyStore()))
+        services = GatewayServices(
+            bus, FakeAccounts(), IdempotencyKeys(DictIdempotencyStore()), DictOrganisation().administration
+        )
         app = create_app(services, GatewaySettings(gateway_id="gateway-e"))
         await stack.enter_async_context(app.router.lifespan_context(app))
         usage = await bus.settlements(prefetch=100)

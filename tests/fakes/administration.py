@@ -1,0 +1,34 @@
+"""Administration over stores in dictionaries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from auth_billing.administration import Administration
+from auth_billing.audit_log import AuditLog
+from auth_billing.invitations import Invitations
+from auth_billing.people import People
+from auth_billing.projects import Projects
+from tests.fakes.accounts import DictAccountStore
+from tests.fakes.audit_log import ListAuditLogStore
+from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore
+
+
+@dataclass
+class DictOrganisation:
+    """All stores of administration, and what stands on them."""
+
+    accounts: DictAccountStore = field(default_factory=DictAccountStore)
+    users: DictUserStore = field(default_factory=DictUserStore)
+    memberships: DictMembershipStore = field(default_factory=DictMembershipStore)
+    invitations: DictInvitationStore = field(default_factory=DictInvitationStore)
+    audit_log: ListAuditLogStore = field(default_factory=ListAuditLogStore)
+
+    @property
+    def administration(self) -> Administration:
+        return Administration(
+            projects=Projects(self.accounts),
+            people=People(self.users, self.memberships, self.accounts),
+            invitations=Invitations(self.invitations, b"p" * 32),
+            audit_log=AuditLog(self.audit_log),
+        )
