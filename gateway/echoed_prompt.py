@@ -21,9 +21,10 @@ class EchoedPrompt:
     ranks: list[int] = field(default_factory=list)
 
     def take(self, reply: PromptEcho | PromptLogprobs) -> None:
-        """Add what the next reply tells."""
+        """Add what the next reply tells; another attempt may repeat a part of it."""
         if isinstance(reply, PromptEcho):
             self.ids, self.text, self.first = reply.ids, reply.t, reply.first
         else:
-            self.logprobs.extend(reply.lp)
-            self.ranks.extend(reply.ranks)
+            known = 1 + len(self.logprobs) - reply.s
+            self.logprobs.extend(reply.lp[known:])
+            self.ranks.extend(reply.ranks[known:])

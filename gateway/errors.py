@@ -19,7 +19,7 @@ GatewayError
     ├── JobFailed             the worker says so; `failure` says why
     ├── JobCancelled          somebody else cancelled it
     ├── DeadlinePassed
-    ├── WorkerLost            the worker went after tokens had been delivered
+    ├── WorkerLost            the worker went, and no other one can go on where it stopped
     ├── UpstreamUnreachable   the broker went meanwhile
     ├── RepliesLost           a gap in the tokens
     ├── SlowClient            the client does not read
@@ -166,7 +166,7 @@ class DeadlinePassed(GenerationError):
 
 
 class WorkerLost(GenerationError):
-    """The worker went after tokens had been delivered."""
+    """The worker went, and no other one can go on where it stopped."""
 
     message = "The worker that was generating the answer was lost."
 

@@ -3,17 +3,21 @@
 Three fences. The attempt id: only one attempt speaks, and a zombie is not heard; the reaper, who closes jobs that are
 dead in their queue, always is. The position: a token that is already here is dropped, one that is missing is an
 error. The end: nothing follows a choice's last token. This module does no I/O and does not know what becomes of what it
-admits.
+admits, nor when a new attempt is called for (`failover.py`).
 
-A second attempt is accepted only while no token of the first has been admitted: going on where a lost worker stopped
-needs the tokens to be sent to the new one first. What is told of the prompt is the same in every attempt, so there only
-positions count. Vectors of embeddings have no order and do not depend on one another, so there any attempt may bring
-what is missing.
+Token ids are kept, 4 bytes each and never more than a context holds, because the next attempt goes on after them.
+Text without ids can't be continued. What is told of the prompt is the same in every attempt, so there only positions
+count. Vectors of embeddings have no order and do not depend on one another, so there any attempt may bring what is
+missing.
 """
 
 from __future__ import annotations
 
-from gateway.errors import RepliesLost, WorkerLost
+from array import array
+from enum import Enum, auto
+from typing import NamedTuple
+
+from gateway.errors import RepliesLost
 from router.messages import (
     REAPER,
     Cancelled,
@@ -28,6 +32,25 @@ from router.messages import (
     Reply,
     Started,
 )
+
+
+class Admitted(Enum):
+    """What becomes of a reply."""
+
+    NEWS = auto()
+    KNOWN = auto()
+    """It is here already, or nothing may follow: drop it."""
+    FENCED = auto()
+    """Drop it: its attempt does not speak for the job, and works for nobody."""
+
+
+class Delivered(NamedTuple):
+    """What a new attempt goes on after; the fields as in `Job`."""
+
+    delivered: list[list[int]]
+    ended: list[int]
+    embedded: list[int]
+    cached_tokens: int
 
 
 class _PromptProgress:
@@ -47,15 +70,32 @@ class _PromptProgress:
         return told and (not self._scores or self._scored >= (self._tokens or 1))
 
     def admits(self, reply: PromptEcho | PromptLogprobs) -> bool:
-        """As `JobProgress.admits`."""
+        """Whether something of it is news; attempts cut the prompt differently, so it may begin with what is known."""
         if isinstance(reply, PromptEcho):
             known, self._tokens = self._tokens is not None, len(reply.ids)
             return not known
         if reply.s > self._scored:
             raise RepliesLost
-        if reply.s < self._scored:
+        before, self._scored = self._scored, max(self._scored, reply.s + len(reply.lp))
+        return self._scored > before
+
+
+class _Choice:
+    """One choice: the ids of its tokens, as far as they are known, and how many positions it has."""
+
+    def __init__(self) -> None:
+        self.ids = array("i")
+        self.positions = 0
+        self.finished = False
+
+    def admits(self, delta: Delta) -> bool:
+        if self.finished or delta.s < self.positions:
             return False
-        self._scored += len(reply.lp)
+        if delta.s > self.positions:
+            raise RepliesLost
+        self.ids.extend(delta.ids)
+        self.positions += delta.positions
+        self.finished = delta.f is not None
         return True
 
 
@@ -66,15 +106,18 @@ class JobProgress:
         """`choices` will have tokens, `inputs` will have vectors; `echo`, `scores`: as of the prompt is wanted."""
         self.worker: str | None = None
         """Who runs it now, as far as known."""
+        self.attempt: str | None = None
+        """The one that speaks."""
+        self.let_go = False
+        """Whether its worker has said that it handed the job over."""
         self.ended = False
-        self._attempt: str | None = None
         self._superseded: set[str] = set()
-        self._positions = [0] * choices
+        self._choices = [_Choice() for _ in range(choices)]
         self._prompt = _PromptProgress(echo=echo, scores=scores)
-        self._finished = [False] * choices
         self._missing = set(range(inputs))
         """Inputs without a vector."""
         self._inputs = inputs
+        self._cached_tokens: int | None = None
 
     @classmethod
     def of(cls, job: Job) -> JobProgress:
@@ -83,15 +126,60 @@ class JobProgress:
             return cls(0, inputs=len(job.prompt.inputs))
         return cls(job.n, echo=job.text.echo, scores=job.sampling.prompt_logprobs is not None)
 
-    def admits(self, reply: Reply, worker: str) -> bool:
-        """Whether `reply` from `worker` is news; false: drop it.
+    def admit(self, reply: Reply, worker: str) -> Admitted:
+        """Take a reply from `worker` in, or say why not.
 
         Raises:
-            WorkerLost: another worker has started the job over after tokens were delivered; it is `worker` now.
             RepliesLost: something between this reply and the last one never arrived.
         """
-        if self.ended or not self._speaks(reply, worker):
+        if self.ended:
+            return Admitted.KNOWN
+        if not self._speaks(reply, worker):
+            return Admitted.FENCED
+        return Admitted.NEWS if self._admits(reply) else Admitted.KNOWN
+
+    def bind(self, attempt: str, worker: str) -> None:
+        """Let `attempt` by `worker` speak from now on, and nobody else."""
+        if self.attempt is not None and self.attempt != attempt:
+            self._superseded.add(self.attempt)
+        self.attempt, self.worker, self.let_go = attempt, worker, False
+
+    def is_superseded(self, attempt: str) -> bool:
+        """Whether another attempt has taken this one's place."""
+        return attempt in self._superseded
+
+    @property
+    def tokens(self) -> int:
+        """Tokens admitted, over all choices."""
+        return sum(choice.positions for choice in self._choices)
+
+    @property
+    def resumable(self) -> bool:
+        """Whether another attempt can go on: the ids of all that was delivered are known."""
+        return all(len(choice.ids) == choice.positions for choice in self._choices)
+
+    @property
+    def delivered(self) -> Delivered:
+        """What has been admitted."""
+        begun = self.tokens > 0
+        return Delivered(
+            [choice.ids.tolist() for choice in self._choices] if begun else [],
+            [number for number, choice in enumerate(self._choices) if choice.finished],
+            sorted(set(range(self._inputs)) - self._missing),
+            self._cached_tokens or 0,
+        )
+
+    def _speaks(self, reply: Reply, worker: str) -> bool:
+        if reply.a == self.attempt or (worker == REAPER and isinstance(reply, Failed)):
+            return True
+        if reply.a in self._superseded or not (self.attempt is None or isinstance(reply, Started)):
             return False
+        if self.tokens or any(choice.finished for choice in self._choices):
+            return False  # it began at the beginning, without asking
+        self.bind(reply.a, worker)
+        return True
+
+    def _admits(self, reply: Reply) -> bool:
         match reply:
             case Delta():
                 return self._admits_delta(reply)
@@ -100,40 +188,20 @@ class JobProgress:
             case PromptEcho() | PromptLogprobs():
                 return self._prompt.admits(reply)
             case Finished():
-                if not all(self._finished) or self._missing:
+                if self._missing or not all(choice.finished for choice in self._choices):
                     raise RepliesLost
                 self.ended = True
             case Failed() | Cancelled():
                 self.ended = True
         return True
 
-    @property
-    def tokens(self) -> int:
-        """Tokens admitted, over all choices."""
-        return sum(self._positions)
-
-    def _speaks(self, reply: Reply, worker: str) -> bool:
-        if reply.a == self._attempt or (worker == REAPER and isinstance(reply, Failed)):
-            return True
-        if reply.a in self._superseded or not (self._attempt is None or isinstance(reply, Started)):
-            return False
-        if self._attempt is not None:
-            self._superseded.add(self._attempt)
-        self._attempt, self.worker = reply.a, worker
-        if self.tokens or any(self._finished):
-            raise WorkerLost
-        return True
-
     def _admits_delta(self, delta: Delta) -> bool:
-        if delta.c >= len(self._positions) or not self._prompt.complete:
+        if delta.c >= len(self._choices) or not self._prompt.complete:
             raise RepliesLost
-        have = self._positions[delta.c]
-        if self._finished[delta.c] or delta.s < have:
+        if not self._choices[delta.c].admits(delta):
             return False
-        if delta.s > have:
-            raise RepliesLost
-        self._positions[delta.c] = have + delta.positions
-        self._finished[delta.c] = delta.f is not None
+        if self._cached_tokens is None:
+            self._cached_tokens = delta.cached
         return True
 
     def _admits_vectors(self, embedded: Embedded) -> bool:

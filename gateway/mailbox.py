@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gateway.errors import GenerationError, SlowClient
-from gateway.job_progress import JobProgress
+from gateway.job_progress import Admitted, JobProgress
 from router.messages import Delta, Job, Reply
 
 REPLY_BYTES = 64
@@ -39,23 +39,24 @@ class Mailbox:
         self._error: GenerationError | None = None
         self._reader: asyncio.Future[None] | None = None
 
-    def deliver(self, worker: str, reply: Reply) -> bool:
-        """Take a reply in; false if it was dropped. What is wrong with it is raised to the reader, not here."""
+    def deliver(self, worker: str, reply: Reply) -> Admitted:
+        """Take a reply in, or say why it is dropped. What is wrong with it is raised to the reader, not here."""
         if self._error is not None:
-            return False
+            return Admitted.KNOWN
         try:
-            if not self.progress[reply.j].admits(reply, worker):
-                return False
+            admitted = self.progress[reply.j].admit(reply, worker)
         except GenerationError as error:
             self.fail(error)
-            return False
+            return Admitted.KNOWN
+        if admitted is not Admitted.NEWS:
+            return admitted
         self._queue.append(Arrival(self._number[reply.j], reply))
         self._bytes += _size(reply)
         if self._bytes > self._max_bytes:
             self._queue.clear()
             self.fail(SlowClient())
         self._wake()
-        return True
+        return admitted
 
     def fail(self, error: GenerationError) -> None:
         """Let the reader have `error` after what is already here. The first error counts."""

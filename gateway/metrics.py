@@ -46,3 +46,11 @@ class GatewayMetrics:
         self.replies_dropped = Counter(
             "headrace_replies_dropped", "Replies that were not delivered, by reason.", ["reason"], registry=registry
         )
+        self.resumed = Counter(
+            "headrace_jobs_resumed", "Times that a worker went on with a job that another one had.", registry=registry
+        )
+        self.doubted = Counter(
+            "headrace_jobs_doubted",
+            "Times that a worker was asked whether it is alive because another one was given its job.",
+            registry=registry,
+        )

@@ -1,24 +1,20 @@
 """All replies to this gateway come through here: one queue per process, never one per request.
 
 Opens a mailbox for a request's jobs before they are published, so that nothing can be missed. Does not know HTTP, nor
-what becomes of what it delivers.
+what becomes of what it delivers; which attempt at a job may speak is `failover.py`'s business.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import structlog
-
 from gateway.errors import GenerationError
+from gateway.failover import Failover
+from gateway.job_progress import Admitted
 from gateway.mailbox import Mailbox
 from gateway.metrics import GatewayMetrics
-from router import control_plane
 from router.bus import Bus, Feed
-from router.errors import BrokerUnavailable
-from router.messages import Cancel, Job, Reply, Started, Window
-
-_log = structlog.get_logger(__name__)
+from router.messages import AttemptReport, Job, MayResume, Reply, Window
 
 
 class ReplyInbox:
@@ -30,6 +26,7 @@ class ReplyInbox:
         self._metrics = metrics
         self._max_unread_bytes = max_unread_bytes
         self._mailboxes: dict[str, Mailbox] = {}
+        self._failover = Failover(bus, metrics)
 
     def __len__(self) -> int:
         return len(self._mailboxes)
@@ -55,6 +52,7 @@ class ReplyInbox:
         """Forget a request's jobs: what still arrives is dropped. Idempotent."""
         for job in jobs:
             self._mailboxes.pop(job.id, None)
+            self._failover.forget(job.id)
         self._metrics.inbox_jobs.set(len(self))
 
     def fail_all(self, error: GenerationError) -> None:
@@ -64,16 +62,14 @@ class ReplyInbox:
 
     def _sort(self, worker: str, reply: Reply) -> None:
         mailbox = self._mailboxes.get(reply.j)
-        if mailbox is None:
+        if isinstance(reply, MayResume):
+            self._failover.asked(mailbox, worker, reply)
+        elif mailbox is None:
             self._metrics.replies_dropped.labels("unknown_job").inc()
-            if isinstance(reply, Started):
-                self._refuse(worker, reply.j)
-        elif not mailbox.deliver(worker, reply):
+            self._failover.stop(worker, reply, superseded=False)
+        elif isinstance(reply, AttemptReport):
+            self._failover.told(mailbox, reply)
+        elif (admitted := mailbox.deliver(worker, reply)) is not Admitted.NEWS:
             self._metrics.replies_dropped.labels("not_admitted").inc()
-
-    def _refuse(self, worker: str, job: str) -> None:
-        """A worker has begun what nobody waits for any more (its cancel was lost, or it came from a previous life)."""
-        try:
-            self._bus.send_control(control_plane.worker(worker), Cancel(job=job))
-        except BrokerUnavailable:
-            _log.info("cancel not sent", job=job, worker=worker)
+            if admitted is Admitted.FENCED:
+                self._failover.stop(worker, reply, superseded=True)

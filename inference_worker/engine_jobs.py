@@ -197,7 +197,10 @@ class EngineJobs(ABC, Generic[J]):
             )
             self._outbox.put(running.job.reply_to, started)
             self._tell_start(running)
-            self._submit(running)
+            if running.finished:  # but for its terminal, an earlier attempt has done it all
+                self._finish(running)
+            else:
+                self._submit(running)
 
     def _submit(self, running: J) -> None:
         if running.request is None:
@@ -244,7 +247,7 @@ class EngineJobs(ABC, Generic[J]):
         self._end(running, Cancelled(j=running.job.id, a=running.attempt, usage=running.usage))
 
     def hand_back(self, running: J) -> None:
-        """Let go of a job that somebody else will answer: no terminal."""
+        """Let go of a job that somebody else answers: no terminal."""
         self._engine.abort(running.attempt)
 
     def _end(self, running: J, terminal: Terminal) -> None:

@@ -25,7 +25,7 @@ class _Word(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 class GenerationRequest(_Word, frozen=True, kw_only=True, tag="request"):
     """Generate `n` continuations of `prompt_ids` (non-empty, each within the vocabulary).
 
-    `delivered[c]` are ids that choice `c` already generated elsewhere: it goes on after them.
+    `delivered[c]` are ids that choice `c` already generated elsewhere: it goes on after them, unless it is in `ended`.
     `salt` separates prefix caches.
     """
 
@@ -35,6 +35,7 @@ class GenerationRequest(_Word, frozen=True, kw_only=True, tag="request"):
     n: int = 1
     salt: str = ""
     delivered: list[list[int]] = []
+    ended: list[int] = []
     grammar: Grammar | None = None
     """What each choice must match as a whole, `delivered` included."""
     bad_words: list[list[int]] = []
@@ -49,12 +50,14 @@ class GenerationRequest(_Word, frozen=True, kw_only=True, tag="request"):
 class EmbeddingRequest(_Word, frozen=True, kw_only=True, tag="embedding"):
     """Embed each of `inputs` (non-empty, ids within the vocabulary), one vector each, in any order.
 
+    Those in `embedded` are left out.
     `dimensions`: keep so many leading numbers and normalise again; `None`: all.
     """
 
     id: str
     inputs: list[list[int]]
     dimensions: int | None = None
+    embedded: list[int] = []
 
     @property
     def prompt_tokens(self) -> int:

@@ -45,11 +45,11 @@ class Generator(EngineJobs[RunningJob]):
         limits = Limits(self._ready.max_model_len, self._ready.vocab_size)
         request = await self._text.prepare(job, running.attempt, limits)
         running.outputs = [self._text.open(job, choice) for choice in range(job.n)]
-        running.ids = [[] for _ in range(job.n)]
+        running.resume(job)
         running.request = request
 
     def _tell_start(self, running: RunningJob) -> None:
-        if running.job.text.echo and isinstance(running.request, GenerationRequest):
+        if running.job.text.echo and not running.job.begun and isinstance(running.request, GenerationRequest):
             echo = prompt_echo(self._text.tokenizer, running.job, running.attempt, running.request.prompt_ids)
             self._outbox.put(running.job.reply_to, echo)
 
@@ -63,11 +63,12 @@ class Generator(EngineJobs[RunningJob]):
                 return
         self._observe(running, event)
         self.tokens += len(event.token_ids)
-        running.cached_tokens = max(running.cached_tokens, event.cached_tokens)
+        if not event.position and not running.job.begun:
+            running.cached_tokens = max(running.cached_tokens, event.cached_tokens)
         release = running.outputs[event.choice].push(event)
         if release is None:
             return
-        first, begins = not running.ids[event.choice], not any(running.ids)
+        first, begins = len(running.ids[event.choice]) == running.delivered(event.choice), not any(running.ids)
         running.accept(event.choice, release)
         delta = _delta(running, event.choice, release, cached=running.usage.cached_tokens if begins else 0)
         self._outbox.put(running.job.reply_to, delta, urgent=first)
@@ -99,7 +100,7 @@ class Generator(EngineJobs[RunningJob]):
         super()._count_finished(running)
         now = time.monotonic()
         longest = max(map(len, running.ids))
-        if running.first_token is not None and longest > 1:
+        if running.first_token is not None and longest > 1 and not running.job.begun:
             self._metrics.time_per_output_token.observe((now - running.first_token) / (longest - 1))
 
 

@@ -10,7 +10,7 @@ import msgspec
 from inference_worker.engine_protocol import EngineRequest
 from inference_worker.text.output_text import OutputText, Release
 from router.consumer.taken_jobs import TakenJob
-from router.messages import Usage
+from router.messages import Job, Usage
 
 
 @dataclass(eq=False)
@@ -27,6 +27,11 @@ class EngineJob(TakenJob):
         """Whether the engine has been heard of this attempt and can't simply be given it again."""
         return False
 
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing left to do."""
+        return False
+
 
 @dataclass(eq=False)
 class RunningJob(EngineJob):
@@ -34,8 +39,9 @@ class RunningJob(EngineJob):
 
     outputs: list[OutputText] = field(default_factory=list)
     ids: list[list[int]] = field(default_factory=list)
-    """Per choice, the token ids that were released to the gateway by this attempt."""
+    """Per choice, the token ids that were released to the gateway, by earlier attempts too."""
     cached_tokens: int = 0
+    """As the attempt that read the prompt first found them."""
     first_token: float | None = None
     last_token: float | None = None
 
@@ -43,6 +49,17 @@ class RunningJob(EngineJob):
     def started(self) -> bool:
         """Whether it has tokens already."""
         return self.last_token is not None
+
+    def resume(self, job: Job) -> None:
+        """Begin after what `job` says was delivered; `outputs` must be there."""
+        self.ids = [job.delivered[choice][:] if choice < len(job.delivered) else [] for choice in range(job.n)]
+        self.cached_tokens = job.cached_tokens
+        for choice in job.ended:
+            self.outputs[choice].finished = True
+
+    def delivered(self, choice: int) -> int:
+        """How many tokens of a choice earlier attempts have released."""
+        return len(self.job.delivered[choice]) if choice < len(self.job.delivered) else 0
 
     def accept(self, choice: int, release: Release) -> None:
         """Count what is released to the gateway."""

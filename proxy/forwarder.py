@@ -68,11 +68,15 @@ class Forwarder:
         return ForwardedJob(job, delivery, max_model_len=self._spec.max_model_len)
 
     async def begin(self, taken: ForwardedJob) -> None:
-        """Have it answered as soon as fewer than `concurrency` are."""
+        """Have it answered as soon as fewer than `concurrency` are; no upstream goes on where somebody else stopped."""
+        if taken.job.begun:
+            self.fail(taken, FailureCode.WORKER_LOST, "The worker was lost after it had begun to answer.")
+            return
         self._admission.queue(taken)
-        self._admit()
+        self.admit()
 
-    def _admit(self) -> None:
+    def admit(self) -> None:
+        """Give jobs that wait the places that are free."""
         while (taken := self._admission.admit()) is not None:
             taken.task = asyncio.create_task(self._answer(taken))
             taken.task.add_done_callback(partial(self._check, taken))
@@ -246,7 +250,7 @@ class Forwarder:
             return
         self._consumer.end(taken, terminal)
         self._metrics.ended(terminal, taken.usage, time.monotonic() - taken.taken)
-        self._admit()
+        self.admit()
 
 
 async def _next(events: AsyncIterator[str], seconds: float) -> str | None:

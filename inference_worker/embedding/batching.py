@@ -7,7 +7,7 @@ fits beside it comes from every request, oldest first. Plain Python on lengths; 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 MAX_PADDING = 0.125
@@ -39,9 +39,9 @@ class Batcher:
         """Requests with inputs that wait."""
         return len(self._requests)
 
-    def add(self, request: str, inputs: Sequence[list[int]]) -> None:
-        """Let a request's inputs wait."""
-        pending = [PendingInput(request, index, ids) for index, ids in enumerate(inputs)]
+    def add(self, request: str, inputs: Sequence[list[int]], *, without: Collection[int] = ()) -> None:
+        """Let a request's inputs wait, but for those of the indexes `without`."""
+        pending = [PendingInput(request, index, ids) for index, ids in enumerate(inputs) if index not in without]
         pending.sort(key=lambda each: len(each.ids), reverse=True)
         self._requests[request] = OrderedDict((each.index, each) for each in pending)
         for each in pending:

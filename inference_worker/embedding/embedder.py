@@ -22,6 +22,12 @@ class EmbeddingJob(EngineJob):
     tokens: dict[int, int] = field(default_factory=dict)
     """By input whose vector was not yet made: how many tokens it has."""
     embedded_tokens: int = 0
+    """Of vectors made, by earlier attempts too."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether all vectors have been made."""
+        return self.request is not None and not self.tokens
 
     @property
     def usage(self) -> Usage:
@@ -59,7 +65,9 @@ class Embedder(EngineJobs[EmbeddingJob]):
 
     async def _prepare(self, running: EmbeddingJob) -> None:
         request: EmbeddingRequest = await self._text.prepare(running.job, running.attempt, self._ready)
-        running.tokens = {index: len(ids) for index, ids in enumerate(request.inputs)}
+        tokens = {index: len(ids) for index, ids in enumerate(request.inputs)}
+        running.embedded_tokens = sum(tokens.pop(index) for index in request.embedded)
+        running.tokens = tokens
         running.request = request
 
     def _take(self, running: EmbeddingJob, event: EngineEvent) -> None:

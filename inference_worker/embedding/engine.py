@@ -77,7 +77,7 @@ class EmbeddingEngine:
     def add(self, request: EmbeddingRequest) -> None:
         """Take a request in."""
         self._dimensions[request.id] = request.dimensions
-        self._batcher.add(request.id, request.inputs)
+        self._batcher.add(request.id, request.inputs, without=frozenset(request.embedded))
 
     def abort(self, request: str, choice: int | None = None) -> None:
         """Drop a request. Unknown ids are ignored; there are no choices."""

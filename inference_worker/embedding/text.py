@@ -80,7 +80,7 @@ class EmbeddingText:
             raise PromptRejected(FailureCode.INVALID_PARAMETER, message, "dimensions")
         inputs = self._ids(prompt.inputs, ready)
         _check(inputs, ready)
-        return EmbeddingRequest(id=request_id, inputs=inputs, dimensions=prompt.dimensions)
+        return EmbeddingRequest(id=request_id, inputs=inputs, dimensions=prompt.dimensions, embedded=job.embedded)
 
     def _ids(self, inputs: list[str | list[int]], ready: Ready) -> list[list[int]]:
         """Ids of each input: of texts with the model's own beginning and end, token ids as they are."""

@@ -35,9 +35,13 @@ def refusal(request: GenerationRequest, limits: EngineLimits) -> str | None:
 
 
 def to_sequences(request: GenerationRequest, limits: EngineLimits, matchers: Rows[Matcher]) -> list[Sequence]:
-    """One sequence a choice, in order of choice. `matchers`: of each of them, or none at all."""
+    """One sequence a choice that goes on, in order of choice. `matchers`: of each choice, or none at all."""
     of_choice: Rows[Matcher | None] = matchers or [None] * request.n
-    return [_to_sequence(request, choice, limits, matcher) for choice, matcher in enumerate(of_choice)]
+    return [
+        _to_sequence(request, choice, limits, matcher)
+        for choice, matcher in enumerate(of_choice)
+        if choice not in request.ended
+    ]
 
 
 def _to_sequence(request: GenerationRequest, choice: int, limits: EngineLimits, matcher: Matcher | None) -> Sequence:

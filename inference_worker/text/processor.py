@@ -129,10 +129,11 @@ class TextProcessor:
         return GenerationRequest(
             id=request_id,
             prompt_ids=prompt_ids,
-            sampling=_limited(job.sampling, limits.max_model_len - len(prompt_ids)),
+            sampling=_sampling(job, limits.max_model_len - len(prompt_ids)),
             n=job.n,
             salt=job.cache_salt,
             delivered=job.delivered,
+            ended=job.ended,
             bad_words=self._bad_words(job.text.bad_words),
             grammar=grammar_of(job.prompt, job.grammar),
         )
@@ -204,8 +205,11 @@ def _truncated(prompt_ids: list[int], job: Job, limits: Limits) -> list[int]:
     return prompt_ids[-kept:] if kept is not None and kept > 0 else prompt_ids
 
 
-def _limited(sampling: SamplingParams, rest: int) -> SamplingParams:
+def _sampling(job: Job, rest: int) -> SamplingParams:
     """With the operator's limit where the client has set none; `rest` of the context is not the prompt's."""
+    sampling = job.sampling
+    if job.begun and sampling.prompt_logprobs is not None:  # whoever has a token has been told of the prompt
+        sampling = msgspec.structs.replace(sampling, prompt_logprobs=None)
     if sampling.max_tokens is not None or sampling.default_max_tokens is None:
         return sampling
     return msgspec.structs.replace(sampling, max_tokens=min(sampling.default_max_tokens, rest))

@@ -19,21 +19,28 @@ import structlog
 from router import control_plane
 from router.bus import Bus, Envelope, Feed, Inbound
 from router.consumer.admission import Admission
+from router.consumer.resumption import Resumptions
 from router.consumer.taken_jobs import RecentJobs, TakenJob, TakenJobs
 from router.consumer.windows import Outbox
 from router.errors import BrokerUnavailable, PublishError
 from router.messages import (
+    AttemptReport,
+    AttemptState,
     Cancel,
     Cancelled,
     Control,
+    Drain,
     Failed,
     FailureCode,
     Finished,
     Job,
     Outcome,
+    Ping,
+    Resume,
     ServiceClass,
     Terminal,
     UsageRecord,
+    Verdict,
     WorkerState,
     WorkerStatus,
 )
@@ -76,6 +83,9 @@ class JobHandler(Protocol[T]):
     def hand_back(self, taken: T) -> None:
         """Let go of it without a terminal: somebody else will answer."""
 
+    def admit(self) -> None:
+        """Give jobs that wait the places that are free."""
+
 
 class JobConsumer(Generic[T]):
     """One model's consumer on a started bus. Its handler calls `end` for each job, once."""
@@ -106,6 +116,7 @@ class JobConsumer(Generic[T]):
         self.jobs: TakenJobs[T] = TakenJobs()
         self.admission: Admission[T] = Admission(places)
         self.outbox = Outbox(bus, worker, self._lost_gateway)
+        self._resumptions = Resumptions(self.outbox)
         self.state = WorkerState.READY
         self._cancelled = RecentJobs()
         self._done = RecentJobs()
@@ -162,6 +173,7 @@ class JobConsumer(Generic[T]):
     def _take(self, envelope: Envelope[Job]) -> None:
         job, delivery = envelope.message, envelope.delivery
         if self.state is WorkerState.DRAINING:
+            self._report(job, "", AttemptState.HANDED_OVER)
             delivery.reject(requeue=True)
             return
         if job.id in self._done:
@@ -177,7 +189,18 @@ class JobConsumer(Generic[T]):
         if job.id in self._cancelled:
             self._handler.cancel(taken)
         elif not self._expired(taken):
-            self._spawn(self._handler.begin(taken), taken)
+            self._spawn(self._begin(taken), taken)
+
+    async def _begin(self, taken: T) -> None:
+        """Have a job answered; one that was delivered again as its gateway says."""
+        verdict = await self._resumptions.ask(taken) if taken.again else Verdict.START
+        if verdict is Verdict.START:
+            await self._handler.begin(taken)
+        elif verdict is Verdict.FAIL:
+            message = "This request has repeatedly brought down the workers that tried to answer it."
+            self._handler.fail(taken, FailureCode.FAILED_REPEATEDLY, message)
+        elif verdict is not None:
+            self._let_go(taken)
 
     def _adopt(self, current: T, envelope: Envelope[Job]) -> None:
         """A job that we have already: take over its new delivery if ours was lost with a connection."""
@@ -250,13 +273,32 @@ class JobConsumer(Generic[T]):
 
     async def _obey(self, controls: Feed[Control]) -> None:
         async for control in controls:
-            if isinstance(control, Cancel):
-                self._cancelled.add(control.job)
-                taken = self.jobs.job(control.job)
-                if taken is not None:
-                    self._handler.cancel(taken)
-            else:
-                self._stop.set()
+            match control:
+                case Cancel():
+                    self._cancel(control)
+                case Resume():
+                    self._resumptions.hear(control)
+                case Ping():
+                    self._answer(control)
+                case Drain():
+                    self._stop.set()
+
+    def _cancel(self, cancel: Cancel) -> None:
+        taken = self.jobs.job(cancel.job)
+        if not cancel.attempt:
+            self._cancelled.add(cancel.job)
+            if taken is not None:
+                self._handler.cancel(taken)
+        elif taken is not None and taken.attempt == cancel.attempt:
+            self._let_go(taken)
+
+    def _answer(self, ping: Ping) -> None:
+        taken = self.jobs.attempt(ping.attempt)
+        if taken is not None:
+            self._report(taken.job, taken.attempt, AttemptState.ALIVE)
+
+    def _report(self, job: Job, attempt: str, state: AttemptState) -> None:
+        self.outbox.put(job.reply_to, AttemptReport(j=job.id, a=attempt, state=state), urgent=True)
 
     async def _beat(self) -> None:
         while True:
@@ -279,6 +321,7 @@ class JobConsumer(Generic[T]):
         _log.info("worker is draining", worker=self._worker, running=len(self.jobs))
         for inbound in self._inbounds:
             await inbound.cancel()
+        self.outbox.flush()  # so that as little as possible of what is handed over is generated again
         for taken in self.jobs:
             if not self.admission.has_place(taken):
                 self._hand_back(taken)
@@ -291,13 +334,27 @@ class JobConsumer(Generic[T]):
             await self._wait_for(self._idle, at_most=SETTLE_PATIENCE)
 
     def _hand_back(self, taken: T) -> None:
+        """Let another worker answer a job: go on with it, if it was begun."""
         if taken.ended:  # its usage record is on its way
             return
+        self._drop(taken)
+        self._report(taken.job, taken.attempt, AttemptState.HANDED_OVER)
+        taken.delivery.reject(requeue=True)
+        taken.log.info("job handed back to the queue")
+
+    def _let_go(self, taken: T) -> None:
+        """Another attempt answers the job, or nobody wants it: no terminal, no record."""
+        if taken.ended:
+            return
+        self._drop(taken)
+        taken.delivery.ack()
+        taken.log.info("job let go")
+        self._handler.admit()
+
+    def _drop(self, taken: T) -> None:
         taken.ended = True
         self._handler.hand_back(taken)
         self.admission.leave(taken)
-        taken.delivery.reject(requeue=True)
-        taken.log.info("job handed back to the queue")
         self._forget(taken)
 
     # Tasks

@@ -33,7 +33,12 @@ class TakenJob(ABC):
     attempt: str = field(default_factory=lambda: str(uuid.uuid4()))
     taken: float = field(default_factory=time.monotonic)
     ended: bool = False
-    """Whether its terminal has been said, or it was handed back."""
+    """Whether its terminal has been said, or it was let go."""
+
+    @property
+    def again(self) -> bool:
+        """Whether somebody else may have had the job before: its gateway has to say how it goes on."""
+        return self.delivery.redelivered or self.delivery.delivery_count > 0 or self.job.attempt > 0
 
     @property
     @abstractmethod

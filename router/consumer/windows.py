@@ -142,6 +142,7 @@ def _join(run: list[Delta]) -> Delta:
         calls=joined_calls(call for each in run for call in each.calls or ()) or None,
         f=last.f,
         stop=last.stop,
+        cached=first.cached,
     )
 
 

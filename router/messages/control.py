@@ -13,13 +13,48 @@ class Cancel(Message, frozen=True, kw_only=True, tag="cancel"):
     """Stop a job wherever it is, queued jobs included. Idempotent, best effort."""
 
     job: str
+    attempt: str = ""
+    """Stop only this attempt, silently: another one answers the job."""
+
+
+class Verdict(StrEnum):
+    """How a job that was delivered again goes on."""
+
+    START = "start"
+    """Go on after what was delivered; this attempt is the one that is heard now."""
+    WAIT = "wait"
+    """Another worker is at it and alive: ask again."""
+    GONE = "gone"
+    """It has ended, or nobody waits for it: acknowledge it, and nothing else."""
+    FAIL = "fail"
+    """It has brought too many workers down: say so, and do not run it."""
+
+
+class Resume(Message, frozen=True, kw_only=True, tag="resume"):
+    """The answer to `MayResume`: the gateway of a job decides which attempt at it is heard, and which tokens exist."""
+
+    job: str
+    attempt: str
+    verdict: Verdict
+    delivered: list[list[int]] = msgspec.field(default_factory=list)
+    ended: list[int] = msgspec.field(default_factory=list)
+    embedded: list[int] = msgspec.field(default_factory=list)
+    cached_tokens: Count = 0
+    """These four: what has been delivered, as in `Job`."""
+
+
+class Ping(Message, frozen=True, kw_only=True, tag="ping"):
+    """Say whether this attempt at a job is alive (`AttemptReport`); silence is an answer too."""
+
+    job: str
+    attempt: str
 
 
 class Drain(Message, frozen=True, kw_only=True, tag="drain"):
     """Take no new jobs, finish the running ones, exit."""
 
 
-Control = Cancel | Drain
+Control = Cancel | Drain | Ping | Resume
 
 
 class WorkerState(StrEnum):

@@ -145,8 +145,8 @@ class TextOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 class Job(Message, frozen=True, kw_only=True, tag="job"):
     """One prompt to be answered with `n` choices.
 
-    `delivered` holds, per choice, the token ids a client already has: a resumed job goes on after them.
-    `reply_to` is the gateway id that every window about this job goes to.
+    `delivered`, `ended`, `embedded` and `cached_tokens` say what the client already has: a resumed job goes on after
+    it. `reply_to` is the gateway id that every window about this job goes to.
     """
 
     id: str
@@ -166,3 +166,15 @@ class Job(Message, frozen=True, kw_only=True, tag="job"):
     """Separates prefix caches: tenants with different salts can't see or time each other's prompts."""
     attempt: int = 0
     delivered: list[list[int]] = msgspec.field(default_factory=list)
+    """Per choice, token ids; empty: none of any."""
+    ended: list[int] = msgspec.field(default_factory=list)
+    """Choices that have had their last token."""
+    embedded: list[int] = msgspec.field(default_factory=list)
+    """Inputs whose vectors are there."""
+    cached_tokens: Count = 0
+    """Prompt tokens that the attempt which read the prompt first found in a prefix cache."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether the client already has a part of the answer."""
+        return any(self.delivered) or bool(self.ended) or bool(self.embedded)

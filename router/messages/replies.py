@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import Literal
 
 import msgspec
@@ -48,6 +49,29 @@ class Started(_Reply, frozen=True, kw_only=True, tag="start"):
     prompt_tokens: Count
     """0: not known yet."""
     delivery_count: Count = 0
+
+
+class MayResume(_Reply, frozen=True, kw_only=True, tag="resume?"):
+    """A job was delivered again, or published again: the worker asks how it goes on, and does nothing until `Resume`.
+
+    `a` is the attempt that it would be. Asked again until it is answered.
+    """
+
+    delivery_count: Count = 0
+
+
+class AttemptState(StrEnum):
+    """What a worker knows of an attempt."""
+
+    ALIVE = "alive"
+    HANDED_OVER = "handed_over"
+    """It let go of it on purpose, and the job went back to its queue."""
+
+
+class AttemptReport(_Reply, frozen=True, kw_only=True, tag="attempt"):
+    """What a worker knows of an attempt at a job."""
+
+    state: AttemptState
 
 
 class ToolCallDelta(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -157,7 +181,9 @@ class Cancelled(_Reply, frozen=True, kw_only=True, tag="cancelled"):
 REAPER = "reaper"
 """The `w` of windows that close jobs dead in their queue: whoever was running one is not any more."""
 
-Reply = Started | PromptEcho | PromptLogprobs | Delta | Embedded | Finished | Failed | Cancelled
+Reply = (
+    Started | MayResume | AttemptReport | PromptEcho | PromptLogprobs | Delta | Embedded | Finished | Failed | Cancelled
+)
 Terminal = Finished | Failed | Cancelled
 
 

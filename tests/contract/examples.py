@@ -8,6 +8,8 @@ import msgspec
 
 from router.messages import (
     UNKNOWN_ID,
+    AttemptReport,
+    AttemptState,
     Cancel,
     Cancelled,
     ChatPrompt,
@@ -21,11 +23,14 @@ from router.messages import (
     Grammar,
     GrammarKind,
     Job,
+    MayResume,
     Outcome,
+    Ping,
     PromptBounds,
     PromptEcho,
     PromptLogprobs,
     Receipt,
+    Resume,
     SamplingParams,
     ServiceClass,
     Started,
@@ -40,6 +45,7 @@ from router.messages import (
     ToolMode,
     Usage,
     UsageRecord,
+    Verdict,
     Window,
     WorkerState,
     WorkerStatus,
@@ -231,7 +237,31 @@ EXAMPLES: dict[str, msgspec.Struct] = {
     ),
     "window_cancelled": Window(w="worker-1", b=[Cancelled(j="j", a="a", usage=Usage(prompt_tokens=5))]),
     "usage_record": USAGE_RECORD,
+    "window_resume": Window(
+        w="worker-2",
+        b=[
+            MayResume(j="j", a="b", delivery_count=2),
+            AttemptReport(j="k", a="c", state=AttemptState.ALIVE),
+            AttemptReport(j="l", a="d", state=AttemptState.HANDED_OVER),
+            Delta(j="m", a="e", s=0, ids=[1], t="Hi", cached=16),
+        ],
+    ),
+    "job_resumed": msgspec_replace(
+        JOB, n=2, attempt=1, delivered=[[1, 2], [3]], ended=[1], embedded=[0], cached_tokens=16
+    ),
+    "control_resume": Resume(
+        job="chatcmpl-1",
+        attempt="b",
+        verdict=Verdict.START,
+        delivered=[[1, 2], [3]],
+        ended=[1],
+        embedded=[0],
+        cached_tokens=16,
+    ),
+    "control_resume_wait": Resume(job="chatcmpl-1", attempt="b", verdict=Verdict.WAIT),
     "control_cancel": Cancel(job="chatcmpl-1"),
+    "control_cancel_attempt": Cancel(job="chatcmpl-1", attempt="a"),
+    "control_ping": Ping(job="chatcmpl-1", attempt="a"),
     "control_drain": Drain(),
     "worker_status": STATUS,
     "worker_status_bounds": msgspec_replace(

@@ -29,6 +29,8 @@ def codec_of(message: msgspec.Struct) -> Codec[Any]:
         messages.Receipt: messages.SETTLEMENTS,
         messages.Cancel: messages.CONTROLS,
         messages.Drain: messages.CONTROLS,
+        messages.Ping: messages.CONTROLS,
+        messages.Resume: messages.CONTROLS,
         messages.WorkerStatus: messages.STATUSES,
     }
     return by_type[type(message)]

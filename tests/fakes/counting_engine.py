@@ -86,7 +86,8 @@ class CountingEngine(EngineClient):
         self.submitted.append(request.id)
         self._prompted += len(request.prompt_ids)
         delivered = request.delivered or [[]] * request.n
-        self._requests[request.id] = _Counting(request, {choice: len(delivered[choice]) for choice in range(request.n)})
+        going = [choice for choice in range(request.n) if choice not in request.ended]
+        self._requests[request.id] = _Counting(request, {choice: len(delivered[choice]) for choice in going})
         self._busy.set()
 
     def abort(self, request: str, choice: int | None = None) -> None:

@@ -1,0 +1,159 @@
+"""Which attempt at a job goes on: answers workers that have a job again, and stops attempts that nobody hears.
+
+The gateway that owns a client's connection decides, alone, which attempt speaks for a job and which tokens exist
+(PROMISES 2.5). A worker that is given a job for the second time asks. If the one that had it has said that it let go,
+or does not say within `DOUBT_SECONDS` that it is alive, the new one goes on after what was delivered; the old one,
+should it come back, is not heard and is told to stop. Knows no HTTP, and does not read what is generated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from functools import partial
+from typing import NamedTuple
+
+import structlog
+
+from gateway.errors import WorkerLost
+from gateway.mailbox import Mailbox
+from gateway.metrics import GatewayMetrics
+from router import control_plane
+from router.bus import Bus
+from router.errors import BrokerUnavailable
+from router.messages import (
+    AttemptReport,
+    AttemptState,
+    Cancel,
+    Control,
+    MayResume,
+    Ping,
+    Reply,
+    Resume,
+    Terminal,
+    Verdict,
+)
+
+DOUBT_SECONDS = 0.25
+"""How long a worker may take to say that it is alive while another one asks for its job."""
+TELL_AGAIN_SECONDS = 1.0
+"""Between two words to an attempt that is to stop: the first may have been lost."""
+REMEMBERED_STOPS = 10_000
+
+_log = structlog.get_logger(__name__)
+
+
+class _Doubt(NamedTuple):
+    """`worker` asks for a job that another one has."""
+
+    worker: str
+    question: MayResume
+    alarm: asyncio.TimerHandle
+    """Rings when the other one has been silent for too long."""
+
+
+class Failover:
+    """One gateway's decisions. Use on the event loop only."""
+
+    def __init__(self, bus: Bus, metrics: GatewayMetrics) -> None:
+        self._bus = bus
+        self._metrics = metrics
+        self._doubts: dict[str, _Doubt] = {}
+        self._stopped: OrderedDict[str, float] = OrderedDict()
+
+    def asked(self, mailbox: Mailbox | None, worker: str, question: MayResume) -> None:
+        """Answer a worker that has a job again, now or when it is clear what became of the last attempt."""
+        progress = mailbox.progress[question.j] if mailbox is not None else None
+        if mailbox is None or progress is None or progress.ended or progress.is_superseded(question.a):
+            self._send(worker, Resume(job=question.j, attempt=question.a, verdict=Verdict.GONE))
+        elif progress.worker in (None, worker) or progress.attempt in (None, question.a) or progress.let_go:
+            self._start(mailbox, worker, question)
+        else:
+            self._doubt(mailbox, worker, question)
+
+    def told(self, mailbox: Mailbox, report: AttemptReport) -> None:
+        """A worker has said how an attempt is."""
+        progress = mailbox.progress[report.j]
+        if report.a != progress.attempt:
+            return
+        progress.let_go = report.state is AttemptState.HANDED_OVER
+        if (doubt := self._resolve(report.j)) is None:
+            return
+        if progress.let_go:
+            self._start(mailbox, doubt.worker, doubt.question)
+        else:
+            self._send(doubt.worker, Resume(job=report.j, attempt=doubt.question.a, verdict=Verdict.WAIT))
+
+    def stop(self, worker: str, reply: Reply, *, superseded: bool) -> None:
+        """Have a worker stop an attempt that speaks though nobody hears it; `superseded`: another one is heard.
+
+        If nobody waits for the job any more (its cancel was lost, or the gateway was started again) the worker's own
+        record is wanted too.
+        """
+        now = time.monotonic()
+        if isinstance(reply, Terminal) or now - self._stopped.get(reply.a, -TELL_AGAIN_SECONDS) < TELL_AGAIN_SECONDS:
+            return
+        self._stopped[reply.a] = now
+        self._stopped.move_to_end(reply.a)
+        if len(self._stopped) > REMEMBERED_STOPS:
+            self._stopped.popitem(last=False)
+        _log.info("an attempt that nobody hears is stopped", job=reply.j, attempt=reply.a, worker=worker)
+        self._send(worker, Cancel(job=reply.j, attempt=reply.a if superseded else ""))
+
+    def forget(self, job: str) -> None:
+        """Nobody waits for a job any more."""
+        self._resolve(job)
+
+    def _resolve(self, job: str) -> _Doubt | None:
+        if (doubt := self._doubts.pop(job, None)) is not None:
+            doubt.alarm.cancel()
+        return doubt
+
+    def _doubt(self, mailbox: Mailbox, worker: str, question: MayResume) -> None:
+        """Ask the worker that has the job whether it is alive; a later question takes the place of an earlier one."""
+        progress = mailbox.progress[question.j]
+        self._resolve(question.j)
+        self._metrics.doubted.inc()
+        silent = partial(self._silent, mailbox, worker, question)
+        alarm = asyncio.get_running_loop().call_later(DOUBT_SECONDS, silent)
+        self._doubts[question.j] = _Doubt(worker, question, alarm)
+        if progress.worker is not None and progress.attempt is not None:
+            self._send(progress.worker, Ping(job=question.j, attempt=progress.attempt))
+
+    def _silent(self, mailbox: Mailbox, worker: str, question: MayResume) -> None:
+        self._resolve(question.j)
+        self._start(mailbox, worker, question)
+
+    def _start(self, mailbox: Mailbox, worker: str, question: MayResume) -> None:
+        """Let the attempt of `question` speak from now on, after what was delivered."""
+        progress = mailbox.progress[question.j]
+        if not progress.resumable:
+            mailbox.fail(WorkerLost())
+            self._send(worker, Resume(job=question.j, attempt=question.a, verdict=Verdict.GONE))
+            return
+        _log.info(
+            "job goes on", job=question.j, worker=worker, attempt=question.a, after=progress.tokens, was=progress.worker
+        )
+        if progress.attempt != question.a:
+            progress.bind(question.a, worker)
+            self._metrics.resumed.inc()
+        done = progress.delivered
+        self._send(
+            worker,
+            Resume(
+                job=question.j,
+                attempt=question.a,
+                verdict=Verdict.START,
+                delivered=done.delivered,
+                ended=done.ended,
+                embedded=done.embedded,
+                cached_tokens=done.cached_tokens,
+            ),
+        )
+
+    def _send(self, worker: str, control: Control) -> None:
+        try:
+            self._bus.send_control(control_plane.worker(worker), control)
+        except BrokerUnavailable:
+            _log.info("control message not sent", worker=worker, control=type(control).__name__)

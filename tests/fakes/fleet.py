@@ -1,0 +1,176 @@
+"""A gateway's reply inbox and real workers around counting engines, all in one process: workers can be lost.
+
+Reads a job's answer as a client's request does, and checks that positions are contiguous.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from gateway.mailbox import Mailbox
+from gateway.metrics import GatewayMetrics
+from gateway.reply_inbox import ReplyInbox
+from inference_worker.generator import Generator
+from inference_worker.metrics import WorkerMetrics
+from inference_worker.settings import WorkerSettings
+from inference_worker.worker import Worker
+from router import topology
+from router.bus import Bus
+from router.messages import ChatPrompt, Delta, Job, Reply, SamplingParams, Terminal, UsageRecord
+from router.transport.base import Transport
+from tests.fakes.counting_engine import CountingEngine
+from tests.fakes.counting_text import counting_text
+
+MODEL = "counting"
+GATEWAY = "gateway-f"
+MakeTransport = Callable[[str], Awaitable[Transport]]
+
+
+class Answer:
+    """What a client has of one job."""
+
+    def __init__(self, job: Job, mailbox: Mailbox) -> None:
+        self.job = job
+        self.mailbox = mailbox
+        self.ids: list[list[int]] = [[] for _ in range(job.n)]
+        self.texts = [""] * job.n
+        self.ends: list[Any] = [None] * job.n
+        self.replies: list[Reply] = []
+        self.terminal: Terminal | None = None
+
+    @property
+    def tokens(self) -> int:
+        return sum(map(len, self.ids))
+
+    async def read(self, tokens: int | None = None, seconds: float = 30.0) -> None:
+        """Take what comes until there are so many tokens, or the job has ended."""
+        async with asyncio.timeout(seconds):
+            while self.terminal is None and (tokens is None or self.tokens < tokens):
+                await self.mailbox.news(1.0)
+                for arrival in self.mailbox.take_all():
+                    self._take(arrival.reply)
+
+    def _take(self, reply: Reply) -> None:
+        self.replies.append(reply)
+        if isinstance(reply, Delta):
+            assert reply.s == len(self.ids[reply.c])
+            assert self.ends[reply.c] is None
+            self.ids[reply.c] += reply.ids
+            self.texts[reply.c] += reply.t
+            self.ends[reply.c] = reply.f
+        elif isinstance(reply, Terminal):
+            self.terminal = reply
+
+
+class FleetWorker:
+    """One worker of a fleet."""
+
+    def __init__(self, transport: Transport, name: str, engine: CountingEngine, **settings: Any) -> None:
+        self.transport = transport
+        self.name = name
+        self.engine = engine
+        self.stop, self.hand_off = asyncio.Event(), asyncio.Event()
+        self.worker = Worker(
+            Bus(transport),
+            engine,
+            partial(Generator, counting_text()),
+            WorkerSettings(**{"model": MODEL, "id": name, "max_num_seqs": 4, "amqp_url": "amqp://"} | settings),
+            WorkerMetrics(CollectorRegistry(), MODEL),
+            model=MODEL,
+            hand_off=self.hand_off,
+        )
+        self.running = asyncio.create_task(self.worker.run(self.stop))
+
+    def has(self, job: Job) -> bool:
+        """Whether it works at a job."""
+        return self.worker._consumer.jobs.job(job.id) is not None
+
+    async def kill(self) -> None:
+        """Be gone, without a word."""
+        self.engine.die()
+        await self.transport.close()
+        self.running.cancel()
+        await asyncio.wait([self.running])
+
+    async def end(self) -> None:
+        """Hand everything over and end."""
+        self.hand_off.set()
+        self.stop.set()
+        await asyncio.wait([self.running], timeout=20)
+
+
+class Fleet:
+    """One gateway and its workers on one broker."""
+
+    def __init__(self, make_transport: MakeTransport) -> None:
+        self._make_transport = make_transport
+        self.workers: dict[str, FleetWorker] = {}
+        self.records: list[UsageRecord] = []
+        self.metrics = GatewayMetrics(CollectorRegistry())
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Fleet:
+        transport = await self._make_transport(GATEWAY)
+        await transport.declare(topology.platform())
+        self.bus = Bus(transport)
+        await self.bus.declare_model(MODEL)
+        self.inbox = ReplyInbox(self.bus, GATEWAY, self.metrics, max_unread_bytes=2**24)
+        usage = await self.bus.settlements(prefetch=100)
+        self._tasks = [
+            asyncio.create_task(self.inbox.run(await self.inbox.listen())),
+            asyncio.create_task(self._record(usage)),
+        ]
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        for worker in self.workers.values():
+            await worker.end()
+        for task in self._tasks:
+            task.cancel()
+
+    async def start(self, name: str, *, step_time: float | None = 0.005, **settings: Any) -> FleetWorker:
+        """One more worker; it takes jobs when this returns."""
+        transport = await self._make_transport(name)
+        await transport.declare(topology.platform())
+        worker = FleetWorker(transport, name, CountingEngine(step_time=step_time), **settings)
+        self.workers[name] = worker
+        await until(lambda: len(worker.worker._consumer._inbounds) > 0 or worker.running.done())
+        return worker
+
+    async def ask(self, id_: str, max_tokens: int = 40, **fields: Any) -> Answer:
+        """Publish a job, and read its answer as it comes."""
+        prompt = fields.pop("prompt", ChatPrompt(messages=[{"role": "user", "content": "count"}]))
+        sampling = fields.pop("sampling", SamplingParams(seed=1, max_tokens=max_tokens))
+        now = time.time()
+        times = {"created": now, "deadline": now + 60}
+        job = Job(id=id_, model=MODEL, tenant="t", reply_to=GATEWAY, prompt=prompt, sampling=sampling, **times | fields)
+        answer = Answer(job, self.inbox.open([job]))
+        await self.bus.publish_job(job, {})
+        return answer
+
+    def at(self, job: Job) -> FleetWorker:
+        """Who works at a job."""
+        return next(worker for worker in self.workers.values() if not worker.running.done() and worker.has(job))
+
+    async def _record(self, usage: Any) -> None:
+        async for envelope in usage:
+            self.records.append(envelope.message)
+            envelope.delivery.ack()
+
+
+async def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    """Wait for something that is about to happen."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.002)
+
+
+def counted(tokens: int) -> str:
+    """The text of so many tokens."""
+    return "".join(f"{number} " for number in range(tokens))
