@@ -1,4 +1,7 @@
-"""The billing process: settles usage records and closes dead jobs. Serves no users; see `service.py` for the facade."""
+"""The billing process: keeps usage records, settles jobs, sweeps what nobody else settles, closes dead jobs.
+
+Serves no users; see `service.py` and `billing.py` for the facades.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,20 @@ from auth_billing.errors import StoreUnavailable
 from auth_billing.housekeeping import Housekeeping
 from auth_billing.metrics import BillingMetrics
 from auth_billing.reaper import Reaper
-from auth_billing.records import UsageStore
 from auth_billing.settings import BillingSettings
 from auth_billing.settlement import SettlementConsumer
+from auth_billing.settler import Settler
+from auth_billing.store.books import mongo_books
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes
 from auth_billing.store.usage import MongoUsageStore
+from auth_billing.sweeper import Sweeper
 from infra.runtime import lifecycle, logging
 from infra.runtime.lifecycle import StartupError
 from infra.runtime.metrics import OpsServer
 from router.bus import Bus
 from router.errors import BrokerUnavailable
+from router.transport.base import ConnectionState
 from router.transport.rabbitmq.transport import RabbitMQTransport
 
 NAME = "billing"
@@ -44,7 +50,7 @@ async def serve(settings: BillingSettings, stop: asyncio.Event) -> None:
         housekeeping = Housekeeping(settings, connection)
         await housekeeping.prepare()
         await _start(bus)
-        await _serve(settings, bus, MongoUsageStore(connection), housekeeping, stop)
+        await _serve(settings, bus, connection, housekeeping, stop)
     finally:
         await bus.close()
         connection.close()
@@ -63,15 +69,23 @@ async def prepare_store(connection: StoreConnection) -> None:
         raise StartupError(f"the store does not answer (HEADRACE_MONGODB_URL): {error}") from error
 
 
-async def consume(bus: Bus, usage_store: UsageStore, metrics: BillingMetrics, stop: asyncio.Event) -> None:
-    """Run settlement and reaper on a started bus until `stop`; the all-in-one process calls this too."""
+async def consume(bus: Bus, connection: StoreConnection, metrics: BillingMetrics, stop: asyncio.Event) -> None:
+    """Run settlement, sweeper and reaper on a started bus until `stop`; the all-in-one process calls this too."""
+    usage_store, books = MongoUsageStore(connection), mongo_books(connection)
+    settler = Settler(books, metrics)
+    settlement = SettlementConsumer(bus, usage_store, settler, metrics=metrics)
+
+    def flowing() -> bool:
+        return bus.state is ConnectionState.UP and settlement.keeps_up
+
     async with asyncio.TaskGroup() as group:
-        group.create_task(SettlementConsumer(bus, usage_store, metrics=metrics).run(stop))
+        group.create_task(settlement.run(stop))
+        group.create_task(Sweeper(books, usage_store, settler, metrics, flowing=flowing).run(stop))
         group.create_task(Reaper(bus, metrics=metrics).run(stop))
 
 
 async def _serve(
-    settings: BillingSettings, bus: Bus, usage_store: UsageStore, housekeeping: Housekeeping, stop: asyncio.Event
+    settings: BillingSettings, bus: Bus, connection: StoreConnection, housekeeping: Housekeeping, stop: asyncio.Event
 ) -> None:
     registry = CollectorRegistry()
     metrics = BillingMetrics(registry)
@@ -85,7 +99,7 @@ async def _serve(
         _log.info("billing ready", ops_port=ops.port)
         async with asyncio.TaskGroup() as group:
             group.create_task(housekeeping.run(stop))
-            group.create_task(consume(bus, usage_store, metrics, stop))
+            group.create_task(consume(bus, connection, metrics, stop))
     finally:
         await ops.stop()
 

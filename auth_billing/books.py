@@ -184,6 +184,10 @@ class BalanceStore(Protocol):
         """Give back a hold that no job needs; false if it is not there."""
         ...
 
+    async def forget_months(self, organisation: str, months: Collection[str]) -> None:
+        """Forget what was used in months whose jobs are settled long since."""
+        ...
+
     async def close(self, organisation: str) -> bool:
         """Take no more holds; those that are open are settled as ever. False if there is no such account."""
         ...
@@ -220,16 +224,16 @@ class JobStore(Protocol):
         """Jobs that have been `SETTLING` since a time before `before`, and should be done by now."""
         ...
 
-    async def overdue(self, before: float, gateways: Collection[str], limit: int) -> Sequence[JobRecord]:
-        """Jobs that are `HELD`, and whose deadline was before `before` or whose gateway is one of `gateways`."""
+    async def held(self, limit: int) -> Sequence[JobRecord]:
+        """Jobs that are `HELD`, those of the earliest deadlines first."""
+        ...
+
+    async def held_by(self, gateways: Collection[str], limit: int) -> Sequence[JobRecord]:
+        """Jobs of these gateways that are `HELD`."""
         ...
 
     async def gateways(self) -> Collection[str]:
         """The gateways of jobs that are `HELD`."""
-        ...
-
-    async def count_held(self) -> int:
-        """How many jobs are `HELD`."""
         ...
 
 

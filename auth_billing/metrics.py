@@ -28,6 +28,22 @@ class BillingMetrics:
         self.clamped = Counter(
             "headrace_costs_clamped", "Jobs that used more than was held for them: our loss.", registry=registry
         )
+        self.receipts = Counter(
+            "headrace_receipts",
+            "Receipts taken: settled, repeated, or conflicting with what the job was settled to (and ignored).",
+            ["verdict"],
+            registry=registry,
+        )
+        self.swept = Counter(
+            "headrace_jobs_swept",
+            "Jobs that no receipt came for, by why they were settled: gateway silent, deadline passed, unfinished.",
+            ["reason"],
+            registry=registry,
+        )
+        self.orphans = Counter(
+            "headrace_holds_released", "Holds given back because no job needed them.", registry=registry
+        )
+        self.held = Gauge("headrace_jobs_held", "Jobs that hold credit, as last counted.", registry=registry)
         self.repeated = Counter(
             "headrace_usage_records_repeated", "Usage records that were stored already.", registry=registry
         )
@@ -56,6 +72,7 @@ class BillingMetrics:
             "reaped": _total(self.reaped),
             "jobs_settled": _total(self.jobs_settled),
             "clamped": _total(self.clamped),
+            "swept": _total(self.swept),
         }
 
 

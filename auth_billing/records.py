@@ -5,13 +5,13 @@ Times are Unix seconds. Each method of a port raises `StoreUnavailable` when the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
 from auth_billing.scopes import ADMIN_SCOPES, PROJECT_SCOPES, Scope
-from router.messages import UsageRecord
+from router.messages import Usage, UsageRecord
 
 
 @dataclass(frozen=True)
@@ -181,6 +181,10 @@ class UsageStore(Protocol):
         Raises:
             RecordRefused: the store can't hold it.
         """
+        ...
+
+    async def of_jobs(self, jobs: Collection[str]) -> Sequence[tuple[str, Usage]]:
+        """What each attempt at these jobs has used, with the job's id."""
         ...
 
 

@@ -22,7 +22,6 @@ from auth_billing.housekeeping import Housekeeping
 from auth_billing.metrics import BillingMetrics
 from auth_billing.settings import BillingSettings
 from auth_billing.store.connection import StoreConnection
-from auth_billing.store.usage import MongoUsageStore
 from gateway.app import GatewayServices
 from gateway.server import serve_app
 from gateway.settings import GatewaySettings
@@ -168,7 +167,7 @@ class AllInOne:
         bus = Bus(MemoryTransport(self._broker, "billing"))
         await bus.start()
         try:
-            await consume(bus, MongoUsageStore(connection), BillingMetrics(CollectorRegistry()), stop)
+            await consume(bus, connection, BillingMetrics(CollectorRegistry()), stop)
         finally:
             await bus.close()
 

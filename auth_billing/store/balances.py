@@ -13,12 +13,12 @@
 
 Always `available + sum(held_map.*.amount) + spent` = all that was paid in less what was paid back: whoever changes
 credit changes `available` only. A job counts in the month in which it was accepted, so a new month begins with nothing
-used and there is no moment at which budgets are reset.
+used (months older than the last three are dropped), and there is no moment at which budgets are reset.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pymongo.errors import DuplicateKeyError
@@ -112,6 +112,11 @@ class MongoBalanceStore:
                 {"_id": organisation, entry: {"$exists": True}}, {"$unset": {entry: ""}, "$inc": increase}
             )
         return bool(result.matched_count)
+
+    async def forget_months(self, organisation: str, months: Collection[str]) -> None:
+        """Forget what was used in months whose jobs are settled long since."""
+        with translated_errors():
+            await self._accounts.update_one({"_id": organisation}, {"$unset": {f"used.{each}": "" for each in months}})
 
     async def close(self, organisation: str) -> bool:
         """Take no more holds; those that are open are settled as ever. False if there is no such account."""

@@ -104,24 +104,22 @@ class MongoJobStore:
         """Jobs that have been `SETTLING` since a time before `before`, and should be done by now."""
         return await self._some({"state": JobState.SETTLING.value, "final.at": {"$lt": before}}, limit)
 
-    async def overdue(self, before: float, gateways: Collection[str], limit: int) -> Sequence[JobRecord]:
-        """Jobs that are `HELD`, and whose deadline was before `before` or whose gateway is one of `gateways`."""
-        late = [{"deadline": {"$lt": before}}, {"gateway": {"$in": list(gateways)}}]
-        return await self._some({"state": JobState.HELD.value, "$or": late}, limit)
+    async def held(self, limit: int) -> Sequence[JobRecord]:
+        """Jobs that are `HELD`, those of the earliest deadlines first."""
+        return await self._some({"state": JobState.HELD.value}, limit)
+
+    async def held_by(self, gateways: Collection[str], limit: int) -> Sequence[JobRecord]:
+        """Jobs of these gateways that are `HELD`."""
+        return await self._some({"state": JobState.HELD.value, "gateway": {"$in": list(gateways)}}, limit)
 
     async def gateways(self) -> Collection[str]:
         """The gateways of jobs that are `HELD`."""
         with translated_errors():
             return set(await self._jobs.distinct("gateway", {"state": JobState.HELD.value}))
 
-    async def count_held(self) -> int:
-        """How many jobs are `HELD`."""
-        with translated_errors():
-            return int(await self._jobs.count_documents({"state": JobState.HELD.value}))
-
     async def _some(self, query: dict[str, Any], limit: int) -> Sequence[JobRecord]:
         with translated_errors(), pymongo.timeout(BATCH_SECONDS):
-            return [_from_document(each) async for each in self._jobs.find(query).limit(limit)]
+            return [_from_document(each) async for each in self._jobs.find(query).sort("deadline", 1).limit(limit)]
 
 
 async def insert_new(collection: Any, documents: Sequence[dict[str, Any]]) -> None:

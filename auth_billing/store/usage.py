@@ -6,7 +6,7 @@ repeated or unknown on the way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from auth_billing.records import Insertion
 from auth_billing.store.connection import StoreConnection, translated_errors
-from router.messages import UsageRecord
+from router.messages import Usage, UsageRecord
 
 COLLECTION = "usage"
 
@@ -47,6 +47,12 @@ class MongoUsageStore:
                 stored = await self._usage.find_one({"_id": document["_id"]})
                 return Insertion.REPEATED if _same(stored, document) else Insertion.CONFLICTING
         return Insertion.NEW
+
+    async def of_jobs(self, jobs: Collection[str]) -> Sequence[tuple[str, Usage]]:
+        """What each attempt at these jobs has used, with the job's id."""
+        with translated_errors():
+            found = self._usage.find({"job": {"$in": list(jobs)}}, {"job": True, "usage": True})
+            return [(each["job"], Usage(**each["usage"])) async for each in found]
 
 
 def _to_document(record: UsageRecord) -> dict[str, Any]:

@@ -10,14 +10,19 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
-from auth_billing.settlement import SettlementConsumer, objection
+from auth_billing.metrics import BillingMetrics
+from auth_billing.settlement import SettlementConsumer
+from auth_billing.settler import Settler
+from auth_billing.usage_records import objection
 from router import topology
 from router.bus import REASON_HEADER, Bus
 from router.messages import Outcome, Usage, UsageRecord
 from router.transport.memory import MemoryBroker, MemoryTransport
 from tests.auth_billing.conftest import Buses
 from tests.fakes.accounts import DictUsageStore
+from tests.fakes.books import dict_books
 
 
 def record(number: int = 0, *, tokens: int = 3, **changes: object) -> UsageRecord:
@@ -37,7 +42,8 @@ def record(number: int = 0, *, tokens: int = 3, **changes: object) -> UsageRecor
 @asynccontextmanager
 async def settling(bus: Bus, store: DictUsageStore) -> AsyncIterator[None]:
     stop = asyncio.Event()
-    consumer = SettlementConsumer(bus, store, retry_delay=lambda _tries: 0.001)
+    settler = Settler(dict_books(), BillingMetrics(CollectorRegistry()))
+    consumer = SettlementConsumer(bus, store, settler, retry_delay=lambda _tries: 0.001)
     task = asyncio.create_task(consumer.run(stop))
     try:
         yield

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 from auth_billing.errors import RecordRefused, StoreUnavailable
 from auth_billing.records import ApiKeyRecord, IdempotencyRecord, Insertion, KeptAnswer, Organisation, Project
-from router.messages import UsageRecord
+from router.messages import Usage, UsageRecord
 
 
 class FakeClock:
@@ -27,10 +27,16 @@ class Absence:
         self.away = False
         self.failures = 0
         """Fail so many times more, then answer."""
+        self.failures_after = 0
+        """Fail once, at this question from now on."""
         self.asked = 0
 
     def check(self) -> None:
         self.asked += 1
+        if self.failures_after:
+            self.failures_after -= 1
+            if not self.failures_after:
+                raise StoreUnavailable("away for once")
         if self.failures:
             self.failures -= 1
             raise StoreUnavailable("away for a moment")
@@ -120,6 +126,10 @@ class DictUsageStore:
         if self.writing is not None:
             await self.writing.wait()
         return [await self.add(record) is Insertion.NEW for record in records]
+
+    async def of_jobs(self, jobs: Collection[str]) -> list[tuple[str, Usage]]:
+        self.absence.check()
+        return [(record.job, record.usage) for record in self.records.values() if record.job in jobs]
 
     async def add(self, record: UsageRecord) -> Insertion:
         self.absence.check()

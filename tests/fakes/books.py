@@ -72,6 +72,12 @@ class DictBalanceStore:
         self._release(organisation, job, hold, hold.amount, 0)
         return True
 
+    async def forget_months(self, organisation: str, months: Collection[str]) -> None:
+        self.absence.check()
+        balance = self.balances[organisation]
+        used = {month: each for month, each in balance.used.items() if month not in months}
+        self.balances[organisation] = replace(balance, used=used)
+
     async def close(self, organisation: str) -> bool:
         self.absence.check()
         if organisation not in self.balances:
@@ -156,18 +162,17 @@ class DictJobStore:
         late = (job for job in self.jobs.values() if job.final is not None and job.final.at < before)
         return [job for job in late if job.state is JobState.SETTLING][:limit]
 
-    async def overdue(self, before: float, gateways: Collection[str], limit: int) -> Sequence[JobRecord]:
+    async def held(self, limit: int) -> Sequence[JobRecord]:
         self.absence.check()
-        late = [job for job in self.jobs.values() if job.deadline < before or job.gateway in gateways]
-        return [job for job in late if job.state is JobState.HELD][:limit]
+        held = [job for job in self.jobs.values() if job.state is JobState.HELD]
+        return sorted(held, key=lambda job: job.deadline)[:limit]
+
+    async def held_by(self, gateways: Collection[str], limit: int) -> Sequence[JobRecord]:
+        return [job for job in await self.held(limit) if job.gateway in gateways]
 
     async def gateways(self) -> Collection[str]:
         self.absence.check()
         return {job.gateway for job in self.jobs.values() if job.state is JobState.HELD}
-
-    async def count_held(self) -> int:
-        self.absence.check()
-        return sum(job.state is JobState.HELD for job in self.jobs.values())
 
 
 def _most(one: Usage, other: Usage) -> Usage:
