@@ -16,28 +16,28 @@ LARGEST = 10**18
 _DIGITS = 9
 
 
-def nano_of(usd: str) -> int:
+def nano_of(usd: str, *, least: int = 1) -> int:
     """Nano-USD of a decimal number of USD like `12.50`.
 
     Raises:
-        UnacceptableAmount: no such number, zero, finer than a nano-USD, or too large.
+        UnacceptableAmount: no such number, less than `least`, finer than a nano-USD, or too large.
     """
     whole, point, fraction = usd.partition(".")
     digits = whole.isdigit() and (fraction.isdigit() or not point)
     if not (usd.isascii() and digits and len(whole) <= _DIGITS + 1 and len(fraction) <= _DIGITS):
         raise UnacceptableAmount("an amount is written like 12.50: digits, at most nine of them after the point")
-    return check_amount(int(Decimal(usd) * NANO))
+    return check_amount(int(Decimal(usd) * NANO), least=least)
 
 
-def check_amount(nano: object) -> int:
-    """Accept a positive integer number of nano-USD.
+def check_amount(nano: object, *, least: int = 1) -> int:
+    """Accept an integer number of nano-USD.
 
     Raises:
-        UnacceptableAmount: it is no integer (a bool is none), not positive, or too large.
+        UnacceptableAmount: it is no integer (a bool is none), less than `least`, or too large.
     """
     if not isinstance(nano, int) or isinstance(nano, bool):
         raise UnacceptableAmount("an amount is an integer number of nano-USD")
-    if not 0 < nano <= LARGEST:
+    if not least <= nano <= LARGEST:
         raise UnacceptableAmount("an amount is more than nothing and at most a thousand million USD")
     return nano
 

@@ -128,6 +128,10 @@ class Balance:
     """Held and spent, by month and budget; also where there is no budget, so that one can be set at any time."""
     is_open: bool = True
     version: int = 0
+    credits: int = 0
+    """Entries of credit that it has taken in (`credit.py`)."""
+    credited: int = 0
+    """Their sum: always available, held and spent together."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """Credit of organisations: what is paid in, given, and paid back for a job. What is spent is `settlement.py`'s.
 
-An organisation's entries are numbered, and its account takes them in one after the other: an entry *is* when its row is
-in the ledger, under an id that follows from the caller's reference; the account follows, by whoever comes next if the
-writer has died in between. So a webhook that is repeated, at once or in a year, moves money once, and two refunds of one
-job know of each other. Amounts are integer nano-USD. Knows no HTTP, no roles and no MongoDB.
+An organisation's entries are numbered, and its account takes them in one after the other: an entry *is* when its row
+is in the ledger, under an id that follows from the caller's reference; the account follows, by whoever comes next if
+the writer has died in between. So a webhook that is repeated, at once or in a year, moves money once, and two refunds
+of one job know of each other. Amounts are integer nano-USD. Knows no HTTP, no roles and no MongoDB.
 """
 
 from __future__ import annotations

@@ -26,7 +26,12 @@ AccountError
 │   └── TokenLimitExceeded   too many tokens
 │       └── LargerThanLimit      the request alone is more than the limit: waiting does not help
 ├── CreditError          money can't be moved as somebody wants
-│   └── UnacceptableAmount   no positive integer number of nano-USD, or too large a one
+│   ├── UnacceptableAmount     no positive integer number of nano-USD, or too large a one
+│   ├── UnacceptableReference  not what a caller's own name for something may be
+│   ├── TooMuchCredit          more than an account can hold
+│   ├── ReferenceReused        the reference stands for something else
+│   ├── NoSuchCharge           the organisation was not charged for this job: missing, foreign, not settled yet
+│   └── RefundTooLarge         more than what is left of the charge
 └── IdempotencyError     a request with an idempotency key may not run again, and there is no answer to repeat
     ├── KeyReused        the key came with another request before
     ├── KeyInUse         the first request with the key is still running, elsewhere
@@ -107,6 +112,26 @@ class CreditError(AccountError):
 
 class UnacceptableAmount(CreditError):
     """No positive integer number of nano-USD, or too large a one."""
+
+
+class UnacceptableReference(CreditError):
+    """Not what a caller's own name for something may be."""
+
+
+class TooMuchCredit(CreditError):
+    """More than an account can hold."""
+
+
+class ReferenceReused(CreditError):
+    """The reference was used for something else before."""
+
+
+class NoSuchCharge(CreditError):
+    """The organisation was not charged for this job: there is none, it is another's, or not settled yet."""
+
+
+class RefundTooLarge(CreditError):
+    """More than what is left of the charge."""
 
 
 class IdempotencyError(AccountError):

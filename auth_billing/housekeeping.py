@@ -1,4 +1,4 @@
-"""What the billing process does beside settling: keeps the prices to their file.
+"""What the billing process does beside settling: keeps the prices to their file, completes credit that was entered.
 
 The all-in-one process does the same. Nothing here is in the way of a request or a settlement.
 """
@@ -6,15 +6,30 @@ The all-in-one process does the same. Nothing here is in the way of a request or
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import structlog
+
+from auth_billing.credit import Credit
 from auth_billing.errors import StoreUnavailable
 from auth_billing.price_book import PriceBook
 from auth_billing.price_watch import PriceWatch
 from auth_billing.settings import BillingSettings
 from auth_billing.store.connection import StoreConnection
+from auth_billing.store.credits import MongoCreditStore
+from auth_billing.store.jobs import MongoJobStore
 from auth_billing.store.prices import MongoPriceStore
 from infra.runtime.lifecycle import StartupError
+
+CREDIT_SECONDS = 60.0
+"""Between looks for credit that was entered by somebody who died before the account took it in."""
+RECENT_SECONDS = 24 * 3600.0
+"""How far back is looked."""
+
+_log = structlog.get_logger(__name__)
 
 
 class Housekeeping:
@@ -22,6 +37,7 @@ class Housekeeping:
 
     def __init__(self, settings: BillingSettings, connection: StoreConnection) -> None:
         book = PriceBook(MongoPriceStore(connection))
+        self._credit = Credit(MongoCreditStore(connection), MongoJobStore(connection))
         self._prices = PriceWatch(book, _path(settings.price_file), _path(settings.proxy_config))
 
     async def prepare(self) -> None:
@@ -39,6 +55,21 @@ class Housekeeping:
         """Do the chores until `stop`."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._prices.run(stop))
+            group.create_task(repeat(self._complete_credit, CREDIT_SECONDS, stop))
+
+    async def _complete_credit(self) -> None:
+        await self._credit.catch_up_all(time.time() - RECENT_SECONDS)
+
+
+async def repeat(work: Callable[[], Awaitable[None]], every: float, stop: asyncio.Event) -> None:
+    """Do `work` again and again, with `every` seconds between, until `stop`; while the store is away, try again."""
+    while not stop.is_set():
+        try:
+            await work()
+        except StoreUnavailable as error:
+            _log.warning("the store is away", chore=work.__name__, reason=str(error))
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), every)
 
 
 def _path(setting: str) -> Path | None:

@@ -9,22 +9,26 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from auth_billing.accounts import ensure_development_account
+from auth_billing.accounts import ORGANISATION, ensure_development_account
 from auth_billing.administration import Administration
 from auth_billing.audit_log import AuditLog
+from auth_billing.credit import Credit
 from auth_billing.errors import StoreUnavailable
 from auth_billing.idempotency import IdempotencyKeys
 from auth_billing.invitations import Invitations
 from auth_billing.people import People
 from auth_billing.pepper import load_pepper
+from auth_billing.pricing import NANO
 from auth_billing.projects import Projects
 from auth_billing.service import AuthBilling
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.audit_log import MongoAuditLogStore
 from auth_billing.store.connection import StoreConnection
+from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.idempotency import MongoIdempotencyStore
 from auth_billing.store.invitations import MongoInvitationStore
+from auth_billing.store.jobs import MongoJobStore
 from auth_billing.store.memberships import MongoMembershipStore
 from auth_billing.store.users import MongoUserStore
 from infra.credentials import read_client_key, write_client_env
@@ -32,6 +36,10 @@ from infra.embedded_store import running_store_url
 from infra.home import Home
 from infra.process_records import ProcessRecords
 from infra.runtime.lifecycle import StartupError
+
+DEVELOPMENT_CREDIT = 1_000_000 * NANO
+"""A million USD: more than a laptop uses up."""
+DEVELOPMENT_REFERENCE = "development"
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,10 @@ class AccountAccess:
             audit_log=AuditLog(MongoAuditLogStore(self.connection)),
         )
 
+    def credit(self) -> Credit:
+        """What moves money into accounts."""
+        return Credit(MongoCreditStore(self.connection), MongoJobStore(self.connection))
+
     async def give_development_key(self, base_url: str) -> str:
         """The development account's API key, written into `client.env` with `base_url` (`.../v1`).
 
@@ -82,7 +94,9 @@ class AccountAccess:
     async def _development_key(self, known: str | None) -> str:
         accounts, keys = MongoAccountStore(self.connection), MongoApiKeyStore(self.connection)
         try:
-            return await ensure_development_account(accounts, keys, self.pepper, known)
+            key = await ensure_development_account(accounts, keys, self.pepper, known)
+            await self.credit().promo(ORGANISATION, DEVELOPMENT_CREDIT, DEVELOPMENT_REFERENCE)
+            return key
         except StoreUnavailable as error:
             raise StartupError(f"the store does not answer: {error}") from error
 

@@ -17,8 +17,8 @@ import typer
 from pydantic_settings import BaseSettings
 from rich.console import Console
 
-from infra import environment
-from infra.home import Home, holder_of, stop_holder
+from infra import environment, money_cli
+from infra.home import holder_of, stop_holder
 from infra.launcher_socket import Command, ask
 from infra.runtime import lifecycle
 from infra.runtime.lifecycle import StartupError, exit_cannot_start, stop_on_signals
@@ -36,7 +36,6 @@ console = Console(highlight=False)
 
 EVERYTHING, PROCESSES = "Everything at once", "One process of the platform"
 LOOKING = "A running platform"
-MONEY = "Money"
 
 AmqpUrl = Annotated[
     str | None,
@@ -139,17 +138,6 @@ def ps() -> None:
         _say("their launcher has gone: `headrace up` cleans up and starts again")
 
 
-def _home() -> Home:
-    return environment.load(LauncherSettings).folder
-
-
-def _store_url(given: str | None) -> str:
-    """The store's URL, or nothing if it is the one of the launcher that runs."""
-    from auth_billing.settings import BillingSettings  # noqa: PLC0415
-
-    return environment.load(BillingSettings, mongodb_url=given).mongodb_url
-
-
 def _ask(command: Command) -> None:
     _say(ask(environment.load(LauncherSettings).folder, command))
 
@@ -175,30 +163,6 @@ def start(name: Name) -> None:
 def restart(name: Name) -> None:
     """Stop a process gracefully and start it again."""
     _ask(Command("restart", name))
-
-
-# --- Money ----------------------------------------------------------------------------------------
-
-
-@app.command(rich_help_panel=MONEY)
-def prices(
-    *,
-    check: Annotated[
-        Path | None, typer.Option(help="Show what this price file says, and put nothing in force.", show_default=False)
-    ] = None,
-    proxy_config: Annotated[
-        Path | None, typer.Option(help="With --check: a proxy's catalogue beside it.", show_default=False)
-    ] = None,
-    mongodb_url: MongoUrl = None,
-) -> None:
-    """Show the prices in force, or those of a file."""
-    from infra import money_commands  # noqa: PLC0415
-    from infra.price_tables import price_table  # noqa: PLC0415
-
-    if check is not None:
-        console.print(price_table(money_commands.prices_of(check, proxy_config)))
-        return
-    console.print(price_table(asyncio.run(money_commands.prices_in_force(_home(), _store_url(mongodb_url)))))
 
 
 # --- One process ----------------------------------------------------------------------------------
@@ -360,6 +324,9 @@ def key(mongodb_url: MongoUrl = None) -> None:
             return await access.renew_development_key()
 
     _say(asyncio.run(renew()))
+
+
+money_cli.register(app)
 
 
 def main() -> None:

@@ -8,7 +8,8 @@
         held_map: {job: {amount: int, month: "2026-11", project: str, key: str}},
         budgets: {NAME: int},          nano-USD a month; NAME as in `holds.budgets_of`
         used: {MONTH: {NAME: int}},    nano-USD held and spent of jobs accepted in the month
-        version: int                   goes up with every change to `held_map`
+        version: int,                  goes up with every change to `held_map`
+        credits, credited: int         credit taken in: `store/credits.py`
     }
 
 Always `available + sum(held_map.*.amount) + spent` = all that was paid in less what was paid back: whoever changes
@@ -158,4 +159,6 @@ def _from_document(document: Mapping[str, Any]) -> Balance:
         used=document["used"],
         is_open=document["open"],
         version=document["version"],
+        credits=document.get("credits", 0),
+        credited=document.get("credited", 0),
     )

@@ -43,4 +43,7 @@ async def create_indexes(connection: StoreConnection) -> None:
         await connection.durable(jobs.COLLECTION).create_index([("organisation", 1), ("created", -1)])
         await connection.durable(jobs.COLLECTION).create_index([("state", 1), ("deadline", 1)])
         await connection.durable(ledger.COLLECTION).create_index([("organisation", 1), ("at", -1)])
+        await connection.durable(ledger.COLLECTION).create_index(
+            [("organisation", 1), ("number", 1)], unique=True, partialFilterExpression={"number": {"$gt": 0}}
+        )
         await connection.durable(leases.COLLECTION).create_index([("at", 1)], expireAfterSeconds=leases.KEPT_SECONDS)

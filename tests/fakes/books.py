@@ -85,6 +85,12 @@ class DictBalanceStore:
         self.balances[organisation] = replace(self.balances[organisation], is_open=False)
         return True
 
+    async def set(self, organisation: str, name: str, limit: int | None) -> None:
+        """As `budgets.BudgetStore`."""
+        balance = self.balances[organisation]
+        budgets = {each: amount for each, amount in balance.budgets.items() if each != name}
+        self.balances[organisation] = replace(balance, budgets=budgets if limit is None else {**budgets, name: limit})
+
     def _hold(self, balance: Balance, jobs: Sequence[JobRecord]) -> None:
         entries = {job.id: Hold(job.hold, job.month, job.project, job.key) for job in jobs}
         total = sum(job.hold for job in jobs)

@@ -1,0 +1,77 @@
+"""Money as tables: prices, an organisation's statement. Knows amounts, not where they are."""
+
+from __future__ import annotations
+
+import time
+
+from rich.table import Table
+
+from auth_billing.amounts import usd
+from auth_billing.books import Balance
+from auth_billing.budgets import BudgetUse
+from auth_billing.credit import CreditEntry
+from auth_billing.pricing import PriceList, Rate, Rates
+from router.messages import ServiceClass
+
+OTHERS = "(any other)"
+MILLION = 1_000_000
+
+
+def price_table(prices: PriceList) -> Table:
+    """What every model costs, in USD per million tokens; classes that cost the same as `default` have no row."""
+    title = f"USD per million tokens, version {prices.version}" if prices.version else "USD per million tokens"
+    table = _table(title, ["model", "class"], ["input", "cached input", "output"])
+    for model, rates in sorted(prices.models.items()):
+        _add_rates(table, model, rates)
+    if prices.default is not None:
+        _add_rates(table, OTHERS, prices.default)
+    return table
+
+
+def balance_table(balance: Balance) -> Table:
+    """What an organisation has, in USD."""
+    table = _table(balance.organisation, [""], ["USD"])
+    held = sum(hold.amount for hold in balance.held.values())
+    for name, amount in (("credited", balance.credited), ("spent", balance.spent), ("held", held)):
+        table.add_row(name, usd(amount))
+    table.add_row("available", usd(balance.available))
+    return table
+
+
+def budget_table(budgets: list[BudgetUse]) -> Table:
+    """What is used of budgets this month, in USD; a budget that is not set has no limit."""
+    table = _table("this month", ["budget"], ["limit", "spent", "held"])
+    for each in budgets:
+        limit = "-" if each.limit is None else usd(each.limit)
+        table.add_row(each.name, limit, usd(each.spent), usd(each.held))
+    return table
+
+
+def credit_table(entries: list[CreditEntry]) -> Table:
+    """Credit, the latest first, in USD."""
+    table = _table("credit", ["when (UTC)", "kind", "reference", "job"], ["USD"])
+    for each in entries:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(each.at))
+        table.add_row(when, each.kind.value, each.reference, each.job or "", usd(each.amount))
+    return table
+
+
+def _table(title: str, texts: list[str], numbers: list[str]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for text in texts:
+        table.add_column(text, overflow="fold")
+    for number in numbers:
+        table.add_column(number, justify="right", no_wrap=True)
+    return table
+
+
+def _add_rates(table: Table, model: str, rates: Rates) -> None:
+    usual = rates[ServiceClass.DEFAULT]
+    table.add_row(model, ServiceClass.DEFAULT.value, *_cells(usual))
+    for service_class, rate in rates.items():
+        if rate != usual:
+            table.add_row("", service_class.value, *_cells(rate))
+
+
+def _cells(rate: Rate) -> list[str]:
+    return [usd(each * MILLION) for each in (rate.input, rate.cached_input, rate.output)]

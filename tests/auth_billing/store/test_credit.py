@@ -1,0 +1,167 @@
+"""Credit over both kinds of books: moved once, however often and by how many it is asked for (MONEY 4.7, H88, H95)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from auth_billing.billing import Billing
+from auth_billing.books import Balance, Books, Source, Word
+from auth_billing.credit import Credit, CreditEntry, CreditKind, CreditStore
+from auth_billing.errors import (
+    NoSuchCharge,
+    ReferenceReused,
+    RefundTooLarge,
+    StoreUnavailable,
+    TooMuchCredit,
+    UnacceptableAmount,
+    UnacceptableReference,
+)
+from auth_billing.metrics import BillingMetrics
+from auth_billing.settler import Settler
+from auth_billing.store.connection import StoreConnection
+from auth_billing.store.credits import MongoCreditStore
+from router.messages import Outcome, Usage
+from tests.auth_billing.money import HELD, ORGANISATION, principal, work
+from tests.fakes.accounts import Absence
+from tests.fakes.books import DictBalanceStore, dict_books, price_book
+from tests.fakes.credits import DictCreditStore
+
+USED = Usage(prompt_tokens=100, completion_tokens=7)
+COST = 100 * 2 + 7 * 10
+
+
+@pytest.fixture
+async def store(books: Books, request: pytest.FixtureRequest) -> AsyncIterator[CreditStore]:
+    if isinstance(books.balances, DictBalanceStore):
+        yield DictCreditStore(books.balances)
+        return
+    connection = StoreConnection(request.getfixturevalue("database_url"))
+    yield MongoCreditStore(connection)
+    connection.close()
+
+
+@pytest.fixture
+def credit(store: CreditStore, books: Books) -> Credit:
+    return Credit(store, books.jobs, clock=lambda: 5.5)
+
+
+async def balance(books: Books) -> Balance:
+    found = await books.balances.find(ORGANISATION)
+    assert found is not None
+    assert found.available + found.spent + sum(each.amount for each in found.held.values()) == found.credited
+    return found
+
+
+async def settled_job(books: Books, job: str = "job-1") -> None:
+    await Billing(books, price_book()).reserve(principal(), [work(job)])
+    settler = Settler(books, BillingMetrics(CollectorRegistry()))
+    await settler.settle({job: Word(USED, Outcome.FINISHED, Source.RECEIPT)})
+
+
+async def test_what_is_paid_in_can_be_spent(credit: Credit, books: Books) -> None:
+    entry = await credit.top_up(ORGANISATION, 5 * HELD, "payment-1")
+    assert entry == CreditEntry(ORGANISATION, 1, CreditKind.TOP_UP, "payment-1", 5 * HELD, 5.5)
+    await settled_job(books)
+    now = await balance(books)
+    assert (now.available, now.spent, now.credited) == (5 * HELD - COST, COST, 5 * HELD)
+
+
+async def test_a_webhook_that_is_repeated_counts_once(credit: Credit, store: CreditStore, books: Books) -> None:
+    replays = [Credit(store, books.jobs).top_up(ORGANISATION, 7, f"payment-{number % 3}") for number in range(18)]
+    await asyncio.gather(*replays)
+    await credit.top_up(ORGANISATION, 7, "payment-0")
+    assert (await balance(books)).available == 21
+    assert [each.number for each in await credit.newest(ORGANISATION)] == [3, 2, 1]
+
+
+async def test_a_reference_belongs_to_an_organisation_a_kind_and_an_amount(credit: Credit, books: Books) -> None:
+    await credit.top_up(ORGANISATION, 7, "payment-1")
+    await credit.top_up("org-2", 8, "payment-1")
+    await credit.promo(ORGANISATION, 9, "payment-1")
+    with pytest.raises(ReferenceReused):
+        await credit.top_up(ORGANISATION, 8, "payment-1")
+    assert (await balance(books)).credited == 16
+
+
+async def test_what_was_entered_and_not_taken_in_is_taken_in_by_the_next(
+    credit: Credit, store: CreditStore, books: Books
+) -> None:
+    """The writer died between its two writes."""
+    await store.open(ORGANISATION)
+    await store.append(CreditEntry(ORGANISATION, 1, CreditKind.TOP_UP, "payment-1", 7, 5.5))
+    assert (await balance(books)).available == 0
+    await credit.catch_up_all(since=5.0)
+    assert (await balance(books)).available == 7
+    await store.append(CreditEntry(ORGANISATION, 2, CreditKind.TOP_UP, "payment-2", 7, 5.5))
+    await credit.top_up(ORGANISATION, 7, "payment-2")
+    assert (await balance(books)).available == 14
+
+
+async def test_an_entry_whose_answer_was_lost_counts_once() -> None:
+    balances = DictBalanceStore(absence=Absence())
+    store = DictCreditStore(balances)
+    credit = Credit(store, dict_books().jobs)
+    store.forget_answers = 1
+    with pytest.raises(StoreUnavailable):
+        await credit.top_up(ORGANISATION, 7, "payment-1")
+    await credit.top_up(ORGANISATION, 7, "payment-1")
+    assert balances.balances[ORGANISATION].available == 7
+
+
+async def test_a_job_is_paid_back_in_parts_and_never_more_than_it_cost(credit: Credit, books: Books) -> None:
+    await credit.top_up(ORGANISATION, HELD, "payment-1")
+    await settled_job(books)
+    first = await credit.refund(ORGANISATION, "job-1", COST - 10, "sorry")
+    assert await credit.refund(ORGANISATION, "job-1", COST - 10, "sorry") == first
+    with pytest.raises(RefundTooLarge, match=r"0\.00000001 USD can be paid back"):
+        await credit.refund(ORGANISATION, "job-1", 11, "again")
+    await credit.refund(ORGANISATION, "job-1", 10, "rest")
+    with pytest.raises(RefundTooLarge):
+        await credit.refund(ORGANISATION, "job-1", 1, "twice")
+    now = await balance(books)
+    assert (now.available, now.spent) == (HELD, COST)
+
+
+async def test_refunds_at_once_do_not_exceed_the_charge(store: CreditStore, credit: Credit, books: Books) -> None:
+    await credit.top_up(ORGANISATION, HELD, "payment-1")
+    await settled_job(books)
+    refunds = [Credit(store, books.jobs).refund(ORGANISATION, "job-1", 100, f"r{n}") for n in range(8)]
+    outcomes = await asyncio.gather(*refunds, return_exceptions=True)
+    assert sum(isinstance(each, CreditEntry) for each in outcomes) == COST // 100
+    assert all(isinstance(each, CreditEntry | RefundTooLarge) for each in outcomes)
+    assert (await balance(books)).credited == HELD + COST // 100 * 100
+
+
+async def test_only_what_the_organisation_was_charged_for_is_paid_back(credit: Credit, books: Books) -> None:
+    await credit.top_up(ORGANISATION, 3 * HELD, "payment-1")
+    await settled_job(books)
+    await Billing(books, price_book()).reserve(principal(), [work("running")])
+    for organisation, job in (("org-2", "job-1"), (ORGANISATION, "running"), (ORGANISATION, "no such job")):
+        with pytest.raises(NoSuchCharge):
+            await credit.refund(organisation, job, 1, "refund-1")
+
+
+@pytest.mark.parametrize("amount", [-1, 0, 0.001, 1e400, "1e3", 2**63, float("nan"), "१२", True])
+async def test_amounts_that_are_none(amount: object) -> None:
+    credit = Credit(DictCreditStore(DictBalanceStore(Absence())), dict_books().jobs)
+    with pytest.raises(UnacceptableAmount):
+        await credit.top_up(ORGANISATION, amount, "payment-1")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("reference", ["", "x" * 129, "a\r\nb", "é", "\0"])
+async def test_references_that_are_none(reference: str) -> None:
+    credit = Credit(DictCreditStore(DictBalanceStore(Absence())), dict_books().jobs)
+    with pytest.raises(UnacceptableReference):
+        await credit.top_up(ORGANISATION, 1, reference)
+
+
+async def test_an_account_never_passes_64_bits(credit: Credit, books: Books) -> None:
+    for number in range(8):
+        await credit.promo(ORGANISATION, 10**18, f"gift-{number}")
+    with pytest.raises(TooMuchCredit):
+        await credit.promo(ORGANISATION, 1, "gift-9")
+    assert (await balance(books)).available == 8 * 10**18

@@ -1,0 +1,66 @@
+"""Credit in dictionaries, beside the books of `tests.fakes.books`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from auth_billing.credit import CreditEntry
+from auth_billing.errors import StoreUnavailable
+from tests.fakes.books import DictBalanceStore
+
+
+class DictCreditStore:
+    def __init__(self, balances: DictBalanceStore) -> None:
+        self._balances = balances
+        self.entries: dict[str, CreditEntry] = {}
+        self.forget_answers = 0
+        """Store the next so many entries, but fail to say so."""
+
+    async def open(self, organisation: str) -> tuple[int, int]:
+        await self._balances.open(organisation)
+        balance = self._balances.balances[organisation]
+        await asyncio.sleep(0)
+        return balance.credits, balance.credited
+
+    async def find(self, id: str) -> CreditEntry | None:
+        await asyncio.sleep(0)
+        return self.entries.get(id)
+
+    async def numbered(self, organisation: str, number: int) -> CreditEntry | None:
+        return next((each for each in self._of(organisation) if each.number == number), None)
+
+    async def newest(self, organisation: str, limit: int) -> Sequence[CreditEntry]:
+        return self._of(organisation)[::-1][:limit]
+
+    async def refunded(self, organisation: str, job: str) -> int:
+        return sum(each.amount for each in self._of(organisation) if each.job == job)
+
+    async def append(self, entry: CreditEntry) -> bool:
+        await asyncio.sleep(0)
+        if entry.id in self.entries or await self.numbered(entry.organisation, entry.number) is not None:
+            return False
+        self.entries[entry.id] = entry
+        if self.forget_answers:
+            self.forget_answers -= 1
+            raise StoreUnavailable("no answer: it may have been stored")
+        return True
+
+    async def take_in(self, entry: CreditEntry) -> None:
+        await asyncio.sleep(0)
+        balance = self._balances.balances[entry.organisation]
+        if balance.credits == entry.number - 1:
+            self._balances.balances[entry.organisation] = replace(
+                balance,
+                available=balance.available + entry.amount,
+                credited=balance.credited + entry.amount,
+                credits=entry.number,
+            )
+
+    async def credited_since(self, at: float) -> Sequence[str]:
+        return sorted({each.organisation for each in self.entries.values() if each.at >= at})
+
+    def _of(self, organisation: str) -> list[CreditEntry]:
+        own = [each for each in self.entries.values() if each.organisation == organisation]
+        return sorted(own, key=lambda each: each.number)
