@@ -1,0 +1,57 @@
+"""Budgets over both kinds of books: set at any time, kept to by the next hold, told apart from what is only held."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from auth_billing.billing import Billing
+from auth_billing.books import Books
+from auth_billing.budgets import Budgets, BudgetUse
+from auth_billing.errors import BudgetExhausted, UnacceptableAmount
+from auth_billing.holds import ORGANISATION_BUDGET, project_budget
+from auth_billing.store.budgets import MongoBudgetStore
+from auth_billing.store.connection import StoreConnection
+from tests.auth_billing.money import HELD, ORGANISATION, principal, work
+from tests.auth_billing.store.conftest import SetAccount
+from tests.fakes.books import DictBalanceStore, price_book
+
+NOW = 1_700_000_000.0
+
+
+@pytest.fixture
+async def budgets(books: Books, request: pytest.FixtureRequest) -> AsyncIterator[Budgets]:
+    if isinstance(books.balances, DictBalanceStore):
+        yield Budgets(books.balances, books.balances, clock=lambda: NOW)
+        return
+    connection = StoreConnection(request.getfixturevalue("database_url"))
+    yield Budgets(MongoBudgetStore(connection), books.balances, clock=lambda: NOW)
+    connection.close()
+
+
+async def test_a_budget_counts_for_the_next_request(budgets: Budgets, books: Books, set_account: SetAccount) -> None:
+    await set_account(ORGANISATION, available=9 * HELD)
+    billing = Billing(books, price_book(), clock=lambda: NOW)
+    await billing.reserve(principal(), [work("job-1")])
+    await budgets.set(ORGANISATION, project_budget("proj_1"), 2 * HELD - 1)
+    with pytest.raises(BudgetExhausted):
+        await billing.reserve(principal(), [work("job-2")])
+    await budgets.set(ORGANISATION, project_budget("proj_1"), 2 * HELD)
+    await billing.reserve(principal(), [work("job-2")])
+    await budgets.set(ORGANISATION, project_budget("proj_1"), None)
+    await billing.reserve(principal(), [work("job-3")])
+    assert list(await budgets.used(ORGANISATION)) == [
+        BudgetUse("key:key1", None, 0, 3 * HELD),
+        BudgetUse(ORGANISATION_BUDGET, None, 0, 3 * HELD),
+        BudgetUse("project:proj_1", None, 0, 3 * HELD),
+    ]
+
+
+async def test_a_budget_of_nothing_allows_nothing(budgets: Budgets, books: Books, set_account: SetAccount) -> None:
+    await budgets.set(ORGANISATION, ORGANISATION_BUDGET, 0)
+    await set_account(ORGANISATION, available=9 * HELD)
+    with pytest.raises(BudgetExhausted):
+        await Billing(books, price_book(), clock=lambda: NOW).reserve(principal(), [work("job-1")])
+    with pytest.raises(UnacceptableAmount):
+        await budgets.set(ORGANISATION, ORGANISATION_BUDGET, -1)
