@@ -10,6 +10,7 @@ import time
 from auth_billing.errors import InvalidApiKey
 from auth_billing.records import AccountStore, ApiKeyStore, Organisation, Project
 from auth_billing.service import AuthBilling
+from router.messages import KeySet
 
 ORGANISATION = "development"
 PROJECT = "development-default"
@@ -32,7 +33,7 @@ async def ensure_development_account(
     now = time.time()
     await accounts.ensure_organisation(Organisation(ORGANISATION, "Development", now))
     await accounts.ensure_project(Project(PROJECT, ORGANISATION, "Default", now))
-    await api_keys.revoke(PROJECT, now)
+    await api_keys.revoke(KeySet(project=PROJECT), now)
     return (await service.create_api_key(ORGANISATION, PROJECT, name="client.env")).text
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from auth_billing.audit_log import AuditLog
 from auth_billing.errors import NoSuchRecord, NotPermitted
 from auth_billing.invitations import Invitations
+from auth_billing.key_management import ApiKeys
 from auth_billing.people import People
 from auth_billing.projects import Projects
 from auth_billing.roles import Actor, Role
@@ -20,6 +21,7 @@ class Administration:
     projects: Projects
     people: People
     invitations: Invitations
+    keys: ApiKeys
     audit_log: AuditLog
 
     async def actor(self, principal: Principal) -> Actor:

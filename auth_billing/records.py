@@ -5,13 +5,13 @@ Times are Unix seconds. Each method of a port raises `StoreUnavailable` when the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
 from auth_billing.scopes import ADMIN_SCOPES, PROJECT_SCOPES, Scope
-from router.messages import Usage, UsageRecord
+from router.messages import KeySet, Usage, UsageRecord
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,16 @@ class ApiKeyRecord:
     user: str = ""
     """Who made it and answers for it; "": nobody in particular (a service account)."""
     last_used: float | None = None
+
+    def is_in(self, keys: KeySet) -> bool:
+        """Whether it is one of `keys`."""
+        return (
+            keys.key in ("", self.key_id)
+            and keys.organisation in ("", self.organisation)
+            and keys.project in ("", self.project)
+            and keys.user in ("", self.user)
+            and (self.is_admin or not keys.admin_only)
+        )
 
     @property
     def is_admin(self) -> bool:
@@ -117,8 +127,24 @@ class ApiKeyStore(Protocol):
         """Store a new key, durably."""
         ...
 
-    async def revoke(self, project: str, now: float) -> int:
-        """Revoke every live key of a project; how many there were."""
+    async def unrevoked(self, organisation: str, project: str) -> list[ApiKeyRecord]:
+        """The keys of a project ("": the organisation's own) that are not revoked, newest first."""
+        ...
+
+    async def rename(self, key_id: str, name: str) -> None:
+        """Give the key another name."""
+        ...
+
+    async def expire(self, key_id: str, at: float) -> None:
+        """Have the key expire at `at`, unless it does so sooner."""
+        ...
+
+    async def used(self, uses: Mapping[str, float]) -> None:
+        """Keep when keys, by id, were last used, in one write; it may be lost."""
+        ...
+
+    async def revoke(self, keys: KeySet, now: float) -> int:
+        """Revoke all of `keys` that are not revoked; how many there were. A set that names nothing is nobody's."""
         ...
 
 

@@ -13,11 +13,14 @@ from dataclasses import dataclass
 
 from auth_billing import api_keys
 from auth_billing.api_keys import ApiKey
-from auth_billing.errors import InvalidApiKey
-from auth_billing.key_cache import KeyCache
+from auth_billing.errors import InvalidApiKey, StoreUnavailable
+from auth_billing.issuing import KeyWish, issue
+from auth_billing.key_cache import Identity, KeyCache
+from auth_billing.last_use import LastUses
 from auth_billing.records import ApiKeyRecord, ApiKeyStore
 from auth_billing.scopes import PROJECT_SCOPES, Scope, scopes_of
 from auth_billing.sessions import BrowserSession
+from router.messages import KeySet
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class AuthBilling:
         self._api_keys = api_keys
         self._pepper = pepper
         self._cache = cache or KeyCache()
+        self.last_uses = LastUses(api_keys)
         self._clock = clock
         self._nobody = bytes(hashlib.sha256().digest_size)
 
@@ -77,9 +81,10 @@ class AuthBilling:
         key = api_keys.parse(token)
         if key is None:
             raise InvalidApiKey("malformed key")
-        record = await self._verify(key)
-        if not record.is_live(self._clock()):  # looked at each time: a key may expire while it is cached
+        record, now = await self._verify(key), self._clock()
+        if not record.is_live(now):  # looked at each time: a key may expire while it is cached
             raise InvalidApiKey(f"key {key.key_id} is revoked or expired")
+        self.last_uses.note(record.key_id, now)
         return Principal(
             key_id=record.key_id,
             tenant=record.organisation,
@@ -109,37 +114,49 @@ class AuthBilling:
         Raises:
             StoreUnavailable: it may or may not have been stored; nobody has its text.
         """
-        key = api_keys.generate()
-        await self._api_keys.add(
-            ApiKeyRecord(
-                key_id=key.key_id,
-                digest=api_keys.digest(self._pepper, key.secret),
-                last4=key.text[-4:],
-                organisation=organisation,
-                project=project,
-                name=name,
-                created=self._clock(),
-                expires=expires,
-            )
+        issued = await issue(
+            self._api_keys,
+            self._pepper,
+            organisation=organisation,
+            project=project,
+            wish=KeyWish(name, expires=expires),
+            user="",
+            now=self._clock(),
         )
-        return key
+        return issued.key
+
+    def forget(self, keys: KeySet) -> None:
+        """These have changed: the store is asked about them again at once."""
+        self._cache.forget(keys)
 
     async def _verify(self, key: ApiKey) -> ApiKeyRecord:
         """The record of `key` if its secret is right."""
         digest = api_keys.digest(self._pepper, key.secret)
         identity = (key.key_id, digest)
         remembered = self._cache.good(identity)
-        if remembered is not None:
-            return remembered
+        if remembered is not None and self._cache.is_confirmed(remembered):
+            return remembered.record
         if self._cache.is_bad(identity):
             raise InvalidApiKey(f"key {key.key_id} is unknown or wrong")
-        record = await self._api_keys.find(key.key_id)
+        try:
+            return await self._ask_store(identity)
+        except StoreUnavailable:
+            self._cache.put_off(identity)
+            remembered = self._cache.good(identity)  # not if it was announced to have changed meanwhile
+            if remembered is None:
+                raise
+            return remembered.record
+
+    async def _ask_store(self, identity: Identity) -> ApiKeyRecord:
+        key_id, digest = identity
+        generation = self._cache.generation
+        record = await self._api_keys.find(key_id)
         # An unknown id is compared too, so that it takes as long as a wrong secret.
         right = hmac.compare_digest(record.digest if record is not None else self._nobody, digest)
         if record is None or not right or not record.is_live(self._clock()):
             self._cache.remember_bad(identity)
-            raise InvalidApiKey(f"key {key.key_id} is unknown, wrong, revoked or expired")
-        self._cache.remember_good(identity, record)
+            raise InvalidApiKey(f"key {key_id} is unknown, wrong, revoked or expired")
+        self._cache.remember_good(identity, record, generation)
         return record
 
     def _cache_salt(self, tenant: str) -> str:

@@ -33,8 +33,9 @@ from gateway.request_context import RequestContext
 from gateway.routes import chat_completions, completions, embeddings, health, models, openapi, organization
 from gateway.settings import GatewaySettings
 from infra.runtime.lifecycle import StartupError
+from router import control_plane
 from router.bus import Bus, Feed
-from router.messages import WorkerStatus
+from router.messages import Control, KeysChanged, WorkerStatus
 from router.registry import ModelRegistry
 
 _log = structlog.get_logger(__name__)
@@ -99,9 +100,12 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     gateway: Gateway = app.state.gateway
     windows, statuses = await gateway.inbox.listen(), await gateway.bus.statuses()
+    controls = await gateway.bus.controls([control_plane.GATEWAYS])
     tasks = [
         asyncio.create_task(_supervise(gateway, gateway.inbox.run(windows))),
         asyncio.create_task(_supervise(gateway, _observe(gateway.catalogue, statuses))),
+        asyncio.create_task(_supervise(gateway, _heed(gateway.accounts, controls))),
+        asyncio.create_task(_supervise(gateway, gateway.accounts.last_uses.keep_written())),
     ]
     try:
         # A gateway that has not heard every worker yet would call their models unknown (404).
@@ -111,6 +115,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await gateway.idempotent.close()
         await windows.close()
         await statuses.close()
+        await controls.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -119,6 +124,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 async def _observe(catalogue: Catalogue, statuses: Feed[WorkerStatus]) -> None:
     async for status in statuses:
         catalogue.observe(status)
+
+
+async def _heed(accounts: AuthBilling, controls: Feed[Control]) -> None:
+    async for control in controls:
+        if isinstance(control, KeysChanged):
+            accounts.forget(control.keys)
 
 
 async def _supervise(gateway: Gateway, listening: Coroutine[Any, Any, None]) -> None:

@@ -5,7 +5,7 @@ Knows where things are (`home`, a URL), not what an account is.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -16,6 +16,8 @@ from auth_billing.credit import Credit
 from auth_billing.errors import StoreUnavailable
 from auth_billing.idempotency import IdempotencyKeys
 from auth_billing.invitations import Invitations
+from auth_billing.key_management import ApiKeys
+from auth_billing.key_news import nobody
 from auth_billing.people import People
 from auth_billing.pepper import load_pepper
 from auth_billing.pricing import NANO
@@ -36,6 +38,7 @@ from infra.embedded_store import running_store_url
 from infra.home import Home
 from infra.process_records import ProcessRecords
 from infra.runtime.lifecycle import StartupError
+from router.messages import KeySet
 
 DEVELOPMENT_CREDIT = 1_000_000 * NANO
 """A million USD: more than a laptop uses up."""
@@ -58,7 +61,12 @@ class AccountAccess:
         """What a gateway asks about idempotency keys."""
         return IdempotencyKeys(MongoIdempotencyStore(self.connection))
 
-    def administration(self) -> Administration:
+    def keys(self, announce: Callable[[KeySet], None] = nobody) -> ApiKeys:
+        """API keys, for whoever makes and ends them; `announce` tells the gateways that one has changed."""
+        accounts, keys = MongoAccountStore(self.connection), MongoApiKeyStore(self.connection)
+        return ApiKeys(keys, accounts, self.pepper, announce)
+
+    def administration(self, announce: Callable[[KeySet], None]) -> Administration:
         """What administrators ask of a gateway."""
         accounts = MongoAccountStore(self.connection)
         people = People(MongoUserStore(self.connection), MongoMembershipStore(self.connection), accounts)
@@ -66,6 +74,7 @@ class AccountAccess:
             projects=Projects(accounts),
             people=people,
             invitations=Invitations(MongoInvitationStore(self.connection), self.pepper),
+            keys=self.keys(announce),
             audit_log=AuditLog(MongoAuditLogStore(self.connection)),
         )
 

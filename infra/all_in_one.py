@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from auth_billing.__main__ import consume, prepare_store
 from auth_billing.housekeeping import Housekeeping
+from auth_billing.key_news import announcer
 from auth_billing.metrics import BillingMetrics
 from auth_billing.settings import BillingSettings
 from auth_billing.store.connection import StoreConnection
@@ -124,7 +125,9 @@ class AllInOne:
             if served is not None:
                 # The door opens last, so that whoever is let in has a key and is answered.
                 key = await access.give_development_key(f"{self._url}/v1")
-                services = GatewayServices(bus, access.facade(), access.idempotency_keys(), access.administration())
+                services = GatewayServices(
+                    bus, access.facade(), access.idempotency_keys(), access.administration(announcer(bus))
+                )
                 app = create_front_door(services, self._gateway_settings())
                 await self._listening(self._add(lambda stop: serve_app(app, self._gateway_settings(), stop)))
                 if not self._over():

@@ -11,6 +11,7 @@ import asyncio
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
+from auth_billing.key_news import announcer
 from chat_ui.app import create_app as create_chat
 from gateway.app import GatewayServices, create_app
 from gateway.server import serve_app
@@ -53,7 +54,9 @@ async def serve_gateway(settings: GatewaySettings, stop: asyncio.Event) -> None:
     async with account_access.opened(home, settings.mongodb_url, settings.api_key_pepper) as access:
         try:
             await bus.start()
-            services = GatewayServices(bus, access.facade(), access.idempotency_keys(), access.administration())
+            services = GatewayServices(
+                bus, access.facade(), access.idempotency_keys(), access.administration(announcer(bus))
+            )
             await serve_app(create_front_door(services, settings), settings, stop)
         except BrokerUnavailable as error:
             raise StartupError(f"cannot reach the broker: {error}") from error

@@ -238,7 +238,7 @@ class Bus:
     # Control and status
 
     def send_control(self, target: str, message: Control) -> None:
-        """Post to `control_plane.worker(...)`, `.model(...)` or `.ALL`.
+        """Post to `control_plane.worker(...)`, `.model(...)`, `.ALL` or `.GATEWAYS`.
 
         Raises:
             BrokerUnavailable: the connection is down.

@@ -1,6 +1,9 @@
 """Whom a control message is for: routing keys of the control exchange (a topic)."""
 
 ALL = "all"
+"""Every worker."""
+GATEWAYS = "gateways"
+"""Every gateway."""
 
 
 def worker(worker_id: str) -> str:

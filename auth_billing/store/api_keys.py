@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+from pymongo import UpdateOne
 
 from auth_billing.records import ApiKeyRecord
 from auth_billing.scopes import known
 from auth_billing.store.connection import StoreConnection, translated_errors
+from router.messages import KeySet
 
 COLLECTION = "api_keys"
 
@@ -28,11 +32,45 @@ class MongoApiKeyStore:
         with translated_errors():
             await self._keys.insert_one(_to_document(record))
 
-    async def revoke(self, project: str, now: float) -> int:
-        """Revoke every live key of a project; how many there were."""
+    async def unrevoked(self, organisation: str, project: str) -> list[ApiKeyRecord]:
+        """The keys of a project that are not revoked, newest first."""
+        query = {"organisation": organisation, "project": project, "revoked": None}
         with translated_errors():
-            result = await self._keys.update_many({"project": project, "revoked": None}, {"$set": {"revoked": now}})
+            found = self._keys.find(query).sort([("created", -1), ("_id", 1)])
+            return [_from_document(document) async for document in found]
+
+    async def rename(self, key_id: str, name: str) -> None:
+        """Give the key another name."""
+        with translated_errors():
+            await self._keys.update_one({"_id": key_id}, {"$set": {"name": name}})
+
+    async def expire(self, key_id: str, at: float) -> None:
+        """Have the key expire at `at`, unless it does so sooner."""
+        lives_longer = {"_id": key_id, "$or": [{"expires": None}, {"expires": {"$gt": at}}]}
+        with translated_errors():
+            await self._keys.update_one(lives_longer, {"$set": {"expires": at}})
+
+    async def used(self, uses: Mapping[str, float]) -> None:
+        """Keep when keys, by id, were last used, in one write; of two gateways the later one is right."""
+        writes = [UpdateOne({"_id": key_id}, {"$max": {"last_used": at}}) for key_id, at in uses.items()]
+        with translated_errors():
+            await self._keys.bulk_write(writes, ordered=False)
+
+    async def revoke(self, keys: KeySet, now: float) -> int:
+        """Revoke all of `keys` that are not revoked; how many there were."""
+        query = _query(keys)
+        if not query:
+            return 0
+        with translated_errors():
+            result = await self._keys.update_many({**query, "revoked": None}, {"$set": {"revoked": now}})
         return int(result.modified_count)
+
+
+def _query(keys: KeySet) -> dict[str, str]:
+    """What `ApiKeyRecord.is_in` asks; empty if it names nothing."""
+    fields = {"_id": keys.key, "organisation": keys.organisation, "project": keys.project, "user": keys.user}
+    named = {name: value for name, value in fields.items() if value}
+    return named | {"project": ""} if named and keys.admin_only else named
 
 
 def _to_document(record: ApiKeyRecord) -> dict[str, Any]:

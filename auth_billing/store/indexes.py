@@ -27,7 +27,8 @@ async def create_indexes(connection: StoreConnection) -> None:
         StoreUnavailable: the store does not answer.
     """
     with translated_errors():
-        await connection.durable(api_keys.COLLECTION).create_index([("project", 1)])
+        await connection.durable(api_keys.COLLECTION).create_index([("organisation", 1), ("project", 1)])
+        await connection.durable(api_keys.COLLECTION).create_index([("user", 1)])
         await connection.durable(accounts.PROJECTS).create_index([("organisation", 1)])
         await connection.durable(users.COLLECTION).create_index([(users.UNIQUE, 1)], unique=True)
         await connection.durable(memberships.COLLECTION).create_index([("organisation", 1), ("added", 1)])

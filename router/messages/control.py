@@ -1,4 +1,4 @@
-"""What reaches workers beside their queues, and what they say of themselves."""
+"""What reaches workers and gateways beside their queues, and what workers say of themselves."""
 
 from __future__ import annotations
 
@@ -54,7 +54,24 @@ class Drain(Message, frozen=True, kw_only=True, tag="drain"):
     """Take no new jobs, finish the running ones, exit."""
 
 
-Control = Cancel | Drain | Ping | Resume
+class KeySet(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """API keys by what they have in common; "": whatever it is. Ids, never a key."""
+
+    key: str = ""
+    organisation: str = ""
+    project: str = ""
+    user: str = ""
+    admin_only: bool = False
+    """Only those of an organisation itself, of no project."""
+
+
+class KeysChanged(Message, frozen=True, kw_only=True, tag="keys_changed"):
+    """To gateways: ask the store about these keys again. Says nothing of what it will answer, so it is harmless."""
+
+    keys: KeySet
+
+
+Control = Cancel | Drain | Ping | Resume | KeysChanged
 
 
 class WorkerState(StrEnum):

@@ -23,6 +23,8 @@ from router.messages import (
     Grammar,
     GrammarKind,
     Job,
+    KeysChanged,
+    KeySet,
     MayResume,
     Outcome,
     Ping,
@@ -263,6 +265,8 @@ EXAMPLES: dict[str, msgspec.Struct] = {
     "control_cancel_attempt": Cancel(job="chatcmpl-1", attempt="a"),
     "control_ping": Ping(job="chatcmpl-1", attempt="a"),
     "control_drain": Drain(),
+    "control_keys_changed": KeysChanged(keys=KeySet(organisation="org-1", user="user-1", admin_only=True)),
+    "control_key_changed": KeysChanged(keys=KeySet(key="a1B2c3D4e5")),
     "worker_status": STATUS,
     "worker_status_bounds": msgspec_replace(
         STATUS,

@@ -31,6 +31,7 @@ def codec_of(message: msgspec.Struct) -> Codec[Any]:
         messages.Drain: messages.CONTROLS,
         messages.Ping: messages.CONTROLS,
         messages.Resume: messages.CONTROLS,
+        messages.KeysChanged: messages.CONTROLS,
         messages.WorkerStatus: messages.STATUSES,
     }
     return by_type[type(message)]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from auth_billing.errors import RecordRefused, StoreUnavailable
 from auth_billing.records import ApiKeyRecord, IdempotencyRecord, Insertion, KeptAnswer, Organisation, Project
-from router.messages import Usage, UsageRecord
+from router.messages import KeySet, Usage, UsageRecord
 
 
 class FakeClock:
@@ -57,12 +57,36 @@ class DictApiKeyStore:
         self.absence.check()
         self.records[record.key_id] = record
 
-    async def revoke(self, project: str, now: float) -> int:
+    async def unrevoked(self, organisation: str, project: str) -> list[ApiKeyRecord]:
         self.absence.check()
-        live = [r for r in self.records.values() if r.project == project and r.revoked is None]
+        of = [
+            r for r in self.records.values() if (r.organisation, r.project, r.revoked) == (organisation, project, None)
+        ]
+        return sorted(of, key=lambda record: (-record.created, record.key_id))
+
+    async def rename(self, key_id: str, name: str) -> None:
+        self._change(key_id, name=name)
+
+    async def expire(self, key_id: str, at: float) -> None:
+        self._change(key_id, expires=min(at, self.records[key_id].expires or at))
+
+    async def used(self, uses: Mapping[str, float]) -> None:
+        for key_id, at in uses.items():
+            if key_id in self.records:
+                self._change(key_id, last_used=max(at, self.records[key_id].last_used or 0.0))
+
+    async def revoke(self, keys: KeySet, now: float) -> int:
+        self.absence.check()
+        named = keys.key or keys.organisation or keys.project or keys.user
+        live = [r for r in self.records.values() if named and r.is_in(keys) and r.revoked is None]
         for record in live:
             self.records[record.key_id] = replace(record, revoked=now)
         return len(live)
+
+    def _change(self, key_id: str, **fields: Any) -> None:
+        self.absence.check()
+        if key_id in self.records:
+            self.records[key_id] = replace(self.records[key_id], **fields)
 
 
 class DictAccountStore:

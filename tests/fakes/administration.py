@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from auth_billing.administration import Administration
 from auth_billing.audit_log import AuditLog
 from auth_billing.invitations import Invitations
+from auth_billing.key_management import ApiKeys
 from auth_billing.people import People
 from auth_billing.projects import Projects
-from tests.fakes.accounts import DictAccountStore
+from router.messages import KeySet
+from tests.fakes.accounts import DictAccountStore, DictApiKeyStore
 from tests.fakes.audit_log import ListAuditLogStore
 from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore
 
@@ -23,6 +25,9 @@ class DictOrganisation:
     memberships: DictMembershipStore = field(default_factory=DictMembershipStore)
     invitations: DictInvitationStore = field(default_factory=DictInvitationStore)
     audit_log: ListAuditLogStore = field(default_factory=ListAuditLogStore)
+    api_keys: DictApiKeyStore = field(default_factory=DictApiKeyStore)
+    news: list[KeySet] = field(default_factory=list)
+    """Of keys: what would be announced to gateways."""
 
     @property
     def administration(self) -> Administration:
@@ -30,5 +35,6 @@ class DictOrganisation:
             projects=Projects(self.accounts),
             people=People(self.users, self.memberships, self.accounts),
             invitations=Invitations(self.invitations, b"p" * 32),
+            keys=ApiKeys(self.api_keys, self.accounts, b"p" * 32, self.news.append),
             audit_log=AuditLog(self.audit_log),
         )

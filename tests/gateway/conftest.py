@@ -25,7 +25,7 @@ from gateway.server import serve_app
 from gateway.settings import GatewaySettings
 from router.bus import Bus
 from router.transport.memory import MemoryBroker, MemoryTransport
-from tests.fakes.accounts import DictIdempotencyStore
+from tests.fakes.accounts import DictApiKeyStore, DictIdempotencyStore
 from tests.fakes.administration import DictOrganisation
 from tests.fakes.scripted_worker import Script, ScriptedWorker, count
 
@@ -40,6 +40,7 @@ class FakeAccounts(AuthBilling):
     """Knows a key, one of another tenant, those that a test adds, and one for which the store is down."""
 
     def __init__(self) -> None:
+        super().__init__(DictApiKeyStore(), b"p" * 32)
         self.asked: list[str] = []
         self.added: dict[str, Principal] = {}
 

@@ -64,15 +64,6 @@ async def test_a_key_without_the_newer_fields_may_do_all_that_a_key_of_its_proje
     assert (key.rights, key.models, key.user) == (PROJECT_SCOPES, None, "")
 
 
-async def test_revoking_a_project_leaves_others_alone(connection: StoreConnection) -> None:
-    keys = MongoApiKeyStore(connection)
-    for key in (KEY, replace(KEY, key_id="k1"), replace(KEY, key_id="k2", project="other")):
-        await keys.add(key)
-    assert await keys.revoke("project", 5.0) == 2
-    assert await keys.revoke("project", 6.0) == 0
-    assert [(await keys.find(each)).revoked for each in ("k0", "k1", "k2")] == [5.0, 5.0, None]
-
-
 async def test_an_organisation_is_made_once(connection: StoreConnection) -> None:
     accounts = MongoAccountStore(connection)
     await asyncio.gather(*(accounts.ensure_organisation(Organisation("o", f"name {i}", 1.0)) for i in range(8)))
