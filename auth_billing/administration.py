@@ -12,6 +12,7 @@ from auth_billing.people import People
 from auth_billing.projects import Projects
 from auth_billing.roles import Actor, Role
 from auth_billing.service import Principal
+from auth_billing.usage_reports import UsageReports
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Administration:
     invitations: Invitations
     keys: ApiKeys
     audit_log: AuditLog
+    usage: UsageReports
 
     async def actor(self, principal: Principal) -> Actor:
         """Who `principal` is to the organisation, if he may administer it.

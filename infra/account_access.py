@@ -32,6 +32,7 @@ from auth_billing.store.idempotency import MongoIdempotencyStore
 from auth_billing.store.invitations import MongoInvitationStore
 from auth_billing.store.jobs import MongoJobStore
 from auth_billing.store.memberships import MongoMembershipStore
+from auth_billing.store.usage_reports import MongoUsageReports
 from auth_billing.store.users import MongoUserStore
 from infra.credentials import read_client_key, write_client_env
 from infra.embedded_store import running_store_url
@@ -76,6 +77,7 @@ class AccountAccess:
             invitations=Invitations(MongoInvitationStore(self.connection), self.pepper),
             keys=self.keys(announce),
             audit_log=AuditLog(MongoAuditLogStore(self.connection)),
+            usage=MongoUsageReports(self.connection),
         )
 
     def credit(self) -> Credit:

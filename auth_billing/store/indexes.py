@@ -42,6 +42,7 @@ async def create_indexes(connection: StoreConnection) -> None:
         await connection.passing(rate_buckets.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)
         await connection.durable(usage.COLLECTION).create_index([("job", 1)])
         await connection.durable(jobs.COLLECTION).create_index([("organisation", 1), ("created", -1)])
+        await connection.durable(jobs.COLLECTION).create_index([("organisation", 1), ("final.at", 1)])
         await connection.durable(jobs.COLLECTION).create_index([("state", 1), ("deadline", 1)])
         await connection.durable(ledger.COLLECTION).create_index([("organisation", 1), ("at", -1)])
         await connection.durable(ledger.COLLECTION).create_index(

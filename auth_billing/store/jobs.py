@@ -57,7 +57,7 @@ class MongoJobStore:
     async def find(self, jobs: Collection[str]) -> Mapping[str, JobRecord]:
         """Those of the jobs that are known, by id."""
         with translated_errors():
-            found = [_from_document(each) async for each in self._jobs.find({"_id": {"$in": list(jobs)}})]
+            found = [job_from_document(each) async for each in self._jobs.find({"_id": {"$in": list(jobs)}})]
         return {job.id: job for job in found}
 
     async def checkpoint(self, usage: Mapping[str, Usage]) -> None:
@@ -119,7 +119,7 @@ class MongoJobStore:
 
     async def _some(self, query: dict[str, Any], limit: int) -> Sequence[JobRecord]:
         with translated_errors(), pymongo.timeout(BATCH_SECONDS):
-            return [_from_document(each) async for each in self._jobs.find(query).sort("deadline", 1).limit(limit)]
+            return [job_from_document(each) async for each in self._jobs.find(query).sort("deadline", 1).limit(limit)]
 
 
 async def insert_new(collection: Any, documents: Sequence[dict[str, Any]]) -> None:
@@ -145,7 +145,8 @@ def _to_document(job: JobRecord) -> dict[str, Any]:
     }
 
 
-def _from_document(document: Mapping[str, Any]) -> JobRecord:
+def job_from_document(document: Mapping[str, Any]) -> JobRecord:
+    """A job from what the collection has of it."""
     checkpoint, final = document.get("checkpoint"), document.get("final")
     return JobRecord(
         id=document["_id"],

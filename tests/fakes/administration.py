@@ -14,6 +14,7 @@ from router.messages import KeySet
 from tests.fakes.accounts import DictAccountStore, DictApiKeyStore
 from tests.fakes.audit_log import ListAuditLogStore
 from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore
+from tests.fakes.usage_reports import ListUsageReports
 
 
 @dataclass
@@ -28,6 +29,7 @@ class DictOrganisation:
     api_keys: DictApiKeyStore = field(default_factory=DictApiKeyStore)
     news: list[KeySet] = field(default_factory=list)
     """Of keys: what would be announced to gateways."""
+    usage: ListUsageReports = field(default_factory=ListUsageReports)
 
     @property
     def administration(self) -> Administration:
@@ -37,4 +39,5 @@ class DictOrganisation:
             invitations=Invitations(self.invitations, b"p" * 32),
             keys=ApiKeys(self.api_keys, self.accounts, b"p" * 32, self.news.append),
             audit_log=AuditLog(self.audit_log),
+            usage=self.usage,
         )

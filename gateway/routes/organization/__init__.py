@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from gateway.routes.organization import audit_logs, invites, projects, users
+from gateway.routes.organization import audit_logs, invites, projects, usage, users
 
 router = APIRouter()
-for routes in (projects, users, invites, audit_logs):
+for routes in (projects, users, invites, usage, audit_logs):
     router.include_router(routes.router)

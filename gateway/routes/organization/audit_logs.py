@@ -20,6 +20,7 @@ from gateway.openai.organization.audit_logs import (
     AuditLogUser,
     TimeRange,
 )
+from gateway.openai.organization.keys import key_id_of, shown_key
 from gateway.routes.organization.access import Reader
 from gateway.routes.organization.pages import listed, query_of
 from gateway.routes.responses import json_response
@@ -46,7 +47,7 @@ def _wanted(organisation: str, query: AuditLogQuery) -> AuditQuery:
         limit=query.limit + 1,  # one more tells whether there is another page
         projects=query.project_ids,
         events=[event.value for event in query.event_types],
-        actors=query.actor_ids,
+        actors=[key_id_of(each) for each in query.actor_ids],
         emails=query.actor_emails,
         targets=query.resource_ids,
         since=since,
@@ -86,7 +87,7 @@ def _actor(actor: Actor) -> AuditLogActor | None:
     user = AuditLogUser(id=actor.user, email=actor.email) if actor.user else None
     if actor.key_id:
         kind: Any = "user" if user else "service_account"
-        key = AuditLogApiKey(id=f"key_{actor.key_id}", type=kind, user=user, ip_address=actor.address)
+        key = AuditLogApiKey(id=shown_key(actor.key_id), type=kind, user=user, ip_address=actor.address)
         return AuditLogActor(type="api_key", api_key=key)
     if user is None:
         return None

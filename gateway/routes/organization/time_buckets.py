@@ -1,0 +1,65 @@
+"""The time that a question about usage is about, cut into buckets and pages. Knows no usage."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+
+from gateway.errors import InvalidRequest
+
+LONGEST_SECONDS = 366 * 86_400
+WIDTHS = {"1m": 60, "1h": 3_600, "1d": 86_400}
+
+_PAGE = re.compile(r"page_([0-9]{1,12})")
+
+
+@dataclass(frozen=True)
+class Period:
+    """From `since` until before `until`, in Unix seconds."""
+
+    since: int
+    until: int
+
+    def buckets(self, width: int, number: int) -> list[Period]:
+        """The first `number` of its buckets, which begin at multiples of `width`; the first and last may be cut."""
+        found: list[Period] = []
+        begin = self.since
+        while begin < self.until and len(found) < number:
+            end = min(self.until, (begin // width + 1) * width)
+            found.append(Period(begin, end))
+            begin = end
+        return found
+
+
+def asked(start_time: int, end_time: int | None) -> Period:
+    """The time that is asked about.
+
+    Raises:
+        InvalidRequest: it is empty or too long.
+    """
+    until = int(time.time()) + 1 if end_time is None else end_time
+    if until <= start_time:
+        raise InvalidRequest("Invalid 'end_time': it must be after 'start_time'.", param="end_time")
+    if until - start_time > LONGEST_SECONDS:
+        raise InvalidRequest("Invalid 'start_time': a year can be asked about at once.", param="start_time")
+    return Period(start_time, until)
+
+
+def page_of_period(period: Period, page: str | None) -> Period:
+    """What is left of a period from a page on.
+
+    Raises:
+        InvalidRequest: `page` is none of its pages.
+    """
+    if page is None:
+        return period
+    match = _PAGE.fullmatch(page)
+    if match is None or not period.since < int(match[1]) < period.until:
+        raise InvalidRequest("Invalid 'page': use `next_page` of an answer to the same question.", param="page")
+    return Period(int(match[1]), period.until)
+
+
+def next_page(begin: int) -> str:
+    """The page that begins then."""
+    return f"page_{begin}"
