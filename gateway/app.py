@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 
 from auth_billing.administration import Administration
 from auth_billing.idempotency import IdempotencyKeys
+from auth_billing.rate_limits.limiter import RateLimiter
 from auth_billing.service import AuthBilling
 from gateway import error_handlers
 from gateway.admit import Admission
@@ -49,6 +50,7 @@ class GatewayServices:
     accounts: AuthBilling
     idempotency: IdempotencyKeys
     administration: Administration
+    limits: RateLimiter
     metrics: CollectorRegistry = field(default_factory=CollectorRegistry)
 
 
@@ -92,6 +94,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         admission=Admission(services.bus, catalogue, max_choices=settings.max_choices),
         generations=Generations(services.bus, inbox, registry, metrics, no_worker_timeout=settings.no_worker_timeout),
         idempotent=IdempotentRequests(services.idempotency),
+        limits=services.limits,
         metrics=metrics,
     )
 
@@ -106,6 +109,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         asyncio.create_task(_supervise(gateway, _observe(gateway.catalogue, statuses))),
         asyncio.create_task(_supervise(gateway, _heed(gateway.accounts, controls))),
         asyncio.create_task(_supervise(gateway, gateway.accounts.last_uses.keep_written())),
+        asyncio.create_task(_supervise(gateway, gateway.limits.run())),
     ]
     try:
         # A gateway that has not heard every worker yet would call their models unknown (404).
@@ -119,6 +123,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await gateway.limits.close()
 
 
 async def _observe(catalogue: Catalogue, statuses: Feed[WorkerStatus]) -> None:

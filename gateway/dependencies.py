@@ -13,6 +13,7 @@ from fastapi import Depends, Request, Security
 
 from auth_billing.scopes import Scope
 from auth_billing.service import Principal
+from gateway import rate_limits
 from gateway.authenticate import ApiKeySecurity
 from gateway.gateway import Gateway, gateway_of
 from gateway.openai.base import RequestBody
@@ -27,7 +28,8 @@ Body = TypeVar("Body", bound=RequestBody)
 def body_of(kind: type[Body], guard: ApiKeySecurity) -> Callable[..., Coroutine[Any, Any, Body]]:
     """A dependency that reads the body as `kind`, for callers whom `guard` lets in."""
 
-    async def read(request: Request, _caller: Principal = Security(guard)) -> Body:  # noqa: B008 - as FastAPI has it
+    async def read(request: Request, caller: Principal = Security(guard)) -> Body:  # noqa: B008 - as FastAPI has it
+        await rate_limits.enter(request, caller)
         settings = gateway_of(request).settings
         strict_json.check_headers(request.headers, settings.max_body_bytes)
         raw = await strict_json.read_body(request.stream(), settings.max_body_bytes, settings.body_timeout)

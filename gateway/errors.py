@@ -32,6 +32,7 @@ the table gives them. This module knows neither FastAPI nor requests.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -42,11 +43,14 @@ from auth_billing.errors import (
     InvalidApiKey,
     KeyInUse,
     KeyReused,
+    LargerThanLimit,
     LastOwner,
     NoSuchRecord,
     NotPermitted,
     PeopleError,
+    RateLimitExceeded,
     StoreUnavailable,
+    TokenLimitExceeded,
 )
 from infra.runtime.strict_json import BodyBrokenOff, BodyTooLarge, BodyTooSlow, MalformedRequest, UnsupportedMediaType
 from router.errors import BrokerUnavailable, PublishError, PublishUnknown, QueueFull, Unroutable
@@ -250,6 +254,9 @@ TABLE: Mapping[type[Exception] | FailureCode, Answer] = {
     NotPermitted: Answer(403, _REQUEST, "insufficient_permissions", message=_NOT_PERMITTED),
     NoSuchRecord: Answer(404, _REQUEST, "not_found", message="There is no such object in this organization."),
     LastOwner: Answer(400, _REQUEST, "last_owner", message="An organization always has an owner."),
+    RateLimitExceeded: Answer(429, "requests", "rate_limit_exceeded"),
+    TokenLimitExceeded: Answer(429, "tokens", "rate_limit_exceeded"),
+    LargerThanLimit: Answer(429, "tokens", "rate_limit_exceeded", should_retry=False),
     KeyReused: Answer(400, _REQUEST, "idempotency_key_reused", message=_REUSED),
     KeyInUse: Answer(409, _REQUEST, "idempotency_key_in_use", retry_after=2, message=_IN_USE),
     AnswerNotKept: Answer(409, _REQUEST, "idempotent_answer_not_kept", should_retry=False, message=_NOT_KEPT),
@@ -313,9 +320,17 @@ def error_headers(error: Exception) -> dict[str, str]:
     headers: dict[str, str] = {}
     if answer.status == 401:
         headers["www-authenticate"] = "Bearer"
+    if answer.status == 429 and answer.should_retry is None and isinstance(error, RateLimitExceeded):
+        headers |= _wait(error.wait)
     retry_after = getattr(error, "retry_after", None) or answer.retry_after
     if retry_after is not None:
         headers["retry-after"] = str(min(retry_after, LONGEST_RETRY_AFTER))
     if answer.should_retry is not None:
         headers["x-should-retry"] = "true" if answer.should_retry else "false"
     return headers
+
+
+def _wait(seconds: float) -> dict[str, str]:
+    """When to try again: in whole seconds for everybody, to the millisecond for OpenAI's clients."""
+    milliseconds = min(max(1, math.ceil(seconds * 1000)), LONGEST_RETRY_AFTER * 1000)
+    return {"retry-after": str(-(-milliseconds // 1000)), "retry-after-ms": str(milliseconds)}

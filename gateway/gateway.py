@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from auth_billing.administration import Administration
+from auth_billing.rate_limits.limiter import RateLimiter
 from auth_billing.service import AuthBilling
 from gateway.admit import Admission
 from gateway.aliases import Catalogue
@@ -33,6 +34,7 @@ class Gateway:
     admission: Admission
     generations: Generations
     idempotent: IdempotentRequests
+    limits: RateLimiter
     metrics: GatewayMetrics
 
 

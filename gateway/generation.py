@@ -113,6 +113,10 @@ class Generation:
         """The model asked."""
         return self.jobs[0].model
 
+    def tokens_used(self) -> int:
+        """By now, as far as is known: what limits on tokens count."""
+        return self.usage.prompt_tokens + max(self.usage.completion_tokens, self._tokens)
+
     async def publish(self, headers: Mapping[str, str]) -> None:
         """Queue the jobs, confirmed.
 

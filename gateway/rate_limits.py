@@ -19,7 +19,8 @@ from auth_billing.rate_limits.limits import UNLIMITED, Kind
 from auth_billing.service import Principal
 from gateway.admit import Reservation
 from gateway.gateway import gateway_of
-from router.messages import Job, TokenPrompt
+from router.messages import Job, TokenPrompt, Usage
+from router.registry import ModelInfo
 from router.usage_bound import most_usage
 
 _KEY = "headrace.allowance"
@@ -52,16 +53,19 @@ async def charge(request: Request, reservation: Reservation, jobs: Sequence[Job]
     allowance: Allowance = request.scope[_KEY]
     model = reservation.model
     most = [most_usage(job, model.longest_model_len, model.prompt_bounds) for job in jobs]
-    surely = [
-        len(job.prompt.token_ids) if isinstance(job.prompt, TokenPrompt) else usage.prompt_tokens // _SURE_SHARE
-        for job, usage in zip(jobs, most, strict=True)
-    ]
     await allowance.charge(
         model.name,
         most=sum(usage.prompt_tokens + usage.completion_tokens for usage in most),
-        least=sum(surely) if model.prompt_bounds.per_byte else 1,
+        least=sum(_surely(job, usage, model) for job, usage in zip(jobs, most, strict=True)),
         used=used,
     )
+
+
+def _surely(job: Job, most: Usage, model: ModelInfo) -> int:
+    """Tokens of a prompt that it has in any case."""
+    if isinstance(job.prompt, TokenPrompt):
+        return most.prompt_tokens
+    return most.prompt_tokens // _SURE_SHARE if model.prompt_bounds.per_byte else 0
 
 
 def shared(app: ASGIApp) -> ASGIApp:

@@ -16,6 +16,7 @@ from opentelemetry import context as trace_context
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gateway import rate_limits
 from gateway.error_handlers import error_response
 from gateway.errors import GatewayError, MalformedHttp, TooManyHeaders
 from gateway.metrics import GatewayMetrics
@@ -65,6 +66,7 @@ class RequestContext:
             await self._pass(scope, receive, send, progress)
         finally:
             trace_context.detach(token)
+            rate_limits.leave(scope)
             self._count(scope, progress)
             structlog.contextvars.unbind_contextvars("request_id")
 
@@ -77,7 +79,7 @@ class RequestContext:
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
                 progress.status = message["status"]
-                _add_headers(MutableHeaders(scope=message), progress)
+                _add_headers(MutableHeaders(scope=message), progress, rate_limits.headers(scope))
             await send(message)
 
         try:
@@ -137,7 +139,8 @@ def _begin(headers: Headers) -> _Progress:
     )
 
 
-def _add_headers(headers: MutableHeaders, progress: _Progress) -> None:
+def _add_headers(headers: MutableHeaders, progress: _Progress, limits: dict[str, str]) -> None:
+    headers.update(limits)
     headers.update(standing_headers(progress.id, time.monotonic() - progress.began))
     if progress.client_id:
         headers["x-client-request-id"] = progress.client_id

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from auth_billing.rate_limits.limits import Kind, Limits, parse_limits
 from infra.runtime.logging import LogStyle
 
 
@@ -33,6 +34,15 @@ class GatewaySettings(BaseSettings):
     model_aliases: str = Field(
         "", description='TOML file of other names for models: a table [aliases] of `name = "model"`; read at start.'
     )
+    limits_per_key: str = Field(
+        "1000 concurrent",
+        description="Limits of every API key: `60 requests/minute, 90000 tokens/minute, 1000 requests/day, "
+        "20 concurrent`, or some of these; what is set for a key wins.",
+    )
+    limits_per_project: str = Field("", description="Limits of every project, whatever it asks for.")
+    limits_per_model: str = Field(
+        "", description="Limits of every project at every model; what is set for a project and a model wins."
+    )
     max_choices: int = Field(16, ge=1, le=128, description="Largest `n` that a request may ask for.")
     default_max_tokens: PositiveInt = Field(
         4096, description="Longest answer, in tokens, to a request that does not say; credit for it is set aside."
@@ -55,3 +65,19 @@ class GatewaySettings(BaseSettings):
         1.5, ge=0, description="Seconds that a starting gateway hears workers' heartbeats before it takes requests."
     )
     shutdown_grace: float = Field(120.0, ge=0, description="Seconds that running requests get when the gateway stops.")
+
+    @field_validator("limits_per_key", "limits_per_project", "limits_per_model")
+    @classmethod
+    def _are_limits(cls, text: str) -> str:
+        parse_limits(text)
+        return text
+
+    @property
+    def default_limits(self) -> dict[Kind, Limits]:
+        """The limits of those for whom nobody has set any."""
+        texts = {
+            Kind.KEY: self.limits_per_key,
+            Kind.PROJECT: self.limits_per_project,
+            Kind.MODEL: self.limits_per_model,
+        }
+        return {kind: parse_limits(text) for kind, text in texts.items()}

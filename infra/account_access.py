@@ -5,7 +5,9 @@ Knows where things are (`home`, a URL), not what an account is.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -22,6 +24,10 @@ from auth_billing.people import People
 from auth_billing.pepper import load_pepper
 from auth_billing.pricing import NANO
 from auth_billing.projects import Projects
+from auth_billing.rate_limits.book import LimitBook
+from auth_billing.rate_limits.circuit import Circuit
+from auth_billing.rate_limits.limiter import RateLimiter
+from auth_billing.rate_limits.limits import Kind, Limits
 from auth_billing.service import AuthBilling
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
@@ -32,6 +38,8 @@ from auth_billing.store.idempotency import MongoIdempotencyStore
 from auth_billing.store.invitations import MongoInvitationStore
 from auth_billing.store.jobs import MongoJobStore
 from auth_billing.store.memberships import MongoMembershipStore
+from auth_billing.store.rate_buckets import MongoBucketStore
+from auth_billing.store.rate_limits import MongoLimitStore
 from auth_billing.store.usage_reports import MongoUsageReports
 from auth_billing.store.users import MongoUserStore
 from infra.credentials import read_client_key, write_client_env
@@ -83,6 +91,14 @@ class AccountAccess:
     def credit(self) -> Credit:
         """What moves money into accounts."""
         return Credit(MongoCreditStore(self.connection), MongoJobStore(self.connection))
+
+    def rate_limiter(self, gateway_id: str, defaults: Mapping[Kind, Limits]) -> RateLimiter:
+        """What a gateway asks about rate limits."""
+        circuit = Circuit(time.monotonic)
+        book = LimitBook(MongoLimitStore(self.connection), defaults, circuit)
+        # Of this life of the gateway: what an earlier one held is not its own, though it had the same name.
+        holder = f"{gateway_id}-{secrets.token_hex(4)}"
+        return RateLimiter(MongoBucketStore(self.connection), book, holder, circuit)
 
     async def give_development_key(self, base_url: str) -> str:
         """The development account's API key, written into `client.env` with `base_url` (`.../v1`).

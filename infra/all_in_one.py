@@ -125,11 +125,13 @@ class AllInOne:
             if served is not None:
                 # The door opens last, so that whoever is let in has a key and is answered.
                 key = await access.give_development_key(f"{self._url}/v1")
+                settings = self._gateway_settings()
+                limits = access.rate_limiter(settings.gateway_id, settings.default_limits)
                 services = GatewayServices(
-                    bus, access.facade(), access.idempotency_keys(), access.administration(announcer(bus))
+                    bus, access.facade(), access.idempotency_keys(), access.administration(announcer(bus)), limits
                 )
-                app = create_front_door(services, self._gateway_settings())
-                await self._listening(self._add(lambda stop: serve_app(app, self._gateway_settings(), stop)))
+                app = create_front_door(services, settings)
+                await self._listening(self._add(lambda stop: serve_app(app, settings, stop)))
                 if not self._over():
                     greet_serve(self._url, key, served, home=str(self._home.path))
             await self._until_over()

@@ -54,8 +54,9 @@ async def serve_gateway(settings: GatewaySettings, stop: asyncio.Event) -> None:
     async with account_access.opened(home, settings.mongodb_url, settings.api_key_pepper) as access:
         try:
             await bus.start()
+            limits = access.rate_limiter(settings.gateway_id, settings.default_limits)
             services = GatewayServices(
-                bus, access.facade(), access.idempotency_keys(), access.administration(announcer(bus))
+                bus, access.facade(), access.idempotency_keys(), access.administration(announcer(bus)), limits
             )
             await serve_app(create_front_door(services, settings), settings, stop)
         except BrokerUnavailable as error:

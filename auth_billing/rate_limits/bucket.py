@@ -17,7 +17,7 @@ from auth_billing.rate_limits.limits import Rate
 MOST_PERIODS = 2.0
 """How far ahead the moment can be: an empty bucket is one period ahead, a debt another."""
 ROUNDING = 1e-6
-"""Of a unit: what sums of floats may be off by."""
+"""Seconds that sums of Unix times may be off by: a double holds them to a fourth of that."""
 
 
 def missing_seconds(rate: Rate, full_at: float, now: float) -> float:
@@ -28,7 +28,8 @@ def missing_seconds(rate: Rate, full_at: float, now: float) -> float:
 
 def room(rate: Rate, full_at: float, now: float) -> int:
     """Whole units in it; below 0: a debt."""
-    return math.floor((rate.period - missing_seconds(rate, full_at, now)) / rate.unit + ROUNDING)
+    there = math.floor((rate.period - missing_seconds(rate, full_at, now) + ROUNDING) / rate.unit)
+    return min(there, rate.capacity)
 
 
 def after(rate: Rate, full_at: float, now: float, taken: float) -> float:

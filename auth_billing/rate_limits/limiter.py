@@ -8,7 +8,7 @@ What a limit refuses is charged nowhere; what fails later counts as a request. K
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
 from auth_billing.errors import LargerThanLimit, StoreUnavailable
@@ -100,6 +100,8 @@ class Allowance:
         self._principal = principal
         self._charges: list[tuple[Lease, Charge]] = []
         self._leases: list[Lease] = []
+        self._used: Callable[[], int] = int
+        self._open = 1
 
     async def enter(self) -> None:
         """Take a request and a slot of the key and of the project.
@@ -112,13 +114,14 @@ class Allowance:
         self._leases = await self._limiter.leases_of(subjects)
         await self._reserve([(lease, ONE_REQUEST, True) for lease in self._leases])
 
-    async def charge(self, model: str, *, most: int, least: int) -> None:
+    async def charge(self, model: str, *, most: int, least: int, used: Callable[[], int]) -> None:
         """Take a request and a slot of the model, and of everything the tokens.
 
         Args:
             model: that the request is for.
             most: tokens that it may use; where a limit is lower, it takes all of that, and owes the rest.
             least: tokens that it will use at least.
+            used: says at the end how many it has used.
 
         Raises:
             LargerThanLimit: `least` is more than a limit.
@@ -128,16 +131,21 @@ class Allowance:
         wanted = [(lease, _tokens(lease, most, least), False) for lease in self._leases]
         wanted += [(lease, {**ONE_REQUEST, **_tokens(lease, most, least)}, True) for lease in of_model]
         self._leases = self._leases + of_model
+        self._used = used
         await self._reserve(wanted)
 
-    def correct(self, used: int) -> None:
-        """It has used so many tokens: the rest of what was taken is given back."""
-        for lease, charge in self._charges:
-            lease.correct(charge, Dimension.TOKENS_PER_MINUTE, used)
+    def reopen(self) -> None:
+        """Somebody else works for the request as well, and will close this too."""
+        self._open += 1
 
     def close(self) -> None:
-        """The request has ended: its slots are free. Idempotent."""
+        """The request has ended: its slots are free, and tokens that it did not use are given back."""
+        self._open -= 1
+        if self._open:
+            return
+        used = self._used()
         for lease, charge in self._charges:
+            lease.correct(charge, Dimension.TOKENS_PER_MINUTE, used)
             lease.release(charge)
 
     def standings(self) -> list[tuple[Kind, Dimension, Standing]]:

@@ -90,8 +90,8 @@ def _missing(dimension: Dimension, line: Line) -> Expression:
 
 def _room(dimension: Dimension, line: Line) -> Expression:
     """`bucket.room`, once `line.back` is given back."""
-    units = {"$divide": [{"$subtract": [line.rate.period, _missing(dimension, line)]}, line.rate.unit]}
-    return {"$floor": {"$add": [units, ROUNDING]}}
+    there = {"$subtract": [line.rate.period + ROUNDING, _missing(dimension, line)]}
+    return {"$min": [line.rate.capacity, {"$floor": {"$divide": [there, line.rate.unit]}}]}
 
 
 def _others_alive(order: Order) -> Expression:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from gateway import dispatch
+from gateway import dispatch, rate_limits
 from gateway.answer import Head, Wishes
 from gateway.api_description import described
 from gateway.chat_answer import ChatAnswer
@@ -38,6 +38,7 @@ async def create_chat_completion(request: Request, caller: ChatCaller, body: Cha
     )
     generation = gateway.generations.open([job])  # before publish: no chunk can be missed
     async with ended_with(request.receive, generation):
+        await rate_limits.charge(request, reservation, [job], generation.tokens_used)
         await generation.publish(tracing.inject())  # confirmed, or the generation is closed
         if body.stream:
             await generation.begun(gateway.settings.header_delay)

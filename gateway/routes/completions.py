@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from gateway import dispatch
+from gateway import dispatch, rate_limits
 from gateway.answer import Head, Wishes
 from gateway.api_description import described
 from gateway.collect import best, collect
@@ -30,6 +30,7 @@ async def create_completion(
     answer = CompletionAnswer(Head.of(jobs[0], reservation), body.choices, Wishes.of(body))
     generation = gateway.generations.open(jobs)
     async with ended_with(request.receive, generation):
+        await rate_limits.charge(request, reservation, jobs, generation.tokens_used)
         await generation.publish(tracing.inject())
         if body.stream:
             await generation.begun(gateway.settings.header_delay)

@@ -6,7 +6,7 @@ import asyncio
 
 from fastapi import APIRouter, Request, Response
 
-from gateway import dispatch, embedding_answer
+from gateway import dispatch, embedding_answer, rate_limits
 from gateway.api_description import described
 from gateway.collect import collect_vectors
 from gateway.dependencies import EmbeddingBody, EmbeddingCaller, TheGateway
@@ -28,6 +28,7 @@ async def create_embeddings(
     job = dispatch.to_embedding_job(body, reservation, origin_of(request, gateway, stream=False))
     generation = gateway.generations.open([job])
     async with ended_with(request.receive, generation):
+        await rate_limits.charge(request, reservation, [job], generation.tokens_used)
         await generation.publish(tracing.inject())
         vectors = await collect_vectors(generation)
     written = await asyncio.to_thread(

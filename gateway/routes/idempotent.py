@@ -16,6 +16,7 @@ from fastapi.routing import APIRoute
 from starlette.types import Receive, Scope, Send
 
 from auth_billing.idempotency import KeyedRequest
+from gateway import rate_limits
 from gateway.authenticate import guard_of
 from gateway.disconnect import unless_gone
 from gateway.errors import InvalidIdempotencyKey, NotAuthenticated
@@ -42,7 +43,9 @@ class IdempotentRoute(APIRoute):
         request = Request(scope, receive)
         gateway = gateway_of(request)
         keyed, body = await self._read(request, gateway, keys)
-        answer, asked_before = await gateway.idempotent.answer_to(keyed, super().handle, scope, body)
+        answer, asked_before = await gateway.idempotent.answer_to(
+            keyed, rate_limits.shared(super().handle), scope, body
+        )
         with answer.read_by_one_more():
             response = await unless_gone(receive, _response(gateway, answer, repeated=asked_before))
             await response(scope, receive, send)
@@ -57,6 +60,7 @@ class IdempotentRoute(APIRoute):
         if (guard := guard_of(self.dependant)) is None:
             raise NotAuthenticated  # never of an app that has started: such a route is an open one
         principal = await guard(request)
+        await rate_limits.enter(request, principal)
         if len(keys) > 1 or not _KEY.fullmatch(keys[0]):
             raise InvalidIdempotencyKey(
                 "The Idempotency-Key must be one value of 1 to 255 printable ASCII characters.", param="Idempotency-Key"

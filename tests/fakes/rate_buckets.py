@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from auth_billing.rate_limits import bucket
-from auth_billing.rate_limits.limits import Dimension, Limits
+from auth_billing.rate_limits.book import LimitBook
+from auth_billing.rate_limits.circuit import Circuit
+from auth_billing.rate_limits.limiter import RateLimiter
+from auth_billing.rate_limits.limits import Dimension, Kind, Limits
 from auth_billing.rate_limits.ports import Order, Position
-from tests.fakes.accounts import Absence, FakeClock
+from tests.fakes.accounts import Absence
 
 
 class DictLimitStore:
@@ -35,9 +39,9 @@ class _Subject:
 
 
 class DictBucketStore:
-    def __init__(self, clock: FakeClock | None = None) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.absence = Absence()
-        self.clock = clock or FakeClock()
+        self.clock = clock
         self.writes = 0
         self.subjects: dict[str, _Subject] = {}
 
@@ -65,3 +69,12 @@ class DictBucketStore:
             held = max(slots.running, min(slots.want, slots.limit - others))
             there.holders[order.holder] = (held, now + slots.seconds)
         return Position(now, True, {d: there.full_at[d] for d in order.lines}, taken, held, others)
+
+
+def rate_limiter(
+    defaults: Mapping[Kind, Limits] | None = None, buckets: DictBucketStore | None = None, holder: str = "gateway"
+) -> RateLimiter:
+    """As a gateway has it."""
+    circuit = Circuit(time.monotonic)
+    book = LimitBook(DictLimitStore(), defaults or {}, circuit)
+    return RateLimiter(buckets or DictBucketStore(), book, holder, circuit)

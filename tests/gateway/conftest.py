@@ -27,6 +27,7 @@ from router.bus import Bus
 from router.transport.memory import MemoryBroker, MemoryTransport
 from tests.fakes.accounts import DictApiKeyStore, DictIdempotencyStore
 from tests.fakes.administration import DictOrganisation
+from tests.fakes.rate_buckets import DictBucketStore, rate_limiter
 from tests.fakes.scripted_worker import Script, ScriptedWorker, count
 
 KEY = "hr_live_good"
@@ -54,7 +55,7 @@ class FakeAccounts(AuthBilling):
             return Principal(key_id="key-2", tenant="tenant-2", cache_salt="salt-2")
         if token != KEY:
             raise InvalidApiKey("unknown")
-        return Principal(key_id="key-1", tenant="tenant-1", cache_salt="salt-1")
+        return Principal(key_id="key-1", tenant="tenant-1", cache_salt="salt-1", project="project-1")
 
 
 @dataclass
@@ -68,6 +69,7 @@ class Stage:
     accounts: FakeAccounts
     idempotency: DictIdempotencyStore
     organisation: DictOrganisation
+    buckets: DictBucketStore
 
     @property
     def gateway(self) -> Gateway:
@@ -97,21 +99,23 @@ async def stage(
     script: Script = count, *, idempotency: DictIdempotencyStore | None = None, **settings: Any
 ) -> AsyncIterator[Stage]:
     broker, accounts, keys = MemoryBroker(), FakeAccounts(), idempotency or DictIdempotencyStore()
-    organisation = DictOrganisation()
+    organisation, buckets = DictOrganisation(), DictBucketStore()
     async with AsyncExitStack() as stack:
         buses = [Bus(MemoryTransport(broker, name)) for name in ("gateway", "worker")]
         for bus in buses:
             await bus.start()
             stack.push_async_callback(bus.close)
-        services = GatewayServices(buses[0], accounts, IdempotencyKeys(keys), organisation.administration)
-        app = create_app(services, GatewaySettings(**{"registry_warmup": 0.0} | settings))
+        set_to = GatewaySettings(**{"registry_warmup": 0.0} | settings)
+        limits = rate_limiter(set_to.default_limits, buckets)
+        services = GatewayServices(buses[0], accounts, IdempotencyKeys(keys), organisation.administration, limits)
+        app = create_app(services, set_to)
         await stack.enter_async_context(app.router.lifespan_context(app))
         worker = await stack.enter_async_context(ScriptedWorker(buses[1], MODEL, script).running())
         transport = httpx.ASGITransport(app)
         client = await stack.enter_async_context(
             httpx.AsyncClient(transport=transport, base_url="http://gateway", headers=HEADERS)
         )
-        set_up = Stage(app, client, worker, broker, accounts, keys, organisation)
+        set_up = Stage(app, client, worker, broker, accounts, keys, organisation, buckets)
         await eventually(lambda: set_up.gateway.models.find(MODEL) is not None)
         yield set_up
         await eventually(lambda: len(set_up.gateway.inbox) == 0)  # no request leaves anything behind

@@ -38,7 +38,7 @@ def test_the_drawn_tree_is_the_tree() -> None:
 
 @pytest.mark.parametrize("row", TABLE.values())
 def test_rows_keep_the_rules(row: errors.Answer) -> None:
-    assert row.status in {400, 401, 403, 404, 405, 408, 409, 413, 415, 431, 499, 500, 502, 503, 504}
+    assert row.status in {400, 401, 403, 404, 405, 408, 409, 413, 415, 429, 431, 499, 500, 502, 503, 504}
     if row.status == 503:
         assert row.retry_after is None or 1 <= row.retry_after <= 60
         assert row.retry_after is not None or row.should_retry is False

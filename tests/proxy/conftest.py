@@ -23,6 +23,7 @@ from router.messages import UsageRecord
 from router.transport.memory import MemoryBroker, MemoryTransport
 from tests.fakes.accounts import DictIdempotencyStore
 from tests.fakes.administration import DictOrganisation
+from tests.fakes.rate_buckets import rate_limiter
 from tests.fakes.scripted_upstream import Script, ScriptedUpstream
 from tests.gateway.conftest import HEADERS, FakeAccounts, eventually
 
@@ -114,9 +115,8 @@ async def set_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
             for each in (bus, ear):
                 await each.start()
                 stack.push_async_callback(each.close)
-            services = GatewayServices(
-                bus, FakeAccounts(), IdempotencyKeys(DictIdempotencyStore()), DictOrganisation().administration
-            )
+            keys, limits = IdempotencyKeys(DictIdempotencyStore()), rate_limiter()
+            services = GatewayServices(bus, FakeAccounts(), keys, DictOrganisation().administration, limits)
             app = create_app(services, GatewaySettings(registry_warmup=0.0))
             await stack.enter_async_context(app.router.lifespan_context(app))
             stop, hand_off = asyncio.Event(), asyncio.Event()

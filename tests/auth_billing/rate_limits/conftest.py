@@ -53,9 +53,9 @@ async def enter(gateway: RateLimiter, principal: Principal = ALICE) -> Allowance
     return allowance
 
 
-async def charged(gateway: RateLimiter, tokens: int, principal: Principal = ALICE) -> Allowance:
+async def charged(gateway: RateLimiter, tokens: int, principal: Principal = ALICE, *, used: int = 0) -> Allowance:
     allowance = await enter(gateway, principal)
-    await allowance.charge("m", most=tokens, least=1)
+    await allowance.charge("m", most=tokens, least=1, used=lambda: used)
     return allowance
 
 

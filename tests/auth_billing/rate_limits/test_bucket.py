@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +19,7 @@ def test_a_new_bucket_is_full_and_an_empty_one_is_empty(capacity: int, period: f
     rate = Rate(capacity, period)
     assert bucket.room(rate, 0.0, now_) == capacity
     empty = bucket.after(rate, 0.0, now_, capacity)
-    assert bucket.room(rate, empty, now_) == pytest.approx(0, abs=max(1, capacity * 1e-7))
+    assert 0 <= bucket.room(rate, empty, now_) <= 2 * bucket.ROUNDING / rate.unit
     assert bucket.room(rate, empty, now_ + period) == capacity
 
 
@@ -51,8 +50,8 @@ def test_whoever_waits_as_long_as_told_finds_room_and_not_much_earlier(
     full_at = now_ + emptiness * period
     units = data.draw(st.integers(1, capacity))
     wait = bucket.wait(rate, full_at, now_, units)
-    assert bucket.room(rate, full_at, now_ + wait + 1e-6) >= units - capacity * 1e-8
-    early = 0.01 + 2 * bucket.ROUNDING * rate.unit
+    assert bucket.room(rate, full_at, now_ + wait + 1e-6) >= units
+    early = 0.01
     if wait > early:
         assert bucket.room(rate, full_at, now_ + wait - early) < units
 
@@ -65,13 +64,12 @@ def test_neither_gifts_nor_debts_are_without_end(capacity: int, period: float, u
     assert room == max(-capacity, min(capacity, capacity - units))
 
 
-@given(st.integers(1, 1000), periods, st.floats(-1e7, 1e7), st.integers(0, 1000))
-def test_after_a_step_of_the_clock_it_gives_a_bucketful_too_much_at_most(
-    capacity: int, period: float, step: float, taken: int
+@given(st.integers(1, 1000), periods, st.floats(-1e7, 1e7), st.integers(0, 1000), pauses)
+def test_a_step_of_the_clock_gives_a_bucketful_at_most_and_locks_nobody_out_for_long(
+    capacity: int, period: float, step: float, taken: int, pause: float
 ) -> None:
     rate = Rate(capacity, period)
     full_at = bucket.after(rate, 0.0, now_, min(taken, capacity))
-    now = now_ + step
+    now = now_ + step + pause
     assert -capacity <= bucket.room(rate, full_at, now) <= capacity
-    later = now + 2 * period  # nobody is locked out for longer, however far back the step was
-    assert bucket.room(rate, full_at, later) == capacity or bucket.missing_seconds(rate, full_at, later) <= period
+    assert bucket.wait(rate, full_at, now, 1) <= period + rate.unit

@@ -69,10 +69,9 @@ async def test_days_are_limited_too(fleet: Fleet) -> None:
 @limited(model=Limits(tokens_per_minute=1000))
 async def test_tokens_are_charged_before_and_corrected_after(fleet: Fleet) -> None:
     gateway = fleet.add()
-    allowance = await charged(gateway, 900)
+    allowance = await charged(gateway, 900, used=100)
     with pytest.raises(TokenLimitExceeded, match=r"m in project proj_1 on tokens per min.*Requested 200"):
         await charged(gateway, 200)
-    allowance.correct(100)
     allowance.close()
     second = await charged(gateway, 900)
     ((_, _, standing),) = second.standings()
@@ -82,8 +81,7 @@ async def test_tokens_are_charged_before_and_corrected_after(fleet: Fleet) -> No
 @limited(model=Limits(tokens_per_minute=1000))
 async def test_what_was_used_beyond_the_estimate_is_owed(fleet: Fleet) -> None:
     gateway = fleet.add()
-    allowance = await charged(gateway, 1000)
-    allowance.correct(1500)
+    (await charged(gateway, 1000, used=1500)).close()
     await fleet.pass_time(29)
     with pytest.raises(TokenLimitExceeded):
         await charged(gateway, 1)
@@ -98,7 +96,7 @@ async def test_time_gives_back_once(fleet: Fleet) -> None:
     long = await charged(gateway, 1000)
     await fleet.pass_time(61)
     await charged(gateway, 1000)
-    long.correct(0)
+    long.close()
     with pytest.raises(TokenLimitExceeded):
         await charged(gateway, 100)
 
@@ -109,7 +107,7 @@ async def test_a_request_that_may_be_larger_than_the_limit_takes_all_of_it(fleet
     allowance = gateway.allowance(ALICE)
     await allowance.enter()
     with pytest.raises(LargerThanLimit):
-        await allowance.charge("m", most=5000, least=1001)
+        await allowance.charge("m", most=5000, least=1001, used=int)
     await charged(gateway, 5000)
     with pytest.raises(TokenLimitExceeded):
         await charged(gateway, 1)
@@ -132,7 +130,6 @@ async def test_slots_are_free_again_at_the_end(fleet: Fleet) -> None:
     for each in (gateway, other):
         with pytest.raises(RateLimitExceeded, match="concurrent requests: Limit 2, Used 2, Requested 1"):
             await enter(each)
-    first.close()
     first.close()
     second.close()
     await fleet.pass_time(1)
@@ -200,14 +197,12 @@ async def test_gateways_together_let_in_no_more_than_the_limit_and_nearly_all_of
     for tick in range(1200):
         await fleet.pass_time(0.5)
         try:
-            running.append(await charged(random_.choice(gateways), 160))
+            running.append(await charged(random_.choice(gateways), 160, used=80))
             admitted.append(tick)
         except RateLimitExceeded:
             pass
         if len(running) > 4:
-            done = running.pop(0)
-            done.correct(80)
-            done.close()
+            running.pop(0).close()
     bucketful, comes_back = 60, 600 * 60 / 60
     assert len(admitted) <= bucketful + comes_back
     assert len(admitted) >= 0.95 * (bucketful + comes_back)
