@@ -6,7 +6,7 @@ export HEADRACE_HOME
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev serve up ps test check format bench bench-peers clean
+.PHONY: help setup setup-dev serve up ps test races check format bench bench-peers clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ ps: setup ## What runs, and what it is doing
 test: setup-dev ## Every test, with a real RabbitMQ, store and model where they are installed
 	cd chat_ui/web && npm run --silent test
 	$(BIN)/pytest --numprocesses logical --maxprocesses 4 --dist loadfile
+
+races: setup-dev ## The races of money at full size: four processes, a thousand times each (some minutes)
+	HEADRACE_RACE_ITERATIONS=1000 $(BIN)/pytest tests/auth_billing/races --durations=0
 
 check: setup-dev ## Linters, types and import contracts, front-end too
 	$(BIN)/ruff check .

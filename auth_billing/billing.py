@@ -178,6 +178,6 @@ def _check(balance: Balance, jobs: Sequence[JobRecord]) -> None:
         raise InsufficientCredit(balance.available, needed)
     used = balance.used.get(one.month, {})
     for name in one.budgets:
-        left = balance.budgets.get(name, MOST_HELD) - used.get(name, 0)
+        left = balance.budgets.get(name, 0) - used.get(name, 0)
         if name in balance.budgets and left < needed:
             raise BudgetExhausted(name, left, needed)

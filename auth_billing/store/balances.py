@@ -25,7 +25,7 @@ from typing import Any
 from pymongo.errors import DuplicateKeyError
 
 from auth_billing.books import Balance, Charge, Hold, JobRecord
-from auth_billing.holds import MOST_HELD
+from auth_billing.plausible import MAX_INT
 from auth_billing.store.connection import StoreConnection, translated_errors
 
 COLLECTION = "accounts"
@@ -129,7 +129,7 @@ class MongoBalanceStore:
 def _within(name: str, month: str, amount: int) -> dict[str, Any]:
     """What is used of a budget and `amount` are no more than the budget, if there is one."""
     used = {"$ifNull": [f"$used.{month}.{name}", 0]}
-    return {"$lte": [{"$add": [used, amount]}, {"$ifNull": [f"$budgets.{name}", 4 * MOST_HELD]}]}
+    return {"$lte": [{"$add": [used, amount]}, {"$ifNull": [f"$budgets.{name}", MAX_INT]}]}
 
 
 def _held(jobs: Sequence[JobRecord]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from auth_billing.books import Balance, Books, Charge, Hold, JobRecord, JobState, Posting
-from auth_billing.holds import MOST_HELD
+from auth_billing.plausible import MAX_INT
 from auth_billing.price_book import PriceBook, PriceVersion
 from auth_billing.pricing import PriceList, Rate
 from router.messages import ServiceClass, Usage
@@ -40,7 +40,7 @@ class DictBalanceStore:
         if balance is None or not balance.is_open or balance.available < total:
             return False
         used = balance.used.get(one.month, {})
-        if any(used.get(name, 0) + total > balance.budgets.get(name, 4 * MOST_HELD) for name in one.budgets):
+        if any(used.get(name, 0) + total > balance.budgets.get(name, MAX_INT) for name in one.budgets):
             return False
         if any(job.id in balance.held for job in jobs):
             return False

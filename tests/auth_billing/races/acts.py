@@ -1,0 +1,168 @@
+"""What the processes of each race do (MONEY 4.7). A name is an organisation's, and the beginning of its jobs'."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from auth_billing.billing import Billing
+from auth_billing.books import Source, Word
+from auth_billing.credit import Credit
+from auth_billing.errors import CreditError, HoldRefused
+from auth_billing.metrics import BillingMetrics
+from auth_billing.price_book import PriceBook, PriceVersion
+from auth_billing.store.credits import MongoCreditStore
+from auth_billing.store.prices import MongoPriceStore
+from auth_billing.store.usage import MongoUsageStore
+from auth_billing.sweeper import Sweeper
+from router.messages import Outcome, Usage
+from tests.auth_billing.money import HELD, principal, work
+from tests.auth_billing.races.crowd import Race, Racer
+from tests.auth_billing.test_settlement import record
+from tests.fakes.books import flat_price
+
+GATEWAY = "gateway-1"
+
+
+def word(tokens: int, outcome: Outcome = Outcome.FINISHED) -> Word:
+    return Word(Usage(prompt_tokens=100, completion_tokens=tokens), outcome, Source.RECEIPT)
+
+
+def cost(tokens: int) -> int:
+    return 100 * 2 + tokens * 10
+
+
+async def reserve(racer: Racer, names: Sequence[str]) -> list[bool]:
+    """Hold one job of each organisation; of which it was possible."""
+    return list(await asyncio.gather(*(_reserved(racer.billing, name, f"{name}-{racer.number}") for name in names)))
+
+
+async def _reserved(billing: Billing, organisation: str, *jobs: str) -> bool:
+    try:
+        await billing.reserve(principal(organisation), [work(job, gateway=GATEWAY) for job in jobs])
+    except HoldRefused:
+        return False
+    return True
+
+
+async def settle_or_void(racer: Racer, names: Sequence[str]) -> None:
+    if racer.number % 2:
+        await asyncio.gather(*(racer.billing.void([f"{name}-0"]) for name in names))
+    else:
+        await racer.settle({f"{name}-0": word(8) for name in names})
+
+
+async def settle_differently(racer: Racer, names: Sequence[str]) -> None:
+    """Two words on each job, each of them twice: as redelivered, or from a gateway that was told to cancel."""
+    said = word(8) if racer.number < 2 else word(5, Outcome.CANCELLED)
+    await racer.settle({f"{name}-0": said for name in names})
+
+
+async def sweep_a_live_gateway(racer: Racer, names: Sequence[str]) -> None:
+    """Two sweepers take the gateway for dead just when it is heard of again, and its receipts come."""
+    jobs = [f"{name}-0" for name in names]
+    if racer.number < 2:
+        await _sweep(racer)
+    elif racer.number == 2:
+        for tokens in (2, 3):
+            await racer.billing.checkpoint({job: word(tokens).usage for job in jobs})
+            await racer.billing.renew_lease(GATEWAY)
+    else:
+        await racer.settle(dict.fromkeys(jobs, word(8)))
+
+
+async def disconnect_at_the_end(racer: Racer, names: Sequence[str]) -> None:
+    """The client leaves between the last token and the settlement: both ends of it are told, and the worker's word."""
+    jobs = [f"{name}-0" for name in names]
+    if racer.number == 0:
+        await racer.settle(dict.fromkeys(jobs, word(7, Outcome.CANCELLED)))
+    elif racer.number == 1:
+        await racer.settle(dict.fromkeys(jobs, word(8)))
+    elif racer.number == 2:
+        await racer.billing.checkpoint({job: word(8).usage for job in jobs})
+        reports = [record(job=job, usage=word(8).usage) for job in jobs]
+        await MongoUsageStore(racer.connection).add_new([msgspec.structs.replace(each) for each in reports])
+    else:
+        await _sweep(racer)
+
+
+async def _sweep(racer: Racer) -> None:
+    now = 0.0
+    sweeper = Sweeper(
+        racer.books,
+        MongoUsageStore(racer.connection),
+        racer.settler,
+        BillingMetrics(CollectorRegistry()),
+        flowing=lambda: True,
+        monotonic=lambda: now,
+    )
+    for now in (0.0, 15.0, 30.0):  # noqa: B007 - the sweeper's clock
+        await sweeper.sweep()
+
+
+async def close_while_it_runs(racer: Racer, names: Sequence[str]) -> list[bool]:
+    if racer.number == 0:
+        return list(await asyncio.gather(*(racer.books.balances.close(name) for name in names)))
+    if racer.number == 1:
+        return await reserve(racer, names)
+    await settle_differently(racer, names)
+    return []
+
+
+async def begin_a_tenant(racer: Racer, names: Sequence[str]) -> list[bool]:
+    """Two want to run a job for somebody who is new, while his payment is told twice."""
+    if racer.number < 2:
+        return await reserve(racer, names)
+    credit = Credit(MongoCreditStore(racer.connection), racer.books.jobs)
+    await asyncio.gather(*(credit.top_up(name, HELD, "payment-1") for name in names))
+    return []
+
+
+async def edit_prices(racer: Racer, names: Sequence[str]) -> list[bool]:
+    store = MongoPriceStore(racer.connection)
+    if racer.number >= 2:
+        for _ in names[::4]:
+            newest = await store.newest()
+            version = newest.prices.version + 1 if newest is not None else 1
+            await store.add(PriceVersion(flat_price(input=version, cached_input=0, output=3, version=version), 0.0))
+        return []
+    looks = iter(range(0, 10**9, 1_000))
+    billing = Billing(racer.books, PriceBook(store, monotonic=lambda: float(next(looks))))
+    racer = replace(racer, billing=billing)
+    return await reserve(racer, names)
+
+
+async def first_price(racer: Racer, names: Sequence[str]) -> None:
+    await MongoPriceStore(racer.connection).add(PriceVersion(flat_price(), 0.0))
+
+
+async def refund_while_it_settles(racer: Racer, names: Sequence[str]) -> list[bool]:
+    if racer.number < 2:
+        await settle_differently(racer, names)
+        return []
+    credit = Credit(MongoCreditStore(racer.connection), racer.books.jobs)
+    amount = cost(5) - 100 * (racer.number - 2)
+
+    async def refunded(name: str) -> bool:
+        try:
+            await credit.refund(name, f"{name}-0", amount, f"{name}-{racer.number}")
+        except CreditError:
+            return False
+        return True
+
+    return list(await asyncio.gather(*map(refunded, names)))
+
+
+RESERVE = Race(reserve)
+SETTLE_OR_VOID = Race(settle_or_void, reserve)
+SETTLE_DIFFERENTLY = Race(settle_differently, reserve)
+SWEEP = Race(sweep_a_live_gateway, reserve)
+DISCONNECT = Race(disconnect_at_the_end, reserve)
+CLOSE = Race(close_while_it_runs, reserve)
+BEGIN = Race(begin_a_tenant)
+EDIT_PRICES = Race(edit_prices, first_price)
+REFUND = Race(refund_while_it_settles, reserve)

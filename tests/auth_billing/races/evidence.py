@@ -1,0 +1,60 @@
+"""Reads all documents of money as they are, and checks that they say the same. Shares no code with what it checks."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from auth_billing.store.connection import StoreConnection
+
+
+async def open_accounts(
+    connection: StoreConnection, organisations: Iterable[str], available: int, **fields: Any
+) -> None:
+    """Accounts with something in them, without a ledger's row for it."""
+    plain = {"open": True, "available": available, "spent": 0, "held_map": {}, "budgets": {}, "used": {}, "version": 0}
+    documents = [{"_id": organisation, **plain, **fields} for organisation in organisations]
+    await connection.passing("accounts").insert_many(documents)
+
+
+async def check_books(connection: StoreConnection, paid_in: int) -> dict[str, dict[str, Any]]:
+    """Every invariant of PROMISES 1.0 that money has, of a system at rest. Returns the jobs, by id.
+
+    `paid_in` is what each account had at the beginning; rows of the ledger that credit it are added.
+    """
+    jobs = {each["_id"]: each async for each in connection.durable("jobs").find()}
+    rows = [each async for each in connection.durable("ledger").find()]
+    accounts = {each["_id"]: each async for each in connection.durable("accounts").find()}
+    settles = {each["job"]: each for each in rows if each["kind"] == "settle"}
+    credits: Counter[str] = Counter()
+    for row in rows:
+        assert row["amount"] > 0
+        assert row["debit"] != row["credit"]
+        if row["kind"] != "settle":
+            credits[row["organisation"]] += row["amount"]
+    assert len(settles) == sum(row["kind"] == "settle" for row in rows)  # I3
+    used: dict[str, Counter[str]] = defaultdict(Counter)
+    for job in jobs.values():
+        assert job["state"] == "settled", job
+        assert 0 <= job["cost"] <= job["hold"]
+        row = settles.pop(job["_id"], None)
+        assert (row["amount"] if row is not None else 0) == job["cost"]
+        assert row is None or row["debit"] == f"customer:{job['organisation']}"
+        for name in ("organisation", f"project:{job['project']}", f"key:{job['key']}"):
+            used[job["organisation"]][name] += job["cost"]
+    assert settles == {}
+    for account in accounts.values():
+        _check_account(account, used[account["_id"]], paid_in + credits[account["_id"]])
+    return jobs
+
+
+def _check_account(account: Mapping[str, Any], used: Mapping[str, int], paid_in: int) -> None:
+    assert account["held_map"] == {}, account  # I5
+    assert account["available"] >= 0  # I6
+    assert account["spent"] == used.get("organisation", 0)
+    assert account["available"] + account["spent"] == paid_in
+    sums: Counter[str] = Counter()
+    for month in account["used"].values():
+        sums.update(month)
+    assert dict(+sums) == {name: amount for name, amount in used.items() if amount}

@@ -1,0 +1,95 @@
+"""The settle steps killed at every point: whoever comes next finishes them, and the books are right (PROMISES F31)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from auth_billing.metrics import BillingMetrics
+from auth_billing.store.connection import StoreConnection
+from auth_billing.store.indexes import create_indexes
+from auth_billing.store.usage import MongoUsageStore
+from auth_billing.sweeper import GRACE_SECONDS, Sweeper
+from router.messages import Outcome
+from tests.auth_billing.money import HELD, principal, work
+from tests.auth_billing.races.acts import cost, word
+from tests.auth_billing.races.crash import DIED, reserve_and_die, settle_and_die
+from tests.auth_billing.races.crowd import Racer, context
+from tests.auth_billing.races.evidence import check_books, open_accounts
+
+pytestmark = pytest.mark.store
+
+WORDS = {"job-1": word(8), "job-2": word(0, Outcome.FAILED), "job-3": word(5, Outcome.CANCELLED)}
+COSTS = {"job-1": cost(8), "job-2": cost(0), "job-3": cost(5)}
+
+
+@pytest.fixture
+async def racer(database_url: str) -> AsyncIterator[Racer]:
+    connection = StoreConnection(database_url)
+    await create_indexes(connection)
+    await open_accounts(connection, ["org-1", "org-2"], 5 * HELD)
+    yield Racer.on(connection)
+    connection.close()
+
+
+def dies(target: Callable[..., None], *arguments: Any) -> bool:
+    """Whether a process that does this dies on the way."""
+    process = context().Process(target=target, args=arguments)
+    process.start()
+    process.join(60)
+    assert process.exitcode in (0, DIED)
+    return process.exitcode == DIED
+
+
+async def sweep(racer: Racer, seconds: float) -> None:
+    """What a sweeper does in this time, looking every 10 s."""
+    now = 0.0
+    wall = time.time()
+    sweeper = Sweeper(
+        racer.books,
+        MongoUsageStore(racer.connection),
+        racer.settler,
+        BillingMetrics(CollectorRegistry()),
+        flowing=lambda: True,
+        clock=lambda: wall + now,
+        monotonic=lambda: now,
+    )
+    while now <= seconds:
+        await sweeper.sweep()
+        now += 10
+
+
+@pytest.mark.parametrize("redelivered", [True, False], ids=["redelivered", "swept"])
+@pytest.mark.parametrize("writes", [1, 2, 3, 4, 5])
+async def test_a_settlement_killed_after_each_write(
+    racer: Racer, database_url: str, writes: int, redelivered: bool
+) -> None:
+    await racer.billing.reserve(principal("org-1"), [work("job-1"), work("job-2")])
+    await racer.billing.reserve(principal("org-2"), [work("job-3")])
+    assert dies(settle_and_die, database_url, WORDS, writes)  # S4, S5 of each organisation, S6, S7
+    if redelivered:
+        await racer.settler.settle(WORDS)
+    else:
+        await sweep(racer, 20)
+    jobs = await check_books(racer.connection, 5 * HELD)
+    assert {name: job["cost"] for name, job in jobs.items()} == COSTS
+
+
+async def test_a_settlement_has_five_writes(racer: Racer, database_url: str) -> None:
+    """Else the test above leaves one out."""
+    await racer.billing.reserve(principal("org-1"), [work("job-1"), work("job-2")])
+    await racer.billing.reserve(principal("org-2"), [work("job-3")])
+    assert not dies(settle_and_die, database_url, WORDS, 6)
+    await check_books(racer.connection, 5 * HELD)
+
+
+@pytest.mark.parametrize("writes", [1, 2])
+async def test_a_gateway_killed_while_it_holds(racer: Racer, database_url: str, writes: int) -> None:
+    assert dies(reserve_and_die, database_url, "org-1", ["job-1", "job-2"], writes)
+    await sweep(racer, 30 + GRACE_SECONDS + 30)
+    jobs = await check_books(racer.connection, 5 * HELD)
+    assert {job["cost"] for job in jobs.values()} <= {0}

@@ -1,0 +1,152 @@
+"""No race wins: four processes at the same moment on the real store, and the books are right (MONEY 4.7).
+
+Twenty times each here; `make races` does a thousand.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from auth_billing.errors import AccountClosed
+from auth_billing.store.connection import StoreConnection
+from auth_billing.store.indexes import create_indexes
+from router.messages import Outcome
+from tests.auth_billing.money import HELD, principal, work
+from tests.auth_billing.races import acts
+from tests.auth_billing.races.acts import cost
+from tests.auth_billing.races.crowd import PROCESSES, Crowd, Race, Racer
+from tests.auth_billing.races.evidence import check_books, open_accounts
+
+pytestmark = [pytest.mark.store, pytest.mark.timeout(1800)]
+
+ITERATIONS = int(os.environ.get("HEADRACE_RACE_ITERATIONS", "20"))
+ROUND = min(ITERATIONS, 25)
+NAMES = [f"org-{number}" for number in range(ITERATIONS)]
+ROUNDS = [NAMES[start : start + ROUND] for start in range(0, ITERATIONS, ROUND)]
+
+
+@pytest.fixture(scope="module")
+def crowd() -> Iterator[Crowd]:
+    crowd = Crowd()
+    yield crowd
+    crowd.close()
+
+
+@pytest.fixture
+async def connection(database_url: str) -> AsyncIterator[StoreConnection]:
+    connection = StoreConnection(database_url)
+    await create_indexes(connection)
+    yield connection
+    connection.close()
+
+
+@pytest.fixture
+async def racer(connection: StoreConnection) -> Racer:
+    """To finish what a race leaves running."""
+    return Racer.on(connection)
+
+
+def granted(crowd: Crowd, race: Race, url: str, processes: int = PROCESSES) -> dict[str, list[str]]:
+    """By name, the jobs that got a hold."""
+    jobs: dict[str, list[str]] = {name: [] for name in NAMES}
+    for number, said in enumerate(crowd.run(race, url, ROUNDS)[:processes]):
+        for names, outcomes in zip(ROUNDS, said, strict=True):
+            for name, got in zip(names, outcomes, strict=bool(outcomes)):
+                if got:
+                    jobs[name].append(f"{name}-{number}")
+    return jobs
+
+
+@pytest.mark.parametrize("budget", [None, "key:key1"])
+async def test_the_last_cent(
+    crowd: Crowd, connection: StoreConnection, racer: Racer, database_url: str, budget: str | None
+) -> None:
+    """HOSTILE H52. `budget`: a month's budget runs out, not the credit."""
+    if budget is None:
+        await open_accounts(connection, NAMES, HELD + HELD // 2)
+    else:
+        await open_accounts(connection, NAMES, 100 * HELD, budgets={budget: HELD + HELD // 2})
+    jobs = granted(crowd, acts.RESERVE, database_url)
+    assert {len(each) for each in jobs.values()} == {1}
+    await racer.settle({each[0]: acts.word(80) for each in jobs.values()})
+    settled = await check_books(connection, HELD + HELD // 2 if budget is None else 100 * HELD)
+    assert sorted(settled) == sorted(each[0] for each in jobs.values())
+
+
+@pytest.mark.parametrize(
+    ("race", "costs"),
+    [
+        pytest.param(acts.SETTLE_OR_VOID, {0, cost(8)}, id="settle against void"),
+        pytest.param(acts.SETTLE_DIFFERENTLY, {cost(5), cost(8)}, id="settle against settle, cancel against final"),
+        pytest.param(acts.SWEEP, {0, cost(2), cost(3), cost(8)}, id="sweeper against live gateway"),
+        pytest.param(acts.DISCONNECT, {0, cost(7), cost(8)}, id="receipt at the moment of disconnect"),
+    ],
+)
+async def test_a_job_is_settled_once(
+    crowd: Crowd, connection: StoreConnection, database_url: str, race: Race, costs: set[int]
+) -> None:
+    await open_accounts(connection, NAMES, 2 * HELD)
+    crowd.run(race, database_url, ROUNDS)
+    jobs = await check_books(connection, 2 * HELD)
+    assert len(jobs) == ITERATIONS
+    assert {job["cost"] for job in jobs.values()} <= costs
+    for job in jobs.values():
+        cancelled = job["final"]["outcome"] == Outcome.CANCELLED.value
+        assert job["cost"] == 0 or cancelled == (job["cost"] != cost(8)) or job["final"]["source"] == "swept"
+
+
+async def test_an_account_is_closed_while_a_job_runs(
+    crowd: Crowd, connection: StoreConnection, racer: Racer, database_url: str
+) -> None:
+    await open_accounts(connection, NAMES, 2 * HELD)
+    said = crowd.run(acts.CLOSE, database_url, ROUNDS)
+    got = [each for outcomes in said[1] for each in outcomes]
+    late = [f"{name}-1" for name, held in zip(NAMES, got, strict=True) if held]
+    await racer.settle(dict.fromkeys(late, acts.word(3)))
+    jobs = await check_books(connection, 2 * HELD)
+    assert len(jobs) == ITERATIONS + len(late)
+    with pytest.raises(AccountClosed):
+        await racer.billing.reserve(principal(NAMES[0]), [work("job")])
+
+
+async def test_a_tenant_that_is_new_to_everybody(
+    crowd: Crowd, connection: StoreConnection, racer: Racer, database_url: str
+) -> None:
+    """One account, one payment (though it is told twice), and at most one job for it."""
+    jobs = [job for each in granted(crowd, acts.BEGIN, database_url, 2).values() for job in each]
+    assert len({job.rpartition("-")[0] for job in jobs}) == len(jobs)
+    await racer.settle(dict.fromkeys(jobs, acts.word(3)))
+    await check_books(connection, 0)
+    accounts = [each async for each in connection.durable("accounts").find()]
+    assert sorted(each["_id"] for each in accounts) == sorted(NAMES)
+    assert {each["available"] + each["spent"] for each in accounts} == {HELD}
+
+
+async def test_prices_are_edited_while_jobs_are_held(
+    crowd: Crowd, connection: StoreConnection, racer: Racer, database_url: str
+) -> None:
+    await open_accounts(connection, NAMES, 10**9)
+    jobs = [job for each in granted(crowd, acts.EDIT_PRICES, database_url, 2).values() for job in each]
+    await racer.settle(dict.fromkeys(jobs, acts.word(9)))
+    versions = {each["_id"]: each["rates"][0] async for each in connection.durable("prices").find()}
+    assert len(versions) > 1
+    for job in (await check_books(connection, 10**9)).values():
+        price, rate = job["price"], versions[job["price"]["version"]]
+        assert {name: price[name] for name in ("input", "output")} == {name: rate[name] for name in ("input", "output")}
+        assert job["hold"] == 100 * price["input"] + 80 * price["output"]
+        assert job["cost"] == 100 * price["input"] + 9 * price["output"]
+
+
+async def test_a_job_is_paid_back_while_it_is_settled(
+    crowd: Crowd, connection: StoreConnection, database_url: str
+) -> None:
+    await open_accounts(connection, NAMES, 2 * HELD)
+    crowd.run(acts.REFUND, database_url, ROUNDS)
+    jobs = await check_books(connection, 2 * HELD)
+    back: dict[str, int] = {}
+    async for row in connection.durable("ledger").find({"kind": "refund"}):
+        back[row["job"]] = back.get(row["job"], 0) + row["amount"]
+    assert all(amount <= jobs[job]["cost"] for job, amount in back.items())
