@@ -69,8 +69,10 @@ async def prepare_store(connection: StoreConnection) -> None:
         raise StartupError(f"the store does not answer (HEADRACE_MONGODB_URL): {error}") from error
 
 
-async def consume(bus: Bus, connection: StoreConnection, metrics: BillingMetrics, stop: asyncio.Event) -> None:
-    """Run settlement, sweeper and reaper on a started bus until `stop`; the all-in-one process calls this too."""
+async def consume(
+    bus: Bus, connection: StoreConnection, housekeeping: Housekeeping, metrics: BillingMetrics, stop: asyncio.Event
+) -> None:
+    """Run settlement, sweeper, reaper and chores on a started bus until `stop`; the all-in-one process does too."""
     usage_store, books = MongoUsageStore(connection), mongo_books(connection)
     settler = Settler(books, metrics)
     settlement = SettlementConsumer(bus, usage_store, settler, metrics=metrics)
@@ -82,6 +84,7 @@ async def consume(bus: Bus, connection: StoreConnection, metrics: BillingMetrics
         group.create_task(settlement.run(stop))
         group.create_task(Sweeper(books, usage_store, settler, metrics, flowing=flowing).run(stop))
         group.create_task(Reaper(bus, metrics=metrics).run(stop))
+        group.create_task(housekeeping.run(metrics, stop))
 
 
 async def _serve(
@@ -97,9 +100,7 @@ async def _serve(
     await ops.start()
     try:
         _log.info("billing ready", ops_port=ops.port)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(housekeeping.run(stop))
-            group.create_task(consume(bus, connection, metrics, stop))
+        await consume(bus, connection, housekeeping, metrics, stop)
     finally:
         await ops.stop()
 

@@ -1,4 +1,4 @@
-"""What the billing process does beside settling: keeps the prices to their file, completes credit that was entered.
+"""What the billing process does beside settling: keeps the prices to their file, completes credit, audits.
 
 The all-in-one process does the same. Nothing here is in the way of a request or a settlement.
 """
@@ -13,11 +13,15 @@ from pathlib import Path
 
 import structlog
 
+from auth_billing.auditor import Auditor
 from auth_billing.credit import Credit
 from auth_billing.errors import StoreUnavailable
+from auth_billing.metrics import BillingMetrics
 from auth_billing.price_book import PriceBook
 from auth_billing.price_watch import PriceWatch
+from auth_billing.reconciler import Reconciler
 from auth_billing.settings import BillingSettings
+from auth_billing.store.audit import MongoAuditStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.jobs import MongoJobStore
@@ -29,6 +33,10 @@ CREDIT_SECONDS = 60.0
 RECENT_SECONDS = 24 * 3600.0
 """How far back is looked."""
 
+RECONCILE_SECONDS = 3600.0
+FIRST_RECONCILE_SECONDS = 60.0
+"""After the start: what had waited for this process is settled by then."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -37,6 +45,7 @@ class Housekeeping:
 
     def __init__(self, settings: BillingSettings, connection: StoreConnection) -> None:
         book = PriceBook(MongoPriceStore(connection))
+        self._auditor = Auditor(MongoAuditStore(connection))
         self._credit = Credit(MongoCreditStore(connection), MongoJobStore(connection))
         self._prices = PriceWatch(book, _path(settings.price_file), _path(settings.proxy_config))
 
@@ -51,25 +60,33 @@ class Housekeeping:
         except StoreUnavailable as error:
             raise StartupError(f"the store does not answer: {error}") from error
 
-    async def run(self, stop: asyncio.Event) -> None:
+    async def run(self, metrics: BillingMetrics, stop: asyncio.Event) -> None:
         """Do the chores until `stop`."""
+        reconciler = Reconciler(self._auditor, metrics)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._prices.run(stop))
             group.create_task(repeat(self._complete_credit, CREDIT_SECONDS, stop))
+            group.create_task(repeat(reconciler.reconcile, RECONCILE_SECONDS, stop, first=FIRST_RECONCILE_SECONDS))
 
     async def _complete_credit(self) -> None:
         await self._credit.catch_up_all(time.time() - RECENT_SECONDS)
 
 
-async def repeat(work: Callable[[], Awaitable[None]], every: float, stop: asyncio.Event) -> None:
-    """Do `work` again and again, with `every` seconds between, until `stop`; while the store is away, try again."""
-    while not stop.is_set():
+async def repeat(work: Callable[[], Awaitable[None]], every: float, stop: asyncio.Event, *, first: float = 0.0) -> None:
+    """Do `work` after `first` seconds and then every `every` seconds until `stop`; the store may be away at times."""
+    pause = first
+    while not await _stopped(stop, pause):
         try:
             await work()
         except StoreUnavailable as error:
             _log.warning("the store is away", chore=work.__name__, reason=str(error))
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), every)
+        pause = every
+
+
+async def _stopped(stop: asyncio.Event, within: float) -> bool:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), within)
+    return stop.is_set()
 
 
 def _path(setting: str) -> Path | None:

@@ -63,6 +63,16 @@ class BillingMetrics:
             registry=registry,
         )
 
+        self.differences = Gauge(
+            "headrace_audit_differences",
+            "What the last audit of the books found wrong, by what must hold.",
+            ["check"],
+            registry=registry,
+        )
+        self.audited = Gauge(
+            "headrace_audit_time_seconds", "When the last audit of the books ended (Unix seconds).", registry=registry
+        )
+
     def summary(self) -> dict[str, int]:
         """The sums, for `headrace ps`."""
         return {

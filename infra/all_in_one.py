@@ -116,8 +116,7 @@ class AllInOne:
             bus = Bus(MemoryTransport(self._broker, "gateway-1"))
             await bus.start()
             opened.push_async_callback(bus.close)
-            self._add(lambda stop: self._billing(access.connection, stop))
-            self._add(housekeeping.run)
+            self._add(lambda stop: self._billing(access.connection, housekeeping, stop))
             self._write_record()
             served = await self._loaded(bus, self._add(self._worker))
             if served is not None and self._settings.proxy_config:
@@ -168,11 +167,11 @@ class AllInOne:
         settings = environment.load(ProxySettings, proxy_config=self._settings.proxy_config)
         await serve_proxy(settings, stop, transport=MemoryTransport(self._broker, settings.proxy_id), hand_off=stop)
 
-    async def _billing(self, connection: StoreConnection, stop: asyncio.Event) -> None:
+    async def _billing(self, connection: StoreConnection, housekeeping: Housekeeping, stop: asyncio.Event) -> None:
         bus = Bus(MemoryTransport(self._broker, "billing"))
         await bus.start()
         try:
-            await consume(bus, connection, BillingMetrics(CollectorRegistry()), stop)
+            await consume(bus, connection, housekeeping, BillingMetrics(CollectorRegistry()), stop)
         finally:
             await bus.close()
 

@@ -1,6 +1,7 @@
-"""The money commands of `headrace`: `prices`, `credit`, `budget`. Reads options and prints; `money_commands.py` acts.
+"""The money commands of `headrace`: `prices`, `credit`, `budget`, `audit`.
 
-What they run is imported only when one is chosen, as everywhere in the command line.
+Reads options and prints; `money_commands.py` acts. What they run is imported only when one is chosen, as everywhere in
+the command line.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from infra.money_commands import MoneyCommands
 
 PANEL = "Money"
+MOST_SHOWN = 200
 ResultT = TypeVar("ResultT")
 
 credit = typer.Typer(help="What an organisation has paid in, was given and has left.", no_args_is_help=True)
@@ -43,6 +45,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands to `headrace`."""
     app.command(rich_help_panel=PANEL)(prices)
     app.command(rich_help_panel=PANEL)(budget)
+    app.command(rich_help_panel=PANEL)(audit)
     app.add_typer(credit, name="credit", rich_help_panel=PANEL)
 
 
@@ -86,6 +89,19 @@ def budget(
         _ask(mongodb_url, lambda money: money.set_budget(organisation, usd, project=project, key=key))
     shown = _ask(mongodb_url, lambda money: money.statement(organisation))
     console.print(budget_table(list(shown.budgets)))
+
+
+def audit(mongodb_url: MongoUrl = None) -> None:
+    """Prove that the books are right, while the platform runs or not; else show what differs, and exit with 1."""
+    from infra.money_tables import check_table, difference_table  # noqa: PLC0415
+
+    report = _ask(mongodb_url, lambda money: money.audit())
+    console.print(check_table(report))
+    if report.differences:
+        console.print(difference_table(report.differences[:MOST_SHOWN]))
+        console.print(f"{len(report.differences)} differences")
+        raise typer.Exit(1)
+    console.print("no difference")
 
 
 @credit.command("show")

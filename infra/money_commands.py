@@ -13,6 +13,8 @@ from pathlib import Path
 
 from auth_billing import price_file
 from auth_billing.amounts import nano_of
+from auth_billing.audit_records import AuditReport
+from auth_billing.auditor import Auditor
 from auth_billing.books import Balance
 from auth_billing.budgets import Budgets, BudgetUse
 from auth_billing.credit import Credit, CreditEntry, CreditKind
@@ -22,6 +24,7 @@ from auth_billing.price_book import PriceBook
 from auth_billing.pricing import PriceList
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
+from auth_billing.store.audit import MongoAuditStore
 from auth_billing.store.balances import MongoBalanceStore
 from auth_billing.store.budgets import MongoBudgetStore
 from auth_billing.store.connection import StoreConnection
@@ -50,6 +53,10 @@ class MoneyCommands:
     async def prices(self) -> PriceList:
         """The price list in force; version 0 if there is none yet."""
         return await PriceBook(MongoPriceStore(self.connection)).current()
+
+    async def audit(self) -> AuditReport:
+        """What does not hold of the books; changes nothing."""
+        return await Auditor(MongoAuditStore(self.connection)).audit()
 
     async def statement(self, organisation: str) -> Statement:
         """What an organisation has.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from rich.table import Table
 
 from auth_billing.amounts import usd
+from auth_billing.audit_records import AuditReport, Check, Difference
 from auth_billing.books import Balance
 from auth_billing.budgets import BudgetUse
 from auth_billing.credit import CreditEntry
@@ -53,6 +55,25 @@ def credit_table(entries: list[CreditEntry]) -> Table:
     for each in entries:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(each.at))
         table.add_row(when, each.kind.value, each.reference, each.job or "", usd(each.amount))
+    return table
+
+
+def check_table(report: AuditReport) -> Table:
+    """Every check of an audit, and how many differences it has found."""
+    table = _table(
+        f"{report.accounts} accounts, {report.jobs} jobs, {report.rows} rows of the ledger", ["differs if"], [""]
+    )
+    counts = report.counts()
+    for check in Check:
+        table.add_row(check.value, str(counts[check]) if counts[check] else "-")
+    return table
+
+
+def difference_table(differences: Sequence[Difference]) -> Table:
+    """What an audit has found."""
+    table = _table("differences", ["what", "organisation", "of", "numbers (nano-USD)"], [])
+    for each in differences:
+        table.add_row(each.check.value, each.organisation, each.subject, each.detail)
     return table
 
 

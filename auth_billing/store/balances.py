@@ -60,12 +60,12 @@ class MongoBalanceStore:
         """The account of an organisation."""
         with translated_errors():
             document = await self._accounts.find_one({"_id": organisation})
-        return None if document is None else _from_document(document)
+        return None if document is None else from_document(document)
 
     async def with_holds(self) -> Sequence[Balance]:
         """All accounts that have open holds."""
         with translated_errors():
-            return [_from_document(each) async for each in self._accounts.find({"held_map": {"$ne": {}}})]
+            return [from_document(each) async for each in self._accounts.find({"held_map": {"$ne": {}}})]
 
     async def hold(self, jobs: Sequence[JobRecord]) -> bool:
         """Set the jobs' holds aside, all or none; false if the account does not allow it (or has them already)."""
@@ -149,7 +149,8 @@ def _use_less(increase: dict[str, int], of: JobRecord | Hold, amount: int) -> No
         increase[field] = increase.get(field, 0) - amount
 
 
-def _from_document(document: Mapping[str, Any]) -> Balance:
+def from_document(document: Mapping[str, Any]) -> Balance:
+    """An account as its document has it."""
     return Balance(
         organisation=document["_id"],
         available=document["available"],

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from auth_billing import auditor
+from auth_billing.store.connection import StoreConnection
 from infra import account_access
 from infra.cli import app
 from infra.home import Home
@@ -23,6 +25,7 @@ def money(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Money:
     """Runs a command; what it says, after its exit status if that is not 0."""
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(auditor, "PAUSE", 0.0)
 
     def run(*arguments: str) -> str:
         done = CliRunner().invoke(app, arguments)
@@ -49,6 +52,12 @@ def test_without_a_store_it_says_what_to_set(money: Money) -> None:
     assert "HEADRACE_MONGODB_URL" in said
 
 
+async def spoil(database_url: str) -> None:
+    connection = StoreConnection(database_url)
+    await connection.durable("accounts").update_one({"_id": "development"}, {"$inc": {"available": 1}})
+    connection.close()
+
+
 @pytest.mark.store
 def test_an_operators_way_with_money(
     money: Money, tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
@@ -73,4 +82,9 @@ def test_an_operators_way_with_money(
     assert "project:development-default" in money("budget", "development", "5", "--project", "development-default")
     assert money("budget", "development", "5", "--key", "0000000000").startswith("1: headrace: no API key")
     assert money("budget", "development", "5", "--project", "p", "--key", "k").startswith("2:")
+    assert money("audit").endswith("no difference\n")
+    asyncio.run(spoil(database_url))
+    audited = money("audit")
+    assert audited.startswith("1: ")
+    assert "credited is not available + held + spent" in audited
     assert "project:" not in money("budget", "development", "--project", "development-default", "--remove")
