@@ -17,6 +17,7 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from auth_billing.administration import Administration
+from auth_billing.billing import Billing
 from auth_billing.idempotency import IdempotencyKeys
 from auth_billing.rate_limits.limiter import RateLimiter
 from auth_billing.service import AuthBilling
@@ -24,6 +25,7 @@ from gateway import error_handlers
 from gateway.admit import Admission
 from gateway.aliases import Catalogue, read_aliases
 from gateway.authenticate import open_routes
+from gateway.billing_desk import BillingDesk
 from gateway.errors import UpstreamUnreachable
 from gateway.gateway import Gateway
 from gateway.generation import Generations
@@ -48,6 +50,7 @@ class GatewayServices:
 
     bus: Bus
     accounts: AuthBilling
+    billing: Billing
     idempotency: IdempotencyKeys
     administration: Administration
     limits: RateLimiter
@@ -91,6 +94,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         models=registry,
         catalogue=catalogue,
         inbox=inbox,
+        billing=BillingDesk(services.billing, services.bus, settings.gateway_id, metrics),
         admission=Admission(services.bus, catalogue, max_choices=settings.max_choices),
         generations=Generations(services.bus, inbox, registry, metrics, no_worker_timeout=settings.no_worker_timeout),
         idempotent=IdempotentRequests(services.idempotency),
@@ -110,6 +114,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         asyncio.create_task(_supervise(gateway, _heed(gateway.accounts, controls))),
         asyncio.create_task(_supervise(gateway, gateway.accounts.last_uses.keep_written())),
         asyncio.create_task(_supervise(gateway, gateway.limits.run())),
+        asyncio.create_task(_supervise(gateway, gateway.billing.run())),
     ]
     try:
         # A gateway that has not heard every worker yet would call their models unknown (404).
@@ -117,6 +122,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
     finally:
         await gateway.idempotent.close()
+        await gateway.billing.flush()
         await windows.close()
         await statuses.close()
         await controls.close()

@@ -33,13 +33,17 @@ the table gives them. This module knows neither FastAPI nor requests.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from auth_billing.amounts import usd
 from auth_billing.errors import (
+    AccountClosed,
     AccountError,
     AnswerNotKept,
+    BudgetExhausted,
+    InsufficientCredit,
     InvalidApiKey,
     KeyInUse,
     KeyReused,
@@ -214,7 +218,13 @@ class Answer:
     code: str | None
     retry_after: int | None = None
     should_retry: bool | None = None
-    message: str | None = None
+    message: str | Callable[[Any], str] | None = None
+
+    def message_of(self, error: Exception) -> str:
+        """What is said of `error`."""
+        if self.message is None:
+            return str(error)
+        return self.message if isinstance(self.message, str) else self.message(error)
 
 
 LONGEST_RETRY_AFTER = 60
@@ -222,6 +232,7 @@ LONGEST_RETRY_AFTER = 60
 
 _REQUEST = "invalid_request_error"
 _SERVER = "server_error"
+_QUOTA = "insufficient_quota"
 _BUSY = "The service is overloaded. Please try again later."
 _REUSED = "This Idempotency-Key was used with another request body. Use a new key for a new request."
 _IN_USE = "A request with this Idempotency-Key is still running. Please try again later."
@@ -229,7 +240,25 @@ _NOT_PERMITTED = "Your role in the organization does not allow this."
 _NOT_KEPT = (
     "The request with this Idempotency-Key was answered, but the answer was too large to be kept for repetition."
 )
+_CLOSED = "Your account is not active: new requests are not taken."
 _INTERNAL = "The server had an error while processing your request."
+
+
+def _of_credit(error: InsufficientCredit) -> str:
+    return (
+        f"You exceeded your current quota: this request may cost up to {usd(error.needed)} USD; "
+        f"{usd(error.available)} USD of credit are left. A smaller max_tokens needs less."
+    )
+
+
+def _of_budget(error: BudgetExhausted) -> str:
+    kind = error.budget.partition(":")[0]
+    whose = {"key": "this API key", "project": "this project"}.get(kind, "this organization")
+    return (
+        f"You exceeded your current quota: this request may cost up to {usd(error.needed)} USD; "
+        f"{usd(error.left)} USD of the monthly budget of {whose} are left. A smaller max_tokens needs less."
+    )
+
 
 TABLE: Mapping[type[Exception] | FailureCode, Answer] = {
     MalformedHttp: Answer(400, _REQUEST, "malformed_http"),
@@ -257,6 +286,9 @@ TABLE: Mapping[type[Exception] | FailureCode, Answer] = {
     RateLimitExceeded: Answer(429, "requests", "rate_limit_exceeded"),
     TokenLimitExceeded: Answer(429, "tokens", "rate_limit_exceeded"),
     LargerThanLimit: Answer(429, "tokens", "rate_limit_exceeded", should_retry=False),
+    InsufficientCredit: Answer(429, _QUOTA, "insufficient_quota", should_retry=False, message=_of_credit),
+    BudgetExhausted: Answer(429, _QUOTA, "insufficient_quota", should_retry=False, message=_of_budget),
+    AccountClosed: Answer(429, _QUOTA, "billing_not_active", should_retry=False, message=_CLOSED),
     KeyReused: Answer(400, _REQUEST, "idempotency_key_reused", message=_REUSED),
     KeyInUse: Answer(409, _REQUEST, "idempotency_key_in_use", retry_after=2, message=_IN_USE),
     AnswerNotKept: Answer(409, _REQUEST, "idempotent_answer_not_kept", should_retry=False, message=_NOT_KEPT),
@@ -306,7 +338,7 @@ def error_body(error: Exception) -> dict[str, Any]:
     answer = answer_to(error)
     return {
         "error": {
-            "message": answer.message or str(error),
+            "message": answer.message_of(error),
             "type": answer.type,
             "param": getattr(error, "param", None),
             "code": getattr(error, "code", None) or answer.code,

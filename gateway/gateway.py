@@ -11,6 +11,7 @@ from auth_billing.rate_limits.limiter import RateLimiter
 from auth_billing.service import AuthBilling
 from gateway.admit import Admission
 from gateway.aliases import Catalogue
+from gateway.billing_desk import BillingDesk
 from gateway.generation import Generations
 from gateway.idempotency import IdempotentRequests
 from gateway.metrics import GatewayMetrics
@@ -32,6 +33,7 @@ class Gateway:
     catalogue: Catalogue
     inbox: ReplyInbox
     admission: Admission
+    billing: BillingDesk
     generations: Generations
     idempotent: IdempotentRequests
     limits: RateLimiter

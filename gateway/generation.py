@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import structlog
 
+from gateway.billed_jobs import BilledJobs
 from gateway.echoed_prompt import EchoedPrompt
 from gateway.errors import (
     ClientDisconnected,
@@ -79,9 +80,9 @@ class Generations:
         self.metrics = metrics
         self.no_worker_timeout = no_worker_timeout
 
-    def open(self, jobs: Sequence[Job]) -> Generation:
+    def open(self, jobs: Sequence[Job], bill: BilledJobs) -> Generation:
         """Open the mailbox of a request's jobs (all of one model, with equal `n`). Publish them next."""
-        return Generation(self, jobs)
+        return Generation(self, jobs, bill)
 
 
 class Generation:
@@ -90,12 +91,12 @@ class Generation:
     A batch is all that has come since the last one.
     """
 
-    def __init__(self, shared: Generations, jobs: Sequence[Job]) -> None:
+    def __init__(self, shared: Generations, jobs: Sequence[Job], bill: BilledJobs) -> None:
         self.jobs = jobs
-        self.usage = Usage(prompt_tokens=0)
         self.prompts = [EchoedPrompt() for _ in jobs]
         """What is told of each job's prompt, if that is asked for; complete before its first delta is given out."""
         self._shared = shared
+        self._bill = bill
         self._mailbox = shared.inbox.open(jobs)
         self._unfinished = len(jobs)
         self._opened = time.monotonic()
@@ -113,20 +114,32 @@ class Generation:
         """The model asked."""
         return self.jobs[0].model
 
+    @property
+    def usage(self) -> Usage:
+        """What was used, of all jobs that have finished; it is what they are billed."""
+        return self._bill.usage
+
     def tokens_used(self) -> int:
         """By now, as far as is known: what limits on tokens count."""
         return self.usage.prompt_tokens + max(self.usage.completion_tokens, self._tokens)
 
     async def publish(self, headers: Mapping[str, str]) -> None:
-        """Queue the jobs, confirmed.
+        """Set aside what the jobs may cost, then queue them, confirmed. Close this whatever is raised.
 
         Raises:
-            PublishError: at least one may not be queued; close this, so that the others are cancelled.
+            AccountError: nobody pays for them, or that is not known.
+            GenerationError: it has failed meanwhile.
+            PublishError: at least one may not be queued.
         """
+        await self._bill.reserve()
+        self._mailbox.peek()
         self._published = True
         results = await asyncio.gather(
             *(self._shared.bus.publish_job(job, headers) for job in self.jobs), return_exceptions=True
         )
+        for number, result in enumerate(results):
+            if result is None:
+                self._bill.queued(number)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
@@ -166,6 +179,7 @@ class Generation:
         self._shared.inbox.close(self.jobs)
         if self._published:
             self._cancel_unfinished()
+        self._bill.close(error or ClientDisconnected())
         outcome = "finished" if not self._unfinished else type(error or ClientDisconnected()).__name__
         self._shared.metrics.outcomes.labels(self.model, outcome).inc()
         _log.info(
@@ -193,6 +207,8 @@ class Generation:
         try:
             while self._unfinished:
                 arrivals = await self._arrivals()
+                for number, reply in arrivals:
+                    self._bill.take(number, reply)
                 news = read(arrivals)
                 if news:
                     yield news
@@ -247,11 +263,6 @@ class Generation:
         match reply:
             case Finished():
                 self._unfinished -= 1
-                self.usage = Usage(
-                    prompt_tokens=self.usage.prompt_tokens + reply.usage.prompt_tokens,
-                    completion_tokens=self.usage.completion_tokens + reply.usage.completion_tokens,
-                    cached_tokens=self.usage.cached_tokens + reply.usage.cached_tokens,
-                )
             case Failed():
                 self._failure = self._failure or JobFailed(reply)
             case Cancelled():

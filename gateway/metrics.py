@@ -54,3 +54,18 @@ class GatewayMetrics:
             "Times that a worker was asked whether it is alive because another one was given its job.",
             registry=registry,
         )
+        self.holds = Counter(
+            "headrace_holds",
+            "Requests that asked for credit to be set aside, by what came of it.",
+            ["outcome"],
+            registry=registry,
+        )
+        self.hold_seconds = Histogram(
+            "headrace_hold_duration_seconds",
+            "Time that requests waited for credit to be set aside.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.receipts_waiting = Gauge(
+            "headrace_receipts_waiting", "Receipts that are not published yet.", registry=registry
+        )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from auth_billing.accounts import ORGANISATION, ensure_development_account
 from auth_billing.administration import Administration
 from auth_billing.audit_log import AuditLog
+from auth_billing.billing import Billing
 from auth_billing.credit import Credit
 from auth_billing.errors import StoreUnavailable
 from auth_billing.idempotency import IdempotencyKeys
@@ -22,6 +23,7 @@ from auth_billing.key_management import ApiKeys
 from auth_billing.key_news import nobody
 from auth_billing.people import People
 from auth_billing.pepper import load_pepper
+from auth_billing.price_book import PriceBook
 from auth_billing.pricing import NANO
 from auth_billing.projects import Projects
 from auth_billing.rate_limits.book import LimitBook
@@ -32,12 +34,14 @@ from auth_billing.service import AuthBilling
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.audit_log import MongoAuditLogStore
+from auth_billing.store.books import mongo_books
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.idempotency import MongoIdempotencyStore
 from auth_billing.store.invitations import MongoInvitationStore
 from auth_billing.store.jobs import MongoJobStore
 from auth_billing.store.memberships import MongoMembershipStore
+from auth_billing.store.prices import MongoPriceStore
 from auth_billing.store.rate_buckets import MongoBucketStore
 from auth_billing.store.rate_limits import MongoLimitStore
 from auth_billing.store.usage_reports import MongoUsageReports
@@ -99,6 +103,10 @@ class AccountAccess:
         # Of this life of the gateway: what an earlier one held is not its own, though it had the same name.
         holder = f"{gateway_id}-{secrets.token_hex(4)}"
         return RateLimiter(MongoBucketStore(self.connection), book, holder, circuit)
+
+    def billing(self) -> Billing:
+        """What a gateway asks about money."""
+        return Billing(mongo_books(self.connection), PriceBook(MongoPriceStore(self.connection)))
 
     async def give_development_key(self, base_url: str) -> str:
         """The development account's API key, written into `client.env` with `base_url` (`.../v1`).

@@ -127,7 +127,12 @@ class AllInOne:
                 settings = self._gateway_settings()
                 limits = access.rate_limiter(settings.gateway_id, settings.default_limits)
                 services = GatewayServices(
-                    bus, access.facade(), access.idempotency_keys(), access.administration(announcer(bus)), limits
+                    bus,
+                    access.facade(),
+                    access.billing(),
+                    access.idempotency_keys(),
+                    access.administration(announcer(bus)),
+                    limits,
                 )
                 app = create_front_door(services, settings)
                 await self._listening(self._add(lambda stop: serve_app(app, settings, stop)))

@@ -56,7 +56,12 @@ async def serve_gateway(settings: GatewaySettings, stop: asyncio.Event) -> None:
             await bus.start()
             limits = access.rate_limiter(settings.gateway_id, settings.default_limits)
             services = GatewayServices(
-                bus, access.facade(), access.idempotency_keys(), access.administration(announcer(bus)), limits
+                bus,
+                access.facade(),
+                access.billing(),
+                access.idempotency_keys(),
+                access.administration(announcer(bus)),
+                limits,
             )
             await serve_app(create_front_door(services, settings), settings, stop)
         except BrokerUnavailable as error:

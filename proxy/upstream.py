@@ -16,8 +16,8 @@ from typing import Any
 import httpx2
 from pydantic import SecretStr
 
+from infra.runtime.circuit_breaker import CircuitBreaker
 from proxy.catalogue import UpstreamSpec
-from proxy.circuit_breaker import CircuitBreaker
 from proxy.errors import Misbehaved, RequestRefused, TooSlow, Unreachable, UpstreamError
 from proxy.stream import DONE, error_of
 

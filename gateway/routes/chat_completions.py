@@ -36,7 +36,8 @@ async def create_chat_completion(request: Request, caller: ChatCaller, body: Cha
         may_call=body.may_call,
         named=body.names_a_tool,
     )
-    generation = gateway.generations.open([job])  # before publish: no chunk can be missed
+    bill = gateway.billing.open(reservation, [job], streamed=bool(body.stream))
+    generation = gateway.generations.open([job], bill)  # before publish: no chunk can be missed
     async with ended_with(request.receive, generation):
         await rate_limits.charge(request, reservation, [job], generation.tokens_used)
         await generation.publish(tracing.inject())  # confirmed, or the generation is closed

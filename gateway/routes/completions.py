@@ -28,7 +28,8 @@ async def create_completion(
     reservation = await gateway.admission.admit(caller, body)
     jobs = dispatch.to_jobs(body, reservation, origin_of(request, gateway, stream=bool(body.stream)))
     answer = CompletionAnswer(Head.of(jobs[0], reservation), body.choices, Wishes.of(body))
-    generation = gateway.generations.open(jobs)
+    bill = gateway.billing.open(reservation, jobs, streamed=bool(body.stream))
+    generation = gateway.generations.open(jobs, bill)
     async with ended_with(request.receive, generation):
         await rate_limits.charge(request, reservation, jobs, generation.tokens_used)
         await generation.publish(tracing.inject())

@@ -26,7 +26,8 @@ async def create_embeddings(
     """A vector of length one for each input, in their order."""
     reservation = await gateway.admission.admit_embeddings(caller, body)
     job = dispatch.to_embedding_job(body, reservation, origin_of(request, gateway, stream=False))
-    generation = gateway.generations.open([job])
+    bill = gateway.billing.open(reservation, [job], streamed=False)
+    generation = gateway.generations.open([job], bill)
     async with ended_with(request.receive, generation):
         await rate_limits.charge(request, reservation, [job], generation.tokens_used)
         await generation.publish(tracing.inject())

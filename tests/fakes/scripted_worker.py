@@ -34,6 +34,7 @@ from router.messages import (
     TextPrompt,
     TokenAlternative,
     TokenLogprob,
+    TokenPrompt,
     Usage,
     Window,
     WorkerState,
@@ -129,9 +130,15 @@ class ScriptedWorker:
                 self.cancel_of(message.job).set()
 
 
+def prompt_tokens(job: Job) -> int:
+    """As many as there are ids, or five."""
+    return len(job.prompt.token_ids) if isinstance(job.prompt, TokenPrompt) else 5
+
+
 def usage(job: Job, tokens: int) -> Usage:
-    """Five prompt tokens, two of them cached."""
-    return Usage(prompt_tokens=5, completion_tokens=tokens * job.n, cached_tokens=2)
+    """Two prompt tokens are cached."""
+    prompt = prompt_tokens(job)
+    return Usage(prompt_tokens=prompt, completion_tokens=tokens * job.n, cached_tokens=min(2, prompt))
 
 
 def logprob(token: int) -> TokenLogprob:
@@ -144,7 +151,7 @@ async def count(worker: ScriptedWorker, job: Job) -> None:
     """Answer "0 1 2 … " with as many tokens as the job allows, at most 5, in every choice, last choice first."""
     attempt = uuid.uuid4().hex
     total = min(5, 5 if job.sampling.max_tokens is None else job.sampling.max_tokens)
-    worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=5))
+    worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=prompt_tokens(job)))
     if job.text.echo:
         worker.send(job, PromptEcho(j=job.id, a=attempt, ids=[70, 71, 72], t="70 71 72 ", first="70 "))
     if job.sampling.prompt_logprobs is not None:
@@ -171,7 +178,7 @@ async def count(worker: ScriptedWorker, job: Job) -> None:
 async def start_and_wait(worker: ScriptedWorker, job: Job) -> None:
     """Two tokens, then nothing until the job is cancelled."""
     attempt = uuid.uuid4().hex
-    worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=5))
+    worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=prompt_tokens(job)))
     worker.send(job, Delta(j=job.id, a=attempt, s=0, ids=[0, 1], t="0 1 "))
     await worker.cancel_of(job.id).wait()
     worker.send(job, Cancelled(j=job.id, a=attempt, usage=usage(job, 2)))
@@ -188,7 +195,7 @@ def fail(code: FailureCode, message: str = "No.", *, after_tokens: bool = False)
     async def script(worker: ScriptedWorker, job: Job) -> None:
         attempt = uuid.uuid4().hex
         if after_tokens:
-            worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=5))
+            worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=prompt_tokens(job)))
             worker.send(job, Delta(j=job.id, a=attempt, s=0, ids=[0], t="0 "))
         worker.send(job, Failed(j=job.id, a=attempt, code=code, message=message, param="messages"))
 
@@ -200,7 +207,7 @@ def say(*texts: str) -> Script:
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
         attempt = uuid.uuid4().hex
-        worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=5))
+        worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=prompt_tokens(job)))
         for position, text in enumerate(texts):
             finish = "stop" if position == len(texts) - 1 else None
             worker.send(
@@ -221,12 +228,12 @@ def vector(index: int, dimensions: int = 4) -> bytes:
 
 
 async def embed(worker: ScriptedWorker, job: Job) -> None:
-    """A vector for each input, the last input's first, as a real worker sends them in the order of their lengths."""
+    """A vector for each input, three tokens to a text; the last input's first, for real workers sort by length."""
     assert isinstance(job.prompt, EmbeddingPrompt)
     attempt = uuid.uuid4().hex
-    count = len(job.prompt.inputs)
-    worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=3 * count))
-    for index in reversed(range(count)):
-        embedded = Embedded(j=job.id, a=attempt, s=index, vectors=[vector(index, job.prompt.dimensions or 4)])
-        worker.send(job, embedded)
-    worker.send(job, Finished(j=job.id, a=attempt, usage=Usage(prompt_tokens=3 * count)))
+    counts = [3 if isinstance(each, str) else len(each) for each in job.prompt.inputs]
+    worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=sum(counts)))
+    for index, tokens in reversed(list(enumerate(counts))):
+        vectors = [vector(index, job.prompt.dimensions or 4)]
+        worker.send(job, Embedded(j=job.id, a=attempt, s=index, vectors=vectors, tokens=tokens))
+    worker.send(job, Finished(j=job.id, a=attempt, usage=Usage(prompt_tokens=sum(counts))))

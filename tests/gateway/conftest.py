@@ -24,9 +24,11 @@ from gateway.gateway import Gateway
 from gateway.server import serve_app
 from gateway.settings import GatewaySettings
 from router.bus import Bus
+from router.messages import Receipt
 from router.transport.memory import MemoryBroker, MemoryTransport
 from tests.fakes.accounts import DictApiKeyStore, DictIdempotencyStore
 from tests.fakes.administration import DictOrganisation
+from tests.fakes.billing import FakeBilling
 from tests.fakes.rate_buckets import DictBucketStore, rate_limiter
 from tests.fakes.scripted_worker import Script, ScriptedWorker, count
 
@@ -70,6 +72,8 @@ class Stage:
     idempotency: DictIdempotencyStore
     organisation: DictOrganisation
     buckets: DictBucketStore
+    billing: FakeBilling
+    receipts: list[Receipt]
 
     @property
     def gateway(self) -> Gateway:
@@ -79,6 +83,10 @@ class Stage:
     async def chat(self, content: str = "hi", **fields: Any) -> httpx.Response:
         body = {"model": MODEL, "messages": [{"role": "user", "content": content}], **fields}
         return await self.client.post("/v1/chat/completions", json=body)
+
+    def is_settled(self) -> bool:
+        """Whether every hold has been given back or has its receipt."""
+        return self.billing.held.keys() <= {*self.billing.voided, *(receipt.job for receipt in self.receipts)}
 
     async def complete(self, prompt: Any = "hi", **fields: Any) -> httpx.Response:
         return await self.client.post("/v1/completions", json={"model": MODEL, "prompt": prompt, **fields})
@@ -101,13 +109,16 @@ async def stage(
     broker, accounts, keys = MemoryBroker(), FakeAccounts(), idempotency or DictIdempotencyStore()
     organisation, buckets = DictOrganisation(), DictBucketStore()
     async with AsyncExitStack() as stack:
-        buses = [Bus(MemoryTransport(broker, name)) for name in ("gateway", "worker")]
+        buses = [Bus(MemoryTransport(broker, name)) for name in ("gateway", "worker", "billing")]
         for bus in buses:
             await bus.start()
             stack.push_async_callback(bus.close)
+        billing, receipts = FakeBilling(), await stack.enter_async_context(_receipts(buses[2]))
         set_to = GatewaySettings(**{"registry_warmup": 0.0} | settings)
         limits = rate_limiter(set_to.default_limits, buckets)
-        services = GatewayServices(buses[0], accounts, IdempotencyKeys(keys), organisation.administration, limits)
+        services = GatewayServices(
+            buses[0], accounts, billing, IdempotencyKeys(keys), organisation.administration, limits
+        )
         app = create_app(services, set_to)
         await stack.enter_async_context(app.router.lifespan_context(app))
         worker = await stack.enter_async_context(ScriptedWorker(buses[1], MODEL, script).running())
@@ -115,10 +126,30 @@ async def stage(
         client = await stack.enter_async_context(
             httpx.AsyncClient(transport=transport, base_url="http://gateway", headers=HEADERS)
         )
-        set_up = Stage(app, client, worker, broker, accounts, keys, organisation, buckets)
+        set_up = Stage(app, client, worker, broker, accounts, keys, organisation, buckets, billing, receipts)
         await eventually(lambda: set_up.gateway.models.find(MODEL) is not None)
         yield set_up
         await eventually(lambda: len(set_up.gateway.inbox) == 0)  # no request leaves anything behind
+        await eventually(set_up.is_settled)
+        settled = [*billing.voided, *(receipt.job for receipt in receipts)]
+        assert len(settled) == len(set(settled)), "a job was settled twice"
+
+
+@asynccontextmanager
+async def _receipts(bus: Bus) -> AsyncIterator[list[Receipt]]:
+    """All that are published, as they come."""
+    received: list[Receipt] = []
+    inbound = await bus.settlements(prefetch=256)
+
+    async def take() -> None:
+        async for envelope in inbound:
+            assert isinstance(envelope.message, Receipt)
+            received.append(envelope.message)
+            envelope.delivery.ack()
+
+    task = asyncio.create_task(take())
+    yield received
+    task.cancel()
 
 
 @pytest.fixture

@@ -76,7 +76,8 @@ async def test_four_shapes_of_input(embedding: Embedding, given: Any, inputs: li
         {"object": "embedding", "index": index, "embedding": [float(index), 0.125, 0.0, 0.0]}
         for index in range(len(inputs))
     ]
-    assert body["usage"] == {"prompt_tokens": 3 * len(inputs), "total_tokens": 3 * len(inputs)}
+    tokens = sum(3 if isinstance(each, str) else len(each) for each in inputs)
+    assert body["usage"] == {"prompt_tokens": tokens, "total_tokens": tokens}
 
 
 async def test_base64_is_of_the_same_float32(embedding: Embedding) -> None:

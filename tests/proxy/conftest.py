@@ -23,6 +23,7 @@ from router.messages import UsageRecord
 from router.transport.memory import MemoryBroker, MemoryTransport
 from tests.fakes.accounts import DictIdempotencyStore
 from tests.fakes.administration import DictOrganisation
+from tests.fakes.billing import FakeBilling
 from tests.fakes.rate_buckets import rate_limiter
 from tests.fakes.scripted_upstream import Script, ScriptedUpstream
 from tests.gateway.conftest import HEADERS, FakeAccounts, eventually
@@ -75,7 +76,8 @@ SetStage = Callable[..., Awaitable[Stage]]
 
 async def _hear(stage: Stage, bus: Bus) -> None:
     async for envelope in await bus.settlements(prefetch=100):
-        stage.records.append(envelope.message)
+        if isinstance(envelope.message, UsageRecord):  # receipts are the gateway's
+            stage.records.append(envelope.message)
         envelope.delivery.ack()
 
 
@@ -116,7 +118,9 @@ async def set_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
                 await each.start()
                 stack.push_async_callback(each.close)
             keys, limits = IdempotencyKeys(DictIdempotencyStore()), rate_limiter()
-            services = GatewayServices(bus, FakeAccounts(), keys, DictOrganisation().administration, limits)
+            services = GatewayServices(
+                bus, FakeAccounts(), FakeBilling(), keys, DictOrganisation().administration, limits
+            )
             app = create_app(services, GatewaySettings(registry_warmup=0.0))
             await stack.enter_async_context(app.router.lifespan_context(app))
             stop, hand_off = asyncio.Event(), asyncio.Event()

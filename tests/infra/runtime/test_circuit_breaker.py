@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.circuit_breaker import FAILURES, LONGEST_REST_SECONDS, REST_SECONDS, CircuitBreaker
+from infra.runtime.circuit_breaker import FAILURES, LONGEST_REST_SECONDS, REST_SECONDS, CircuitBreaker
 
 
 class Clock:

@@ -1,7 +1,7 @@
-"""Leaves an upstream alone for a while when it keeps failing, then lets one request find out whether it is back.
+"""Leaves a service alone for a while when it keeps failing, then lets one request find out whether it is back.
 
 A few lines of our own: what the libraries have beside them (storage, decorators, listeners) is not needed, and theirs
-do not know an upstream that itself says when to come back. Knows no HTTP.
+do not know a service that itself says when to come back. Knows neither upstreams nor stores.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ FAILURES = 5
 """So many in a row open the circuit."""
 REST_SECONDS = 15.0
 LONGEST_REST_SECONDS = 60.0
-"""An upstream that asks for more is tried again after this."""
+"""A service that asks for more is tried again after this."""
 
 
 class CircuitBreaker:
-    """Of one upstream. Whoever calls `enter` calls one of `succeeded`, `failed` and `left` afterwards."""
+    """Of one service. Whoever calls `enter` calls one of `succeeded`, `failed` and `left` afterwards."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, rest: float = REST_SECONDS) -> None:
+        """`rest`: seconds that it is left alone."""
         self._clock = clock
+        self._rest = rest
         self._failures = 0
         self._rests_until = float("-inf")
         self._probing = False
@@ -34,7 +36,7 @@ class CircuitBreaker:
     def rest(self) -> float:
         """Seconds until it is worth a try; while somebody is finding out, as long as that may take at most."""
         if self._probing:
-            return REST_SECONDS
+            return self._rest
         return max(0.0, self._rests_until - self._clock())
 
     def enter(self) -> None:
@@ -51,7 +53,7 @@ class CircuitBreaker:
         self._failures += 1
         self._probing = False
         if self._failures >= FAILURES:
-            self._rests_until = self._clock() + REST_SECONDS
+            self._rests_until = self._clock() + self._rest
 
     def left(self) -> None:
         """Nothing was learnt: the request was cancelled."""

@@ -1,0 +1,59 @@
+"""Billing without prices: what is held, given back and noted, in dictionaries. It can be short of credit, or away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from auth_billing.billing import Billing
+from auth_billing.errors import AccountError, StoreUnavailable
+from auth_billing.holds import Work
+from auth_billing.service import Principal
+from router.messages import Usage
+
+
+class FakeBilling(Billing):
+    def __init__(self) -> None:
+        self.held: dict[str, Work] = {}
+        """Every hold that was ever taken."""
+        self.payers: dict[str, Principal] = {}
+        self.voided: list[str] = []
+        self.checkpoints: list[dict[str, Usage]] = []
+        self.renewed: list[str] = []
+        self.refusal: AccountError | None = None
+        """What reserving says."""
+        self.lost_answers = 0
+        """So many times more, hold and say nothing."""
+        self.away = False
+        self.slow: asyncio.Event | None = None
+        """If there is one, whoever reserves waits for it."""
+        self.asked = 0
+
+    async def reserve(self, principal: Principal, works: Sequence[Work]) -> None:
+        self.asked += 1
+        if self.slow is not None:
+            await self.slow.wait()
+        self._answer()
+        if self.refusal is not None:
+            raise self.refusal
+        self.held.update((work.job, work) for work in works)
+        self.payers.update((work.job, principal) for work in works)
+        if self.lost_answers:
+            self.lost_answers -= 1
+            raise StoreUnavailable("no answer: it may be held")
+
+    async def void(self, jobs: Sequence[str]) -> None:
+        self._answer()
+        self.voided.extend(jobs)
+
+    async def checkpoint(self, usage: Mapping[str, Usage]) -> None:
+        self._answer()
+        self.checkpoints.append(dict(usage))
+
+    async def renew_lease(self, gateway: str) -> None:
+        self._answer()
+        self.renewed.append(gateway)
+
+    def _answer(self) -> None:
+        if self.away:
+            raise StoreUnavailable("away")
