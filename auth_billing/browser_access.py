@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from auth_billing.access_tokens import AccessTokens
@@ -20,11 +20,12 @@ from auth_billing.projects import Projects
 from auth_billing.rate_limits.ports import BucketStore
 from auth_billing.records import AccountStore
 from auth_billing.session_records import SessionStore
-from auth_billing.sessions import BrowserSession, Sessions
+from auth_billing.sessions import Sessions
 from auth_billing.sign_in import SignIn
 from auth_billing.sign_up import SignUp
 from auth_billing.signing_keys import SigningKey
 from auth_billing.throttle import PER_MINUTE, SignInThrottle
+from router.messages import KeySet
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class BrowserAccess:
         pepper: the installation's secret.
         signing_keys: of access tokens; the first signs.
         passwords: argon2id and its threads.
+        end_keys: ends API keys of people who go.
         open_sign_up: whether those may sign up whom nobody has invited.
         sign_ins_per_minute: tries per account, and per address.
         clock: Unix seconds.
@@ -59,12 +61,13 @@ class BrowserAccess:
         pepper: bytes,
         signing_keys: Sequence[SigningKey],
         passwords: Passwords,
+        end_keys: Callable[[KeySet], Awaitable[object]],
         open_sign_up: bool = False,
         sign_ins_per_minute: int = PER_MINUTE,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._pepper = pepper
-        self.people = People(stores.users, stores.memberships, stores.accounts)
+        self.people = People(stores.users, stores.memberships, stores.accounts, end_keys)
         self.invitations = Invitations(stores.invitations, pepper, clock)
         self.projects = Projects(stores.accounts, clock)
         self.sessions = Sessions(
@@ -95,6 +98,6 @@ class BrowserAccess:
             clock=clock,
         )
 
-    def csrf_token(self, session: BrowserSession) -> str:
-        """What a page of the session shows with every call that changes something; no other page knows it."""
-        return hmac.new(self._pepper, f"csrf:{session.id}".encode(), hashlib.sha256).hexdigest()
+    def csrf_token(self, session_id: str) -> str:
+        """What our page shows with every call of a session that changes something; no other page knows it."""
+        return hmac.new(self._pepper, f"csrf:{session_id}".encode(), hashlib.sha256).hexdigest()

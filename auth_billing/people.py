@@ -1,16 +1,18 @@
 """The people of an organisation: who belongs to it in which role, and who may change that.
 
-Knows nothing of passwords and sessions: a removed member's sessions end because his membership is looked up again.
+A removed member's keys end with the membership, and his sessions because they look it up again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from auth_billing.errors import LastOwner, NoSuchRecord
 from auth_billing.people_records import Membership, MembershipStore, User, UserStore
 from auth_billing.records import AccountStore
 from auth_billing.roles import Actor, Role
+from router.messages import KeySet
 
 
 @dataclass(frozen=True)
@@ -23,9 +25,21 @@ class Member:
 
 
 class People:
-    """Members of organisations."""
+    """Members of organisations.
 
-    def __init__(self, users: UserStore, memberships: MembershipStore, accounts: AccountStore) -> None:
+    Args:
+        users, memberships, accounts: where they are.
+        end_keys: ends API keys, everywhere (`ApiKeys.revoke_all`).
+    """
+
+    def __init__(
+        self,
+        users: UserStore,
+        memberships: MembershipStore,
+        accounts: AccountStore,
+        end_keys: Callable[[KeySet], Awaitable[object]],
+    ) -> None:
+        self._end_keys = end_keys
         self._users = users
         self._memberships = memberships
         self._accounts = accounts
@@ -56,7 +70,7 @@ class People:
             await self._accounts.add_owner(organisation, user_id)
 
     async def change_role(self, actor: Actor, user_id: str, role: Role) -> Member:
-        """Give a member another role.
+        """Give a member another role. Keys of his that give more than it does end.
 
         Raises:
             NotPermitted: the actor may not give the new role or take the old one.
@@ -69,10 +83,13 @@ class People:
         await self._memberships.set_role(actor.organisation, user_id, role)
         if role is Role.OWNER:  # after the role: whoever is counted as an owner is one
             await self._accounts.add_owner(actor.organisation, user_id)
+        if role.rank < Role.ADMIN.rank:
+            admin_only = role is not Role.VIEWER
+            await self._end_keys(KeySet(organisation=actor.organisation, user=user_id, admin_only=admin_only))
         return await self.member(actor.organisation, user_id)
 
     async def remove(self, actor: Actor, user_id: str) -> None:
-        """End a membership, and with it the person's sessions there. Anybody may leave by himself.
+        """End a membership, and with it the person's sessions and keys there. Anybody may leave by himself.
 
         Raises:
             NotPermitted: the actor may not.
@@ -83,6 +100,7 @@ class People:
             actor.require_over(membership.role)
         await self._give_up_ownership(membership)
         await self._memberships.remove(actor.organisation, user_id)
+        await self._end_keys(KeySet(organisation=actor.organisation, user=user_id))
 
     async def _membership(self, organisation: str, user_id: str) -> Membership:
         membership = await self._memberships.find(organisation, user_id)

@@ -13,6 +13,8 @@ import hmac
 import secrets
 from dataclasses import dataclass, field
 
+from auth_billing.errors import InvalidSession
+
 BYTES = 32
 MAX_LENGTH = 128
 
@@ -52,13 +54,19 @@ def new_token(session: str) -> RefreshToken:
     return RefreshToken(session, secrets.token_bytes(BYTES))
 
 
-def parse(text: str) -> RefreshToken | None:
-    """Read a token; `None`: it can't be one."""
+def parse(text: str) -> RefreshToken:
+    """Read a token.
+
+    Raises:
+        InvalidSession: it can't be one.
+    """
     session, _, secret = text.partition(".")
     if len(text) > MAX_LENGTH or not text.isascii() or not session:
-        return None
+        raise InvalidSession("no refresh token")
     try:
         raw = base64.b64decode(secret + "=", altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    return RefreshToken(session, raw) if len(raw) == BYTES else None
+    except (binascii.Error, ValueError) as error:
+        raise InvalidSession("no refresh token") from error
+    if len(raw) != BYTES:
+        raise InvalidSession("no refresh token")
+    return RefreshToken(session, raw)

@@ -126,15 +126,12 @@ class Sessions:
             raise InvalidSession(f"session {claims.session} is another's, or all of the user's sessions were ended")
         return session
 
-    async def refresh(self, text: str) -> SignedIn:
+    async def refresh(self, token: RefreshToken) -> SignedIn:
         """New tokens for a refresh token, once. One that was used before ends the session: somebody has stolen it.
 
         Raises:
             InvalidSession: the session has ended, or does so now.
         """
-        token = refresh_tokens.parse(text)
-        if token is None:
-            raise InvalidSession("no refresh token")
         record = await self._record(token.session)
         await self._alive(record)
         if hmac.compare_digest(token.digest, record.current):

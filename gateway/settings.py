@@ -21,6 +21,11 @@ class GatewaySettings(BaseSettings):
     )
     host: str = Field("127.0.0.1", description="Address that the API listens on.")
     port: int = Field(8000, ge=0, le=65535, description="Port of the API.")
+    trusted_proxies: str = Field(
+        "",
+        description="Addresses or networks, with commas between them, of proxies whose X-Forwarded-For and "
+        "X-Forwarded-Proto are believed.",
+    )
     ops_host: str = Field("127.0.0.1", description="Address of /metrics and /status; never make it public.")
     ops_port: int = Field(0, ge=0, le=65535, description="Port of /metrics and /status; 0: any free one.")
     amqp_url: str = Field("", description="RabbitMQ's URL; empty only inside the all-in-one process.")

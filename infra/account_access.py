@@ -82,12 +82,13 @@ class AccountAccess:
     def administration(self, announce: Callable[[KeySet], None]) -> Administration:
         """What administrators ask of a gateway."""
         accounts = MongoAccountStore(self.connection)
-        people = People(MongoUserStore(self.connection), MongoMembershipStore(self.connection), accounts)
+        keys = self.keys(announce)
+        users, memberships = MongoUserStore(self.connection), MongoMembershipStore(self.connection)
         return Administration(
             projects=Projects(accounts),
-            people=people,
+            people=People(users, memberships, accounts, keys.revoke_all),
             invitations=Invitations(MongoInvitationStore(self.connection), self.pepper),
-            keys=self.keys(announce),
+            keys=keys,
             audit_log=AuditLog(MongoAuditLogStore(self.connection)),
             usage=MongoUsageReports(self.connection),
         )

@@ -23,12 +23,13 @@ from auth_billing.key_news import announcer
 from auth_billing.metrics import BillingMetrics
 from auth_billing.settings import BillingSettings
 from auth_billing.store.connection import StoreConnection
+from chat_ui.settings import ChatSettings
 from gateway.app import GatewayServices
 from gateway.server import serve_app
 from gateway.settings import GatewaySettings
 from inference_worker.__main__ import serve as serve_worker
 from inference_worker.settings import WorkerSettings
-from infra import account_access, environment
+from infra import account_access, environment, people_access
 from infra.banner import base_url, greet_serve
 from infra.front_door import create_front_door
 from infra.home import Holder, Home, held
@@ -134,10 +135,12 @@ class AllInOne:
                     access.administration(announcer(bus)),
                     limits,
                 )
-                app = create_front_door(services, settings)
+                chat = people_access.chat(access, environment.load(ChatSettings), announcer(bus))
+                app = create_front_door(services, settings, chat)
                 await self._listening(self._add(lambda stop: serve_app(app, settings, stop)))
                 if not self._over():
-                    greet_serve(self._url, key, served, home=str(self._home.path))
+                    owner = await people_access.first_owner_link(access, self._url)
+                    greet_serve(self._url, key, served, home=str(self._home.path), owner=owner)
             await self._until_over()
             await self._end_parts()
 

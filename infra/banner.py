@@ -35,15 +35,23 @@ def curl(url: str, key: str, model: str) -> str:
     )
 
 
-def greet_serve(url: str, key: str, model: str, *, home: str) -> None:
-    """Everything in one process is ready."""
+def _invited(owner: str) -> list[tuple[str, str]]:
+    """The link for the first owner, as long as there is none."""
+    if not owner:
+        return []
+    return [("Owner", owner), ("", "whoever signs up with it is the owner; until then every start makes a new one")]
+
+
+def greet_serve(url: str, key: str, model: str, *, home: str, owner: str) -> None:
+    """Everything in one process is ready. `owner`: the link for the first one; empty: there is one."""
     lines = [("API", f"{url}/v1"), ("Chat", f"{url}/"), ("API key", key), ("Model", model)]
     lines.append(("For clients", f"{home}/client.env"))
+    lines += _invited(owner)
     _show("Headrace", lines, f"{curl(url, key, model)}\nCtrl-C stops everything.")
 
 
-def greet_platform(processes: PlatformProcesses, running: list[str], key: str) -> None:
-    """The platform is ready."""
+def greet_platform(processes: PlatformProcesses, running: list[str], key: str, owner: str) -> None:
+    """The platform is ready. `owner`: the link for the first one; empty: there is one."""
     url = base_url(processes.settings.host, processes.settings.port)
     model = resolve(processes.settings.model_or_default).served_name
     console_url = f"{processes.broker.management_url}/#/queues"
@@ -52,6 +60,7 @@ def greet_platform(processes: PlatformProcesses, running: list[str], key: str) -
         ("Chat", f"{url}/"),
         ("API key", key),
         ("Model", model),
+        *_invited(owner),
         ("Console", f"{console_url} (RabbitMQ)"),
         ("", f"user {definitions.ADMIN}, password in {password_file(processes.home, definitions.ADMIN)}"),
         ("Processes", ", ".join(running)),

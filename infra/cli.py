@@ -61,11 +61,12 @@ Name = Annotated[str, typer.Argument(help="As `headrace ps` shows it: gateway-1,
 def settings_classes() -> list[type[BaseSettings]]:
     """The settings of every process."""
     from auth_billing.settings import BillingSettings  # noqa: PLC0415
+    from chat_ui.settings import ChatSettings  # noqa: PLC0415
     from gateway.settings import GatewaySettings  # noqa: PLC0415
     from inference_worker.settings import WorkerSettings  # noqa: PLC0415
     from proxy.settings import ProxySettings  # noqa: PLC0415
 
-    return [LauncherSettings, GatewaySettings, WorkerSettings, ProxySettings, BillingSettings]
+    return [LauncherSettings, GatewaySettings, ChatSettings, WorkerSettings, ProxySettings, BillingSettings]
 
 
 def known_variables() -> set[str]:
@@ -324,6 +325,36 @@ def key(mongodb_url: MongoUrl = None) -> None:
             return await access.renew_development_key()
 
     _say(asyncio.run(renew()))
+
+
+@app.command(rich_help_panel=LOOKING)
+def invite(
+    role: Annotated[str, typer.Option(help="owner, admin, member or viewer.")] = "owner",
+    email: Annotated[str, typer.Option(help="Only for this address.", show_default=False)] = "",
+    organisation: Annotated[str, typer.Option(help="Its id.")] = "development",
+    url: Annotated[
+        str | None, typer.Option(help="Where people reach the platform; by default where it listens.")
+    ] = None,
+    mongodb_url: MongoUrl = None,
+) -> None:
+    """Print a link that lets somebody into an organisation once, within seven days."""
+    from auth_billing.roles import Role  # noqa: PLC0415
+    from gateway.settings import GatewaySettings  # noqa: PLC0415
+    from infra import account_access, people_access  # noqa: PLC0415
+    from infra.banner import base_url  # noqa: PLC0415
+
+    if role not in list(Role):
+        raise StartupError(f"--role: {role!r} is none of {', '.join(Role)}")
+    settings = environment.load(GatewaySettings, mongodb_url=mongodb_url)
+    launcher = environment.load(LauncherSettings)
+    holder = holder_of(launcher.folder)
+    here = url or (holder.url if holder is not None and holder.url else base_url(launcher.host, launcher.port))
+
+    async def link() -> str:
+        async with account_access.opened(launcher.folder, settings.mongodb_url, settings.api_key_pepper) as access:
+            return await people_access.invite(access, organisation, Role(role), email, here.rstrip("/"))
+
+    _say(asyncio.run(link()))
 
 
 money_cli.register(app)

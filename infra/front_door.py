@@ -1,7 +1,7 @@
-"""Joins the gateway's API and the chat page on one port, for `headrace gateway` and `headrace serve` alike.
+"""Joins the gateway's API, the chat's API and the chat page on one port, for `headrace gateway` and `headrace serve`.
 
 The gateway does not know the chat and the chat does not know the gateway: they meet here. What is neither a route
-of the API nor below `/v1` is the page's.
+of the gateway nor below `/v1` is the chat's: its API below `/api`, its page everywhere else.
 """
 
 from __future__ import annotations
@@ -12,11 +12,15 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from auth_billing.key_news import announcer
-from chat_ui.app import create_app as create_chat
+from chat_ui.api import PREFIX as CHAT_API
+from chat_ui.api import create_api
+from chat_ui.app import create_app as create_page
+from chat_ui.chat import Chat
+from chat_ui.settings import ChatSettings
 from gateway.app import GatewayServices, create_app
 from gateway.server import serve_app
 from gateway.settings import GatewaySettings
-from infra import account_access, environment
+from infra import account_access, environment, people_access
 from infra.install import WEB
 from infra.runtime.lifecycle import StartupError
 from infra.settings import LauncherSettings
@@ -27,18 +31,26 @@ from router.transport.rabbitmq import RabbitMQTransport
 API = "/v1"
 
 
-def create_front_door(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
+def create_front_door(services: GatewayServices, settings: GatewaySettings, chat: Chat) -> FastAPI:
     """The gateway's application, with the chat wherever the gateway has no route."""
     app = create_app(services, settings)
-    chat, not_found = create_chat(WEB / "dist"), app.router.default
+    page, chat_api, not_found = create_page(WEB / "dist"), create_api(chat), app.router.default
 
     async def otherwise(scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
-        is_api = path == API or path.startswith(API + "/")  # an unknown one is a 404 in OpenAI's shape
-        await (not_found if scope["type"] != "http" or is_api else chat)(scope, receive, send)
+        if scope["type"] != "http" or _is_below(path, API):
+            await not_found(scope, receive, send)  # an unknown one is a 404 in OpenAI's shape
+        elif _is_below(path, CHAT_API):
+            await chat_api(scope, receive, send)
+        else:
+            await page(scope, receive, send)
 
     app.router.default = otherwise
     return app
+
+
+def _is_below(path: str, prefix: str) -> bool:
+    return path == prefix or path.startswith(prefix + "/")
 
 
 async def serve_gateway(settings: GatewaySettings, stop: asyncio.Event) -> None:
@@ -63,7 +75,8 @@ async def serve_gateway(settings: GatewaySettings, stop: asyncio.Event) -> None:
                 access.administration(announcer(bus)),
                 limits,
             )
-            await serve_app(create_front_door(services, settings), settings, stop)
+            chat = people_access.chat(access, environment.load(ChatSettings), announcer(bus))
+            await serve_app(create_front_door(services, settings, chat), settings, stop)
         except BrokerUnavailable as error:
             raise StartupError(f"cannot reach the broker: {error}") from error
         finally:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from infra import account_access, launcher_socket
+from infra import account_access, launcher_socket, people_access
 from infra.banner import base_url
 from infra.home import Holder, HomeBusy, held
 from infra.launcher_socket import Command, Refused
@@ -33,7 +33,7 @@ class PlatformLauncher:
     """One platform on this machine."""
 
     def __init__(
-        self, settings: LauncherSettings, say: Say, greet: Callable[[PlatformProcesses, list[str], str], None]
+        self, settings: LauncherSettings, say: Say, greet: Callable[[PlatformProcesses, list[str], str, str], None]
     ) -> None:
         self._settings = settings
         self._home = settings.folder
@@ -44,6 +44,7 @@ class PlatformLauncher:
         self._supervisor = Supervisor(self._records, say)
         self._scaling = asyncio.Lock()
         self._key = ""
+        self._owner = ""
 
     async def run(self) -> None:
         """Start everything, keep it running until SIGTERM or Ctrl-C, stop everything.
@@ -63,7 +64,7 @@ class PlatformLauncher:
                 await self._until(stop, self._start())
                 if not stop.is_set():
                     async with launcher_socket.listening(self._home, self.obey):
-                        self._greet(self._processes, self._supervisor.names(), self._key)
+                        self._greet(self._processes, self._supervisor.names(), self._key, self._owner)
                         await stop.wait()
             finally:
                 await self._stop()
@@ -109,6 +110,7 @@ class PlatformLauncher:
         await asyncio.gather(self._require(broker), self._require(self._processes.store_program()))
         async with account_access.opened(self._home, self._processes.store.url) as access:
             self._key = await access.give_development_key(f"{self._url}/v1")
+            self._owner = await people_access.first_owner_link(access, self._url)
         self._say("starting billing, workers (they load the model) and gateway ...")
         await self._require(self._processes.billing())
         workers = self._settings.workers

@@ -14,6 +14,7 @@ from auth_billing.people_records import InvitationStatus, User
 from auth_billing.projects import Projects
 from auth_billing.records import Organisation
 from auth_billing.roles import Actor, Role
+from router.messages import KeySet
 from tests.fakes.accounts import DictAccountStore, FakeClock
 from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore
 
@@ -29,9 +30,13 @@ class House:
     accounts: DictAccountStore = field(default_factory=DictAccountStore)
 
     def __post_init__(self) -> None:
-        self.people = People(self.users, self.memberships, self.accounts)
+        self.ended_keys: list[KeySet] = []
+        self.people = People(self.users, self.memberships, self.accounts, self._end_keys)
         self.invitations = Invitations(self.stored, b"p" * 32, self.clock)
         self.projects = Projects(self.accounts, self.clock)
+
+    async def _end_keys(self, keys: KeySet) -> None:
+        self.ended_keys.append(keys)
 
     async def settle(self, **roles: Role) -> None:
         await self.accounts.ensure_organisation(Organisation(ORG, "Org", 1.0))
@@ -86,6 +91,21 @@ async def test_an_administrator_moves_people_below_owners(house: House) -> None:
         await house.people.member(ORG, "member")
     with pytest.raises(NotPermitted):
         await house.people.remove(house.actor("admin"), "owner")
+
+
+async def test_keys_that_give_more_than_the_role_end_with_it(house: House) -> None:
+    await house.settle(**EVERYBODY)
+    owner = house.actor("owner")
+    await house.people.change_role(owner, "viewer", Role.ADMIN)
+    assert house.ended_keys == []
+    await house.people.change_role(owner, "viewer", Role.MEMBER)
+    await house.people.change_role(owner, "member", Role.VIEWER)
+    await house.people.remove(owner, "admin")
+    assert house.ended_keys == [
+        KeySet(organisation=ORG, user="viewer", admin_only=True),
+        KeySet(organisation=ORG, user="member"),
+        KeySet(organisation=ORG, user="admin"),
+    ]
 
 
 async def test_the_last_owner_stays_one(house: House) -> None:

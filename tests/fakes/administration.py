@@ -33,11 +33,12 @@ class DictOrganisation:
 
     @property
     def administration(self) -> Administration:
+        keys = ApiKeys(self.api_keys, self.accounts, b"p" * 32, self.news.append)
         return Administration(
             projects=Projects(self.accounts),
-            people=People(self.users, self.memberships, self.accounts),
+            people=People(self.users, self.memberships, self.accounts, keys.revoke_all),
             invitations=Invitations(self.invitations, b"p" * 32),
-            keys=ApiKeys(self.api_keys, self.accounts, b"p" * 32, self.news.append),
+            keys=keys,
             audit_log=AuditLog(self.audit_log),
             usage=self.usage,
         )

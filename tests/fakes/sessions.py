@@ -15,6 +15,7 @@ from auth_billing.session_records import SessionRecord
 from auth_billing.sessions import SignedIn
 from auth_billing.sign_up import Newcomer
 from auth_billing.signing_keys import SigningKey
+from router.messages import KeySet
 from tests.fakes.accounts import Absence, DictAccountStore, FakeClock
 from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore
 from tests.fakes.rate_buckets import DictBucketStore
@@ -66,6 +67,7 @@ class PeopleHouse:
 
     def __post_init__(self) -> None:
         self.buckets = DictBucketStore(self.clock)
+        self.ended_keys: list[KeySet] = []
 
     def process(self, *, open_sign_up: bool = False, passwords: Passwords | None = None) -> BrowserAccess:
         """One gateway's access: it remembers nothing of what another one knows."""
@@ -74,9 +76,13 @@ class PeopleHouse:
             pepper=PEPPER,
             signing_keys=[SIGNING_KEY],
             passwords=passwords or self.passwords,
+            end_keys=self._end_keys,
             open_sign_up=open_sign_up,
             clock=self.clock,
         )
+
+    async def _end_keys(self, keys: KeySet) -> None:
+        self.ended_keys.append(keys)
 
     async def invite(self, role: Role, organisation: str = ORGANISATION, email: str = "") -> str:
         """The token of an invitation into an organisation, which is made if there is none."""

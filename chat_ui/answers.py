@@ -1,0 +1,69 @@
+"""What the chat's API answers: JSON, never kept by anybody on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi.responses import JSONResponse
+from starlette.responses import Response
+
+from auth_billing.people import Member
+from auth_billing.people_records import Invitation
+from auth_billing.sessions import BrowserSession
+from chat_ui.chat import Chat
+from chat_ui.errors import answer_to, error_body, error_headers
+
+NEVER_KEPT = {"cache-control": "no-store"}
+
+
+def json_answer(value: dict[str, Any], status: int = 200) -> Response:
+    """A JSON answer."""
+    return JSONResponse(value, status, NEVER_KEPT)
+
+
+def nothing() -> Response:
+    """Done, and there is nothing to say."""
+    return Response(status_code=204, headers=NEVER_KEPT)
+
+
+def error_answer(error: Exception) -> Response:
+    """The answer to an error of the table."""
+    return JSONResponse(error_body(error), answer_to(error).status, NEVER_KEPT | error_headers(error))
+
+
+async def me(chat: Chat, session: BrowserSession) -> dict[str, Any]:
+    """Who is signed in, where, and as what."""
+    organisation = await chat.access.projects.organisation(session.organisation)
+    projects = await chat.access.projects.all(session.organisation)
+    return {
+        "user": {"id": session.user.id, "email": session.user.email, "name": session.user.name},
+        "organisation": {"id": organisation.id, "name": organisation.name},
+        "role": session.role.value,
+        "project": session.project,
+        "projects": [{"id": project.id, "name": project.name} for project in projects],
+    }
+
+
+def person(member: Member) -> dict[str, Any]:
+    """A member, for those who administer members."""
+    return {
+        "id": member.user.id,
+        "email": member.user.email,
+        "name": member.user.name,
+        "role": member.role.value,
+        "added_at": int(member.added),
+    }
+
+
+def invitation_row(invitation: Invitation, now: float) -> dict[str, Any]:
+    """An invitation, for those who administer them; never its token."""
+    return {
+        "id": invitation.id,
+        "email": invitation.email or None,
+        "role": invitation.role.value,
+        "status": invitation.status(now).value,
+        "created_at": int(invitation.created),
+        "expires_at": int(invitation.expires),
+        "invited_by": invitation.invited_by or None,
+        "accepted_by": invitation.accepted_by or None,
+    }

@@ -1,0 +1,114 @@
+"""What a browser sees of an error: one table, one shape, the words for people. Knows no request.
+
+ChatError
+├── CrossSite       another site's page may have sent the call, or it lacks what only our page knows
+├── InvalidField    a field of the body is wrong; `param` names it
+├── UnknownUrl
+└── MethodNotAllowed
+
+Errors of other packages get the message that the table gives them; those without one bring one that is fit for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from auth_billing.errors import (
+    AccountError,
+    EmailTaken,
+    InvalidCredentials,
+    InvalidSession,
+    InvitationVoid,
+    LastOwner,
+    NoSuchRecord,
+    NotPermitted,
+    PasswordsBusy,
+    SignUpClosed,
+    TooManySignIns,
+    UnacceptableValue,
+)
+from infra.runtime.strict_json import BodyBrokenOff, BodyTooLarge, BodyTooSlow, MalformedRequest, UnsupportedMediaType
+
+
+class ChatError(Exception):
+    """Base of what the chat's API itself finds wrong."""
+
+
+class CrossSite(ChatError):
+    """The call may be another site's: its origin is not ours, or it lacks the token that our page has."""
+
+
+class InvalidField(ChatError):
+    """A field of the body is missing or has the wrong type or value."""
+
+    def __init__(self, param: str | None, message: str) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+class UnknownUrl(ChatError):
+    """No such route."""
+
+
+class MethodNotAllowed(ChatError):
+    """The route exists, with another method."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is seen of an error. `message`: for those that bring none that is fit for people."""
+
+    status: int
+    code: str
+    message: str | None = None
+    retry_after: int | None = None
+
+
+_BUSY = "The service is busy. Please try again in a moment."
+
+TABLE: Mapping[type[Exception], Answer] = {
+    InvalidCredentials: Answer(401, "invalid_credentials", "The e-mail address or the password is wrong."),
+    InvalidSession: Answer(401, "not_signed_in", "You are not signed in."),
+    TooManySignIns: Answer(429, "too_many_sign_ins", "Too many tries to sign in. Please wait a moment."),
+    PasswordsBusy: Answer(503, "busy", _BUSY, retry_after=1),
+    NotPermitted: Answer(403, "not_permitted", "Your role does not allow this."),
+    NoSuchRecord: Answer(404, "not_found", "There is no such thing in your organisation."),
+    UnacceptableValue: Answer(400, "invalid_value"),
+    EmailTaken: Answer(409, "email_taken", "Somebody has signed up with this e-mail address already."),
+    InvitationVoid: Answer(404, "invitation_void", "This invitation is not valid, or not any more."),
+    SignUpClosed: Answer(403, "sign_up_closed", "To sign up you need an invitation."),
+    LastOwner: Answer(409, "last_owner", "An organisation needs an owner: make somebody else one first."),
+    AccountError: Answer(503, "unavailable", _BUSY, retry_after=5),
+    CrossSite: Answer(403, "cross_site", "The call does not come from this site's own page."),
+    InvalidField: Answer(400, "invalid_value"),
+    MalformedRequest: Answer(400, "invalid_json"),
+    BodyTooLarge: Answer(413, "request_too_large"),
+    BodyTooSlow: Answer(408, "request_timeout"),
+    BodyBrokenOff: Answer(499, "client_disconnected"),
+    UnsupportedMediaType: Answer(415, "unsupported_media_type"),
+    UnknownUrl: Answer(404, "unknown_url", "There is nothing at this address."),
+    MethodNotAllowed: Answer(405, "method_not_allowed", "This can't be done at this address."),
+    Exception: Answer(500, "internal_error", "Something went wrong here. Please try again."),
+}
+
+
+def answer_to(error: Exception) -> Answer:
+    """The table's row for an error, by its class or the nearest base."""
+    return next(TABLE[kind] for kind in type(error).__mro__ if kind in TABLE)
+
+
+def error_body(error: Exception) -> dict[str, Any]:
+    """The same shape as that of the API: `{"error": {message, type, param, code}}`."""
+    answer = answer_to(error)
+    kind = "invalid_request_error" if answer.status < 500 else "server_error"
+    param = getattr(error, "param", None)
+    return {"error": {"message": answer.message or str(error), "type": kind, "param": param, "code": answer.code}}
+
+
+def error_headers(error: Exception) -> dict[str, str]:
+    """When to try again, if that helps."""
+    wait = getattr(error, "wait", None)
+    seconds = answer_to(error).retry_after if wait is None else int(wait) + 1
+    return {} if seconds is None else {"retry-after": str(seconds)}

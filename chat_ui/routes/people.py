@@ -1,0 +1,102 @@
+"""People and invitations of one's organisation, for its administrators: `/api/people`, `/api/invitations`.
+
+Who may do what is decided by `auth_billing`, from the session's own organisation and role.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from auth_billing.audit_log import Event
+from auth_billing.roles import Role
+from chat_ui.answers import invitation_row, json_answer, nothing, person
+from chat_ui.bodies import InvitationBody, NoBody, RoleBody, body_of
+from chat_ui.chat import chat_of, doer
+from chat_ui.guard import Caller
+
+router = APIRouter()
+
+
+@router.get("/people")
+async def list_people(request: Request, caller: Caller) -> Response:
+    """All members, oldest first."""
+    caller.actor.require(Role.ADMIN)
+    members = await chat_of(request).access.people.members(caller.organisation)
+    return json_answer({"people": [person(member) for member in members]})
+
+
+@router.patch("/people/{user}")
+async def change_role(
+    request: Request, user: str, caller: Caller, body: Annotated[RoleBody, Depends(body_of(RoleBody))]
+) -> Response:
+    """Give a member another role."""
+    caller.actor.require(Role.ADMIN)
+    chat = chat_of(request)
+    member = await chat.access.people.change_role(caller.actor, user, body.role)
+    await chat.audit.record(
+        caller.organisation,
+        Event.USER_UPDATED,
+        user,
+        doer(request, caller.user),
+        details={"role": member.role.value, "email": member.user.email},
+    )
+    return json_answer(person(member))
+
+
+@router.delete("/people/{user}")
+async def remove_person(
+    request: Request, user: str, caller: Caller, _none: Annotated[NoBody, Depends(body_of(NoBody))]
+) -> Response:
+    """End a membership; the person's sessions in the organisation end within seconds."""
+    if user != caller.user.id:
+        caller.actor.require(Role.ADMIN)
+    chat = chat_of(request)
+    member = await chat.access.people.member(caller.organisation, user)
+    await chat.access.people.remove(caller.actor, user)
+    await chat.audit.record(
+        caller.organisation,
+        Event.USER_DELETED,
+        user,
+        doer(request, caller.user),
+        details={"role": member.role.value, "email": member.user.email},
+    )
+    return nothing()
+
+
+@router.get("/invitations")
+async def list_invitations(request: Request, caller: Caller) -> Response:
+    """All invitations, newest first."""
+    caller.actor.require(Role.ADMIN)
+    invitations = await chat_of(request).access.invitations.all(caller.organisation)
+    return json_answer({"invitations": [invitation_row(each, time.time()) for each in invitations]})
+
+
+@router.post("/invitations")
+async def invite(
+    request: Request, caller: Caller, body: Annotated[InvitationBody, Depends(body_of(InvitationBody))]
+) -> Response:
+    """Invite somebody. The token is told this once; the page makes a link of it, which the administrator hands over."""
+    chat = chat_of(request)
+    invitation, token = await chat.access.invitations.invite(caller.actor, body.role, body.email)
+    await chat.audit.record(
+        caller.organisation,
+        Event.INVITE_SENT,
+        invitation.id,
+        doer(request, caller.user),
+        details={"role": invitation.role.value, "email": invitation.email},
+    )
+    return json_answer({**invitation_row(invitation, invitation.created), "token": token}, 201)
+
+
+@router.delete("/invitations/{invitation_id}")
+async def revoke_invitation(
+    request: Request, invitation_id: str, caller: Caller, _none: Annotated[NoBody, Depends(body_of(NoBody))]
+) -> Response:
+    """Make an invitation void."""
+    chat = chat_of(request)
+    invitation = await chat.access.invitations.revoke(caller.actor, invitation_id)
+    await chat.audit.record(caller.organisation, Event.INVITE_DELETED, invitation.id, doer(request, caller.user))
+    return json_answer(invitation_row(invitation, time.time()))

@@ -1,0 +1,102 @@
+"""What the chat's API stands on, and the links that a launcher or an operator makes for people to come in by.
+
+Knows which stores there are (`account_access.py` has opened them), not what signing in is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from auth_billing.accounts import ORGANISATION
+from auth_billing.audit_log import AuditLog, Event
+from auth_billing.browser_access import BrowserAccess, PeopleStores
+from auth_billing.errors import NoSuchRecord, StoreUnavailable, UnacceptableValue
+from auth_billing.invitations import Invitations
+from auth_billing.passwords import Passwords
+from auth_billing.projects import Projects
+from auth_billing.roles import Actor, Role
+from auth_billing.signing_keys import load_signing_keys
+from auth_billing.store.accounts import MongoAccountStore
+from auth_billing.store.audit_log import MongoAuditLogStore
+from auth_billing.store.invitations import MongoInvitationStore
+from auth_billing.store.memberships import MongoMembershipStore
+from auth_billing.store.rate_buckets import MongoBucketStore
+from auth_billing.store.sessions import MongoSessionStore
+from auth_billing.store.users import MongoUserStore
+from chat_ui.chat import Chat
+from chat_ui.settings import ChatSettings
+from infra.account_access import AccountAccess
+from infra.runtime.lifecycle import StartupError
+from router.messages import KeySet
+
+
+def chat(access: AccountAccess, settings: ChatSettings, announce: Callable[[KeySet], None]) -> Chat:
+    """What the chat's API asks; `announce` tells the gateways that keys have changed.
+
+    Raises:
+        StartupError: the keys of sessions can't be used.
+    """
+    connection = access.connection
+    stores = PeopleStores(
+        users=MongoUserStore(connection),
+        memberships=MongoMembershipStore(connection),
+        invitations=MongoInvitationStore(connection),
+        accounts=MongoAccountStore(connection),
+        sessions=MongoSessionStore(connection),
+        buckets=MongoBucketStore(connection),
+    )
+    browsers = BrowserAccess(
+        stores,
+        pepper=access.pepper,
+        signing_keys=load_signing_keys(access.home.path, settings.session_signing_keys),
+        passwords=Passwords(),
+        end_keys=access.keys(announce).revoke_all,
+        open_sign_up=settings.open_sign_up,
+        sign_ins_per_minute=settings.sign_ins_per_minute,
+    )
+    return Chat(browsers, AuditLog(MongoAuditLogStore(connection)))
+
+
+async def first_owner_link(access: AccountAccess, url: str) -> str:
+    """A link for whoever is to own the development account's organisation; empty if somebody does.
+
+    Raises:
+        StartupError: the store went away.
+    """
+    try:
+        if await MongoMembershipStore(access.connection).has_owner(ORGANISATION):
+            return ""
+        return _link(url, await _invitations(access).invite_first_owner(ORGANISATION))
+    except StoreUnavailable as error:
+        raise StartupError(f"the store does not answer: {error}") from error
+
+
+async def invite(access: AccountAccess, organisation: str, role: Role, email: str, url: str) -> str:
+    """A link into an organisation, made by whoever may run commands on this machine.
+
+    Raises:
+        StartupError: there is no such organisation, that is no address, or the store went away.
+    """
+    audit_log = AuditLog(MongoAuditLogStore(access.connection))
+    try:
+        await Projects(MongoAccountStore(access.connection)).organisation(organisation)
+        operator = Actor(organisation, "", Role.OWNER)
+        invitation, token = await _invitations(access).invite(operator, role, email)
+        details = {"role": role.value, "email": email}
+        await audit_log.record(organisation, Event.INVITE_SENT, invitation.id, details=details)
+    except NoSuchRecord as error:
+        raise StartupError(f"there is no organisation {organisation!r}") from error
+    except UnacceptableValue as error:
+        raise StartupError(f"{email!r}: {error}") from error
+    except StoreUnavailable as error:
+        raise StartupError(f"the store does not answer: {error}") from error
+    return _link(url, token)
+
+
+def _invitations(access: AccountAccess) -> Invitations:
+    return Invitations(MongoInvitationStore(access.connection), access.pepper)
+
+
+def _link(url: str, token: str) -> str:
+    """Where an invitation is used; what comes after `#` is in nobody's log."""
+    return f"{url}/#invitation={token}"

@@ -1,0 +1,64 @@
+"""Browsers of the chat's API without a browser: a cookie jar each, and the headers that a page of ours sends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+from fastapi import FastAPI
+
+from chat_ui.cookies import CSRF, SECURE_PREFIX
+from tests.fakes.sessions import PASSWORD
+
+HTTP, HTTPS = "http://127.0.0.1:8000", "https://chat.example"
+
+
+class Browser:
+    """One browser: what it sends by itself, and what our page adds."""
+
+    def __init__(self, app: FastAPI, origin: str = HTTPS, address: str = "10.0.0.1") -> None:
+        self.origin = origin
+        transport = httpx.ASGITransport(app, client=(address, 1234), raise_app_exceptions=False)
+        self.client = httpx.AsyncClient(transport=transport, base_url=origin)
+
+    @property
+    def csrf(self) -> str:
+        name = SECURE_PREFIX + CSRF if self.origin.startswith("https") else CSRF
+        return self.client.cookies.get(name) or ""
+
+    @property
+    def cookies(self) -> dict[str, str]:
+        return dict(self.client.cookies)
+
+    def take(self, cookies: dict[str, str]) -> None:
+        """Have another browser's cookies."""
+        for name, value in cookies.items():
+            self.client.cookies.set(name, value, domain=httpx.URL(self.origin).host, path="/")
+
+    async def get(self, path: str, **headers: str) -> httpx.Response:
+        return await self._call("GET", path, b"", dict(headers))
+
+    async def send(self, method: str, path: str, body: Any = None, **headers: str | None) -> httpx.Response:
+        """As our page calls; a header may be changed, or (`None`) left out."""
+        own = {"origin": self.origin, "content-type": "application/json", "x-csrf-token": self.csrf}
+        sent = {**own, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        return await self._call(method, path, content, sent)
+
+    async def _call(self, method: str, path: str, content: bytes, headers: Mapping[str, str | None]) -> httpx.Response:
+        request = self.client.build_request(method, f"/api{path}", content=content)
+        request.headers.encoding = "utf-8"
+        for name, value in headers.items():
+            request.headers.pop(name, None)
+            if value is not None:
+                request.headers[name] = value
+        return await self.client.send(request)
+
+    async def sign_up(self, token: str, name: str) -> httpx.Response:
+        body = {"email": f"{name}@example.org", "name": name, "password": PASSWORD, "invitation": token}
+        return await self.send("POST", "/sign-up", body)
+
+    async def sign_in(self, name: str, password: str = PASSWORD) -> httpx.Response:
+        return await self.send("POST", "/session", {"email": f"{name}@example.org", "password": password})
