@@ -6,6 +6,8 @@ several machines are given the same one by their settings.
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import secrets
 from pathlib import Path
 
@@ -28,6 +30,11 @@ def load_pepper(home: Path, given: str = "") -> bytes:
         return _checked(given, "HEADRACE_API_KEY_PEPPER")
     path = home / "secrets" / FILE_NAME
     return _checked(read_or_make(path, lambda: secrets.token_urlsafe(48), "voids all API keys"), str(path))
+
+
+def control_secret(pepper: bytes) -> str:
+    """The installation's secret for control messages. Workers are given it: nobody finds the pepper by it."""
+    return hmac.new(pepper, b"control:messages", hashlib.sha256).hexdigest()  # the colon is in no key's secret
 
 
 def _checked(text: str, source: str) -> bytes:

@@ -83,6 +83,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         StartupError: the file of aliases is wrong.
     """
     metrics = GatewayMetrics(services.metrics)
+    services.bus.on_refused_control(lambda reason: metrics.controls_refused.labels(reason).inc())
     registry = ModelRegistry(time.time)
     catalogue = Catalogue(registry, read_aliases(settings.model_aliases))
     inbox = ReplyInbox(services.bus, settings.gateway_id, metrics, max_unread_bytes=settings.max_unread_bytes)

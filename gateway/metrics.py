@@ -42,6 +42,12 @@ class GatewayMetrics:
             "headrace_tokens_streamed", "Generated tokens accepted for delivery.", ["model"], registry=registry
         )
         self.streams_open = Gauge("headrace_streams_open", "SSE streams open now.", registry=registry)
+        self.controls_refused = Counter(
+            "headrace_control_messages_refused",
+            "Control messages that nobody who may send any has just sent: unsigned, forged or old.",
+            ["reason"],
+            registry=registry,
+        )
         self.inbox_jobs = Gauge("headrace_inbox_jobs", "Jobs whose replies are awaited.", registry=registry)
         self.replies_dropped = Counter(
             "headrace_replies_dropped", "Replies that were not delivered, by reason.", ["reason"], registry=registry

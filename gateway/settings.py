@@ -33,6 +33,9 @@ class GatewaySettings(BaseSettings):
     api_key_pepper: str = Field(
         "", repr=False, description="Secret that API keys are hashed with; the same in all processes that check keys."
     )
+    control_secret: str = Field(
+        "", repr=False, description="Secret of control messages; empty: the one that follows from the pepper."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is logged.")
     log_style: LogStyle = Field("console", description="Log lines for people (console) or for machines (json).")
 

@@ -27,6 +27,7 @@ from infra.runtime import lifecycle, logging
 from infra.runtime.lifecycle import StartupError
 from infra.runtime.metrics import OpsServer
 from router.bus import Bus
+from router.control_seal import sealed_by
 from router.errors import BrokerUnavailable
 from router.messages import Task
 from router.topology import check_model_name
@@ -51,10 +52,11 @@ async def serve(
     """
     source, text = await asyncio.to_thread(_read_model, settings)
     model = settings.served_model_name or _default_name(source)
-    bus = Bus(transport or _transport(settings))
+    bus = Bus(transport) if transport is not None else _bus(settings)
     registry = CollectorRegistry()
     engine = ProcessEngine(settings.engine(), target=_engine_target(settings))
     metrics = WorkerMetrics(registry, model)
+    bus.on_refused_control(metrics.control_refused)
     worker = Worker(bus, engine, _jobs_of(text), settings, metrics, model=model, hand_off=hand_off)
     ops = OpsServer(registry, settings.ops_host, settings.ops_port, live=worker.status)
     await ops.start()
@@ -103,10 +105,10 @@ def _default_name(source: ModelSource) -> str:
         raise StartupError(f"{error}; set HEADRACE_SERVED_MODEL_NAME") from error
 
 
-def _transport(settings: WorkerSettings) -> Transport:
+def _bus(settings: WorkerSettings) -> Bus:
     if not settings.amqp_url:
         raise StartupError("no broker given: set HEADRACE_AMQP_URL, for example amqp://user:password@127.0.0.1:5672/")
-    return RabbitMQTransport(settings.amqp_url, name=settings.id)
+    return Bus(RabbitMQTransport(settings.amqp_url, name=settings.id), sealed_by(settings.control_secret))
 
 
 async def run(settings: WorkerSettings) -> None:

@@ -44,12 +44,22 @@ class WorkerMetrics:
             "time_per_output_token_seconds", "Mean time of a job's tokens after the first", _TOKEN_SECONDS
         )
         self.latency = self._histogram("e2e_request_latency_seconds", "Job taken to its end", _SECONDS)
+        self._control_refused = Counter(
+            "headrace_control_messages_refused",
+            "Control messages refused, by reason",
+            (*_LABELS, "reason"),
+            registry=registry,
+        )
         self._success = Counter(
             "headrace_request_success",
             "Choices by how they ended",
             (*_LABELS, "finished_reason"),
             registry=registry,
         )
+
+    def control_refused(self, reason: str) -> None:
+        """A control message that nobody who may send any has just sent: `unsigned`, `forged`, `old`."""
+        self._control_refused.labels(self._model, reason).inc()
 
     def finished(self, reason: str) -> None:
         """One choice ended: `stop`, `length`, or as an aborted or failed job: `abort`, `error`."""

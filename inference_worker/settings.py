@@ -98,6 +98,11 @@ class WorkerSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="HEADRACE_", frozen=True, extra="forbid")
 
     amqp_url: str = Field(default="", description="RabbitMQ to take jobs from; empty only in the all-in-one process")
+    control_secret: str = Field(
+        default="",
+        repr=False,
+        description="Secret of control messages, as of the gateways; required with a broker",
+    )
     model: str = Field(description="Model to serve: a Hugging Face id, a folder with safetensors, or a .gguf file")
     served_model_name: ModelName | None = Field(
         default=None, description="Name clients ask for; by default taken from the model's id or file name"

@@ -360,6 +360,16 @@ def invite(
 money_cli.register(app)
 
 
+@app.command(rich_help_panel=PROCESSES)
+def control_secret() -> None:
+    """Print the secret of control messages that gateways of this home use: for HEADRACE_CONTROL_SECRET of workers."""
+    from auth_billing import pepper  # noqa: PLC0415
+    from gateway.settings import GatewaySettings  # noqa: PLC0415
+
+    settings, home = environment.load(GatewaySettings), environment.load(LauncherSettings).folder
+    _say(settings.control_secret or pepper.control_secret(pepper.load_pepper(home.path, settings.api_key_pepper)))
+
+
 def main() -> None:
     """The entry point: a process that can't start says why in one line."""
     try:

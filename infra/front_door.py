@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from auth_billing.key_news import announcer
+from auth_billing.pepper import control_secret
 from chat_ui.api import PREFIX as CHAT_API
 from chat_ui.api import create_api
 from chat_ui.app import create_app as create_page
@@ -25,6 +26,7 @@ from infra.install import WEB
 from infra.runtime.lifecycle import StartupError
 from infra.settings import LauncherSettings
 from router.bus import Bus
+from router.control_seal import sealed_by
 from router.errors import BrokerUnavailable
 from router.transport.rabbitmq import RabbitMQTransport
 
@@ -62,8 +64,9 @@ async def serve_gateway(settings: GatewaySettings, stop: asyncio.Event) -> None:
     if not settings.amqp_url:
         raise StartupError("no broker given: set HEADRACE_AMQP_URL, for example amqp://user:password@127.0.0.1:5672/")
     home = environment.load(LauncherSettings).folder
-    bus = Bus(RabbitMQTransport(settings.amqp_url, settings.gateway_id))
     async with account_access.opened(home, settings.mongodb_url, settings.api_key_pepper) as access:
+        seal = sealed_by(settings.control_secret or control_secret(access.pepper))
+        bus = Bus(RabbitMQTransport(settings.amqp_url, settings.gateway_id), seal)
         try:
             await bus.start()
             limits = access.rate_limiter(settings.gateway_id, settings.default_limits)

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from auth_billing.pepper import control_secret, load_pepper
 from infra import embedded_store
-from infra.credentials import broker_passwords
+from infra.credentials import broker_passwords, write_secret
 from infra.embedded_store import EmbeddedStore, answers
 from infra.home import Home
 from infra.rabbitmq import definitions
@@ -22,6 +23,7 @@ from infra.rabbitmq.node import NodePorts, RabbitMQNode
 from infra.readiness import free_port, port_speaks, state_is_past_starting, url_says_yes
 from infra.settings import LauncherSettings
 from infra.supervisor import ProcessSpec
+from router.control_seal import FILE_NAME as CONTROL_SECRET
 
 BROKER, STORE, BILLING, GATEWAY, WORKER = range(5)
 """Start order; stopping goes backwards, so that nobody loses what it stands on."""
@@ -57,6 +59,15 @@ class PlatformProcesses:
         )
         passwords = broker_passwords(self.home, definitions.permissions())
         return RabbitMQNode(self.home.path / "rabbitmq", ports, passwords)
+
+    @cached_property
+    def control_secret(self) -> str:
+        """What workers and proxies check control messages by; also in a file, for those that are added by hand."""
+        secret = os.environ.get("HEADRACE_CONTROL_SECRET") or control_secret(
+            load_pepper(self.home.path, os.environ.get("HEADRACE_API_KEY_PEPPER", ""))
+        )
+        write_secret(self.home.secrets / CONTROL_SECRET, secret + "\n")
+        return secret
 
     @cached_property
     def store(self) -> EmbeddedStore:
@@ -109,6 +120,7 @@ class PlatformProcesses:
         name = worker_name(number)
         own = {
             "HEADRACE_AMQP_URL": self.broker.amqp_url("worker"),
+            "HEADRACE_CONTROL_SECRET": self.control_secret,
             "HEADRACE_MODEL": self.settings.model_or_default,
             "HEADRACE_DEVICE": self.settings.device,
         }
@@ -123,6 +135,7 @@ class PlatformProcesses:
         """The consumer of models that are served from outside."""
         own = {
             "HEADRACE_AMQP_URL": self.broker.amqp_url("worker"),
+            "HEADRACE_CONTROL_SECRET": self.control_secret,
             "HEADRACE_PROXY_CONFIG": self.settings.proxy_config,
         }
         return self._ours("proxy-1", ["proxy", "--id", "proxy-1"], WORKER, own)

@@ -34,8 +34,15 @@ class ProxyCollectors:
         self.success = counter("request_success", "Choices by how they ended", "finished_reason")
         self.upstream_requests = counter("upstream_requests", "Requests to an upstream", "upstream", "outcome")
         self.estimated = counter("upstream_usage_estimated", "Whole answers without a believable usage")
+        self._control_refused = Counter(
+            "headrace_control_messages_refused", "Control messages refused", ("reason",), registry=registry
+        )
         self.first_token = histogram("time_to_first_token_seconds", "Job taken to first piece of text")
         self.latency = histogram("e2e_request_latency_seconds", "Job taken to its end")
+
+    def control_refused(self, reason: str) -> None:
+        """A control message that nobody who may send any has just sent: `unsigned`, `forged`, `old`."""
+        self._control_refused.labels(reason).inc()
 
 
 class ProxyMetrics:

@@ -19,6 +19,7 @@ from proxy.settings import ProxySettings
 from proxy.upstream import Upstream
 from proxy.worker import ProxyWorker
 from router.bus import Bus
+from router.control_seal import sealed_by
 from router.errors import BrokerUnavailable
 from router.transport.base import Transport
 from router.transport.rabbitmq import RabbitMQTransport
@@ -42,7 +43,8 @@ async def serve(
     keys = catalogue.api_keys(models, os.environ)
     registry = CollectorRegistry()
     collectors = ProxyCollectors(registry)
-    bus = Bus(transport or _transport(settings))
+    bus = Bus(transport) if transport is not None else _bus(settings)
+    bus.on_refused_control(collectors.control_refused)
     async with AsyncExitStack() as opened:
         upstreams = {name: Upstream(name, spec, keys.get(name)) for name, spec in models.upstreams.items()}
         for name, upstream in upstreams.items():
@@ -98,10 +100,10 @@ def _summary(models: dict[str, dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _transport(settings: ProxySettings) -> Transport:
+def _bus(settings: ProxySettings) -> Bus:
     if not settings.amqp_url:
         raise StartupError("no broker given: set HEADRACE_AMQP_URL, for example amqp://user:password@127.0.0.1:5672/")
-    return RabbitMQTransport(settings.amqp_url, name=settings.proxy_id)
+    return Bus(RabbitMQTransport(settings.amqp_url, name=settings.proxy_id), sealed_by(settings.control_secret))
 
 
 async def run(settings: ProxySettings) -> None:

@@ -20,6 +20,11 @@ class ProxySettings(BaseSettings):
     amqp_url: str = Field(
         default="", repr=False, description="RabbitMQ to take jobs from; empty only in the all-in-one process"
     )
+    control_secret: str = Field(
+        default="",
+        repr=False,
+        description="Secret of control messages, as of the gateways; required with a broker",
+    )
     proxy_config: Path = Field(description="TOML file that says which models are served by which upstreams")
     proxy_id: Annotated[str, AfterValidator(check_worker_id)] = Field(
         default="proxy-1", description="Name of this proxy, unique on its broker"

@@ -15,7 +15,8 @@ from typing import Generic, TypeVar
 import structlog
 
 from router import messages, topology
-from router.errors import PublishError, UndecodableMessage
+from router.control_seal import ControlSeal
+from router.errors import PublishError, UndecodableMessage, UntrustedControl
 from router.messages import (
     Codec,
     Control,
@@ -31,6 +32,7 @@ from router.transport.base import (
     Delivery,
     HeaderValue,
     Outgoing,
+    Received,
     Subscription,
     Transport,
 )
@@ -74,15 +76,20 @@ class Inbound(Generic[T]):
 
 
 class Feed(Generic[T]):
-    """Decoded messages of a private queue. One that does not decode is logged and dropped."""
+    """Decoded messages of a private queue. One that is not accepted or does not decode is logged and dropped."""
 
-    def __init__(self, subscription: Subscription, codec: Codec[T], name: str) -> None:
+    def __init__(
+        self, subscription: Subscription, codec: Codec[T], name: str, accepts: Callable[[Received], bool] | None = None
+    ) -> None:
         self._subscription = subscription
         self._codec = codec
         self._name = name
+        self._accepts = accepts
 
     async def __aiter__(self) -> AsyncIterator[T]:
         async for received in self._subscription:
+            if self._accepts is not None and not self._accepts(received):
+                continue
             try:
                 yield self._codec.decode(received.body)
             except UndecodableMessage as error:
@@ -94,10 +101,18 @@ class Feed(Generic[T]):
 
 
 class Bus:
-    """What a process can say and hear. One per process, over one transport."""
+    """What a process can say and hear. One per process, over one transport.
 
-    def __init__(self, transport: Transport) -> None:
+    Args:
+        transport: the connection.
+        seal: signs control messages and checks those that come; `None` only where nobody else can send any (the
+            in-memory broker of one process).
+    """
+
+    def __init__(self, transport: Transport, seal: ControlSeal | None = None) -> None:
         self._transport = transport
+        self._seal = seal
+        self._control_refused: Callable[[str], None] = lambda _reason: None
 
     @property
     def state(self) -> ConnectionState:
@@ -243,14 +258,30 @@ class Bus:
         Raises:
             BrokerUnavailable: the connection is down.
         """
-        self._transport.post(Outgoing(topology.CONTROL, target, messages.encode(message)))
+        body = messages.encode(message)
+        headers = {} if self._seal is None else self._seal.sign(target, body)
+        self._transport.post(Outgoing(topology.CONTROL, target, body, headers))
 
     async def controls(self, targets: list[str]) -> Feed[Control]:
         """Hear control messages for any of `targets`."""
         subscription = await self._transport.subscribe(
             topology.CONTROL, targets, arguments=topology.CONTROL_QUEUE_ARGUMENTS
         )
-        return Feed(subscription, messages.CONTROLS, "control")
+        return Feed(subscription, messages.CONTROLS, "control", self._accepts_control)
+
+    def on_refused_control(self, callback: Callable[[str], None]) -> None:
+        """Call `callback(reason)` for each control message that is refused: `unsigned`, `forged` or `old`."""
+        self._control_refused = callback
+
+    def _accepts_control(self, received: Received) -> bool:
+        try:
+            if self._seal is not None:
+                self._seal.check(received)
+        except UntrustedControl as error:
+            _log.error("control message refused", reason=error.reason, target=received.routing_key)
+            self._control_refused(error.reason)
+            return False
+        return True
 
     def send_status(self, status: WorkerStatus) -> None:
         """Post a heartbeat.

@@ -2,6 +2,7 @@
 
 WireError
 ├── UndecodableMessage        a body that is not the message it should be
+├── UntrustedControl          a control message that nobody who may send any has just sent
 ├── BrokerRefused             the broker says no to a declaration or a consumer
 └── PublishError              a message that was not taken by the broker
     ├── Unroutable            no queue is bound for it (nothing happened)
@@ -17,6 +18,14 @@ class WireError(Exception):
 
 class UndecodableMessage(WireError):
     """A body that is not the message it should be; goes to the dead letters with this reason."""
+
+
+class UntrustedControl(WireError):
+    """A control message that is unsigned, forged or old; `reason` is that word."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"{reason} control message")
+        self.reason = reason
 
 
 class BrokerRefused(WireError):

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from auth_billing.pepper import FILE_NAME, load_pepper
+from auth_billing.pepper import FILE_NAME, control_secret, load_pepper
 from infra.runtime.lifecycle import StartupError
 
 
@@ -50,3 +50,9 @@ def test_a_place_that_cannot_be_written_is_one_clear_line(tmp_path):
     (tmp_path / "secrets").write_text("a file")
     with pytest.raises(StartupError, match="can't use"):
         load_pepper(tmp_path)
+
+
+def test_the_control_secret_follows_from_the_pepper_and_tells_nothing_of_it():
+    secrets = {control_secret(pepper) for pepper in (b"p" * 32, b"p" * 32, b"q" * 32)}
+    assert len(secrets) == 2
+    assert all(len(secret) == 64 for secret in secrets)

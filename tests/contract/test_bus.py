@@ -10,12 +10,14 @@ import pytest
 
 from router import control_plane, topology
 from router.bus import REASON_HEADER, Bus
+from router.control_seal import ControlSeal
 from router.errors import QueueFull, Unroutable
 from router.messages import Cancel, Delta, Drain, ServiceClass, Window, WorkerState
 from router.transport.base import Outgoing, Transport
 from tests.contract.conftest import MakeTransport
 from tests.contract.examples import JOB, STATUS, USAGE_RECORD, msgspec_replace
 from tests.contract.test_transport import nothing_more, take
+from tests.fakes.accounts import FakeClock
 
 MakeBus = Callable[[str], Awaitable[tuple[Bus, Transport]]]
 
@@ -158,3 +160,18 @@ async def test_every_gateway_hears_every_heartbeat(make_bus: MakeBus) -> None:
         worker.send_status(beat)
     for feed in feeds:
         assert await take(feed, 2) == beats
+
+
+async def test_only_signed_control_messages_are_heard_and_the_others_are_counted(make_bus: MakeBus) -> None:
+    clock = FakeClock(time.time())
+    seal, late = ControlSeal("s" * 32), ControlSeal("s" * 32, FakeClock(clock.now - 1000))
+    (_, ours), (_, theirs) = await make_bus("gateway-1"), await make_bus("intruder")
+    worker = Bus(theirs, seal)
+    refused: list[str] = []
+    worker.on_refused_control(refused.append)
+    feed = await worker.controls([control_plane.ALL])
+    for forger in (Bus(ours), Bus(ours, ControlSeal("t" * 32)), Bus(ours, late)):
+        forger.send_control(control_plane.ALL, Drain())
+    Bus(ours, seal).send_control(control_plane.ALL, Cancel(job="one"))
+    assert await take(feed, 1) == [Cancel(job="one")]
+    assert refused == ["unsigned", "forged", "old"]

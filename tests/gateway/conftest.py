@@ -16,8 +16,10 @@ import openai
 import pytest
 from fastapi import FastAPI
 
+from auth_billing import api_keys
 from auth_billing.errors import InvalidApiKey, StoreUnavailable
 from auth_billing.idempotency import IdempotencyKeys
+from auth_billing.key_cache import KeyCache
 from auth_billing.service import AuthBilling, Principal
 from gateway.app import GatewayServices, create_app
 from gateway.gateway import Gateway
@@ -32,6 +34,7 @@ from tests.fakes.billing import FakeBilling
 from tests.fakes.rate_buckets import DictBucketStore, rate_limiter
 from tests.fakes.scripted_worker import Script, ScriptedWorker, count
 
+PEPPER = b"p" * 32
 KEY = "hr_live_good"
 OTHER_KEY = "hr_live_of_another_tenant"
 MODEL = "org/counting-model"
@@ -43,12 +46,21 @@ class FakeAccounts(AuthBilling):
     """Knows a key, one of another tenant, those that a test adds, and one for which the store is down."""
 
     def __init__(self) -> None:
-        super().__init__(DictApiKeyStore(), b"p" * 32)
+        self.store = DictApiKeyStore()
+        self.cache = KeyCache()
+        super().__init__(self.store, PEPPER, cache=self.cache)
         self.asked: list[str] = []
         self.added: dict[str, Principal] = {}
 
+    @property
+    def generation(self) -> int:
+        """Rises with each announcement that keys have changed."""
+        return self.cache.generation
+
     async def authenticate(self, token: str) -> Principal:
         self.asked.append(token)
+        if api_keys.parse(token) is not None:  # a real one, which only the store knows
+            return await super().authenticate(token)
         if token == "hr_live_down":
             raise StoreUnavailable("connection refused to mongodb://secret")
         if token in self.added:

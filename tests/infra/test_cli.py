@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,8 @@ from typer.testing import CliRunner
 from infra.cli import app
 from infra.runtime.lifecycle import EXIT_CANNOT_START
 
-COMMANDS = ["serve", "up", "ps", "stop", "start", "restart", "gateway", "worker", "billing", "key", "prices"]
+LAUNCHED = ["serve", "up", "ps", "stop", "start", "restart", "gateway", "worker", "billing"]
+COMMANDS = [*LAUNCHED, "key", "prices", "control-secret"]
 
 
 def headrace(*arguments: str, home: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -89,3 +91,17 @@ def test_a_worker_without_a_broker_says_so(tmp_path: Path) -> None:
     done = headrace("worker", "--model", str(model), "--amqp-url", "amqp://x:y@127.0.0.1:1/v", home=tmp_path)
     assert done.returncode == EXIT_CANNOT_START
     assert "Traceback" not in done.stderr
+
+
+def test_the_control_secret_is_the_same_each_time_and_not_the_pepper(tmp_path: Path) -> None:
+    said = [headrace("control-secret", home=tmp_path).stdout.strip() for _ in range(2)]
+    assert said[0] == said[1]
+    assert re.fullmatch("[0-9a-f]{64}", said[0])
+    assert said[0] not in (tmp_path / "secrets" / "api-key-pepper").read_text()
+
+
+def test_a_proxy_without_the_control_secret_says_so(tmp_path: Path) -> None:
+    arguments = ["proxy", "--config", "infra/docker/proxy.toml", "--amqp-url", "amqp://x:y@127.0.0.1:1/v"]
+    done = headrace(*arguments, home=tmp_path, OPENAI_API_KEY="sk-x")
+    assert done.returncode == EXIT_CANNOT_START
+    assert done.stderr.startswith("headrace: HEADRACE_CONTROL_SECRET")

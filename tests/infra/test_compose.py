@@ -89,7 +89,13 @@ def test_workers_outlive_their_drain(compose: dict[str, Any]) -> None:
 
 def test_no_secret_has_a_default(compose: dict[str, Any]) -> None:
     text = (ROOT / "docker-compose.yml").read_text()
-    for secret in ("RABBITMQ_PASSWORD", "HEADRACE_API_KEY_PEPPER", "HEADRACE_SESSION_SIGNING_KEYS"):
+    needed = (
+        "RABBITMQ_PASSWORD",
+        "HEADRACE_API_KEY_PEPPER",
+        "HEADRACE_CONTROL_SECRET",
+        "HEADRACE_SESSION_SIGNING_KEYS",
+    )
+    for secret in needed:
         assert f"${{{secret}:?" in text
         assert f"${{{secret}}}" not in text
         assert f"${{{secret}:-" not in text
