@@ -5,7 +5,7 @@ moves the moment into the future, by the time in which they come back; giving th
 holds a whole period's units, so a burst may take all of them; it may be in debt by as much again.
 
 Times are seconds of any one clock. A moment that no debt explains means that the clock was set back: the bucket
-starts afresh. `store/rate_buckets.py` says the same to MongoDB.
+starts afresh.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ AHEAD_SECONDS = 1.0
 LARGEST_SHARE = 8
 """Of a bucket, an eighth is taken in advance at most."""
 SPARE_SHARE = 16
-"""Of the slots, a sixteenth is held in advance at most."""
+"""Slots are taken by sixteenths of all; of those not in use less than two are kept."""
 SLOT_SECONDS = 30.0
 """After which the slots of a gateway that has died are free."""
 RENEWAL_SECONDS = 10.0
@@ -107,6 +107,14 @@ class Lease:
         lately = self._circuit.now() - self._used_at < FORGOTTEN_SECONDS
         return lately or bool(self._running) or any(budget.left for budget in self._budgets.values())
 
+    def reserve_at_once(self, units: Mapping[Dimension, int], *, slot: bool) -> Charge | None:
+        """As `reserve`, from memory; `None`: that takes the store."""
+        charge = self._charge(units, slot=slot)
+        if not self._covers(charge):
+            return None
+        self._debit(charge)
+        return charge
+
     async def reserve(self, units: Mapping[Dimension, int], *, slot: bool) -> Charge:
         """Take `units`, as far as they are limited, and a slot if one is asked for and they are limited.
 
@@ -114,9 +122,7 @@ class Lease:
             RateLimitExceeded: there is no room; nothing is taken.
             StoreUnavailable: nobody knows.
         """
-        rates = self.limits.rates
-        charge = Charge({dimension: n for dimension, n in units.items() if n and dimension in rates}, slot=slot)
-        self._used_at = self._circuit.now()
+        charge = self._charge(units, slot=slot)
         if not self._covers(charge):
             self._wait_for(charge, +1)
             try:
@@ -184,6 +190,11 @@ class Lease:
 
     # --- in memory --------------------------------------------------------------------------------
 
+    def _charge(self, units: Mapping[Dimension, int], *, slot: bool) -> Charge:
+        rates = self.limits.rates
+        self._used_at = self._circuit.now()
+        return Charge({dimension: n for dimension, n in units.items() if n and dimension in rates}, slot=slot)
+
     def _covers(self, charge: Charge) -> bool:
         if any(self._budgets[dimension].left < units for dimension, units in charge.units.items()):
             return False
@@ -237,7 +248,7 @@ class Lease:
         if limit is None:
             return None
         need = self._running + charge.slot
-        want = max(self._running + self._slots_waited_for + limit // SPARE_SHARE, self._granted)
+        want = max(_in_sixteenths(limit, self._running + self._slots_waited_for), self._granted)
         return Slots(limit, self._running, need, want, SLOT_SECONDS)
 
     async def _exchange(self, order: Order, now: float) -> Position:
@@ -301,14 +312,14 @@ class Lease:
         limit = self.limits.concurrent
         if limit is None or not (self._running or now < self._granted_until):
             return False
-        excess = self._granted > self._running + limit // SPARE_SHARE
+        excess = self._granted > _in_sixteenths(limit, self._running) + limit // SPARE_SHARE
         return excess or (self._running > 0 and now - self._renewed_at >= RENEWAL_SECONDS)
 
     def _slots_in_use(self, *, spare: bool) -> Slots | None:
         limit = self.limits.concurrent
         if limit is None:
             return None
-        held = self._running + (limit // SPARE_SHARE if spare else 0)
+        held = _in_sixteenths(limit, self._running) if spare else self._running
         self._granted = min(self._granted, held)  # not to be used while they are given back
         return Slots(limit, self._running, self._running, held, SLOT_SECONDS)
 
@@ -320,6 +331,12 @@ class Lease:
         lines = {d: Line(rates[d], self._budgets[d].left) for d in dimensions if d in rates}
         if lines or slots is not None:
             await self._exchange(Order(self._holder, lines, slots), now)
+
+
+def _in_sixteenths(limit: int, slots: int) -> int:
+    """As many slots as are taken where `slots` are needed."""
+    share = limit // SPARE_SHARE
+    return -(-max(slots, 1) // share) * share if share else slots
 
 
 def _ahead(rate: Rate, budget: _Budget, now: float) -> int:

@@ -158,13 +158,22 @@ class Allowance:
 
     async def _reserve(self, wanted: Sequence[tuple[Lease, Mapping[Dimension, int], bool]]) -> None:
         """All of `wanted`, or nothing, and nothing of what was taken before."""
-        results = await asyncio.gather(*(self._take(*one) for one in wanted), return_exceptions=True)
+        missing = [(lease, units, slot) for lease, units, slot in wanted if not self._has(lease, units, slot)]
+        if not missing:
+            return
+        results = await asyncio.gather(*(self._take(*one) for one in missing), return_exceptions=True)
         errors = [result for result in results if result is not None]
         if errors:
             for lease, charge in self._charges:
                 lease.undo(charge)
             self._charges = []
             raise max(errors, key=lambda error: getattr(error, "wait", 0.0))
+
+    def _has(self, lease: Lease, units: Mapping[Dimension, int], slot: bool) -> bool:
+        charge = lease.reserve_at_once(units, slot=slot)
+        if charge is not None:
+            self._charges.append((lease, charge))
+        return charge is not None
 
     async def _take(self, lease: Lease, units: Mapping[Dimension, int], slot: bool) -> None:
         # Noted at once: if the request is cancelled while it waits for another lease, `close` knows of this one.

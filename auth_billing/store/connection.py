@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 from bson.errors import InvalidDocument
@@ -66,6 +67,16 @@ class StoreConnection:
         """
         with translated_errors():
             await self._client.admin.command("ping")
+
+    async def server_time(self) -> float:
+        """The server's clock, in Unix seconds.
+
+        Raises:
+            StoreUnavailable: it does not answer.
+        """
+        with translated_errors():
+            told: datetime = (await self._client.admin.command("hello"))["localTime"]
+        return told.replace(tzinfo=UTC).timestamp()
 
     def close(self) -> None:
         """Give the sockets back."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pymongo import ReturnDocument
-
 from auth_billing.rate_limits.limits import Limits
 from auth_billing.store.connection import StoreConnection, translated_errors
 
@@ -29,9 +27,8 @@ class MongoLimitStore:
         """Set what `changes` says and leave the rest; all that is set then."""
         said = {name: limit for name, limit in vars(changes).items() if limit is not None}
         with translated_errors():
-            document = await self._limits.find_one_and_update(
-                {"_id": subject}, {"$set": said}, upsert=True, return_document=ReturnDocument.AFTER
-            )
+            await self._limits.update_one({"_id": subject}, {"$set": said}, upsert=True)
+            document = await self._limits.find_one({"_id": subject})
         return _from_document(document)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -111,6 +113,31 @@ async def test_those_who_come_together_get_what_is_there_once(connection: StoreC
     assert sum(position.fulfilled for position in positions) == 10
 
 
+async def test_processes_together_take_what_is_there_once(database_url: str) -> None:
+    """Two processes, each of which tries 25 times to take one of ten, and to hold one of seven slots."""
+    taking = [
+        await asyncio.create_subprocess_exec(
+            sys.executable, "-m", __name__, database_url, str(number), stdout=asyncio.subprocess.PIPE
+        )
+        for number in range(2)
+    ]
+    said = [(await process.communicate())[0].split() for process in taking]
+    assert [process.returncode for process in taking] == [0] * 2
+    assert sum(int(taken) for taken, _ in said) == 10
+    assert sum(int(slots) for _, slots in said) == 7
+
+
+async def _take_all_you_can(database_url: str, who: str) -> None:
+    connection = StoreConnection(database_url)
+    buckets, taken, slots = MongoBucketStore(connection), 0, 0
+    for _ in range(25):
+        taken += (await take(buckets, 1, who=who)).fulfilled
+        held = await buckets.exchange("key:1", Order(who, {}, Slots(7, slots, slots + 1, slots + 1, 60.0)))
+        slots = held.slots if held.fulfilled else slots
+    print(taken, slots)
+    connection.close()
+
+
 async def test_a_refused_order_writes_nothing(connection: StoreConnection) -> None:
     buckets, documents = MongoBucketStore(connection), connection.passing(COLLECTION)
     await take(buckets, 10)
@@ -122,7 +149,7 @@ async def test_a_refused_order_writes_nothing(connection: StoreConnection) -> No
 async def test_a_bucket_whose_clock_was_set_back_starts_afresh(connection: StoreConnection) -> None:
     buckets, documents = MongoBucketStore(connection), connection.passing(COLLECTION)
     await take(buckets, 10)
-    await documents.update_one({}, {"$inc": {f"full_at.{RPD}": 3 * RPD.period}})
+    await documents.update_one({}, {"$inc": {f"full_at.{RPD}": 3 * RPD.period, "version": 1}})
     assert (await take(buckets, 1)).fulfilled
 
 
@@ -130,7 +157,7 @@ async def test_documents_that_nobody_asks_for_expire(connection: StoreConnection
     await create_indexes(connection)
     await take(MongoBucketStore(connection), 1)
     document = await connection.passing(COLLECTION).find_one({})
-    assert document["expires"].timestamp() > document["now"]
+    assert document["expires"] > datetime.now(UTC).replace(tzinfo=None) + timedelta(days=1)
     assert "expires_1" in await connection.passing(COLLECTION).index_information()
 
 
@@ -139,3 +166,7 @@ async def test_limits_are_set_one_by_one(limits: LimitStore) -> None:
     await limits.change("key:1", Limits(requests_per_minute=5))
     assert await limits.change("key:1", Limits(concurrent_requests=2)) == Limits(5, None, None, 2)
     assert await limits.find(["key:1", "project:1"]) == {"key:1": Limits(5, None, None, 2)}
+
+
+if __name__ == "__main__":
+    asyncio.run(_take_all_you_can(*sys.argv[1:]))
