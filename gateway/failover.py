@@ -17,6 +17,7 @@ from typing import NamedTuple
 import structlog
 
 from gateway.errors import WorkerLost
+from gateway.job_progress import JobProgress
 from gateway.mailbox import Mailbox
 from gateway.metrics import GatewayMetrics
 from router import control_plane
@@ -37,6 +38,13 @@ from router.messages import (
 
 DOUBT_SECONDS = 0.25
 """How long a worker may take to say that it is alive while another one asks for its job."""
+PATIENCE_SECONDS = 3.0
+"""The same when the broker was away in the last `BROKER_TROUBLE_SECONDS`: it may still be on its way back."""
+BROKER_TROUBLE_SECONDS = 15.0
+CRASHES_OF_A_SUSPECT = 2
+"""A job that so many attempts in a row went down with, and that got no further meanwhile, is run alone ..."""
+CRASHES_OF_A_POISON = 3
+"""... and one that so many went down with is not run any more."""
 TELL_AGAIN_SECONDS = 1.0
 """Between two words to an attempt that is to stop: the first may have been lost."""
 REMEMBERED_STOPS = 10_000
@@ -47,6 +55,7 @@ _log = structlog.get_logger(__name__)
 class _Doubt(NamedTuple):
     """`worker` asks for a job that another one has."""
 
+    mailbox: Mailbox
     worker: str
     question: MayResume
     alarm: asyncio.TimerHandle
@@ -61,11 +70,12 @@ class Failover:
         self._metrics = metrics
         self._doubts: dict[str, _Doubt] = {}
         self._stopped: OrderedDict[str, float] = OrderedDict()
+        bus.on_unheard_control(self._unheard)
 
     def asked(self, mailbox: Mailbox | None, worker: str, question: MayResume) -> None:
         """Answer a worker that has a job again, now or when it is clear what became of the last attempt."""
         progress = mailbox.progress[question.j] if mailbox is not None else None
-        if mailbox is None or progress is None or progress.ended or progress.is_superseded(question.a):
+        if mailbox is None or progress is None or mailbox.failed or _is_over(progress, question):
             self._send(worker, Resume(job=question.j, attempt=question.a, verdict=Verdict.GONE))
         elif progress.worker in (None, worker) or progress.attempt in (None, question.a) or progress.let_go:
             self._start(mailbox, worker, question)
@@ -75,15 +85,19 @@ class Failover:
     def told(self, mailbox: Mailbox, report: AttemptReport) -> None:
         """A worker has said how an attempt is."""
         progress = mailbox.progress[report.j]
-        if report.a != progress.attempt:
+        if report.a != progress.attempt and progress.attempt is not None:
             return
-        progress.let_go = report.state is AttemptState.HANDED_OVER
+        alive = report.state is AttemptState.ALIVE
+        if alive:
+            progress.heard = time.monotonic()
+        else:
+            progress.let_go = True
         if (doubt := self._resolve(report.j)) is None:
             return
-        if progress.let_go:
-            self._start(mailbox, doubt.worker, doubt.question)
-        else:
+        if alive:
             self._send(doubt.worker, Resume(job=report.j, attempt=doubt.question.a, verdict=Verdict.WAIT))
+        else:
+            self._start(mailbox, doubt.worker, doubt.question)
 
     def stop(self, worker: str, reply: Reply, *, superseded: bool) -> None:
         """Have a worker stop an attempt that speaks though nobody hears it; `superseded`: another one is heard.
@@ -110,16 +124,39 @@ class Failover:
             doubt.alarm.cancel()
         return doubt
 
+    def ping(self, mailbox: Mailbox, job: str) -> None:
+        """Ask the attempt that speaks whether it is alive, and to say again what has not come."""
+        self._ping(mailbox, job, mandatory=False)
+
+    def _ping(self, mailbox: Mailbox, job: str, *, mandatory: bool) -> None:
+        progress = mailbox.progress[job]
+        if progress.worker is not None and progress.attempt is not None:
+            reply_to = mailbox.jobs[job].reply_to
+            ping = Ping(job=job, attempt=progress.attempt, reply_to=reply_to, have=progress.have)
+            self._send(progress.worker, ping, mandatory=mandatory)
+
     def _doubt(self, mailbox: Mailbox, worker: str, question: MayResume) -> None:
         """Ask the worker that has the job whether it is alive; a later question takes the place of an earlier one."""
-        progress = mailbox.progress[question.j]
         self._resolve(question.j)
         self._metrics.doubted.inc()
+        patience = PATIENCE_SECONDS if self._in_trouble else DOUBT_SECONDS
         silent = partial(self._silent, mailbox, worker, question)
-        alarm = asyncio.get_running_loop().call_later(DOUBT_SECONDS, silent)
-        self._doubts[question.j] = _Doubt(worker, question, alarm)
-        if progress.worker is not None and progress.attempt is not None:
-            self._send(progress.worker, Ping(job=question.j, attempt=progress.attempt))
+        alarm = asyncio.get_running_loop().call_later(patience, silent)
+        self._doubts[question.j] = _Doubt(mailbox, worker, question, alarm)
+        self._ping(mailbox, question.j, mandatory=True)
+
+    @property
+    def _in_trouble(self) -> bool:
+        """Whether the broker itself may have been away: then all have to come back, and nobody is suspected."""
+        return time.monotonic() - self._bus.lost_at < BROKER_TROUBLE_SECONDS
+
+    def _unheard(self, target: str) -> None:
+        """Nobody listens there: a worker that is doubted has gone."""
+        if self._in_trouble:
+            return
+        for mailbox, worker, question, _ in list(self._doubts.values()):
+            if control_plane.worker(mailbox.progress[question.j].worker or "") == target:
+                self._silent(mailbox, worker, question)
 
     def _silent(self, mailbox: Mailbox, worker: str, question: MayResume) -> None:
         self._resolve(question.j)
@@ -132,28 +169,43 @@ class Failover:
             mailbox.fail(WorkerLost())
             self._send(worker, Resume(job=question.j, attempt=question.a, verdict=Verdict.GONE))
             return
-        _log.info(
-            "job goes on", job=question.j, worker=worker, attempt=question.a, after=progress.tokens, was=progress.worker
-        )
         if progress.attempt != question.a:
+            if not progress.let_go and self._bus.lost_at < progress.bound:
+                progress.crashed()
+            _log.info(
+                "job goes on",
+                job=question.j,
+                worker=worker,
+                attempt=question.a,
+                after=progress.tokens,
+                was=progress.worker,
+                crashes=progress.crashes,
+            )
             progress.bind(question.a, worker)
             self._metrics.resumed.inc()
-        done = progress.delivered
-        self._send(
-            worker,
-            Resume(
-                job=question.j,
-                attempt=question.a,
-                verdict=Verdict.START,
-                delivered=done.delivered,
-                ended=done.ended,
-                embedded=done.embedded,
-                cached_tokens=done.cached_tokens,
-            ),
-        )
+        self._send(worker, _answer(progress, question))
 
-    def _send(self, worker: str, control: Control) -> None:
+    def _send(self, worker: str, control: Control, *, mandatory: bool = False) -> None:
         try:
-            self._bus.send_control(control_plane.worker(worker), control)
+            self._bus.send_control(control_plane.worker(worker), control, mandatory=mandatory)
         except BrokerUnavailable:
             _log.info("control message not sent", worker=worker, control=type(control).__name__)
+
+
+def _is_over(progress: JobProgress, question: MayResume) -> bool:
+    return progress.ended or progress.is_superseded(question.a)
+
+
+def _answer(progress: JobProgress, question: MayResume) -> Resume:
+    """How a job goes on whose attempt `question.a` speaks now (PROMISES 2.7)."""
+    done = progress.delivered
+    return Resume(
+        job=question.j,
+        attempt=question.a,
+        verdict=Verdict.FAIL if progress.crashes >= CRASHES_OF_A_POISON else Verdict.START,
+        solo=progress.crashes >= CRASHES_OF_A_SUSPECT,
+        delivered=done.delivered,
+        ended=done.ended,
+        embedded=done.embedded,
+        cached_tokens=done.cached_tokens,
+    )

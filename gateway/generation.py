@@ -134,6 +134,7 @@ class Generation:
         await self._bill.reserve()
         self._mailbox.peek()
         self._published = True
+        self._mailbox.headers = headers
         results = await asyncio.gather(
             *(self._shared.bus.publish_job(job, headers) for job in self.jobs), return_exceptions=True
         )

@@ -1,9 +1,9 @@
 """What has been accepted of one job: which attempt speaks for it, and how far each choice is.
 
 Three fences. The attempt id: only one attempt speaks, and a zombie is not heard; the reaper, who closes jobs that are
-dead in their queue, always is. The position: a token that is already here is dropped, one that is missing is an
-error. The end: nothing follows a choice's last token. This module does no I/O and does not know what becomes of what it
-admits, nor when a new attempt is called for (`failover.py`).
+dead in their queue, always is. The position: a token that is already here is dropped, and one that follows a gap too,
+until what is missing has been said again. The end: nothing follows a choice's last token. This module does no I/O and
+does not know what becomes of what it admits, nor when a new attempt is called for (`failover.py`).
 
 Token ids are kept, 4 bytes each and never more than a context holds, because the next attempt goes on after them.
 Text without ids can't be continued. What is told of the prompt is the same in every attempt, so there only positions
@@ -13,6 +13,7 @@ missing.
 
 from __future__ import annotations
 
+import time
 from array import array
 from enum import Enum, auto
 from typing import NamedTuple
@@ -42,6 +43,8 @@ class Admitted(Enum):
     """It is here already, or nothing may follow: drop it."""
     FENCED = auto()
     """Drop it: its attempt does not speak for the job, and works for nobody."""
+    GAP = auto()
+    """Drop it: something before it is missing, and has to be said again."""
 
 
 class Delivered(NamedTuple):
@@ -69,15 +72,15 @@ class _PromptProgress:
         told = self._tokens is not None or not self._echo
         return told and (not self._scores or self._scored >= (self._tokens or 1))
 
-    def admits(self, reply: PromptEcho | PromptLogprobs) -> bool:
+    def admit(self, reply: PromptEcho | PromptLogprobs) -> Admitted:
         """Whether something of it is news; attempts cut the prompt differently, so it may begin with what is known."""
         if isinstance(reply, PromptEcho):
             known, self._tokens = self._tokens is not None, len(reply.ids)
-            return not known
+            return Admitted.KNOWN if known else Admitted.NEWS
         if reply.s > self._scored:
-            raise RepliesLost
+            return Admitted.GAP
         before, self._scored = self._scored, max(self._scored, reply.s + len(reply.lp))
-        return self._scored > before
+        return Admitted.NEWS if self._scored > before else Admitted.KNOWN
 
 
 class _Choice:
@@ -88,15 +91,15 @@ class _Choice:
         self.positions = 0
         self.finished = False
 
-    def admits(self, delta: Delta) -> bool:
+    def admit(self, delta: Delta) -> Admitted:
         if self.finished or delta.s < self.positions:
-            return False
+            return Admitted.KNOWN
         if delta.s > self.positions:
-            raise RepliesLost
+            return Admitted.GAP
         self.ids.extend(delta.ids)
         self.positions += delta.positions
         self.finished = delta.f is not None
-        return True
+        return Admitted.NEWS
 
 
 class JobProgress:
@@ -110,6 +113,13 @@ class JobProgress:
         """The one that speaks."""
         self.let_go = False
         """Whether its worker has said that it handed the job over."""
+        self.bound = self.heard = time.monotonic()
+        """When the attempt began to speak, and was last heard."""
+        self.crashes = 0
+        """How many attempts in a row went without a word, none but the first having got further."""
+        self.copies = 0
+        """How often the job was published again."""
+        self._moved = False
         self.ended = False
         self._superseded: set[str] = set()
         self._choices = [_Choice() for _ in range(choices)]
@@ -130,19 +140,29 @@ class JobProgress:
         """Take a reply from `worker` in, or say why not.
 
         Raises:
-            RepliesLost: something between this reply and the last one never arrived.
+            RepliesLost: it is about a choice or an input that the job has not.
         """
         if self.ended:
-            return Admitted.KNOWN
+            return Admitted.FENCED if self.is_superseded(reply.a) else Admitted.KNOWN
         if not self._speaks(reply, worker):
             return Admitted.FENCED
-        return Admitted.NEWS if self._admits(reply) else Admitted.KNOWN
+        admitted = self._admit(reply)
+        if admitted is Admitted.NEWS:
+            self.heard = time.monotonic()
+            self._moved = self._moved or isinstance(reply, Delta | Embedded | PromptLogprobs)
+        return admitted
 
     def bind(self, attempt: str, worker: str) -> None:
         """Let `attempt` by `worker` speak from now on, and nobody else."""
         if self.attempt is not None and self.attempt != attempt:
             self._superseded.add(self.attempt)
         self.attempt, self.worker, self.let_go = attempt, worker, False
+        self.bound = self.heard = time.monotonic()
+        self._moved = False
+
+    def crashed(self) -> None:
+        """The attempt that spoke went without a word; one that got further is only the first of a row."""
+        self.crashes = 1 if self._moved else self.crashes + 1
 
     def is_superseded(self, attempt: str) -> bool:
         """Whether another attempt has taken this one's place."""
@@ -152,6 +172,11 @@ class JobProgress:
     def tokens(self) -> int:
         """Tokens admitted, over all choices."""
         return sum(choice.positions for choice in self._choices)
+
+    @property
+    def have(self) -> list[int]:
+        """Tokens admitted, by choice."""
+        return [choice.positions for choice in self._choices]
 
     @property
     def resumable(self) -> bool:
@@ -179,35 +204,36 @@ class JobProgress:
         self.bind(reply.a, worker)
         return True
 
-    def _admits(self, reply: Reply) -> bool:
+    def _admit(self, reply: Reply) -> Admitted:
         match reply:
             case Delta():
-                return self._admits_delta(reply)
+                return self._admit_delta(reply)
             case Embedded():
-                return self._admits_vectors(reply)
+                return self._admit_vectors(reply)
             case PromptEcho() | PromptLogprobs():
-                return self._prompt.admits(reply)
+                return self._prompt.admit(reply)
             case Finished():
                 if self._missing or not all(choice.finished for choice in self._choices):
-                    raise RepliesLost
+                    return Admitted.GAP
                 self.ended = True
             case Failed() | Cancelled():
                 self.ended = True
-        return True
+        return Admitted.NEWS
 
-    def _admits_delta(self, delta: Delta) -> bool:
-        if delta.c >= len(self._choices) or not self._prompt.complete:
+    def _admit_delta(self, delta: Delta) -> Admitted:
+        if delta.c >= len(self._choices):
             raise RepliesLost
-        if not self._choices[delta.c].admits(delta):
-            return False
-        if self._cached_tokens is None:
+        if not self._prompt.complete:
+            return Admitted.GAP
+        admitted = self._choices[delta.c].admit(delta)
+        if admitted is Admitted.NEWS and self._cached_tokens is None:
             self._cached_tokens = delta.cached
-        return True
+        return admitted
 
-    def _admits_vectors(self, embedded: Embedded) -> bool:
+    def _admit_vectors(self, embedded: Embedded) -> Admitted:
         brought = range(embedded.s, embedded.s + len(embedded.vectors))
         if brought.stop > self._inputs:
             raise RepliesLost
         news = not self._missing.isdisjoint(brought)
         self._missing.difference_update(brought)
-        return news
+        return Admitted.NEWS if news else Admitted.KNOWN

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gateway.errors import GenerationError, SlowClient
@@ -31,6 +31,9 @@ class Mailbox:
     """Filled by the reply inbox, emptied by the request's task (one reader: waiting costs a future and a timer)."""
 
     def __init__(self, jobs: Sequence[Job], max_bytes: int) -> None:
+        self.jobs = {job.id: job for job in jobs}
+        self.headers: Mapping[str, str] = {}
+        """That the jobs were published with."""
         self.progress = {job.id: JobProgress.of(job) for job in jobs}
         self._number = {job.id: number for number, job in enumerate(jobs)}
         self._max_bytes = max_bytes
@@ -62,6 +65,11 @@ class Mailbox:
         """Let the reader have `error` after what is already here. The first error counts."""
         self._error = self._error or error
         self._wake()
+
+    @property
+    def failed(self) -> bool:
+        """Whether nothing more is taken in."""
+        return self._error is not None
 
     def peek(self) -> Sequence[Arrival]:
         """What is here, unread.

@@ -6,15 +6,17 @@ what becomes of what it delivers; which attempt at a job may speak is `failover.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from gateway.errors import GenerationError
 from gateway.failover import Failover
 from gateway.job_progress import Admitted
 from gateway.mailbox import Mailbox
+from gateway.mending import Mending
 from gateway.metrics import GatewayMetrics
 from router.bus import Bus, Feed
-from router.messages import AttemptReport, Job, MayResume, Reply, Window
+from router.messages import AttemptReport, AttemptState, Job, MayResume, Reply, Window
 
 
 class ReplyInbox:
@@ -27,6 +29,7 @@ class ReplyInbox:
         self._max_unread_bytes = max_unread_bytes
         self._mailboxes: dict[str, Mailbox] = {}
         self._failover = Failover(bus, metrics)
+        self._mending = Mending(bus, self._failover)
 
     def __len__(self) -> int:
         return len(self._mailboxes)
@@ -37,9 +40,13 @@ class ReplyInbox:
 
     async def run(self, windows: Feed[Window]) -> None:
         """Sort what arrives into the mailboxes until the feed is closed."""
-        async for window in windows:
-            for reply in window.b:
-                self._sort(window.w, reply)
+        watching = asyncio.create_task(self._mending.run(self._mailboxes))
+        try:
+            async for window in windows:
+                for reply in window.b:
+                    self._sort(window.w, reply)
+        finally:
+            watching.cancel()
 
     def open(self, jobs: Sequence[Job]) -> Mailbox:
         """A mailbox for a request's jobs; call before they are published."""
@@ -53,6 +60,7 @@ class ReplyInbox:
         for job in jobs:
             self._mailboxes.pop(job.id, None)
             self._failover.forget(job.id)
+            self._mending.forget(job.id)
         self._metrics.inbox_jobs.set(len(self))
 
     def fail_all(self, error: GenerationError) -> None:
@@ -69,7 +77,11 @@ class ReplyInbox:
             self._failover.stop(worker, reply, superseded=False)
         elif isinstance(reply, AttemptReport):
             self._failover.told(mailbox, reply)
+            if reply.state is AttemptState.LOST and reply.a == mailbox.progress[reply.j].attempt:
+                self._mending.lost(mailbox, reply.j)
         elif (admitted := mailbox.deliver(worker, reply)) is not Admitted.NEWS:
             self._metrics.replies_dropped.labels("not_admitted").inc()
             if admitted is Admitted.FENCED:
                 self._failover.stop(worker, reply, superseded=True)
+            elif admitted is Admitted.GAP:
+                self._mending.gap(mailbox, reply.j)

@@ -31,7 +31,9 @@ DEATHS_ALLOWED = 3
 DEATHS_WITHIN = 60.0
 """An engine that dies more than `DEATHS_ALLOWED` times in so many seconds is not started again."""
 DEATHS_OF_A_JOB = 3
-"""A job that was in the engine at so many deaths is taken for their cause (PROMISES 2.7)."""
+"""A job that was in the engine at so many deaths, getting no further in between, is their cause (PROMISES 2.7) ..."""
+DEATHS_OF_A_SUSPECT = 2
+"""... and after so many it runs alone, so that no other one is taken for it."""
 RESTART_BACKOFF = 0.2
 
 J = TypeVar("J", bound=EngineJob)
@@ -125,7 +127,7 @@ class EngineJobs(ABC, Generic[J]):
         """Apply every report; start the engine again when it dies.
 
         Raises:
-            EngineDied: it died too often; jobs that it had begun have failed.
+            EngineDied: it died too often.
         """
         while True:
             try:
@@ -138,15 +140,17 @@ class EngineJobs(ABC, Generic[J]):
                 await self._revive(str(error))
 
     def _mourn(self) -> None:
-        """Fail what the dead engine had begun; what it had not is submitted again later."""
-        for running in self._jobs:
-            if running.ended or not self._admission.has_place(running):
-                continue
-            running.engine_deaths += 1
-            if running.started:
-                self.fail(running, FailureCode.ENGINE_ERROR, "The engine stopped while it was answering.")
-            elif running.engine_deaths >= DEATHS_OF_A_JOB:
+        """Give up what was there at every death without getting further in between; the rest will go on."""
+        there = [running for running in self._jobs if not running.ended and self._admission.has_place(running)]
+        for running in there:  # no longer: giving one up lets others in
+            running.engine_deaths = 1 if running.moved else running.engine_deaths + 1
+            running.moved = False
+            if running.engine_deaths >= DEATHS_OF_A_JOB:
                 self.fail(running, FailureCode.FAILED_REPEATEDLY, "The engine stopped each time it began this request.")
+            elif running.engine_deaths >= DEATHS_OF_A_SUSPECT:
+                running.solo = True
+                self._admission.leave(running)
+                self._admission.queue(running)
 
     async def _revive(self, reason: str) -> None:
         while True:
@@ -169,6 +173,7 @@ class EngineJobs(ABC, Generic[J]):
             for running in self._jobs:
                 if not running.ended and self._admission.has_place(running):
                     self._submit(running)
+            self.admit()
             return
 
     # A job's way in
@@ -206,7 +211,7 @@ class EngineJobs(ABC, Generic[J]):
         if running.request is None:
             return
         try:
-            self._engine.submit(running.request)
+            self._engine.submit(running.rest(running.request))
         except EngineDied:
             running.log.debug("engine is being restarted, job waits for it")
 
@@ -216,8 +221,13 @@ class EngineJobs(ABC, Generic[J]):
         """Turn what a step produced into replies and ends."""
         for event in report.events:
             running = self._jobs.attempt(event.request)
-            if running is not None and not running.ended:
-                self._take(running, event)
+            if running is None or running.ended:
+                self._metrics.tokens_for_nobody.inc(event.tokens)
+                continue
+            first, running.moved, running.solo = not running.moved, True, False
+            self._take(running, event)
+            if first:
+                self.admit()
         for failed in report.failed:
             running = self._jobs.attempt(failed.request)
             if running is not None:

@@ -132,6 +132,11 @@ class TokenEvent(_Word, frozen=True, kw_only=True, tag="tokens"):
     prompt: PromptScores | None = None
     """What was computed of the prompt's log probabilities, if they are wanted; in order, before the first token."""
 
+    @property
+    def tokens(self) -> int:
+        """How many were generated."""
+        return len(self.token_ids)
+
 
 class VectorEvent(_Word, frozen=True, kw_only=True, tag="vector"):
     """The vector of input `index` of a request: float32, little-endian, of length one."""
@@ -139,6 +144,11 @@ class VectorEvent(_Word, frozen=True, kw_only=True, tag="vector"):
     request: str
     index: int
     vector: bytes
+
+    @property
+    def tokens(self) -> int:
+        """None were generated."""
+        return 0
 
 
 EngineEvent = TokenEvent | VectorEvent

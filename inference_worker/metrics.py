@@ -35,6 +35,10 @@ class WorkerMetrics:
         self.cache_hits = self._counter("prefix_cache_hits", "Prompt tokens found in the prefix cache")
         self.draft_tokens = self._counter("spec_decode_num_draft_tokens", "Tokens guessed ahead by speculation")
         self.accepted_tokens = self._counter("spec_decode_num_accepted_tokens", "Guessed tokens that were right")
+        self.tokens_for_nobody = self._counter(
+            "tokens_for_nobody",
+            "Tokens of a job that had ended: cancelled, its gateway gone, or by a stop string",
+        )
         self.engine_restarts = self._counter("engine_restarts", "Times the engine process died and was started again")
         self.time_to_first_token = self._histogram("time_to_first_token_seconds", "Job taken to first token", _SECONDS)
         self.inter_token_latency = self._histogram(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from abc import abstractmethod
 from dataclasses import dataclass, field
 
 import msgspec
 
-from inference_worker.engine_protocol import EngineRequest
+from inference_worker.engine_protocol import EngineRequest, GenerationRequest
 from inference_worker.text.output_text import OutputText, Release
 from router.consumer.taken_jobs import TakenJob
 from router.messages import Job, Usage
@@ -20,17 +21,16 @@ class EngineJob(TakenJob):
     request: EngineRequest | None = None
     """Set when it has been prepared."""
     engine_deaths: int = 0
-    """How often the engine died with this job in it."""
-
-    @property
-    def started(self) -> bool:
-        """Whether the engine has been heard of this attempt and can't simply be given it again."""
-        return False
+    """How often the engine died with this job in it, since it last got further."""
 
     @property
     def finished(self) -> bool:
         """Whether there is nothing left to do."""
         return False
+
+    @abstractmethod
+    def rest(self, request: EngineRequest) -> EngineRequest:
+        """What of `request` is still to be done."""
 
 
 @dataclass(eq=False)
@@ -45,10 +45,14 @@ class RunningJob(EngineJob):
     first_token: float | None = None
     last_token: float | None = None
 
-    @property
-    def started(self) -> bool:
-        """Whether it has tokens already."""
-        return self.last_token is not None
+    def rest(self, request: EngineRequest) -> EngineRequest:
+        """Go on after all tokens that are known here, those not yet released too."""
+        if not isinstance(request, GenerationRequest) or self.last_token is None:
+            return request
+        known = [ids + output.held_ids for ids, output in zip(self.ids, self.outputs, strict=True)]
+        ended = [choice for choice, output in enumerate(self.outputs) if output.finished]
+        sampling = msgspec.structs.replace(request.sampling, prompt_logprobs=None)
+        return msgspec.structs.replace(request, delivered=known, ended=ended, sampling=sampling)
 
     def resume(self, job: Job) -> None:
         """Begin after what `job` says was delivered; `outputs` must be there."""

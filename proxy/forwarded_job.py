@@ -63,6 +63,7 @@ class ForwardedJob(TakenJob):
         self.texts[piece.choice].append(piece.text)
         self.count.add(piece.size, tokens)
         self.size += piece.size
+        self.moved, self.solo = True, False
         return delta
 
     @property

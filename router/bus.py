@@ -120,6 +120,11 @@ class Bus:
         return self._transport.state
 
     @property
+    def lost_at(self) -> float:
+        """When a connection to the broker was last lost, by the monotonic clock; `-inf`: never."""
+        return self._transport.lost_at
+
+    @property
     def unsent_bytes(self) -> int:
         """Bytes of windows and heartbeats not yet handed to the operating system."""
         return self._transport.unsent_bytes
@@ -252,15 +257,26 @@ class Bus:
 
     # Control and status
 
-    def send_control(self, target: str, message: Control) -> None:
+    def on_unheard_control(self, callback: Callable[[str], None]) -> None:
+        """Call `callback(target)` when a `mandatory` control message came back because nobody listens there."""
+
+        def returned(message: Outgoing) -> None:
+            if message.exchange == topology.CONTROL:
+                callback(message.routing_key)
+
+        self._transport.on_return(returned)
+
+    def send_control(self, target: str, message: Control, *, mandatory: bool = False) -> None:
         """Post to `control_plane.worker(...)`, `.model(...)`, `.ALL` or `.GATEWAYS`.
+
+        If `mandatory` and nobody listens, the `on_unheard_control` callbacks hear of it.
 
         Raises:
             BrokerUnavailable: the connection is down.
         """
         body = messages.encode(message)
         headers = {} if self._seal is None else self._seal.sign(target, body)
-        self._transport.post(Outgoing(topology.CONTROL, target, body, headers))
+        self._transport.post(Outgoing(topology.CONTROL, target, body, headers), mandatory=mandatory)
 
     async def controls(self, targets: list[str]) -> Feed[Control]:
         """Hear control messages for any of `targets`."""

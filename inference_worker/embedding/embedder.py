@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
+
 from inference_worker.embedding.text import MAX_TOKEN_BYTES, EmbeddingText
 from inference_worker.engine_jobs import EngineJobs, Parts
-from inference_worker.engine_protocol import EmbeddingRequest, EngineEvent, VectorEvent
+from inference_worker.engine_protocol import EmbeddingRequest, EngineEvent, EngineRequest, VectorEvent
 from inference_worker.running_jobs import EngineJob
 from router.messages import Embedded, Job, PromptBounds, Task, Usage
 from router.transport.base import Delivery
@@ -17,12 +19,19 @@ from router.transport.base import Delivery
 
 @dataclass(eq=False)
 class EmbeddingJob(EngineJob):
-    """One attempt at a job that is answered with vectors. After an engine's death it is simply given again."""
+    """One attempt at a job that is answered with vectors."""
 
     tokens: dict[int, int] = field(default_factory=dict)
     """By input whose vector was not yet made: how many tokens it has."""
     embedded_tokens: int = 0
     """Of vectors made, by earlier attempts too."""
+
+    def rest(self, request: EngineRequest) -> EngineRequest:
+        """The inputs without a vector."""
+        if not isinstance(request, EmbeddingRequest):
+            return request
+        embedded = [index for index in range(len(request.inputs)) if index not in self.tokens]
+        return msgspec.structs.replace(request, embedded=embedded)
 
     @property
     def finished(self) -> bool:

@@ -81,6 +81,11 @@ class OutputText:
             calls.resume_after(self._held.text)
         self._held = _Held()
 
+    @property
+    def held_ids(self) -> list[int]:
+        """Ids of tokens that are not released yet."""
+        return [id_ for id_, _, _ in self._held.tokens]
+
     def push(self, event: TokenEvent) -> Release | None:
         """Take an event; returns what can be released by it, if anything. Nothing more comes after a `finish`."""
         if self.finished:

@@ -2,7 +2,9 @@
 
 Each class has its own queue and consumer, and each may have all places when it is alone (a fixed split
 would leave room unused). When classes compete, priority goes first, then default; flex has a floor, so that a
-batch is slowed but never starved (PROMISES 2.8). Plain Python; does not know the queue.
+batch is slowed but never starved (PROMISES 2.8). A job that is suspected of bringing down what runs it is tried: until
+it has got further, only jobs run beside it that have, so that it is plain which one it was (PROMISES 2.7). Plain
+Python; does not know the queue.
 """
 
 from __future__ import annotations
@@ -34,11 +36,23 @@ class Admission(Generic[T]):
 
     def admit(self) -> T | None:
         """Give the next job a place; `None`: nobody waits, or no place is free."""
+        if any(taken.solo for taken in self._admitted):
+            return None
+        if (suspect := self._suspect()) is not None:
+            proven = all(taken.moved for taken in self._admitted) and len(self._admitted) < self._places
+            return self._give_place(suspect) if proven else None
         service_class = self._next_class()
         if service_class is None or len(self._admitted) >= self._places:
             return None
-        taken = self._waiting[service_class].popleft()
-        self._admitted[taken] = service_class
+        return self._give_place(self._waiting[service_class][0])
+
+    def _suspect(self) -> T | None:
+        """One that is to be tried: all others wait for that, so that it is not suspected for long."""
+        return next((taken for queue in self._waiting.values() for taken in queue if taken.solo), None)
+
+    def _give_place(self, taken: T) -> T:
+        self._waiting[taken.job.service_class].remove(taken)
+        self._admitted[taken] = taken.job.service_class
         return taken
 
     def leave(self, taken: T) -> None:

@@ -18,6 +18,7 @@ import structlog
 
 from router import control_plane
 from router.bus import Bus, Envelope, Feed, Inbound
+from router.consumer.absences import Absences
 from router.consumer.admission import Admission
 from router.consumer.resumption import Resumptions
 from router.consumer.taken_jobs import RecentJobs, TakenJob, TakenJobs
@@ -134,7 +135,8 @@ class JobConsumer(Generic[T]):
         """
         self._handler = handler
         await self._bus.declare_model(self._model)
-        self._bus.on_lost_gateway(self._lost_gateway)
+        absences = Absences(self._bus, self._worker, self._lost_gateway)
+        self._bus.on_lost_gateway(absences.returned)
         targets = [control_plane.worker(self._worker), control_plane.model(self._model), control_plane.ALL]
         self._controls = await self._bus.controls(targets)
         self._inbounds = [
@@ -173,7 +175,7 @@ class JobConsumer(Generic[T]):
     def _take(self, envelope: Envelope[Job]) -> None:
         job, delivery = envelope.message, envelope.delivery
         if self.state is WorkerState.DRAINING:
-            self._report(job, "", AttemptState.HANDED_OVER)
+            self._report(job.reply_to, job.id, "", AttemptState.HANDED_OVER)
             delivery.reject(requeue=True)
             return
         if job.id in self._done:
@@ -293,12 +295,17 @@ class JobConsumer(Generic[T]):
             self._let_go(taken)
 
     def _answer(self, ping: Ping) -> None:
+        """Say what the gateway has missed; where that is not known any more, the job is begun again elsewhere."""
         taken = self.jobs.attempt(ping.attempt)
-        if taken is not None:
-            self._report(taken.job, taken.attempt, AttemptState.ALIVE)
+        unheard = taken is not None and ping.attempt not in self.outbox.sent
+        said = unheard or self.outbox.put_again(ping.reply_to, ping.attempt, ping.have)
+        if taken is not None and not said:
+            self._let_go(taken)
+        state = AttemptState.ALIVE if said else AttemptState.LOST
+        self._report(ping.reply_to, ping.job, ping.attempt, state)
 
-    def _report(self, job: Job, attempt: str, state: AttemptState) -> None:
-        self.outbox.put(job.reply_to, AttemptReport(j=job.id, a=attempt, state=state), urgent=True)
+    def _report(self, gateway: str, job: str, attempt: str, state: AttemptState) -> None:
+        self.outbox.put(gateway, AttemptReport(j=job, a=attempt, state=state), urgent=True)
 
     async def _beat(self) -> None:
         while True:
@@ -338,7 +345,7 @@ class JobConsumer(Generic[T]):
         if taken.ended:  # its usage record is on its way
             return
         self._drop(taken)
-        self._report(taken.job, taken.attempt, AttemptState.HANDED_OVER)
+        self._report(taken.job.reply_to, taken.job.id, taken.attempt, AttemptState.HANDED_OVER)
         taken.delivery.reject(requeue=True)
         taken.log.info("job handed back to the queue")
 
@@ -355,6 +362,7 @@ class JobConsumer(Generic[T]):
         taken.ended = True
         self._handler.hand_back(taken)
         self.admission.leave(taken)
+        self.outbox.sent.forget(taken.attempt)
         self._forget(taken)
 
     # Tasks

@@ -36,6 +36,7 @@ class Resumptions:
                 await asyncio.sleep(ASK_AGAIN_SECONDS)
                 continue
             taken.log.info("job was delivered again", verdict=str(answer.verdict))
+            taken.solo = answer.solo
             taken.job = msgspec.structs.replace(
                 taken.job,
                 delivered=answer.delivered,

@@ -34,6 +34,10 @@ class TakenJob(ABC):
     taken: float = field(default_factory=time.monotonic)
     ended: bool = False
     """Whether its terminal has been said, or it was let go."""
+    solo: bool = False
+    """Whether it is suspected of bringing down what runs it, and to be tried."""
+    moved: bool = False
+    """Whether it has got further since it was begun: what has can't be suspected."""
 
     @property
     def again(self) -> bool:

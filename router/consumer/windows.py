@@ -16,8 +16,19 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from router.bus import Bus
+from router.consumer.sent_replies import SentReplies
 from router.errors import BrokerUnavailable
-from router.messages import Delta, Embedded, PromptEcho, PromptLogprobs, Reply, Window, joined_calls
+from router.messages import (
+    AttemptReport,
+    Delta,
+    Embedded,
+    MayResume,
+    PromptEcho,
+    PromptLogprobs,
+    Reply,
+    Window,
+    joined_calls,
+)
 
 INTERVAL = 0.010
 """Seconds between two windows to one gateway, unless something is urgent."""
@@ -48,12 +59,26 @@ class Outbox:
         self._on_given_up = on_given_up
         self._gateways: dict[str, _Waiting] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self.sent = SentReplies()
 
     def put(self, gateway: str, reply: Reply, *, urgent: bool = False) -> None:
         """Add a reply; it leaves at the next `flush_due` if `urgent`, at once if much has gathered, else soon."""
+        size = _size(reply)
+        if not isinstance(reply, MayResume | AttemptReport):
+            self.sent.add(reply, size)
+        self._queue(gateway, reply, size, urgent=urgent)
+
+    def put_again(self, gateway: str, attempt: str, have: Sequence[int]) -> bool:
+        """Say again what came after so many tokens of each choice; false: not all of it is here any more."""
+        replies = self.sent.since(attempt, have)
+        for reply in replies or ():
+            self._queue(gateway, reply, _size(reply), urgent=True)
+        return replies is not None
+
+    def _queue(self, gateway: str, reply: Reply, size: int, *, urgent: bool) -> None:
         waiting = self._gateways.setdefault(gateway, _Waiting())
         waiting.replies.append(reply)
-        waiting.size += _size(reply)
+        waiting.size += size
         waiting.urgent = waiting.urgent or urgent
         if waiting.size >= WINDOW_BYTES:
             self._send(gateway, waiting)
@@ -112,13 +137,13 @@ class Outbox:
 
 
 def joined(replies: Sequence[Reply]) -> list[Reply]:
-    """`replies` with all deltas of a choice in the place of the first; those of one attempt follow one another."""
+    """`replies` with all deltas of a choice that follow one another in the place of the first of them."""
     gathered: list[Reply | list[Delta]] = []
     runs: dict[tuple[str, int], list[Delta]] = {}
     for reply in replies:
         if not isinstance(reply, Delta):
             gathered.append(reply)
-        elif (run := runs.get((reply.a, reply.c))) is not None:
+        elif (run := runs.get((reply.a, reply.c))) is not None and run[-1].s + run[-1].positions == reply.s:
             run.append(reply)
         else:
             runs[reply.a, reply.c] = run = [reply]

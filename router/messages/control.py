@@ -36,6 +36,8 @@ class Resume(Message, frozen=True, kw_only=True, tag="resume"):
     job: str
     attempt: str
     verdict: Verdict
+    solo: bool = False
+    """Until it gets further, run only jobs beside it that have: workers have gone with it."""
     delivered: list[list[int]] = msgspec.field(default_factory=list)
     ended: list[int] = msgspec.field(default_factory=list)
     embedded: list[int] = msgspec.field(default_factory=list)
@@ -44,10 +46,16 @@ class Resume(Message, frozen=True, kw_only=True, tag="resume"):
 
 
 class Ping(Message, frozen=True, kw_only=True, tag="ping"):
-    """Say whether this attempt at a job is alive (`AttemptReport`); silence is an answer too."""
+    """Say whether this attempt at a job is alive (`AttemptReport`), and say again what was missed.
+
+    Silence is an answer too. `reply_to` as in `Job`.
+    """
 
     job: str
     attempt: str
+    reply_to: str
+    have: list[int] = msgspec.field(default_factory=list)
+    """Per choice, how many tokens have come."""
 
 
 class Drain(Message, frozen=True, kw_only=True, tag="drain"):

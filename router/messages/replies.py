@@ -64,6 +64,8 @@ class AttemptState(StrEnum):
     """What a worker knows of an attempt."""
 
     ALIVE = "alive"
+    LOST = "lost"
+    """It has no such attempt, or can't say again what the gateway has missed."""
     HANDED_OVER = "handed_over"
     """It let go of it on purpose, and the job went back to its queue."""
 

@@ -131,6 +131,11 @@ class Transport(ABC):
 
     @property
     @abstractmethod
+    def lost_at(self) -> float:
+        """When a connection was last lost, by the monotonic clock; `-inf`: never."""
+
+    @property
+    @abstractmethod
     def unsent_bytes(self) -> int:
         """Bytes given to `post` and not yet handed to the operating system."""
 

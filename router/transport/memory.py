@@ -132,6 +132,11 @@ class MemoryTransport(Transport):
         return ConnectionState.BLOCKED if self._broker.alarm else ConnectionState.UP
 
     @property
+    def lost_at(self) -> float:
+        """Never."""
+        return float("-inf")
+
+    @property
     def unsent_bytes(self) -> int:
         """Nothing ever waits here."""
         return 0

@@ -7,10 +7,12 @@ import asyncio
 import msgspec
 import pytest
 
-from router.consumer import resumption
-from router.messages import Finished, SamplingParams, Started, TextOptions, UsageRecord
+from gateway import mending
+from gateway.errors import ServerShutdown
+from router.consumer import resumption, sent_replies
+from router.messages import Failed, FailureCode, Finished, SamplingParams, Started, TextOptions, UsageRecord, Window
 from tests.contract.conftest import MakeTransport
-from tests.fakes.fleet import Answer, Fleet, counted, until
+from tests.fakes.fleet import Answer, Fleet, FleetWorker, counted, until
 
 
 async def settled(fleet: Fleet, answer: Answer) -> UsageRecord:
@@ -133,3 +135,108 @@ async def test_nobody_waits_any_more(make_transport: MakeTransport) -> None:
         await first.kill()
         await until(lambda: not second.has(answer.job))
         assert second.engine.submitted == []
+
+
+def deafen(worker: FleetWorker, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Lose every window of a worker while the list has something in it."""
+    lose: list[object] = []
+    send = worker.worker._consumer.outbox._bus.send_window
+
+    def lossy(gateway: str, window: Window) -> None:
+        if not lose:
+            send(gateway, window)
+
+    monkeypatch.setattr(worker.worker._consumer.outbox._bus, "send_window", lossy)
+    return lose
+
+
+async def test_lost_windows_are_said_again(make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mending, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(mending, "PING_SECONDS", 0.1)
+    async with Fleet(make_transport) as fleet:
+        first = await fleet.start("worker-1", step_time=None)
+        answer = await fleet.ask("j", 20, n=2)
+        await until(lambda: first.engine.requests)
+        lose = deafen(first, monkeypatch)
+        first.engine.step(3)
+        await answer.read(6)
+        lose.append("some in the middle")
+        first.engine.step(5)
+        await until(lambda: first.worker._jobs.tokens == 16)
+        await asyncio.sleep(0.05)
+        lose.clear()
+        first.engine.step(2)
+        await answer.read(20)
+        lose.append("all to the end")
+        first.engine.step(10)
+        await until(lambda: not first.has(answer.job))
+        lose.clear()
+        await answer.read()
+        assert answer.texts == [counted(20)] * 2
+        assert len(first.engine.submitted) == 1
+        assert fleet.metrics.resumed._value.get() == 0
+
+
+async def test_what_can_not_be_said_again_is_generated_again(
+    make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sent_replies, "ATTEMPT_BYTES", 400)
+    async with Fleet(make_transport) as fleet:
+        first = await fleet.start("worker-1", step_time=None)
+        answer = await fleet.ask("j", 40)
+        await until(lambda: first.engine.requests)
+        lose = deafen(first, monkeypatch)
+        first.engine.step(3)
+        await answer.read(3)
+        lose.append("too much")
+        first.engine.step(30)
+        await until(lambda: first.worker._jobs.tokens == 33)
+        await asyncio.sleep(0.05)
+        lose.clear()
+        first.engine.step()
+        await until(lambda: len(first.engine.submitted) == 2)
+        first.engine.step(40)
+        await answer.read()
+        assert answer.texts == [counted(40)]
+        assert (await settled(fleet, answer)).usage.completion_tokens == 40
+
+
+async def test_a_worker_that_hangs_is_given_up_and_what_it_says_later_is_not_heard(
+    make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mending, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(mending, "PING_SECONDS", 0.1)
+    monkeypatch.setattr(mending, "GIVE_UP_SECONDS", 0.3)
+    async with Fleet(make_transport) as fleet:
+        first = await fleet.start("worker-1", step_time=None, max_num_seqs=1)
+        answer, filler = await fleet.ask("j", 30), await fleet.ask("filler", 5)
+        await until(lambda: len(first.engine.requests) == 2)  # no room for a copy
+        first.engine.step()
+        await answer.read(1)
+        await filler.read(1)
+        monkeypatch.setattr(first.worker._consumer, "_answer", lambda _: None)
+        filler.mailbox.fail(ServerShutdown())
+        await fleet.start("worker-2")
+        await answer.read()
+        assert answer.texts == [counted(30)]
+        first.engine.step(2)  # it wakes up
+        await until(lambda: not first.has(answer.job))
+        assert (await settled(fleet, answer)).worker == "worker-2"
+
+
+async def test_a_job_that_brings_down_its_workers_is_given_up(make_transport: MakeTransport) -> None:
+    async with Fleet(make_transport) as fleet:
+        answer = await fleet.ask("poison", 5)
+        for number in range(3):
+            worker = await fleet.start(f"worker-{number}", step_time=None)
+            await until(lambda worker=worker: worker.engine.requests)  # type: ignore[misc]
+            taken = worker.worker._consumer.jobs.job("poison")
+            assert taken is not None
+            assert taken.solo == (number == 2)
+            await until(lambda number=number: answer.mailbox.progress["poison"].worker == f"worker-{number}")  # type: ignore[misc]
+            await worker.kill()
+        last = await fleet.start("worker-3", step_time=None)
+        await answer.read()
+        assert isinstance(answer.terminal, Failed)
+        assert answer.terminal.code is FailureCode.FAILED_REPEATEDLY
+        assert last.engine.submitted == []

@@ -84,6 +84,14 @@ def queues(platform: Launched, port: int) -> list[dict[str, Any]]:
         return json.load(response)
 
 
+def metric(platform: Launched, process: str, name: str) -> float:
+    """The first value of that name among a process's metrics."""
+    status = str(json.loads((platform.home / "run" / f"{process}.json").read_text())["status_url"])
+    with urllib.request.urlopen(status.replace("/status", "/metrics"), timeout=10) as response:
+        lines = response.read().decode().splitlines()
+    return float(next(line for line in lines if line.startswith(name)).split()[-1])
+
+
 def question(number: int) -> str:
     return f"Write {number % 5 + 1} short words about {TOPICS[number % len(TOPICS)]}. Number {number}."
 
@@ -140,16 +148,50 @@ async def test_64_streams_at_once_equal_each_alone(platform: Launched, console_p
 
 def test_both_workers_take_part(platform: Launched) -> None:
     for number in (1, 2):
-        status = json.loads((platform.home / "run" / f"{worker_name(number)}.json").read_text())["status_url"]
-        with urllib.request.urlopen(status.replace("/status", "/metrics"), timeout=10) as response:
-            metrics = response.read().decode()
-        line = next(line for line in metrics.splitlines() if line.startswith("headrace_generation_tokens_total{"))
-        assert float(line.split()[-1]) > 0
+        assert metric(platform, worker_name(number), "headrace_generation_tokens_total{") > 0
 
 
-def test_a_killed_worker_is_started_again(platform: Launched) -> None:
-    before = pid_of(platform, "worker-2")
-    os.kill(before, signal.SIGKILL)
+async def long_stream(client: openai.AsyncOpenAI, number: int, begun: asyncio.Semaphore) -> tuple[str, Any, float]:
+    """One greedy stream of 48 tokens: its text, its usage, and its longest pause in seconds."""
+    loop = asyncio.get_running_loop()
+    stream = await client.completions.create(
+        model=MODEL,
+        prompt=f"A long list of numbers: {number}, {number + 1}, {number + 2},",
+        temperature=0,
+        max_tokens=48,
+        stream=True,
+        stream_options={"include_usage": True},
+        extra_body={"ignore_eos": True},
+    )
+    text, usage, pause, last, chunks = "", None, 0.0, loop.time(), 0
+    async for chunk in stream:
+        now = loop.time()
+        pause, last, chunks = max(pause, now - last if chunks else 0.0), now, chunks + 1
+        text += "".join(choice.text for choice in chunk.choices)
+        usage = chunk.usage or usage
+        if chunks == 5:
+            begun.release()
+    return text, usage, pause
+
+
+async def test_streams_go_on_when_their_worker_is_killed_and_it_is_started_again(platform: Launched) -> None:
+    """PROMISES F1: the same HTTP answers go on; nobody is told, and nobody pays twice."""
+    begun = asyncio.Semaphore(0)
+    async with async_client(platform) as client:
+        whole = [await long_stream(client, number, begun) for number in range(4)]
+        for _ in range(4):
+            await begun.acquire()
+        streams = [asyncio.create_task(long_stream(client, number, begun)) for number in range(4)]
+        for _ in range(4):
+            await begun.acquire()
+        before = pid_of(platform, "worker-2")
+        os.kill(before, signal.SIGKILL)
+        survived = await asyncio.gather(*streams)
+    print("longest pauses with and without the kill:", [s[2] for s in survived], [w[2] for w in whole])
+    print("same texts:", [s[0] == w[0] for s, w in zip(survived, whole, strict=True)])
+    for (_, usage, _), (_, expected, _) in zip(survived, whole, strict=True):
+        assert (usage.prompt_tokens, usage.completion_tokens) == (expected.prompt_tokens, 48)
+    assert metric(platform, "gateway-1", "headrace_jobs_resumed_total") >= 1
     until(lambda: pid_of(platform, "worker-2") not in (0, before) and state_of(platform, "worker-2") == "ready", 120)
     assert "worker-2 was ended by SIGKILL" in platform.output
 

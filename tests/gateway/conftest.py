@@ -21,6 +21,7 @@ from auth_billing.errors import InvalidApiKey, StoreUnavailable
 from auth_billing.idempotency import IdempotencyKeys
 from auth_billing.key_cache import KeyCache
 from auth_billing.service import AuthBilling, Principal
+from gateway import mending
 from gateway.app import GatewayServices, create_app
 from gateway.gateway import Gateway
 from gateway.server import serve_app
@@ -162,6 +163,12 @@ async def _receipts(bus: Bus) -> AsyncIterator[list[Receipt]]:
     task = asyncio.create_task(take())
     yield received
     task.cancel()
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scripted worker never says again what was lost: give up soon."""
+    monkeypatch.setattr(mending, "GAP_SECONDS", 0.01)
 
 
 @pytest.fixture

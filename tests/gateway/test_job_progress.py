@@ -72,15 +72,26 @@ def test_text_without_ids_has_positions_too() -> None:
     pieces = [Delta(j="j", a="a", s=start, ids=[], n=count, t="text") for start, count in ((0, 2), (2, 1))]
     assert [admits(progress, piece, "w") for piece in (*pieces, *pieces)] == [True, True, False, False]
     assert progress.tokens == 3
-    with pytest.raises(RepliesLost):
-        admits(progress, Delta(j="j", a="a", s=4, ids=[], n=1, t="gap"), "w")
+    assert progress.admit(Delta(j="j", a="a", s=4, ids=[], n=1, t="gap"), "w") is Admitted.GAP
 
 
-def test_a_gap_is_an_error() -> None:
+def test_what_follows_a_gap_is_dropped_until_the_gap_is_closed() -> None:
     progress = JobProgress(1)
     admits(progress, delta(0), "w")
-    with pytest.raises(RepliesLost):
-        admits(progress, delta(2), "w")
+    assert progress.admit(delta(2), "w") is Admitted.GAP
+    assert progress.have == [1]
+    assert [admits(progress, delta(position), "w") for position in (1, 2)] == [True, True]
+
+
+def test_crashes_in_a_row_are_counted_unless_the_job_gets_further() -> None:
+    progress, counts = JobProgress(1), []
+    for attempt, tokens in (("a", 0), ("b", 1), ("c", 0), ("d", 0)):
+        progress.bind(attempt, "w")
+        if tokens:
+            progress.admit(delta(progress.tokens, tokens, attempt=attempt), "w")
+        progress.crashed()
+        counts.append(progress.crashes)
+    assert counts == [1, 1, 2, 3]
 
 
 def test_a_choice_that_was_not_asked_for_is_an_error() -> None:
@@ -88,11 +99,11 @@ def test_a_choice_that_was_not_asked_for_is_an_error() -> None:
         admits(JobProgress(1), delta(0, choice=1), "w")
 
 
-def test_the_end_without_a_choices_end_is_an_error() -> None:
+def test_the_end_without_a_choices_end_follows_a_gap() -> None:
     progress = JobProgress(2)
     admits(progress, delta(0, finish="stop"), "w")
-    with pytest.raises(RepliesLost):
-        admits(progress, finished(), "w")
+    assert progress.admit(finished(), "w") is Admitted.GAP
+    assert not progress.ended
 
 
 def test_a_last_delta_without_tokens_counts_once() -> None:

@@ -12,7 +12,7 @@ import pytest
 from gateway.server import bind, serve_app
 from gateway.settings import GatewaySettings
 from infra.runtime.lifecycle import StartupError
-from router.messages import Delta, FailureCode, Finished, Job, Started
+from router.messages import Delta, FailureCode, Finished, Job, MayResume, Resume, Started, Verdict
 from tests.fakes.scripted_worker import Script, ScriptedWorker, count, fail, never, say, start_and_wait, usage
 from tests.gateway.conftest import HI, KEY, MODEL, Serve, answers, eventually, head, reset, stage
 
@@ -95,20 +95,20 @@ async def test_failure_in_the_middle_of_a_stream_raises_in_the_client(serve: Ser
     await server.stage.worker.cancel_of(server.stage.worker.jobs[0].id).wait()
 
 
-async def test_a_job_started_over_after_delivery_fails_in_band_and_the_new_attempt_is_cancelled(serve: Serve) -> None:
-    seen, cancelled_at = asyncio.Event(), asyncio.Event()
+async def test_text_without_ids_fails_in_band_when_its_worker_is_lost_and_nobody_begins_again(serve: Serve) -> None:
+    seen, heard = asyncio.Event(), asyncio.Queue[object]()
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
         worker.send(job, Started(j=job.id, a="a", w=worker.worker, prompt_tokens=1))
-        worker.send(job, Delta(j=job.id, a="a", s=0, ids=[0], t="0 "))
+        worker.send(job, Delta(j=job.id, a="a", s=0, ids=[], n=1, t="0 "))
         await seen.wait()
-        worker.send(job, Started(j=job.id, a="b", w="worker-2", prompt_tokens=1), worker="worker-2")
+        worker.send(job, MayResume(j=job.id, a="b"), worker="worker-2")
 
     server = await serve(script)
 
     async def listen() -> None:
-        async for _ in await server.stage.worker.bus.controls(["worker.worker-2"]):
-            cancelled_at.set()
+        async for answer in await server.stage.worker.bus.controls(["worker.worker-2"]):
+            heard.put_nowait(answer)
 
     listening = asyncio.create_task(listen())
     stream = await server.client.chat.completions.create(model=MODEL, messages=HI, stream=True)
@@ -117,7 +117,9 @@ async def test_a_job_started_over_after_delivery_fails_in_band_and_the_new_attem
             if chunk.choices[0].delta.content:
                 seen.set()
     assert broken.value.code == "worker_lost"
-    await cancelled_at.wait()
+    answer = await heard.get()
+    assert isinstance(answer, Resume)
+    assert answer.verdict is Verdict.GONE
     listening.cancel()
 
 

@@ -11,6 +11,7 @@ from typing import cast
 import pytest
 
 from inference_worker import engine_jobs
+from inference_worker.engine_protocol import StepReport, TokenEvent
 from inference_worker.errors import EngineDied, EngineStartFailed
 from inference_worker.worker import capacity
 from router import control_plane, topology
@@ -258,24 +259,65 @@ async def test_a_request_that_the_engine_gives_up_fails_alone() -> None:
     assert "told to" not in terminal.message
 
 
-async def test_after_an_engine_death_begun_jobs_fail_and_others_are_submitted_again() -> None:
+async def test_after_an_engine_death_jobs_go_on_after_their_last_token() -> None:
     async with Bench(max_num_seqs=1).up() as bench:
-        await bench.send(make_job("begun", max_tokens=100))
+        await bench.send(make_job("begun", max_tokens=6, text=TextOptions(stop=["1 2 4"])))
         await bench.submitted(1)
-        bench.engine.step()
+        bench.engine.step(3)  # "1 2 " is held back: it may become the stop string
         await bench.until(lambda: bench.text("begun"))
         await bench.send(make_job("waiting", max_tokens=2))
         await bench.submitted(2)
+        await bench.until(lambda: bench.worker._jobs.tokens == 3)
         bench.engine.die()
-        await bench.submitted(3)
-        bench.engine.step(2)
-        finished, _ = await bench.ended("waiting")
-        failed, record = await bench.ended("begun")
-    assert isinstance(finished, Finished)
-    assert isinstance(failed, Failed)
-    assert failed.code is FailureCode.ENGINE_ERROR
-    assert record.usage.completion_tokens == 1
+        await bench.submitted(4)
+        assert [request.delivered for request in bench.engine.requests] == [[[FIRST, FIRST + 1, FIRST + 2]], []]
+        bench.engine.step(8)
+        for job, tokens in (("begun", 6), ("waiting", 2)):
+            terminal, record = await bench.ended(job)
+            assert isinstance(terminal, Finished)
+            assert record.usage.completion_tokens == tokens
+            assert bench.text(job) == "".join(f"{number} " for number in range(tokens))
     assert bench.engine.starts == 2
+
+
+async def test_innocents_beside_a_poison_finish_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three deaths at the very first step: only the one that dies alone too is their cause."""
+    monkeypatch.setattr(engine_jobs, "RESTART_BACKOFF", 0.0)
+    async with Bench(max_num_seqs=4).up() as bench:
+        await bench.send(make_job("poison"), *(make_job(f"j{number}", max_tokens=2) for number in range(3)))
+        await bench.submitted(4)
+        bench.engine.die()
+        await bench.submitted(8)
+        bench.engine.die()
+        await bench.submitted(9)
+        (alone,) = bench.engine.requests
+        poison = next(taken for taken in bench.worker._consumer.jobs if taken.job.id == "poison")
+        assert alone.id == poison.attempt
+        bench.engine.die()
+        failed, _ = await bench.ended("poison")
+        assert isinstance(failed, Failed)
+        assert failed.code is FailureCode.FAILED_REPEATEDLY
+        await bench.submitted(10)
+        assert len(bench.engine.requests) == 1
+        for submitted in (11, 12):  # one that has got further lets the next one be tried
+            bench.engine.step()
+            await bench.submitted(submitted)
+        bench.engine.step(3)
+        for number in range(3):
+            terminal, _ = await bench.ended(f"j{number}")
+            assert isinstance(terminal, Finished)
+
+
+async def test_tokens_of_a_cancelled_job_are_counted() -> None:
+    async with Bench().up() as bench:
+        await bench.send(make_job("j", max_tokens=100))
+        await bench.submitted(1)
+        (request,) = bench.engine.requests
+        bench.outside.send_control(control_plane.worker("worker-1"), Cancel(job="j"))
+        await bench.ended("j")
+        late = TokenEvent(request=request.id, choice=0, position=0, token_ids=[FIRST, FIRST + 1])
+        bench.worker._jobs.apply(StepReport(events=[late]))
+        assert bench.metrics.tokens_for_nobody._value.get() == 2
 
 
 async def test_a_job_that_is_there_at_every_death_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ class Bench:
         self.engine = CountingEngine(capacity=settings.get("max_num_seqs", 4))
         self.settings = WorkerSettings(**{"model": MODEL, "max_num_seqs": 4, **settings})
         self.stop, self.hand_off = asyncio.Event(), asyncio.Event()
-        metrics = WorkerMetrics(CollectorRegistry(), MODEL)
+        metrics = self.metrics = WorkerMetrics(CollectorRegistry(), MODEL)
         self.worker = Worker(
             self.bus,
             self.engine,

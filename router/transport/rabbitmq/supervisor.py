@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from typing import Protocol
 
 import pika
@@ -52,6 +53,8 @@ class Link:
         """The broker has an alarm and takes no publishes. Read from other threads too."""
         self.failure = "no attempt has ended yet"
         """Why the last attempt failed, in words."""
+        self.lost_at = float("-inf")
+        """When the connection was last lost, by the monotonic clock. Read from other threads too."""
 
     @property
     def unsent_bytes(self) -> int:
@@ -95,6 +98,7 @@ class Link:
         self._up.set()
 
     def _lost(self, reason: BaseException) -> None:
+        self.lost_at = time.monotonic()
         self.failure = describe(reason)
         _log.warning("connection to the broker lost", connection=self._name, reason=self.failure)
         self._up.clear()

@@ -125,6 +125,11 @@ class RabbitMQTransport(Transport):
         return ConnectionState.BLOCKED if self._publish_link.blocked else ConnectionState.UP
 
     @property
+    def lost_at(self) -> float:
+        """When either connection was last lost."""
+        return max(self._publish_link.lost_at, self._consume_link.lost_at)
+
+    @property
     def unsent_bytes(self) -> int:
         """Bytes posted and not yet taken by the operating system (with what is published meanwhile)."""
         if not self._running:

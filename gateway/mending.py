@@ -1,0 +1,112 @@
+"""What a gateway does when a running answer has a gap, or falls silent (PROMISES F3, F7 to F9).
+
+A gap is asked for again. An attempt that is silent is asked whether it is alive; one that does not answer, or says that
+it has lost the job, is given up: the job is published again, and whoever takes it asks how it goes on (`failover.py`).
+Silence while the broker is away is nobody's. Knows no HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+
+import msgspec
+import structlog
+
+from gateway.errors import RepliesLost, WorkerLost
+from gateway.failover import Failover
+from gateway.mailbox import Mailbox
+from router.bus import Bus
+from router.errors import PublishError
+from router.transport.base import ConnectionState
+
+LOOK_SECONDS = 1.0
+PING_SECONDS = 5.0
+"""An attempt that was silent for so long is asked whether it is alive."""
+GIVE_UP_SECONDS = 10.0
+"""One that was silent for so long, though asked, is given up."""
+GAP_SECONDS = 0.25
+"""Between two requests for what is missing; as many as `GAP_TRIES` for the same."""
+GAP_TRIES = 8
+COPIES = 8
+"""A job is published again so often at most."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Mending:
+    """One gateway's watch over its answers. Use on the event loop only."""
+
+    def __init__(self, bus: Bus, failover: Failover) -> None:
+        self._bus = bus
+        self._failover = failover
+        self._gaps: dict[str, tuple[list[int], int]] = {}
+        """By job with a gap: what it had, and how often the rest was asked for."""
+        self._publishing: dict[str, asyncio.Task[None]] = {}
+
+    async def run(self, mailboxes: dict[str, Mailbox]) -> None:
+        """Look after `mailboxes`, by job, for ever."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if self._bus.state is ConnectionState.UP:
+                self._look(list(mailboxes.items()))
+
+    def forget(self, job: str) -> None:
+        """Nobody waits for a job any more."""
+        self._gaps.pop(job, None)
+
+    def gap(self, mailbox: Mailbox, job: str) -> None:
+        """Something of a job's answer is missing."""
+        if job not in self._gaps:
+            self._ask_for_missing(mailbox, job)
+
+    def lost(self, mailbox: Mailbox, job: str) -> None:
+        """The worker has lost the attempt that speaks."""
+        if job not in self._publishing:
+            self._publishing[job] = asyncio.create_task(self._publish_again(mailbox, job))
+
+    def _ask_for_missing(self, mailbox: Mailbox, job: str) -> None:
+        progress = mailbox.progress[job]
+        had, tries = self._gaps.pop(job, ([], 0))
+        if progress.ended or mailbox.failed or (had and had != progress.have):
+            return  # mended
+        if tries >= GAP_TRIES:
+            mailbox.fail(RepliesLost())
+            return
+        self._gaps[job] = progress.have, tries + 1
+        self._failover.ping(mailbox, job)
+        asyncio.get_running_loop().call_later(GAP_SECONDS, self._look_at_gap, mailbox, job)
+
+    def _look_at_gap(self, mailbox: Mailbox, job: str) -> None:
+        if job in self._gaps:
+            self._ask_for_missing(mailbox, job)
+
+    def _look(self, watched: Iterable[tuple[str, Mailbox]]) -> None:
+        now = time.monotonic()
+        for job, mailbox in watched:
+            progress = mailbox.progress[job]
+            if progress.ended or mailbox.failed or progress.attempt is None:
+                continue
+            silence = now - max(progress.heard, self._bus.lost_at)
+            if progress.heard < self._bus.lost_at or silence >= PING_SECONDS:
+                self._failover.ping(mailbox, job)
+            if silence >= GIVE_UP_SECONDS and not progress.let_go:
+                self.lost(mailbox, job)
+
+    async def _publish_again(self, mailbox: Mailbox, job: str) -> None:
+        """Have another worker take the job; if the old one has only been slow, it keeps it."""
+        progress = mailbox.progress[job]
+        try:
+            if progress.copies >= COPIES:
+                mailbox.fail(WorkerLost())
+                return
+            progress.copies += 1
+            again = msgspec.structs.replace(mailbox.jobs[job], attempt=progress.copies)
+            _log.warning("attempt given up, job is published again", job=job, worker=progress.worker)
+            await self._bus.publish_job(again, mailbox.headers)
+            progress.heard = time.monotonic()
+        except PublishError as error:
+            _log.warning("job not published again", job=job, reason=str(error))
+        finally:
+            del self._publishing[job]
