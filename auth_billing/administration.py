@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from auth_billing.audit_log import AuditLog
+from auth_billing.budgets import Budgets
 from auth_billing.errors import NoSuchRecord, NotPermitted
 from auth_billing.invitations import Invitations
 from auth_billing.key_management import ApiKeys
@@ -12,6 +13,7 @@ from auth_billing.people import People
 from auth_billing.projects import Projects
 from auth_billing.roles import Actor, Role
 from auth_billing.service import Principal
+from auth_billing.service_accounts import ServiceAccounts
 from auth_billing.usage_reports import UsageReports
 
 
@@ -23,6 +25,8 @@ class Administration:
     people: People
     invitations: Invitations
     keys: ApiKeys
+    service_accounts: ServiceAccounts
+    budgets: Budgets
     audit_log: AuditLog
     usage: UsageReports
 

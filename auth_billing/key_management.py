@@ -51,7 +51,9 @@ class ApiKeys:
         self._announce = announce
         self._clock = clock
 
-    async def create(self, actor: Actor, project: str, wish: KeyWish, *, by: Principal | None = None) -> IssuedKey:
+    async def create(
+        self, actor: Actor, project: str, wish: KeyWish, *, by: Principal | None = None, owner: str | None = None
+    ) -> IssuedKey:
         """A new key of a project, or an admin key (`ADMIN_KEYS`). It is the actor's, or nobody's if he is nobody.
 
         Args:
@@ -59,6 +61,7 @@ class ApiKeys:
             project: of the actor's organisation.
             wish: what it shall be.
             by: the key that the actor acts by, if not signed in: no new key has more rights or models than it gives.
+            owner: a service account of the project, whose it is instead of the actor's.
 
         Raises:
             NotPermitted: it would have more rights than the actor has.
@@ -67,7 +70,9 @@ class ApiKeys:
         """
         actor.require(Role.MEMBER if project else Role.ADMIN)
         _require_rights(project, wish, by)
-        issued = await self._issue(actor.organisation, project, self._checked(wish), actor.user)
+        issued = await self._issue(
+            actor.organisation, project, self._checked(wish), actor.user if owner is None else owner
+        )
         if project:
             await self._end_if_archived(issued.record)
         return issued

@@ -68,6 +68,17 @@ class Projects:
             raise NoSuchRecord(f"no project {project_id} of {organisation}")
         return project
 
+    async def find_open(self, organisation: str, project_id: str) -> Project:
+        """One that is in use.
+
+        Raises:
+            NoSuchRecord: it is not this organisation's, or archived.
+        """
+        project = await self.find(organisation, project_id)
+        if project.archived is not None:
+            raise NoSuchRecord(f"project {project_id} is archived")
+        return project
+
     async def create(self, actor: Actor, name: str) -> Project:
         """A new project.
 

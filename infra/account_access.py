@@ -15,6 +15,7 @@ from auth_billing.accounts import ORGANISATION, ensure_development_account
 from auth_billing.administration import Administration
 from auth_billing.audit_log import AuditLog
 from auth_billing.billing import Billing
+from auth_billing.budgets import Budgets
 from auth_billing.credit import Credit
 from auth_billing.errors import StoreUnavailable
 from auth_billing.idempotency import IdempotencyKeys
@@ -31,10 +32,13 @@ from auth_billing.rate_limits.circuit import Circuit
 from auth_billing.rate_limits.limiter import RateLimiter
 from auth_billing.rate_limits.limits import Kind, Limits
 from auth_billing.service import AuthBilling
+from auth_billing.service_accounts import ServiceAccounts
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.audit_log import MongoAuditLogStore
+from auth_billing.store.balances import MongoBalanceStore
 from auth_billing.store.books import mongo_books
+from auth_billing.store.budgets import MongoBudgetStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.idempotency import MongoIdempotencyStore
@@ -44,6 +48,7 @@ from auth_billing.store.memberships import MongoMembershipStore
 from auth_billing.store.prices import MongoPriceStore
 from auth_billing.store.rate_buckets import MongoBucketStore
 from auth_billing.store.rate_limits import MongoLimitStore
+from auth_billing.store.service_accounts import MongoServiceAccountStore
 from auth_billing.store.usage_reports import MongoUsageReports
 from auth_billing.store.users import MongoUserStore
 from infra.credentials import read_client_key, write_client_env
@@ -89,6 +94,8 @@ class AccountAccess:
             people=People(users, memberships, accounts, keys.revoke_all),
             invitations=Invitations(MongoInvitationStore(self.connection), self.pepper),
             keys=keys,
+            service_accounts=ServiceAccounts(MongoServiceAccountStore(self.connection)),
+            budgets=Budgets(MongoBudgetStore(self.connection), MongoBalanceStore(self.connection)),
             audit_log=AuditLog(MongoAuditLogStore(self.connection)),
             usage=MongoUsageReports(self.connection),
         )

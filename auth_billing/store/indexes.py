@@ -13,6 +13,7 @@ from auth_billing.store import (
     ledger,
     memberships,
     rate_buckets,
+    service_accounts,
     sessions,
     usage,
     users,
@@ -38,6 +39,7 @@ async def create_indexes(connection: StoreConnection) -> None:
         await connection.durable(sessions.COLLECTION).create_index([(sessions.FORGET, 1)], expireAfterSeconds=0)
         await connection.durable(usage.COLLECTION).create_index([("tenant", 1), ("at", -1)])
         await connection.durable(idempotency.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)
+        await connection.durable(service_accounts.COLLECTION).create_index([("organisation", 1), ("project", 1)])
         await connection.durable(audit_log.COLLECTION).create_index([("organisation", 1), ("_id", -1)])
         await connection.passing(rate_buckets.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)
         await connection.durable(usage.COLLECTION).create_index([("job", 1)])

@@ -6,14 +6,19 @@ from dataclasses import dataclass, field
 
 from auth_billing.administration import Administration
 from auth_billing.audit_log import AuditLog
+from auth_billing.budgets import Budgets
 from auth_billing.invitations import Invitations
 from auth_billing.key_management import ApiKeys
 from auth_billing.people import People
 from auth_billing.projects import Projects
+from auth_billing.service_accounts import ServiceAccounts
 from router.messages import KeySet
-from tests.fakes.accounts import DictAccountStore, DictApiKeyStore
+from tests.fakes.accounts import Absence, DictAccountStore, DictApiKeyStore
 from tests.fakes.audit_log import ListAuditLogStore
+from tests.fakes.books import DictBalanceStore
+from tests.fakes.budgets import DictBudgetStore
 from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore
+from tests.fakes.service_accounts import DictServiceAccountStore
 from tests.fakes.usage_reports import ListUsageReports
 
 
@@ -29,6 +34,8 @@ class DictOrganisation:
     api_keys: DictApiKeyStore = field(default_factory=DictApiKeyStore)
     news: list[KeySet] = field(default_factory=list)
     """Of keys: what would be announced to gateways."""
+    service_accounts: DictServiceAccountStore = field(default_factory=DictServiceAccountStore)
+    balances: DictBalanceStore = field(default_factory=lambda: DictBalanceStore(Absence()))
     usage: ListUsageReports = field(default_factory=ListUsageReports)
 
     @property
@@ -39,6 +46,8 @@ class DictOrganisation:
             people=People(self.users, self.memberships, self.accounts, keys.revoke_all),
             invitations=Invitations(self.invitations, b"p" * 32),
             keys=keys,
+            service_accounts=ServiceAccounts(self.service_accounts),
+            budgets=Budgets(DictBudgetStore(self.balances), self.balances),
             audit_log=AuditLog(self.audit_log),
             usage=self.usage,
         )

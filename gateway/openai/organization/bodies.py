@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from gateway.openai.base import RequestBody
+from gateway.openai.organization.keys import AdminApiKeyCreate, KeyCreate, ServiceAccountCreate, ServiceAccountUpdate
 from gateway.openai.organization.projects import ProjectCreate, ProjectUpdate
+from gateway.openai.organization.spend_limits import SpendLimitUpdate
 from gateway.openai.organization.users import InviteCreate, UserUpdate
 
-BODIES: tuple[type[RequestBody], ...] = (ProjectCreate, ProjectUpdate, UserUpdate, InviteCreate)
+BODIES: tuple[type[RequestBody], ...] = (
+    ProjectCreate,
+    ProjectUpdate,
+    ServiceAccountCreate,
+    ServiceAccountUpdate,
+    KeyCreate,
+    AdminApiKeyCreate,
+    SpendLimitUpdate,
+    UserUpdate,
+    InviteCreate,
+)

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from gateway.routes.organization import audit_logs, invites, projects, usage, users
+from gateway.routes.organization import (
+    admin_api_keys,
+    api_keys,
+    audit_logs,
+    invites,
+    projects,
+    service_accounts,
+    spend_limits,
+    usage,
+    users,
+)
 
 router = APIRouter()
-for routes in (projects, users, invites, usage, audit_logs):
+for routes in (projects, service_accounts, api_keys, admin_api_keys, spend_limits, users, invites, usage, audit_logs):
     router.include_router(routes.router)

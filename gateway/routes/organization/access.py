@@ -31,13 +31,18 @@ class Administrator:
 
     actor: Actor
     administration: Administration
-    key_id: str
+    principal: Principal
     address: str
 
     @property
     def organisation(self) -> str:
         """The organisation, of which nothing leads to another."""
         return self.actor.organisation
+
+    @property
+    def scopes(self) -> frozenset[Scope]:
+        """What the key gives him."""
+        return self.principal.scopes
 
     async def record(
         self, event: Event, target: str, *, project: str = "", details: Mapping[str, Detail] | None = None
@@ -47,7 +52,7 @@ class Administrator:
         Raises:
             StoreUnavailable: it was done, and may not be written.
         """
-        who = audit_log.Actor(self.key_id, self.actor.user, await self._email(), self.address)
+        who = audit_log.Actor(self.principal.key_id, self.actor.user, await self._email(), self.address)
         await self.administration.audit_log.record(
             self.organisation, event, target, who, project=project, details=details
         )
@@ -62,7 +67,7 @@ def _admitted(guard: ApiKeySecurity) -> Callable[..., Coroutine[Any, Any, Admini
     async def admit(request: Request, caller: Principal = Security(guard)) -> Administrator:  # noqa: B008
         administration = gateway_of(request).administration
         address = request.client.host if request.client is not None else ""
-        return Administrator(await administration.actor(caller), administration, caller.key_id, address)
+        return Administrator(await administration.actor(caller), administration, caller, address)
 
     return admit
 

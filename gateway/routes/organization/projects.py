@@ -24,6 +24,7 @@ from gateway.openai.organization.projects import (
 from gateway.routes.organization.access import Reader, Writer, admin_body
 from gateway.routes.organization.pages import page_of, query_of
 from gateway.routes.responses import json_response
+from router.messages import KeySet
 
 router = APIRouter(prefix="/v1/organization/projects")
 
@@ -64,8 +65,9 @@ async def modify_project(
 
 @router.post("/{project_id}/archive", **described(Project))
 async def archive_project(project_id: str, admin: Writer) -> Response:
-    """Take it out of use, for good."""
+    """Take it out of use, for good; its keys end."""
     project = await admin.administration.projects.archive(admin.actor, project_id)
+    await admin.administration.keys.revoke_all(KeySet(organisation=admin.organisation, project=project_id))
     await admin.record(Event.PROJECT_ARCHIVED, project.id, project=project.id)
     return json_response(_project(project))
 

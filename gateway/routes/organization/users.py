@@ -54,7 +54,7 @@ async def modify_user(
 
 @router.delete("/{user_id}", **described(UserDeleted))
 async def delete_user(user_id: str, admin: Writer) -> Response:
-    """Remove him from the organisation."""
+    """Remove him from the organisation; his keys end."""
     await admin.administration.people.remove(admin.actor, user_id)
     await admin.record(Event.USER_DELETED, user_id)
     return json_response(UserDeleted(id=user_id))

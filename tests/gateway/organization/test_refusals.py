@@ -18,7 +18,7 @@ ROUTES = [
     for method in sorted(route.methods or ())
 ]
 
-BODY = {"name": "x", "role": "member"}
+BODY = {"name": "x", "threshold_amount": 1, "currency": "USD", "interval": "month"}
 """What any route takes."""
 
 

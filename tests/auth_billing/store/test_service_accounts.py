@@ -1,0 +1,49 @@
+"""Service accounts over MongoDB's wire protocol and in a dictionary."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from auth_billing.errors import NoSuchRecord, NotPermitted
+from auth_billing.roles import Actor, Role
+from auth_billing.service_accounts import ServiceAccounts, ServiceAccountStore
+from auth_billing.store.connection import StoreConnection
+from auth_billing.store.service_accounts import MongoServiceAccountStore
+from tests.fakes.service_accounts import DictServiceAccountStore
+
+OWNER = Actor("org-0", "user-0", Role.OWNER)
+
+
+@pytest.fixture(params=["dict", pytest.param("mongodb", marks=pytest.mark.store)])
+async def store(request: pytest.FixtureRequest) -> AsyncIterator[ServiceAccountStore]:
+    if request.param == "dict":
+        yield DictServiceAccountStore()
+        return
+    connection = StoreConnection(request.getfixturevalue("database_url"))
+    yield MongoServiceAccountStore(connection)
+    connection.close()
+
+
+async def test_a_project_has_its_own(store: ServiceAccountStore) -> None:
+    accounts = ServiceAccounts(store)
+    first = await accounts.create(OWNER, "proj_0", "First")
+    second = await accounts.create(OWNER, "proj_0", "Second")
+    await accounts.create(Actor("org-1", "", Role.OWNER), "proj_1", "Theirs")
+    assert await accounts.all("org-0", "proj_0") == [first, second]
+    assert (await accounts.rename(OWNER, "proj_0", first.id, "Renamed")).name == "Renamed"
+    await accounts.remove(OWNER, "proj_0", second.id)
+    assert [each.name for each in await accounts.all("org-0", "proj_0")] == ["Renamed"]
+    for organisation, project, account in (
+        ("org-0", "proj_0", second.id),
+        ("org-0", "proj_1", first.id),
+        ("org-1", "proj_0", first.id),
+    ):
+        with pytest.raises(NoSuchRecord):
+            await accounts.find(organisation, project, account)
+
+
+async def test_only_administrators_make_them(store: ServiceAccountStore) -> None:
+    with pytest.raises(NotPermitted):
+        await ServiceAccounts(store).create(Actor("org-0", "user-1", Role.MEMBER), "proj_0", "Mine")

@@ -1,0 +1,19 @@
+"""Budgets in the accounts of `tests/fakes/books.py`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.fakes.books import DictBalanceStore
+
+
+class DictBudgetStore:
+    def __init__(self, balances: DictBalanceStore) -> None:
+        self.balances = balances
+
+    async def set(self, organisation: str, name: str, limit: int | None) -> None:
+        balance = self.balances.balances[organisation]
+        budgets = {each: amount for each, amount in balance.budgets.items() if each != name}
+        if limit is not None:
+            budgets[name] = limit
+        self.balances.balances[organisation] = replace(balance, budgets=budgets)
