@@ -39,7 +39,10 @@ def _invited(owner: str) -> list[tuple[str, str]]:
     """The link for the first owner, as long as there is none."""
     if not owner:
         return []
-    return [("Owner", owner), ("", "whoever signs up with it is the owner; until then every start makes a new one")]
+    return [
+        ("Owner", owner),
+        ("", "whoever signs up with it is the owner (docs/people.md); until then each start makes a new link"),
+    ]
 
 
 def greet_serve(url: str, key: str, model: str, *, home: str, owner: str) -> None:

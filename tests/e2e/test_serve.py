@@ -9,6 +9,7 @@ import sys
 import urllib.request
 from pathlib import Path
 
+import httpx
 import openai
 import pytest
 
@@ -27,6 +28,16 @@ def test_the_banner_names_what_a_user_needs(serving: Launched) -> None:
     assert serving.client().api_key in text
     assert "curl" in text
     assert stat.S_IMODE((serving.home / "client.env").stat().st_mode) == 0o600
+
+
+async def test_the_link_in_the_banner_lets_the_owner_in(serving: Launched) -> None:
+    token = serving.output.partition("#invitation=")[2].split()[0]
+    origin = f"http://127.0.0.1:{serving.port}"
+    body = {"email": "ada@example.org", "name": "Ada", "password": "correct horse", "invitation": token}
+    async with httpx.AsyncClient(base_url=origin, headers={"origin": origin}) as browser:
+        assert (await browser.post("/api/sign-up", json=body)).json()["role"] == "owner"
+        assert (await browser.get("/api/me")).json()["organisation"]["id"] == "development"
+        assert (await browser.post("/api/sign-up", json={**body, "email": "eve@example.org"})).status_code == 404
 
 
 def test_models(serving: Launched) -> None:

@@ -135,6 +135,12 @@ def test_the_banner_names_the_console_and_where_its_password_is(platform: Launch
     assert {f"hr.job.{MODEL}.{tier}.v1" for tier in ("priority", "default", "flex")} <= names
 
 
+def test_the_link_in_the_banner_is_for_the_owner(platform: Launched) -> None:
+    token = platform.output.partition("#invitation=")[2].split()[0]
+    with urllib.request.urlopen(f"http://127.0.0.1:{platform.port}/api/invitations/{token}", timeout=20) as shown:
+        assert json.load(shown)["role"] == "owner"
+
+
 async def test_64_streams_at_once_equal_each_alone(platform: Launched, console_port: int) -> None:
     async with async_client(platform) as client:
         together = await asyncio.gather(*(ask(client, number) for number in range(STREAMS)))
