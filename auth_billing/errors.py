@@ -32,6 +32,7 @@ AccountError
 │   ├── ReferenceReused        the reference stands for something else
 │   ├── NoSuchCharge           the organisation was not charged for this job: missing, foreign, not settled yet
 │   └── RefundTooLarge         more than what is left of the charge
+├── AlertNotSent         nobody has taken an alert
 └── IdempotencyError     a request with an idempotency key may not run again, and there is no answer to repeat
     ├── KeyReused        the key came with another request before
     ├── KeyInUse         the first request with the key is still running, elsewhere
@@ -132,6 +133,10 @@ class NoSuchCharge(CreditError):
 
 class RefundTooLarge(CreditError):
     """More than what is left of the charge."""
+
+
+class AlertNotSent(AccountError):
+    """Nobody has taken an alert; the message is for the log."""
 
 
 class IdempotencyError(AccountError):

@@ -28,6 +28,20 @@ class BillingSettings(BaseSettings):
     proxy_config: str = Field(
         default="", description="The catalogue of a proxy: prices of its models are taken from it too"
     )
+    alert_url: str = Field(
+        default="",
+        repr=False,
+        description="Webhook that is told when a budget or the credit of an organisation runs low (docs/money.md)",
+    )
+    alert_secret: str = Field(
+        default="", repr=False, description="What its messages are signed with: `whsec_` and base64, or any long text"
+    )
+    alert_thresholds: str = Field(
+        default="50,80,100",
+        pattern=r"^[1-9]\d{0,2}(,[1-9]\d{0,2})*$",
+        description="Percentages of a monthly budget at which it is told",
+    )
+    alert_credit: str = Field(default="5", description="USD of credit below which it is told; 0: never")
     ops_host: str = Field(
         default="127.0.0.1", description="Address of /metrics, /healthz and /status; never make it public"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from auth_billing.store import (
     accounts,
+    alerts,
     api_keys,
     audit_log,
     idempotency,
@@ -41,6 +42,8 @@ async def create_indexes(connection: StoreConnection) -> None:
         await connection.durable(idempotency.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)
         await connection.durable(service_accounts.COLLECTION).create_index([("organisation", 1), ("project", 1)])
         await connection.durable(audit_log.COLLECTION).create_index([("organisation", 1), ("_id", -1)])
+        await connection.durable(alerts.COLLECTION).create_index([("sent", 1), ("lease", 1)])
+        await connection.durable(alerts.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)
         await connection.passing(rate_buckets.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)
         await connection.durable(usage.COLLECTION).create_index([("job", 1)])
         await connection.durable(jobs.COLLECTION).create_index([("organisation", 1), ("created", -1)])

@@ -1,0 +1,154 @@
+"""Alerts over both kinds of books: once per threshold and month, by whoever looks, and not for what is held."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from auth_billing.alerts import LEASE_SECONDS, Alerts, AlertStore
+from auth_billing.books import Books, Hold
+from auth_billing.holds import month_of
+from auth_billing.store.alerts import MongoAlertStore
+from auth_billing.store.connection import StoreConnection
+from tests.auth_billing.store.conftest import SetAccount
+from tests.fakes.accounts import FakeClock
+from tests.fakes.alerts import DictAlertStore, Receiver
+from tests.fakes.books import DictBalanceStore
+
+NOW = 1_700_000_000.0
+MONTH = month_of(NOW)
+LOW = 1_000
+
+
+@pytest.fixture
+async def store(books: Books, request: pytest.FixtureRequest) -> AsyncIterator[AlertStore]:
+    if isinstance(books.balances, DictBalanceStore):
+        yield DictAlertStore(books.balances)
+        return
+    connection = StoreConnection(request.getfixturevalue("database_url"))
+    yield MongoAlertStore(connection)
+    connection.close()
+
+
+@pytest.fixture
+def receiver() -> Receiver:
+    return Receiver()
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(NOW)
+
+
+@pytest.fixture
+def alerts(store: AlertStore, receiver: Receiver, clock: FakeClock) -> Alerts:
+    return Alerts(store, receiver, thresholds=[50, 80, 100], low=LOW, clock=clock)
+
+
+def said(receiver: Receiver) -> list[tuple[object, object, object]]:
+    data = [message["data"] for message in receiver.messages]
+    assert all(isinstance(each, dict) for each in data)
+    return sorted((each["organization"], each.get("budget", ""), each.get("percent", 0)) for each in data)  # type: ignore[attr-defined]
+
+
+async def test_each_threshold_of_a_budget_once_a_month(
+    alerts: Alerts, receiver: Receiver, clock: FakeClock, set_account: SetAccount
+) -> None:
+    await set_account(
+        "org-1", available=LOW, budgets={"organisation": 100, "key:k": 0}, used={MONTH: {"organisation": 49}}
+    )
+    await alerts.look()
+    assert said(receiver) == []
+    await set_account("org-1", used={MONTH: {"organisation": 85, "key:k": 3}})
+    for _ in range(3):
+        await alerts.look()
+    assert said(receiver) == [("org-1", "organisation", 50), ("org-1", "organisation", 80)]
+    await set_account("org-1", used={MONTH: {"organisation": 100}})
+    await alerts.look()
+    assert len(said(receiver)) == 3
+    clock.now += 31 * 86400
+    await alerts.look()
+    assert len(said(receiver)) == 3
+    await set_account("org-1", used={month_of(clock.now): {"organisation": 50}})
+    await alerts.look()
+    assert len(said(receiver)) == 4
+
+
+async def test_credit_that_runs_low_is_told_and_an_account_that_never_had_any_is_not(
+    alerts: Alerts, receiver: Receiver, set_account: SetAccount
+) -> None:
+    await set_account("org-1", available=LOW - 1, credited=LOW * 2, spent=LOW + 1)
+    await set_account("org-2", available=0)
+    await set_account("org-3", available=LOW, credited=LOW)
+    await alerts.look()
+    assert said(receiver) == [("org-1", "", 0)]
+    assert receiver.messages[0]["type"] == "credit.low"
+    assert receiver.messages[0]["data"] == {
+        "organization": "org-1",
+        "month": MONTH,
+        "threshold_nano_usd": 1000,
+        "available_nano_usd": 999,
+        "threshold_usd": "0.000001",
+        "available_usd": "0.000000999",
+    }
+
+
+async def test_what_is_only_held_is_not_spent(
+    alerts: Alerts, store: AlertStore, receiver: Receiver, set_account: SetAccount
+) -> None:
+    hold: dict[str, Any] = {"amount": 90, "month": MONTH, "project": "p", "key": "k"}
+    entry = Hold(**hold) if isinstance(store, DictAlertStore) else hold
+    await set_account(
+        "org-1",
+        available=LOW - 1,
+        credited=LOW + 89,
+        held_map={"job-1": entry},
+        budgets={"organisation": 100},
+        used={MONTH: {"organisation": 90}},
+    )
+    await alerts.look()
+    assert said(receiver) == []
+
+
+async def test_several_that_look_at_once_send_it_once(
+    store: AlertStore, receiver: Receiver, clock: FakeClock, set_account: SetAccount
+) -> None:
+    await set_account("org-1", available=LOW, budgets={"organisation": 100}, used={MONTH: {"organisation": 100}})
+    lookers = [Alerts(store, receiver, thresholds=[50, 80, 100], low=LOW, clock=clock) for _ in range(4)]
+    await asyncio.gather(*(each.look() for each in lookers))
+    assert len(said(receiver)) == 3
+
+
+async def test_a_receiver_that_is_away_is_told_later_and_one_who_died_sending_is_followed(
+    alerts: Alerts, store: AlertStore, receiver: Receiver, clock: FakeClock, set_account: SetAccount
+) -> None:
+    await set_account("org-1", available=LOW, budgets={"organisation": 100}, used={MONTH: {"organisation": 50}})
+    receiver.away = True
+    await alerts.look()
+    receiver.away = False
+    await alerts.look()
+    assert said(receiver) == []
+    clock.now += 61
+    assert await store.claim(clock.now, clock.now + LEASE_SECONDS) is not None  # and its sender dies
+    await alerts.look()
+    assert said(receiver) == []
+    clock.now += LEASE_SECONDS + 1
+    await alerts.look()
+    assert said(receiver) == [("org-1", "organisation", 50)]
+
+
+async def test_a_receiver_that_stays_away_is_given_up(
+    alerts: Alerts, receiver: Receiver, clock: FakeClock, set_account: SetAccount
+) -> None:
+    await set_account("org-1", available=LOW, budgets={"organisation": 100}, used={MONTH: {"organisation": 50}})
+    receiver.away = True
+    for _ in range(24):
+        await alerts.look()
+        clock.now += 3601
+    receiver.away = False
+    await set_account("org-1", budgets={})
+    await alerts.look()
+    assert said(receiver) == []
