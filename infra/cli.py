@@ -17,7 +17,7 @@ import typer
 from pydantic_settings import BaseSettings
 from rich.console import Console
 
-from infra import environment, money_cli
+from infra import environment, keys_cli, money_cli
 from infra.home import holder_of, stop_holder
 from infra.launcher_socket import Command, ask
 from infra.runtime import lifecycle
@@ -358,16 +358,7 @@ def invite(
 
 
 money_cli.register(app)
-
-
-@app.command(rich_help_panel=PROCESSES)
-def control_secret() -> None:
-    """Print the secret of control messages that gateways of this home use: for HEADRACE_CONTROL_SECRET of workers."""
-    from auth_billing import pepper  # noqa: PLC0415
-    from gateway.settings import GatewaySettings  # noqa: PLC0415
-
-    settings, home = environment.load(GatewaySettings), environment.load(LauncherSettings).folder
-    _say(settings.control_secret or pepper.control_secret(pepper.load_pepper(home.path, settings.api_key_pepper)))
+keys_cli.register(app)
 
 
 def main() -> None:

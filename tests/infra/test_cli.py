@@ -15,7 +15,7 @@ from infra.cli import app
 from infra.runtime.lifecycle import EXIT_CANNOT_START
 
 LAUNCHED = ["serve", "up", "ps", "stop", "start", "restart", "gateway", "worker", "billing"]
-COMMANDS = [*LAUNCHED, "key", "prices", "control-secret"]
+COMMANDS = [*LAUNCHED, "key", "keys", "prices", "control-secret"]
 
 
 def headrace(*arguments: str, home: Path, **variables: str) -> subprocess.CompletedProcess[str]:
