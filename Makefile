@@ -6,7 +6,7 @@ export HEADRACE_HOME
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev serve up ps test races check format bench bench-peers clean
+.PHONY: help setup setup-dev serve up ps test races test-bills check format bench bench-peers clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ test: setup-dev ## Every test, with a real RabbitMQ, store and model where they 
 
 races: setup-dev ## The races of money at full size: four processes, a thousand times each (some minutes)
 	HEADRACE_RACE_ITERATIONS=1000 $(BIN)/pytest tests/auth_billing/races --durations=0
+
+test-bills: setup-dev ## 300 mixed requests over RabbitMQ: told, billed and counted alike, to the token
+	HEADRACE_TEST_BILLS=300 $(BIN)/pytest -s tests/integration/test_exact_bills.py
 
 check: setup-dev ## Linters, types and import contracts, front-end too
 	$(BIN)/ruff check .

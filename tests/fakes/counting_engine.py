@@ -6,6 +6,7 @@ With `step_time` it steps by itself, as a real one does; without, a test calls `
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
@@ -49,6 +50,8 @@ class CountingEngine(EngineClient):
         self.starts = 0
         self.failing_starts = 0
         """How many of the next starts fail."""
+        self.counted: Counter[str] = Counter()
+        """Tokens of each request, over all choices, seen by anybody or not."""
         self.submitted: list[str] = []
         self.aborted: list[tuple[str, int | None]] = []
 
@@ -146,6 +149,7 @@ class CountingEngine(EngineClient):
         else:
             counting.counts[choice] = position + 1
         self._generated += 1
+        self.counted[counting.request.id] += 1
         candidate = Candidate(token, -0.5)
         return TokenEvent(
             request=counting.request.id,
