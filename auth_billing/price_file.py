@@ -214,6 +214,11 @@ def parse(file: Source, catalogue: Source | None = None) -> PriceFile:
     return prices.model_copy(update={"models": {**prices.models, **outside}})
 
 
+def unpriced(prices: PriceFile, catalogue: Source) -> list[str]:
+    """Models of a proxy's catalogue that only `[default]` has a price for."""
+    return sorted(_parse(catalogue, _Catalogue).models.keys() - prices.models.keys())
+
+
 def _parse(file: Source, shape: type[FileT]) -> FileT:
     try:
         return shape.model_validate(tomllib.loads(file.content.decode()))

@@ -73,8 +73,12 @@ class PriceWatch:
                 await asyncio.wait_for(stop.wait(), self._every)
 
     async def _put_in_force(self, sources: list[Source]) -> None:
-        version = await self._book.load(price_file.parse(*sources))
+        prices = price_file.parse(*sources)
+        version = await self._book.load(prices)
         self._loaded = sources
+        for catalogue in sources[1:]:
+            for model in price_file.unpriced(prices, catalogue):
+                _log.warning("a provider's model has no price of its own", model=model, catalogue=str(catalogue.path))
         _log.info("prices in force", version=version.prices.version, files=[str(each.path) for each in sources])
 
     async def _read(self) -> list[Source]:

@@ -7,6 +7,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from auth_billing.housekeeping import Housekeeping
 from auth_billing.price_book import PriceBook
@@ -73,7 +74,9 @@ async def test_a_change_is_put_in_force_and_a_mistake_is_not(store: ListPriceSto
 async def test_what_a_providers_model_costs_stands_in_its_catalogue(store: ListPriceStore, file: Path) -> None:
     catalogue = file.with_name("proxy.toml")
     catalogue.write_text(CATALOGUE)
-    await PriceWatch(PriceBook(store), file, catalogue).load()
+    with capture_logs() as logs:
+        await PriceWatch(PriceBook(store), file, catalogue).load()
+    assert [each["model"] for each in logs if each["log_level"] == "warning"] == ["unpriced"]
     prices = store.versions[-1].prices
     assert prices.price("outside", ServiceClass.DEFAULT).output == 4000
     assert prices.price("unpriced", ServiceClass.DEFAULT).input == 1000
