@@ -43,12 +43,14 @@ from auth_billing.errors import (
     AccountError,
     AnswerNotKept,
     BudgetExhausted,
+    CreditError,
     InsufficientCredit,
     InvalidApiKey,
     KeyInUse,
     KeyReused,
     LargerThanLimit,
     LastOwner,
+    NoPrice,
     NoSuchRecord,
     NotPermitted,
     PeopleError,
@@ -240,6 +242,7 @@ _NOT_PERMITTED = "Your role in the organization does not allow this."
 _NOT_KEPT = (
     "The request with this Idempotency-Key was answered, but the answer was too large to be kept for repetition."
 )
+_NO_PRICE = "This model can't be used yet: its operator has not said what it costs."
 _CLOSED = "Your account is not active: new requests are not taken."
 _INTERNAL = "The server had an error while processing your request."
 
@@ -256,7 +259,7 @@ def _of_budget(error: BudgetExhausted) -> str:
     whose = {"key": "this API key", "project": "this project"}.get(kind, "this organization")
     return (
         f"You exceeded your current quota: this request may cost up to {usd(error.needed)} USD; "
-        f"{usd(error.left)} USD of the monthly budget of {whose} are left. A smaller max_tokens needs less."
+        f"{usd(max(0, error.left))} USD of the monthly budget of {whose} are left. A smaller max_tokens needs less."
     )
 
 
@@ -289,6 +292,8 @@ TABLE: Mapping[type[Exception] | FailureCode, Answer] = {
     InsufficientCredit: Answer(429, _QUOTA, "insufficient_quota", should_retry=False, message=_of_credit),
     BudgetExhausted: Answer(429, _QUOTA, "insufficient_quota", should_retry=False, message=_of_budget),
     AccountClosed: Answer(429, _QUOTA, "billing_not_active", should_retry=False, message=_CLOSED),
+    CreditError: Answer(400, _REQUEST, "invalid_value"),
+    NoPrice: Answer(503, _SERVER, "model_unavailable", should_retry=False, message=_NO_PRICE),
     KeyReused: Answer(400, _REQUEST, "idempotency_key_reused", message=_REUSED),
     KeyInUse: Answer(409, _REQUEST, "idempotency_key_in_use", retry_after=2, message=_IN_USE),
     AnswerNotKept: Answer(409, _REQUEST, "idempotent_answer_not_kept", should_retry=False, message=_NOT_KEPT),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from auth_billing.errors import AccountClosed, AccountError, BudgetExhausted, InsufficientCredit
+from auth_billing.errors import AccountClosed, AccountError, BudgetExhausted, InsufficientCredit, NoPrice
 from gateway import billing_desk
 from gateway.billing_desk import MOST_RESERVING
 from infra.runtime.circuit_breaker import FAILURES
@@ -238,6 +238,7 @@ def _with(heartbeat: Any, bounds: PromptBounds) -> Any:
         (BudgetExhausted("key:abc", 0, 10**9), "insufficient_quota", "this API key"),
         (BudgetExhausted("project:proj_1", 0, 10**9), "insufficient_quota", "this project"),
         (BudgetExhausted("organisation", 0, 10**9), "insufficient_quota", "this organization"),
+        (BudgetExhausted("organisation", -5, 10**9), "insufficient_quota", "; 0.00 USD of the monthly budget"),
         (AccountClosed(), "billing_not_active", "not active"),
     ],
 )
@@ -255,6 +256,15 @@ async def test_without_credit_nothing_is_queued(
     assert not stage.worker.jobs
     stage.billing.refusal = None
     assert (await stage.chat()).status_code == 200
+
+
+async def test_a_model_that_nobody_has_priced_is_not_given_away(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    stage.billing.refusal = NoPrice(MODEL)
+    answer = await stage.chat()
+    assert (answer.status_code, answer.headers["x-should-retry"]) == (503, "false")
+    assert answer.json()["error"]["code"] == "model_unavailable"
+    assert not stage.worker.jobs
 
 
 @pytest.mark.parametrize("error", [Unroutable("x"), QueueFull("x"), BrokerUnavailable("x"), PublishUnknown("x")])
