@@ -7,17 +7,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 
 from auth_billing.audit_log import AuditLog
-from auth_billing.errors import StoreUnavailable
 from auth_billing.refresh_tokens import new_token
 from auth_billing.roles import Role
 from auth_billing.sessions import GRACE_SECONDS, REMEMBERED_SECONDS
 from auth_billing.throttle import PER_MINUTE
 from chat_ui.api import create_api
 from chat_ui.chat import Chat
-from chat_ui.guard import signed_in, unguarded_routes
+from chat_ui.guard import public, unguarded_routes
 from tests.chat_ui.browsers import HTTP, HTTPS, Browser
 from tests.fakes.audit_log import ListAuditLogStore
 from tests.fakes.sessions import ORGANISATION, PASSWORD, PeopleHouse
@@ -445,12 +444,11 @@ def test_every_route_is_guarded(scene: Scene) -> None:
     @scene.app.get("/api/open")
     async def unguarded() -> None: ...
 
-    async def marked(_request: Request) -> None: ...
+    @scene.app.post("/api/anybodys-page")
+    @public
+    async def callable_from_any_site() -> None: ...
 
-    marked.__headrace_public__ = True  # type: ignore[attr-defined]
-    scene.app.post("/api/anybodys-page")(marked)
     assert unguarded_routes(scene.app) == ["/api/open", "/api/anybodys-page"]
-    assert signed_in.__name__ == "signed_in"
 
 
 async def test_a_session_whose_store_is_away_is_not_ended(scene: Scene) -> None:
@@ -459,4 +457,3 @@ async def test_a_session_whose_store_is_away_is_not_ended(scene: Scene) -> None:
     assert error_of(await browser.send("POST", "/session/refresh")) == "unavailable"
     scene.house.sessions.absence.away = False
     assert (await browser.send("POST", "/session/refresh")).status_code == 204
-    assert StoreUnavailable.__name__ not in (await browser.get("/me")).text
