@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fastapi import Response
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 from starlette.routing import BaseRoute
@@ -51,6 +52,17 @@ def described(
         extra["parameters"] = described_parameters(query)
     arguments["openapi_extra"] = extra
     return arguments
+
+
+def described_files(media_types: Sequence[str], *, query: type[QueryParameters]) -> dict[str, Any]:
+    """Arguments for a route that takes `query` and answers by a file of one of these types."""
+    schema = {"type": "string", "format": "binary"}
+    content = {each.partition(";")[0]: {"schema": schema} for each in media_types}
+    return {
+        "responses": {200: {"description": "The file", "content": content}, **_ERRORS},
+        "response_class": Response,
+        "openapi_extra": {"parameters": described_parameters(query)},
+    }
 
 
 def describe(routes: Sequence[BaseRoute]) -> dict[str, Any]:

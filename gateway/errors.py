@@ -12,6 +12,7 @@ GatewayError
 ├── AmbiguousCredentials      more than one was
 ├── ScopeMissing              the key is good, and not for this
 ├── UnknownUrl, MethodNotAllowed
+├── ExportsBusy               as many tables are being made as may be at a time
 ├── ModelNotFound
 ├── ModelUnavailable          the model is known, but nobody serves it now
 ├── BrokerDown                known from a local flag, before anything was tried
@@ -132,6 +133,12 @@ class UnknownUrl(GatewayError):
 
 class MethodNotAllowed(GatewayError):
     """The route exists, with another method."""
+
+
+class ExportsBusy(GatewayError):
+    """As many tables are being made as may be at a time."""
+
+    message = "Other exports are under way. Please try again in a moment."
 
 
 class ModelNotFound(GatewayError):
@@ -299,6 +306,7 @@ TABLE: Mapping[type[Exception] | FailureCode, Answer] = {
     AnswerNotKept: Answer(409, _REQUEST, "idempotent_answer_not_kept", should_retry=False, message=_NOT_KEPT),
     UnknownUrl: Answer(404, _REQUEST, "unknown_url"),
     MethodNotAllowed: Answer(405, _REQUEST, "method_not_allowed"),
+    ExportsBusy: Answer(503, _SERVER, "exports_busy", retry_after=5),
     ModelNotFound: Answer(404, _REQUEST, "model_not_found"),
     ModelUnavailable: Answer(503, _SERVER, "model_unavailable", retry_after=10),
     BrokerDown: Answer(503, _SERVER, "service_unavailable", retry_after=5),

@@ -8,6 +8,7 @@ from gateway.routes.organization import (
     admin_api_keys,
     api_keys,
     audit_logs,
+    export,
     invites,
     projects,
     service_accounts,
@@ -17,5 +18,16 @@ from gateway.routes.organization import (
 )
 
 router = APIRouter()
-for routes in (projects, service_accounts, api_keys, admin_api_keys, spend_limits, users, invites, usage, audit_logs):
+for routes in (
+    projects,
+    service_accounts,
+    api_keys,
+    admin_api_keys,
+    spend_limits,
+    users,
+    invites,
+    usage,
+    export,
+    audit_logs,
+):
     router.include_router(routes.router)
