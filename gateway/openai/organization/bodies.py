@@ -5,6 +5,7 @@ from __future__ import annotations
 from gateway.openai.base import RequestBody
 from gateway.openai.organization.keys import AdminApiKeyCreate, KeyCreate, ServiceAccountCreate, ServiceAccountUpdate
 from gateway.openai.organization.projects import ProjectCreate, ProjectUpdate
+from gateway.openai.organization.rate_limits import RateLimitUpdate
 from gateway.openai.organization.spend_limits import SpendLimitUpdate
 from gateway.openai.organization.users import InviteCreate, UserUpdate
 
@@ -16,6 +17,7 @@ BODIES: tuple[type[RequestBody], ...] = (
     KeyCreate,
     AdminApiKeyCreate,
     SpendLimitUpdate,
+    RateLimitUpdate,
     UserUpdate,
     InviteCreate,
 )
