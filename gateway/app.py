@@ -35,6 +35,7 @@ from gateway.reply_inbox import ReplyInbox
 from gateway.request_context import RequestContext
 from gateway.routes import chat_completions, completions, embeddings, health, models, openapi, organization
 from gateway.settings import GatewaySettings
+from gateway.strangers import Strangers
 from infra.runtime.lifecycle import StartupError
 from router import control_plane
 from router.bus import Bus, Feed
@@ -101,6 +102,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         idempotent=IdempotentRequests(services.idempotency),
         limits=services.limits,
         metrics=metrics,
+        strangers=Strangers(settings.max_strangers),
     )
 
 

@@ -46,7 +46,10 @@ class ApiKeySecurity(SecurityBase):
             NotAuthenticated, AmbiguousCredentials, InvalidApiKey, StoreUnavailable: not known who that is.
             ScopeMissing: known, and not allowed.
         """
-        principal = await gateway_of(request).accounts.authenticate(read_key(request.headers))
+        gateway = gateway_of(request)
+        principal = await gateway.accounts.authenticate(read_key(request.headers))
+        if request.client is not None:
+            gateway.strangers.leaves(request.client)
         if not principal.may(self.scope):
             raise ScopeMissing(f"You have insufficient permissions for this operation. Missing scopes: {self.scope}.")
         return principal

@@ -11,6 +11,7 @@ GatewayError
 ├── NotAuthenticated          no usable key was sent
 ├── AmbiguousCredentials      more than one was
 ├── ScopeMissing              the key is good, and not for this
+├── TooManyConnections        from one address, on which nobody has shown a key
 ├── UnknownUrl, MethodNotAllowed
 ├── ExportsBusy               as many tables are being made as may be at a time
 ├── ModelNotFound
@@ -125,6 +126,12 @@ class AmbiguousCredentials(GatewayError):
 
 class ScopeMissing(GatewayError):
     """The key is good, and was not given the right to this."""
+
+
+class TooManyConnections(GatewayError):
+    """From this address come too many connections without a key."""
+
+    message = "There are too many connections without an API key from your address."
 
 
 class UnknownUrl(GatewayError):
@@ -304,6 +311,7 @@ TABLE: Mapping[type[Exception] | FailureCode, Answer] = {
     KeyReused: Answer(400, _REQUEST, "idempotency_key_reused", message=_REUSED),
     KeyInUse: Answer(409, _REQUEST, "idempotency_key_in_use", retry_after=2, message=_IN_USE),
     AnswerNotKept: Answer(409, _REQUEST, "idempotent_answer_not_kept", should_retry=False, message=_NOT_KEPT),
+    TooManyConnections: Answer(429, "requests", "rate_limit_exceeded", retry_after=10),
     UnknownUrl: Answer(404, _REQUEST, "unknown_url"),
     MethodNotAllowed: Answer(405, _REQUEST, "method_not_allowed"),
     ExportsBusy: Answer(503, _SERVER, "exports_busy", retry_after=5),

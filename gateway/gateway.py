@@ -17,6 +17,7 @@ from gateway.idempotency import IdempotentRequests
 from gateway.metrics import GatewayMetrics
 from gateway.reply_inbox import ReplyInbox
 from gateway.settings import GatewaySettings
+from gateway.strangers import Strangers
 from router.bus import Bus
 from router.registry import ModelRegistry
 
@@ -38,6 +39,7 @@ class Gateway:
     idempotent: IdempotentRequests
     limits: RateLimiter
     metrics: GatewayMetrics
+    strangers: Strangers
 
 
 def gateway_of(request: Request) -> Gateway:

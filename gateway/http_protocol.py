@@ -12,8 +12,9 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from gateway.error_handlers import error_response
-from gateway.errors import HeadTooSlow, MalformedHttp
+from gateway.errors import HeadTooSlow, MalformedHttp, TooManyConnections
 from gateway.request_context import new_request_id, standing_headers
+from gateway.strangers import Strangers
 
 HEAD_SECONDS = 10.0
 """In which the head of a request arrives, from its first byte."""
@@ -28,11 +29,15 @@ class GatewayProtocol(H11Protocol):
         """A silent connection is given up as one that was used before."""
         super().connection_made(transport)
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+        if self.client is not None and not self._strangers.arrives(self.client):
+            self._refuse(TooManyConnections())
 
     def connection_lost(self, exc: Exception | None) -> None:
         """No timer outlives its connection."""
         self._unset_keepalive_if_required()
         self._watch_head(waiting=False)
+        if self.client is not None:
+            self._strangers.leaves(self.client)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -43,6 +48,11 @@ class GatewayProtocol(H11Protocol):
     def send_400_response(self, _msg: str) -> None:
         """What was received is not HTTP."""
         self._refuse(MalformedHttp())
+
+    @property
+    def _strangers(self) -> Strangers:
+        strangers: Strangers = self.config.app.state.gateway.strangers  # type: ignore[union-attr]
+        return strangers
 
     def _watch_head(self, *, waiting: bool) -> None:
         if waiting and self._head_timer is None:

@@ -51,6 +51,11 @@ class GatewaySettings(BaseSettings):
     limits_per_model: str = Field(
         "", description="Limits of every project at every model; what is set for a project and a model wins."
     )
+    max_strangers: PositiveInt = Field(
+        256,
+        description="Connections of one address on which nobody has shown a key; raise it if a proxy in front of this "
+        "gateway brings many browsers.",
+    )
     max_choices: int = Field(16, ge=1, le=128, description="Largest `n` that a request may ask for.")
     default_max_tokens: PositiveInt = Field(
         4096, description="Longest answer, in tokens, to a request that does not say; credit for it is set aside."

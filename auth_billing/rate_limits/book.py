@@ -5,6 +5,7 @@ A change counts here at once and in other gateways within `REMEMBERED_SECONDS`. 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 
 from auth_billing.errors import StoreUnavailable
@@ -33,6 +34,7 @@ class LimitBook:
         self._circuit = circuit
         self._known: dict[str, tuple[float, Limits]] = {}
         """When it was read, and what was set."""
+        self._reading: dict[tuple[str, ...], asyncio.Task[None]] = {}
 
     async def limits_of(self, subjects: Sequence[Subject]) -> list[Limits]:
         """The limits of each. While the store is away, those that were read last.
@@ -43,7 +45,7 @@ class LimitBook:
         now = self._circuit.now()
         old = [s.id for s in subjects if now >= self._known.get(s.id, (-1e9, _NONE))[0] + REMEMBERED_SECONDS]
         if old:
-            await self._read(old, now)
+            await asyncio.shield(self._reading_of(tuple(old), now))
         return [self._effective(subject, self._known[subject.id][1]) for subject in subjects]
 
     async def change(self, subject: Subject, changes: Limits) -> Limits:
@@ -56,6 +58,14 @@ class LimitBook:
             said = await self._store.change(subject.id, changes)
         self._remember(subject.id, self._circuit.now(), said)
         return self._effective(subject, said)
+
+    def _reading_of(self, subjects: tuple[str, ...], now: float) -> asyncio.Task[None]:
+        """One for all requests that come while it lasts."""
+        reading = self._reading.get(subjects)
+        if reading is None:
+            reading = self._reading[subjects] = asyncio.create_task(self._read(subjects, now))
+            reading.add_done_callback(lambda _: self._reading.pop(subjects, None))
+        return reading
 
     async def _read(self, subjects: Sequence[str], now: float) -> None:
         try:

@@ -87,7 +87,10 @@ INDEX: dict[str, list[str]] = {
     ],
     "H56": [f"{GATEWAY}test_chat_completions.py::test_text_of_a_model_never_breaks_a_frame"],
     "H57": [f"{REFUSALS}test_there_is_nothing_to_resume_by_last_event_id"],
-    "H59": [f"{GATEWAY}test_rate_limits.py::test_streams_hold_their_slots_until_they_end"],
+    "H59": [
+        f"{GATEWAY}test_rate_limits.py::test_streams_hold_their_slots_until_they_end",
+        f"{GATEWAY}test_strangers.py::test_so_many_connections_without_a_key_and_no_more",
+    ],
     "H60": [f"{TEXT}test_output_text.py::test_any_split_stops_as_the_whole_does"],
     # Other endpoints
     "H61": [
