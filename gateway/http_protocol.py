@@ -29,7 +29,10 @@ class GatewayProtocol(H11Protocol):
         """A silent connection is given up as one that was used before."""
         super().connection_made(transport)
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
-        if self.client is not None and not self._strangers.arrives(self.client):
+        # Behind a proxy that is trusted all connections are the proxy's, and how many there are is its affair.
+        if self.client is None or self.config.proxy_headers:
+            return
+        if not self._strangers.arrives(self.client):
             self._refuse(TooManyConnections())
 
     def connection_lost(self, exc: Exception | None) -> None:

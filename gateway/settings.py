@@ -53,8 +53,7 @@ class GatewaySettings(BaseSettings):
     )
     max_strangers: PositiveInt = Field(
         256,
-        description="Connections of one address on which nobody has shown a key; raise it if a proxy in front of this "
-        "gateway brings many browsers.",
+        description="Connections of one address on which nobody has shown a key; behind trusted proxies not counted.",
     )
     max_choices: int = Field(16, ge=1, le=128, description="Largest `n` that a request may ask for.")
     default_max_tokens: PositiveInt = Field(
