@@ -8,12 +8,13 @@ Everyone logs by `structlog.get_logger(__name__)`: the event is short lower-case
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import sys
 import threading
 from types import TracebackType
-from typing import Literal
+from typing import Literal, TextIO
 
 import structlog
 from opentelemetry import trace
@@ -80,8 +81,16 @@ class _Lines:
     debug = info = warning = error = critical = msg
 
 
+class _Handler(logging.StreamHandler[TextIO]):
+    """Where lines of the standard library go. Python's own report of a line that fails would show it unmasked."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(f"a message of {record.name} could not be logged\n")
+
+
 def _configure_standard_library(shared: list[Processor], renderer: list[Processor]) -> None:
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _Handler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,

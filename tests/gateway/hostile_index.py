@@ -1,4 +1,4 @@
-"""Where each class of hostile input is tested: the rows H1 to H72 of the hostile inputs of this API.
+"""Where each class of hostile input is tested: the rows H1 to H76 of the hostile inputs of this API.
 
 `test_hostile_index.py` checks that the tests named here exist. A row that nothing of the gateway can meet yet says why.
 """
@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 GATEWAY = "tests/gateway/"
+AUTHENTICATE = f"{GATEWAY}test_authenticate.py::"
+KEYS = "tests/auth_billing/"
 REFUSALS = f"{GATEWAY}test_refusals.py::"
 HTTP = f"{GATEWAY}test_hostile_http.py::"
 SERVER = f"{GATEWAY}test_server.py::"
@@ -74,7 +76,11 @@ INDEX: dict[str, list[str]] = {
     "H44": [f"{REFUSALS}test_a_picture_in_a_text_is_text"],
     "H48": [f"{REFUSALS}test_fields_of_others_are_ignored_and_used_for_nothing"],
     "H50": [f"{REFUSALS}test_fields_of_others_are_ignored_and_used_for_nothing"],
-    "H51": [f"{GATEWAY}test_chat_completions.py::test_cache_salt_of_a_client_narrows_its_tenants"],
+    "H51": [
+        f"{GATEWAY}test_chat_completions.py::test_cache_salt_of_a_client_narrows_its_tenants",
+        f"{KEYS}test_service.py::test_tenants_have_different_cache_salts_that_stay",
+        "tests/inference_worker/scheduling/test_prefix_cache.py::test_salts_separate",
+    ],
     # Streaming
     "H53": [
         f"{SERVER}test_a_client_that_leaves_a_stream_cancels_its_job",
@@ -101,7 +107,10 @@ INDEX: dict[str, list[str]] = {
     "H63": [f"{GATEWAY}test_embeddings.py::test_refusals"],
     "H64": [
         f"{REFUSALS}test_no_model_by_a_strange_name",
-        f"{GATEWAY}test_authenticate.py::test_wrong_credentials",
+        f"{AUTHENTICATE}test_wrong_credentials",
+        f"{GATEWAY}test_aliases.py::test_a_model_that_a_key_may_ask_for_has_all_its_names_and_others_do_not_exist",
+        f"{GATEWAY}test_aliases.py::test_a_key_without_models_sees_none",
+        f"{GATEWAY}test_revocation.py::test_it_is_refused_at_once",
     ],
     **{f"H{row}": [NO_SUCH_URL] for row in (65, 66, 68, 69, 70, 71)},
     "H72": [
@@ -109,6 +118,30 @@ INDEX: dict[str, list[str]] = {
         f"{GATEWAY}test_idempotency.py::test_tenants_and_endpoints_have_keys_of_their_own",
         f"{GATEWAY}test_idempotency.py::test_the_same_key_with_another_body_is_refused",
         f"{HTTP}test_malformed_http_is_400_in_openais_shape_and_closed",
+    ],
+    # Keys
+    "H73": [
+        f"{AUTHENTICATE}test_wrong_credentials",
+        f"{AUTHENTICATE}test_conflicting_credentials",
+        f"{AUTHENTICATE}test_scheme_in_any_case",
+        f"{AUTHENTICATE}test_key_in_the_query_is_not_read",
+        f"{AUTHENTICATE}test_every_route_refuses_a_key_without_its_scope_before_the_body_is_read",
+    ],
+    "H74": [
+        f"{AUTHENTICATE}test_wrong_credentials",
+        f"{KEYS}test_service.py::test_garbage_never_reaches_the_store",
+    ],
+    "H75": [
+        f"{KEYS}test_service.py::test_unknown_id_and_wrong_secret_are_refused_alike",
+        f"{KEYS}test_service.py::test_known_and_unknown_ids_are_both_compared_in_constant_time",
+        f"{AUTHENTICATE}test_whatever_is_wrong_with_a_key_the_answer_is_the_same",
+    ],
+    "H76": [
+        f"{GATEWAY}test_revocation.py::test_it_is_refused_at_once",
+        f"{KEYS}test_service.py::test_a_revoked_key_is_refused_within_seconds_though_nobody_announced_it",
+        f"{KEYS}test_service.py::test_a_key_expires_on_time_though_it_is_cached",
+        f"{AUTHENTICATE}test_every_route_refuses_a_key_without_its_scope_before_the_body_is_read",
+        f"{AUTHENTICATE}test_no_page_of_another_origin_can_read_an_answer",
     ],
 }
 

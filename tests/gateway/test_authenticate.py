@@ -6,11 +6,14 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute, iter_route_contexts
 
+from auth_billing import api_keys
+from auth_billing.issuing import IssuedKey, KeyWish, issue
 from auth_billing.scopes import Scope
 from auth_billing.service import Principal
 from gateway.authenticate import guard_of, open_routes, public
 from gateway.dependencies import ModelReader
-from tests.gateway.conftest import KEY, SetStage, Stage
+from router.messages import KeySet
+from tests.gateway.conftest import KEY, PEPPER, SetStage, Stage
 
 WRONG = {
     "no header": {},
@@ -141,3 +144,37 @@ def test_a_forgotten_dependency_is_found() -> None:
 
     app.mount("/mounted", FastAPI())
     assert open_routes(app) == ["/v1/forgotten", "/mounted"]
+
+
+async def test_whatever_is_wrong_with_a_key_the_answer_is_the_same(set_stage: SetStage) -> None:
+    """Unknown, wrong, expired, revoked, and no key at all that was sent as one."""
+    stage = await set_stage()
+    made: dict[str, IssuedKey] = {}
+    for name in ("wrong", "expired", "revoked"):
+        made[name] = await issue(
+            stage.accounts.store, PEPPER, organisation="acme", project="p", wish=KeyWish(name), user="", now=1.0
+        )
+    await stage.accounts.store.expire(made["expired"].record.key_id, 2.0)
+    await stage.accounts.store.revoke(KeySet(key=made["revoked"].record.key_id), 2.0)
+    texts = [
+        api_keys.generate().text,
+        api_keys.ApiKey(made["wrong"].record.key_id, api_keys.generate().secret).text,
+        made["expired"].key.text,
+        made["revoked"].key.text,
+        "hr_live_garbage",
+    ]
+    answers = [await stage.client.get("/v1/models", headers={"authorization": f"Bearer {text}"}) for text in texts]
+    assert {answer.status_code for answer in answers} == {401}
+    assert len({answer.text for answer in answers}) == 1
+
+
+async def test_no_page_of_another_origin_can_read_an_answer(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    origin = {"origin": "https://evil.example"}
+    answer = await stage.client.get("/v1/models", headers=origin)
+    preflight = await stage.client.options(
+        "/v1/chat/completions", headers={**origin, "access-control-request-method": "POST"}
+    )
+    assert preflight.status_code == 405
+    for each in (answer, preflight):
+        assert not [name for name in each.headers if name.startswith("access-control-")]

@@ -93,3 +93,10 @@ def test_nothing_of_a_key_is_left_whatever_stands_around_it(secret, before, afte
     masked = mask_secrets(f"{before} hr_live_{secret} {after}")
     assert f"hr_live_{secret}" not in masked
     assert "hr_live_***" in masked or "Bearer ***" in masked
+
+
+def test_a_message_that_can_not_be_formatted_does_not_show_its_arguments(capsys):
+    configure("gateway-1", style="console", level="info")
+    logging.getLogger("library").warning("%d calls", KEY)
+    said = capsys.readouterr().err
+    assert said == "a message of library could not be logged\n"

@@ -1,0 +1,98 @@
+"""I9: an API key is in no log line, message, answer or error of a request, however the request ends."""
+
+from __future__ import annotations
+
+import logging as standard_logging
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import structlog
+
+from auth_billing import api_keys
+from auth_billing.errors import StoreUnavailable
+from auth_billing.issuing import KeyWish, issue
+from infra.runtime import logging
+from router.messages import KeySet, encode
+from tests.fakes.scripted_worker import count
+from tests.gateway.conftest import PEPPER, SetStage, Stage
+
+
+@pytest.fixture
+def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Logging is afterwards what it was."""
+    for module in (sys, threading):
+        monkeypatch.setattr(module, "excepthook", module.excepthook)
+    root = standard_logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    standard_logging.captureWarnings(False)
+
+
+async def key_of(stage: Stage) -> api_keys.ApiKey:
+    issued = await issue(
+        stage.accounts.store, PEPPER, organisation="acme", project="proj", wish=KeyWish("k"), user="", now=1.0
+    )
+    return issued.key
+
+
+@pytest.mark.usefixtures("restored")
+async def test_a_key_is_nowhere_but_in_its_request(set_stage: SetStage, capsys: pytest.CaptureFixture[str]) -> None:
+    logging.configure("gateway", level="debug")
+    standard_logging.getLogger().setLevel(standard_logging.DEBUG)  # the most that libraries would say
+    stage = await set_stage(count)
+    key = await key_of(stage)
+    told: list[str] = []
+
+    async def ask(method: str, path: str, text: str, **content: Any) -> int:
+        headers = {"authorization": f"Bearer {text}"}
+        answer = await stage.client.request(method, path, headers=headers, **content)
+        told.append(f"{answer.headers} {answer.text}")
+        return answer.status_code
+
+    chat = {"model": "org/counting-model", "messages": [{"role": "user", "content": "hi"}]}
+    assert await ask("POST", "/v1/chat/completions", key.text, json=chat) == 200
+    assert await ask("POST", "/v1/chat/completions", key.text, json={**chat, "stream": True}) == 200
+    assert await ask("POST", "/v1/chat/completions", key.text, json={**chat, "model": "none"}) == 404
+    assert await ask("POST", "/v1/chat/completions", key.text, content=b"{") in (400, 415)
+    assert await ask("GET", f"/v1/models?api_key={key.text}", key.text) == 200
+    assert await ask("GET", f"/v1/{key.key_id}", key.text) == 404
+    assert await ask("GET", "/v1/models", key.text[:-1] + "?") == 401
+    wrong = api_keys.ApiKey(key.key_id, api_keys.generate().secret)
+    assert await ask("GET", "/v1/models", wrong.text) == 401
+
+    async def away(key_id: str) -> None:
+        raise StoreUnavailable("connection refused")
+
+    async def broken(key_id: str) -> None:
+        raise RuntimeError(f"a bug that names {key.text}")
+
+    for find, status in ((away, 503), (broken, 500)):
+        stage.accounts.store.find = find  # type: ignore[assignment, method-assign]
+        stage.accounts.cache.forget(KeySet())
+        assert await ask("GET", "/v1/models", key.text) == status
+
+    said = capsys.readouterr().err
+    assert "a bug that names hr_live_***" in said  # it did log, and masked
+    messages = " ".join(encode(job).decode() for job in stage.worker.jobs)
+    for secret in (key.secret, wrong.secret):
+        assert secret not in said
+        assert secret not in " ".join(told)
+        assert secret not in messages
+
+
+async def test_a_stored_key_and_its_errors_do_not_show_it(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    key = await key_of(stage)
+    (record,) = stage.accounts.store.records.values()
+    assert key.secret not in repr(record)
+    assert key.secret not in repr(key)
+    assert str(record.digest) not in repr(replace(record, name="other"))
+    assert key.secret not in repr(await stage.accounts.authenticate(key.text))
