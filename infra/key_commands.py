@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from auth_billing.audit_log import AuditLog, Event
 from auth_billing.errors import NoSuchRecord
 from auth_billing.issuing import IssuedKey, KeyWish
 from auth_billing.key_management import ADMIN_KEYS
@@ -15,6 +16,7 @@ from auth_billing.records import ApiKeyRecord
 from auth_billing.roles import Actor, Role
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
+from auth_billing.store.audit_log import MongoAuditLogStore
 from infra.account_access import AccountAccess
 
 SHOWN_PREFIX = "key_"
@@ -39,7 +41,9 @@ class KeyCommands:
         """
         chosen = (await self._projects().default(organisation)).id if project is None else project
         await self._projects().organisation(organisation)
-        return await self.access.keys().create(_operator(organisation), chosen, wish)
+        issued = await self.access.keys().create(_operator(organisation), chosen, wish)
+        await self._record(Event.API_KEY_CREATED, issued.record)
+        return issued
 
     async def all(self, organisation: str) -> list[ApiKeyRecord]:
         """The keys of an organisation and its projects that are not revoked.
@@ -59,7 +63,9 @@ class KeyCommands:
             NoSuchRecord
         """
         key = await self._find(key_id)
-        return await self.access.keys().revoke(_operator(key.organisation), key.project, key.key_id)
+        ended = await self.access.keys().revoke(_operator(key.organisation), key.project, key.key_id)
+        await self._record(Event.API_KEY_DELETED, ended)
+        return ended
 
     async def rotate(self, key_id: str, overlap: float) -> IssuedKey:
         """A new key like an old one, which goes on for `overlap` seconds.
@@ -68,13 +74,21 @@ class KeyCommands:
             NoSuchRecord, NotPermitted, UnacceptableValue
         """
         key = await self._find(key_id)
-        return await self.access.keys().rotate(_operator(key.organisation), key.project, key.key_id, overlap=overlap)
+        keys, operator = self.access.keys(), _operator(key.organisation)
+        issued = await keys.rotate(operator, key.project, key.key_id, overlap=overlap)
+        await self._record(Event.API_KEY_ROTATED, key, replaced_by=SHOWN_PREFIX + issued.key.key_id)
+        return issued
 
     async def _find(self, key_id: str) -> ApiKeyRecord:
         key = await MongoApiKeyStore(self.access.connection).find(key_id.removeprefix(SHOWN_PREFIX))
         if key is None:
             raise NoSuchRecord(f"there is no key {key_id}")
         return key
+
+    async def _record(self, event: Event, key: ApiKeyRecord, **details: str) -> None:
+        audit_log = AuditLog(MongoAuditLogStore(self.access.connection))
+        shown, about = SHOWN_PREFIX + key.key_id, {"name": key.name, **details}
+        await audit_log.record(key.organisation, event, shown, project=key.project, details=about)
 
     def _projects(self) -> Projects:
         return Projects(MongoAccountStore(self.access.connection))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from auth_billing import price_file
 from auth_billing.amounts import nano_of
+from auth_billing.audit_log import AuditLog, Event
 from auth_billing.audit_records import AuditReport
 from auth_billing.auditor import Auditor
 from auth_billing.books import Balance
@@ -25,6 +26,7 @@ from auth_billing.pricing import PriceList
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.audit import MongoAuditStore
+from auth_billing.store.audit_log import MongoAuditLogStore
 from auth_billing.store.balances import MongoBalanceStore
 from auth_billing.store.budgets import MongoBudgetStore
 from auth_billing.store.connection import StoreConnection
@@ -79,7 +81,9 @@ class MoneyCommands:
         """
         await self._check_organisation(organisation)
         add = self._credit().top_up if kind is CreditKind.TOP_UP else self._credit().promo
-        return await add(organisation, nano_of(usd), reference or uuid.uuid4().hex)
+        entry = await add(organisation, nano_of(usd), reference or uuid.uuid4().hex)
+        await self._record(Event.CREDIT_GRANTED, organisation, entry)
+        return entry
 
     async def refund(self, organisation: str, job: str, usd: str | None, reference: str | None) -> CreditEntry:
         """Pay back what a job cost, or a part of it.
@@ -93,7 +97,9 @@ class MoneyCommands:
         else:
             found = (await MongoJobStore(self.connection).find([job])).get(job)
             amount = (found.cost if found is not None else None) or 1
-        return await self._credit().refund(organisation, job, amount, reference or uuid.uuid4().hex)
+        entry = await self._credit().refund(organisation, job, amount, reference or uuid.uuid4().hex)
+        await self._record(Event.CREDIT_REFUNDED, organisation, entry)
+        return entry
 
     async def set_budget(
         self, organisation: str, usd: str | None, *, project: str | None = None, key: str | None = None
@@ -106,6 +112,12 @@ class MoneyCommands:
         await self._check_organisation(organisation)
         name = await self._budget_name(organisation, project, key)
         await self._budgets().set(organisation, name, None if usd is None else nano_of(usd, least=0))
+        event = Event.BUDGET_DELETED if usd is None else Event.BUDGET_UPDATED
+        await self._audit_log().record(organisation, event, name, project=project or "", details={"usd": usd})
+
+    async def _record(self, event: Event, organisation: str, entry: CreditEntry) -> None:
+        details = {"kind": entry.kind.value, "amount_nano_usd": entry.amount, "reference": entry.reference}
+        await self._audit_log().record(organisation, event, entry.id, details=details)
 
     async def _budget_name(self, organisation: str, project: str | None, key: str | None) -> str:
         if key is not None:
@@ -125,6 +137,9 @@ class MoneyCommands:
 
     def _credit(self) -> Credit:
         return Credit(MongoCreditStore(self.connection), MongoJobStore(self.connection))
+
+    def _audit_log(self) -> AuditLog:
+        return AuditLog(MongoAuditLogStore(self.connection))
 
     def _budgets(self) -> Budgets:
         return Budgets(MongoBudgetStore(self.connection), MongoBalanceStore(self.connection))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import signal
 import stat
 import subprocess
@@ -11,8 +13,10 @@ from pathlib import Path
 
 import httpx
 import openai
+import openpyxl
 import pytest
 
+from infra.install import ROOT
 from infra.readiness import free_port
 from infra.runtime.lifecycle import EXIT_CANNOT_START
 from tests.e2e.launched import MODEL, Launched, borrow_installation, environment
@@ -172,6 +176,34 @@ def test_a_taken_port_says_so(serving: Launched, tmp_path: Path) -> None:
     assert done.returncode == EXIT_CANNOT_START
     assert f"port {serving.port} is taken" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def documented(language: str) -> str:
+    """The blocks of the page on administration in that language, one after the other."""
+    page = (ROOT / "docs" / "administration.md").read_text()
+    return "\n".join(re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))
+
+
+@pytest.mark.parametrize("by", ["curl", "the SDK"])
+def test_the_admins_day(serving: Launched, tmp_path: Path, by: str) -> None:
+    """docs/administration.md as it stands."""
+    made = serving.headrace("keys", "create", by, "--admin")
+    assert made.returncode == 0, made.stderr
+    environment = {**os.environ, "OPENAI_BASE_URL": f"http://127.0.0.1:{serving.port}/v1"}
+    environment |= {"OPENAI_ADMIN_KEY": made.stdout.strip(), "OPENAI_API_KEY": "unused"}
+    script = ["bash", "-euo", "pipefail", "-c", documented("bash")]
+    command = script if by == "curl" else [sys.executable, "-c", documented("python")]
+    done = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "api_key.deleted" in done.stdout
+    admin = openai.OpenAI(base_url=environment["OPENAI_BASE_URL"], api_key="x", admin_api_key=made.stdout.strip())
+    newest = next(iter(admin.admin.organization.audit_logs.list(event_types=["api_key.deleted"])))
+    with pytest.raises(openai.NotFoundError):
+        admin.admin.organization.projects.api_keys.retrieve(newest.api_key_deleted.id, project_id=newest.project.id)
+    if by == "curl":
+        assert openpyxl.load_workbook(tmp_path / "usage.xlsx").active is not None
 
 
 def test_ps_shows_it(serving: Launched) -> None:
