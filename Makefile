@@ -6,7 +6,7 @@ export HEADRACE_HOME
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev serve up ps test races test-bills check format bench bench-peers clean
+.PHONY: help setup setup-dev serve up ps test races kill-points test-bills check format bench bench-peers clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ races: setup-dev ## The races of money at full size: four processes, a thousand 
 
 test-bills: setup-dev ## 300 mixed requests over RabbitMQ: told, billed and counted alike, to the token
 	HEADRACE_TEST_BILLS=300 $(BIN)/pytest -s tests/integration/test_exact_bills.py
+
+kill-points: setup-dev ## Answers that go on elsewhere, at 20 points each, beside uninterrupted ones: the real model in float32 (some minutes)
+	HEADRACE_KILL_POINTS=20 $(BIN)/pytest tests/integration/test_identical_continuation.py
 
 check: setup-dev ## Linters, types and import contracts, front-end too
 	$(BIN)/ruff check .
