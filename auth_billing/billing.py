@@ -49,6 +49,8 @@ class Billing:
         self._settler = Settler(books, metrics or BillingMetrics(CollectorRegistry()), clock=clock)
         self._short: set[str] = set()
         """Organisations whose last request was refused: they are looked at before anything is written for them."""
+        self._budgets: dict[str, Mapping[str, int]] = {}
+        """Of organisations that have any, as last seen: a hold finds out whether they are still so."""
         self._doubtful: set[str] = set()
         """Jobs that were not queued, and of which nobody knows whether they hold anything."""
 
@@ -135,7 +137,9 @@ class Billing:
         if organisation in self._short:  # a refusal costs no write
             _check(await self._balance(organisation), jobs)
         held, inserted = await asyncio.gather(
-            self._books.balances.hold(jobs), self._books.jobs.insert(jobs), return_exceptions=True
+            self._books.balances.hold(jobs, self._budgets.get(organisation, {})),
+            self._books.jobs.insert(jobs),
+            return_exceptions=True,
         )
         for outcome in (held, inserted):
             if isinstance(outcome, BaseException):
@@ -151,7 +155,7 @@ class Billing:
             except HoldRefused:
                 await self._forget(jobs)
                 raise
-            held = await self._books.balances.hold(jobs)  # it had less a moment ago
+            held = await self._books.balances.hold(jobs, balance.budgets)  # it had less, or other budgets, a moment ago
         raise StoreUnavailable("an account changes all the time")
 
     async def _balance(self, organisation: str) -> Balance:
@@ -160,6 +164,9 @@ class Billing:
         if balance is None:
             await self._books.balances.open(organisation)
             balance = await self._books.balances.find(organisation)
+        self._budgets.pop(organisation, None)
+        if balance is not None and balance.budgets:
+            self._budgets[organisation] = balance.budgets
         return balance or Balance(organisation, 0, 0)
 
     async def _forget(self, jobs: Sequence[JobRecord]) -> None:

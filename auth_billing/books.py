@@ -169,8 +169,10 @@ class BalanceStore(Protocol):
         """All accounts that have open holds."""
         ...
 
-    async def hold(self, jobs: Sequence[JobRecord]) -> bool:
+    async def hold(self, jobs: Sequence[JobRecord], budgets: Mapping[str, int]) -> bool:
         """Set the jobs' holds aside, all or none; false if the account does not allow it (or has them already).
+
+        Or if its budgets are not `budgets`: what the caller takes them for.
 
         The jobs are of one organisation, project, key and month. Not journaled.
         """

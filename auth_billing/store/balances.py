@@ -25,7 +25,6 @@ from typing import Any
 from pymongo.errors import DuplicateKeyError
 
 from auth_billing.books import Balance, Charge, Hold, JobRecord
-from auth_billing.plausible import MAX_INT
 from auth_billing.store.connection import StoreConnection, translated_errors
 
 COLLECTION = "accounts"
@@ -67,15 +66,23 @@ class MongoBalanceStore:
         with translated_errors():
             return [from_document(each) async for each in self._accounts.find({"held_map": {"$ne": {}}})]
 
-    async def hold(self, jobs: Sequence[JobRecord]) -> bool:
-        """Set the jobs' holds aside, all or none; false if the account does not allow it (or has them already)."""
+    async def hold(self, jobs: Sequence[JobRecord], budgets: Mapping[str, int]) -> bool:
+        """Set the jobs' holds aside, all or none; false if the account does not allow it (or has them already).
+
+        Comparing with limits that the caller knows, and these with the document's, takes half the time on the embedded
+        store that an expression over both takes.
+        """
         one, total = jobs[0], sum(job.hold for job in jobs)
+        left = {name: budgets[name] - total for name in one.budgets if name in budgets}
+        if any(each < 0 for each in left.values()):
+            return False
         affordable = {
             "_id": one.organisation,
             "open": True,
             "available": {"$gte": total},
             **{f"held_map.{job.id}": {"$exists": False} for job in jobs},
-            "$expr": {"$and": [_within(name, one.month, total) for name in one.budgets]},
+            "budgets": dict(budgets),
+            **{f"used.{one.month}.{name}": {"$not": {"$gt": each}} for name, each in left.items()},
         }
         with translated_errors():
             result = await self._passing.update_one(affordable, _held(jobs))
@@ -124,12 +131,6 @@ class MongoBalanceStore:
         with translated_errors():
             result = await self._accounts.update_one({"_id": organisation}, {"$set": {"open": False}})
         return bool(result.matched_count)
-
-
-def _within(name: str, month: str, amount: int) -> dict[str, Any]:
-    """What is used of a budget and `amount` are no more than the budget, if there is one."""
-    used = {"$ifNull": [f"$used.{month}.{name}", 0]}
-    return {"$lte": [{"$add": [used, amount]}, {"$ifNull": [f"$budgets.{name}", MAX_INT]}]}
 
 
 def _held(jobs: Sequence[JobRecord]) -> dict[str, Any]:

@@ -28,23 +28,28 @@ DURABLE = WriteConcern(w="majority", j=True)
 """On a majority of the replicas and in the journal: for whatever must not be forgotten once it was acknowledged."""
 
 PASSING = WriteConcern(w=1, j=False)
-BATCH_SECONDS = 5.0
-"""What a write of many gets."""
+
+BATCH_SECONDS = 10.0
+"""What reading or writing much at once gets; never on the way of a request."""
 
 
 class StoreConnection:
     """A client and its database. Connects when first used and mends itself.
 
+    Args:
+        url: of MongoDB, with the database's name in it if it is not `DATABASE`.
+        operation_ms: what each operation gets.
+
     Raises:
         StartupError: `url` is not a MongoDB URL.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, operation_ms: int = OPERATION_MS) -> None:
         try:
             self._client: Any = AsyncIOMotorClient(
                 url,
                 serverSelectionTimeoutMS=SERVER_SELECTION_MS,
-                timeoutMS=OPERATION_MS,
+                timeoutMS=operation_ms,
                 appname="headrace",
             )
         except (InvalidURI, ConfigurationError, ValueError) as error:

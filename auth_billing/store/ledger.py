@@ -20,8 +20,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pymongo
+
 from auth_billing.books import Posting
-from auth_billing.store.connection import StoreConnection, translated_errors
+from auth_billing.store.connection import BATCH_SECONDS, StoreConnection, translated_errors
 from auth_billing.store.jobs import insert_new
 
 COLLECTION = "ledger"
@@ -36,7 +38,7 @@ class MongoLedgerStore:
     async def post(self, postings: Sequence[Posting]) -> None:
         """Store those that are not there yet."""
         if postings:
-            with translated_errors():
+            with translated_errors(), pymongo.timeout(BATCH_SECONDS):
                 await insert_new(self._ledger, [_to_document(each) for each in postings])
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
 import pytest
@@ -14,7 +12,6 @@ from prometheus_client import CollectorRegistry
 from auth_billing.billing import Billing
 from auth_billing.books import Books, JobState
 from auth_billing.metrics import BillingMetrics
-from auth_billing.settlement import SettlementConsumer
 from auth_billing.settler import Settler
 from router import topology
 from router.bus import REASON_HEADER, Bus
@@ -23,6 +20,7 @@ from router.transport.memory import MemoryTransport
 from tests.auth_billing.conftest import Buses
 from tests.auth_billing.money import HELD, ORGANISATION, check_idle, principal, work
 from tests.auth_billing.test_settlement import ready, record
+from tests.auth_billing.test_settlement import settling as settling_on
 from tests.fakes.accounts import Absence, DictUsageStore
 from tests.fakes.books import DictBalanceStore, dict_books, price_book
 
@@ -48,17 +46,8 @@ class Settling:
         balances.balances[ORGANISATION] = replace(balances.balances[ORGANISATION], available=len(jobs) * HELD)
         await Billing(self.books, price_book()).reserve(principal(), [work(job) for job in jobs])
 
-    @asynccontextmanager
-    async def on(self, bus: Bus) -> AsyncIterator[None]:
-        stop = asyncio.Event()
-        settler = Settler(self.books, self.metrics)
-        consumer = SettlementConsumer(bus, self.usage, settler, metrics=self.metrics, retry_delay=lambda _tries: 0.001)
-        task = asyncio.create_task(consumer.run(stop))
-        try:
-            yield
-        finally:
-            stop.set()
-            await task
+    def on(self, bus: Bus) -> AbstractAsyncContextManager[None]:
+        return settling_on(bus, self.usage, Settler(self.books, self.metrics), self.metrics)
 
     async def state(self, job: str) -> JobState:
         return (await self.books.jobs.find([job]))[job].state

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from auth_billing.metrics import BillingMetrics
+from auth_billing.records import UsageStore
 from auth_billing.settlement import SettlementConsumer
 from auth_billing.settler import Settler
 from auth_billing.usage_records import objection
@@ -40,10 +41,13 @@ def record(number: int = 0, *, tokens: int = 3, **changes: object) -> UsageRecor
 
 
 @asynccontextmanager
-async def settling(bus: Bus, store: DictUsageStore) -> AsyncIterator[None]:
+async def settling(
+    bus: Bus, store: UsageStore, settler: Settler | None = None, metrics: BillingMetrics | None = None
+) -> AsyncIterator[None]:
     stop = asyncio.Event()
-    settler = Settler(dict_books(), BillingMetrics(CollectorRegistry()))
-    consumer = SettlementConsumer(bus, store, settler, retry_delay=lambda _tries: 0.001)
+    metrics = metrics or BillingMetrics(CollectorRegistry())
+    settler = settler or Settler(dict_books(), metrics)
+    consumer = SettlementConsumer(bus, store, settler, metrics=metrics, retry_delay=lambda _tries: 0.001)
     task = asyncio.create_task(consumer.run(stop))
     try:
         yield

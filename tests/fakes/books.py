@@ -33,11 +33,11 @@ class DictBalanceStore:
         self.absence.check()
         return [each for each in self.balances.values() if each.held]
 
-    async def hold(self, jobs: Sequence[JobRecord]) -> bool:
+    async def hold(self, jobs: Sequence[JobRecord], budgets: Mapping[str, int]) -> bool:
         self.absence.check()
         await asyncio.sleep(0)
         balance, one, total = self.balances.get(jobs[0].organisation), jobs[0], sum(job.hold for job in jobs)
-        if balance is None or not balance.is_open or balance.available < total:
+        if balance is None or not balance.is_open or balance.available < total or balance.budgets != budgets:
             return False
         used = balance.used.get(one.month, {})
         if any(used.get(name, 0) + total > balance.budgets.get(name, MAX_INT) for name in one.budgets):

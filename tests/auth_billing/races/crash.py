@@ -16,6 +16,7 @@ from auth_billing.settler import Settler
 from auth_billing.store.books import mongo_books
 from auth_billing.store.connection import StoreConnection
 from tests.auth_billing.money import principal, work
+from tests.auth_billing.races.crowd import OPERATION_MS
 from tests.fakes.books import price_book
 
 DIED = 9
@@ -58,7 +59,7 @@ def reserve_and_die(url: str, organisation: str, jobs: list[str], writes: int) -
 
 
 async def _with_books(url: str, writes: int, act: Callable[[Books], Awaitable[Any]]) -> None:
-    connection = StoreConnection(url)
+    connection = StoreConnection(url, operation_ms=OPERATION_MS)
     done: list[int] = []
     books = mongo_books(connection)
     stores = (books.balances, books.jobs, books.ledger)

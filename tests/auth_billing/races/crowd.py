@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from auth_billing.billing import Billing
 from auth_billing.books import Books, Word
+from auth_billing.errors import StoreUnavailable
 from auth_billing.metrics import BillingMetrics
 from auth_billing.price_book import PriceBook
 from auth_billing.settler import Settler
@@ -25,6 +26,8 @@ from tests.fakes.books import price_book
 
 PROCESSES = 4
 PATIENCE = 120.0
+OPERATION_MS = 60_000
+"""A busy machine is no race: nobody gives up."""
 
 
 @dataclass
@@ -55,7 +58,15 @@ class Racer:
             size = self.random.choice((1, 3, 9))
             parts.append(jobs[:size])
             jobs = jobs[size:]
-        await asyncio.gather(*(self.settler.settle({job: words[job] for job in part}) for part in parts))
+        await asyncio.gather(*(self._settle({job: words[job] for job in part}) for part in parts))
+
+    async def _settle(self, words: dict[str, Word]) -> None:
+        while True:
+            try:
+                await self.settler.settle(words)
+            except StoreUnavailable:
+                continue  # as the consumer of receipts does
+            return
 
 
 Act = Callable[[Racer, Sequence[str]], Awaitable[Any]]
@@ -94,6 +105,7 @@ class Crowd:
 
     def run(self, race: Race, url: str, rounds: Sequence[Sequence[str]]) -> list[list[Any]]:
         """What each process has to say of each round."""
+        self._barrier.reset()
         for pipe in self._pipes:
             pipe.send((race, url, rounds))
         said = []
@@ -124,7 +136,7 @@ def _serve(pipe: Connection, barrier: Barrier, number: int) -> None:
 
 
 async def _run(race: Race, url: str, rounds: Sequence[Sequence[str]], barrier: Barrier, number: int) -> list[Any]:
-    connection = StoreConnection(url)
+    connection = StoreConnection(url, operation_ms=OPERATION_MS)
     racer = Racer.on(connection, number)
     await connection.ping()
     said = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -10,16 +11,21 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from auth_billing.metrics import BillingMetrics
+from auth_billing.settler import Settler
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes
 from auth_billing.store.usage import MongoUsageStore
 from auth_billing.sweeper import GRACE_SECONDS, Sweeper
+from infra.embedded_store import EmbeddedStore
 from router.messages import Outcome
+from tests.auth_billing.conftest import Buses
 from tests.auth_billing.money import HELD, principal, work
 from tests.auth_billing.races.acts import cost, word
 from tests.auth_billing.races.crash import DIED, reserve_and_die, settle_and_die
-from tests.auth_billing.races.crowd import Racer, context
+from tests.auth_billing.races.crowd import OPERATION_MS, Racer, context
 from tests.auth_billing.races.evidence import check_books, open_accounts
+from tests.auth_billing.test_receipts import receipt
+from tests.auth_billing.test_settlement import settling
 
 pytestmark = pytest.mark.store
 
@@ -29,7 +35,7 @@ COSTS = {"job-1": cost(8), "job-2": cost(0), "job-3": cost(5)}
 
 @pytest.fixture
 async def racer(database_url: str) -> AsyncIterator[Racer]:
-    connection = StoreConnection(database_url)
+    connection = StoreConnection(database_url, operation_ms=OPERATION_MS)
     await create_indexes(connection)
     await open_accounts(connection, ["org-1", "org-2"], 5 * HELD)
     yield Racer.on(connection)
@@ -93,3 +99,28 @@ async def test_a_gateway_killed_while_it_holds(racer: Racer, database_url: str, 
     await sweep(racer, 30 + GRACE_SECONDS + 30)
     jobs = await check_books(racer.connection, 5 * HELD)
     assert {job["cost"] for job in jobs.values()} <= {0}
+
+
+async def test_a_store_killed_while_receipts_are_settled(own_store: Callable[[], EmbeddedStore], buses: Buses) -> None:
+    """PROMISES F14: what was acknowledged is settled, the rest waits in the queue until the store is back."""
+    store = own_store()
+    connection = StoreConnection(store.url)
+    await create_indexes(connection)
+    await open_accounts(connection, ["org-1"], 200 * HELD)
+    racer = Racer.on(connection)
+    jobs = [f"job-{number}" for number in range(120)]
+    await racer.billing.reserve(principal("org-1"), [work(job) for job in jobs])
+    await connection.durable("journal").insert_one({})  # and with it all that was written before
+    metrics = BillingMetrics(CollectorRegistry())
+    settled = metrics.receipts.labels("settled")._value
+    async with settling(buses.billing, MongoUsageStore(connection), Settler(racer.books, metrics), metrics):
+        for job in jobs:
+            await buses.others.publish_settlement(receipt(job))
+            if job == jobs[60]:
+                await asyncio.to_thread(store.kill)
+        await asyncio.to_thread(store.start)
+        async with asyncio.timeout(60):
+            while settled.get() + metrics.receipts.labels("repeated")._value.get() < len(jobs):
+                await asyncio.sleep(0.01)
+    await check_books(connection, 200 * HELD)
+    connection.close()

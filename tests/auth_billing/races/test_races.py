@@ -17,7 +17,7 @@ from router.messages import Outcome
 from tests.auth_billing.money import HELD, principal, work
 from tests.auth_billing.races import acts
 from tests.auth_billing.races.acts import cost
-from tests.auth_billing.races.crowd import PROCESSES, Crowd, Race, Racer
+from tests.auth_billing.races.crowd import OPERATION_MS, PROCESSES, Crowd, Race, Racer
 from tests.auth_billing.races.evidence import check_books, open_accounts
 
 pytestmark = [pytest.mark.store, pytest.mark.timeout(1800)]
@@ -37,7 +37,7 @@ def crowd() -> Iterator[Crowd]:
 
 @pytest.fixture
 async def connection(database_url: str) -> AsyncIterator[StoreConnection]:
-    connection = StoreConnection(database_url)
+    connection = StoreConnection(database_url, operation_ms=OPERATION_MS)
     await create_indexes(connection)
     yield connection
     connection.close()
