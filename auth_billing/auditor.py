@@ -57,24 +57,18 @@ class Auditor:
         self, page: Callable[[str, int], Awaitable[Sequence[str]]], look: Look
     ) -> tuple[int, list[Difference]]:
         """Look at all subjects; how many there are, and what is wrong with them."""
-        count, suspects = 0, []
+        count, wrong = 0, {}
         async for ids in _pages(page):
             count += len(ids)
             if await look(ids):
-                suspects += [each for each in ids if await look([each])]
-        return count, await self._confirmed(suspects, look)
-
-    async def _confirmed(self, suspects: Collection[str], look: Look) -> list[Difference]:
-        """What is still wrong with them after some looks."""
-        wrong: list[Difference] = []
+                wrong.update(await _each(ids, look))
         for _ in range(LOOKS - 1):
-            if not suspects:
-                return []
+            if not wrong:
+                break
             await asyncio.sleep(self._pause)
-            looked = [(each, await look([each])) for each in suspects]
-            suspects = [each for each, found in looked if found]
-            wrong = [difference for _, found in looked for difference in found]
-        return wrong
+            again = await _each(wrong, look)
+            wrong = {each: same for each, found in again.items() if (same := _again(found, wrong[each]))}
+        return count, [difference for found in wrong.values() for difference in found]
 
     async def _accounts(self, organisations: Collection[str]) -> list[Difference]:
         found = []
@@ -138,3 +132,14 @@ async def _pages(page: Callable[[str, int], Awaitable[Sequence[str]]]) -> AsyncI
     while ids := await page(after, PAGE):
         yield ids
         after = ids[-1]
+
+
+async def _each(ids: Collection[str], look: Look) -> dict[str, list[Difference]]:
+    """What looks wrong, by subject; of those that look right nothing."""
+    return {each: found for each in ids if (found := await look([each]))}
+
+
+def _again(found: Sequence[Difference], before: Sequence[Difference]) -> list[Difference]:
+    """What was found before too. Work in progress is of other jobs by then."""
+    known = {(each.check, each.subject) for each in before}
+    return [each for each in found if (each.check, each.subject) in known]
