@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from auth_billing.errors import AccountClosed
+from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes
 from router.messages import Outcome
@@ -19,6 +20,7 @@ from tests.auth_billing.races import acts
 from tests.auth_billing.races.acts import cost
 from tests.auth_billing.races.crowd import OPERATION_MS, PROCESSES, Crowd, Race, Racer
 from tests.auth_billing.races.evidence import check_books, open_accounts
+from tests.auth_billing.races.key_acts import END_AND_USE, record_of
 
 pytestmark = [pytest.mark.store, pytest.mark.timeout(1800)]
 
@@ -150,3 +152,13 @@ async def test_a_job_is_paid_back_while_it_is_settled(
     async for row in connection.durable("ledger").find({"kind": "refund"}):
         back[row["job"]] = back.get(row["job"], 0) + row["amount"]
     assert all(amount <= jobs[job]["cost"] for job, amount in back.items())
+
+
+async def test_a_key_that_is_ended_while_all_use_it(
+    crowd: Crowd, connection: StoreConnection, database_url: str
+) -> None:
+    keys = MongoApiKeyStore(connection)
+    for name in NAMES:
+        await keys.add(record_of(name))
+    said = crowd.run(END_AND_USE, database_url, ROUNDS)
+    assert [all(refused) for process in said for refused in process] == [True] * len(ROUNDS) * PROCESSES
