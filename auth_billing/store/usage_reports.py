@@ -8,9 +8,13 @@ from typing import Any
 import pymongo
 
 from auth_billing.books import JobRecord, JobState, Source
-from auth_billing.store.connection import BATCH_SECONDS, StoreConnection, translated_errors
+from auth_billing.store.connection import StoreConnection, translated_errors
 from auth_billing.store.jobs import COLLECTION, job_from_document
 from auth_billing.usage_reports import EMBEDDING_JOBS, Dimension, Kind, UsageFilter, UsageRow
+
+REPORT_SECONDS = 30.0
+"""A report reads every job that it is about; the embedded store takes up to a millisecond for each."""
+BATCH = 500
 
 _FRESH = {"$subtract": ["$final.prompt_tokens", "$final.cached_tokens"]}
 _SUMS: dict[str, Any] = {
@@ -41,18 +45,23 @@ class MongoUsageReports:
             {"$sort": {f"_id.{name}": 1 for name in key}},
             {"$limit": limit},
         ]
-        with translated_errors(), pymongo.timeout(BATCH_SECONDS):
+        with translated_errors(), pymongo.timeout(REPORT_SECONDS):
             return [_row(document, width, by) async for document in self._jobs.aggregate(pipeline)]
 
     async def count(self, wanted: UsageFilter, limit: int) -> int:
         """How many jobs there are, counted up to `limit`."""
-        with translated_errors(), pymongo.timeout(BATCH_SECONDS):
+        with translated_errors(), pymongo.timeout(REPORT_SECONDS):
             return int(await self._jobs.count_documents(_filter(wanted), limit=limit))
 
     async def jobs(self, wanted: UsageFilter) -> AsyncIterator[JobRecord]:
         """The jobs themselves, in the order in which they were settled."""
-        with translated_errors():
-            async for document in self._jobs.find(_filter(wanted)).sort([("final.at", 1), ("_id", 1)]):
+        found = self._jobs.find(_filter(wanted)).sort([("final.at", 1), ("_id", 1)])
+        while True:
+            with translated_errors(), pymongo.timeout(REPORT_SECONDS):
+                documents = await found.to_list(BATCH)
+            if not documents:
+                return
+            for document in documents:
                 yield job_from_document(document)
 
 
