@@ -73,6 +73,12 @@ SECTIONS = {
     ),
     "platform-tax": ("The platform's own cost", "A worker that only counts, LiteLLM's proxy before a stub beside it."),
     "platform-fan-out": ("Fan-out", "Streams of one gateway process at once."),
+    "cost-of-the-check": (
+        "The cost of the check",
+        "Authentication, rate limits and a hold on the embedded store, beside the same request where a static key is"
+        " compared and all else is in memory. Gateways, worker, broker and settlement share one process; the store is"
+        " another, on the same cores. Without a pause, requests also wait for the settlement of those before them.",
+    ),
     "quality": ("Quality", "What quantisation costs."),
     "structured-output": (
         "Structured output",

@@ -80,7 +80,7 @@ class PayingPlatform:
             await self._start_worker(f"worker-{number + 1}", make_engine())
         for number in range(gateways):
             await self._start_gateway(f"gateway-{number + 1}")
-        self.key = await self._access.give_development_key(self.urls[0])
+        self.key = await self._give_key()
 
     def client(self, gateway: int = 0) -> openai.AsyncOpenAI:
         return openai.AsyncOpenAI(base_url=self.urls[gateway], api_key=self.key, max_retries=0, timeout=60)
@@ -135,16 +135,7 @@ class PayingPlatform:
     async def _start_gateway(self, name: str) -> None:
         bus, stop, port = await self._bus(name), asyncio.Event(), free_port()
         settings = GatewaySettings(gateway_id=name, port=port, shutdown_grace=5.0)
-        access = self._access
-        services = GatewayServices(
-            bus,
-            access.facade(),
-            access.billing(),
-            access.idempotency_keys(),
-            access.administration(announcer(bus)),
-            access.rate_limiter(name, settings.default_limits),
-        )
-        app = create_app(services, settings)
+        app = create_app(self._services(bus, settings), settings)
         await self._until_stopped(serve_app(app, settings, stop), stop)
         gateway: Gateway = app.state.gateway
         self.gateways.append(gateway)
@@ -152,6 +143,20 @@ class PayingPlatform:
         async with asyncio.timeout(30):
             while is_free("127.0.0.1", port) or gateway.models.find(MODEL) is None:
                 await asyncio.sleep(0.02)
+
+    def _services(self, bus: Bus, settings: GatewaySettings) -> GatewayServices:
+        access = self._access
+        return GatewayServices(
+            bus,
+            access.facade(),
+            access.billing(),
+            access.idempotency_keys(),
+            access.administration(announcer(bus)),
+            access.rate_limiter(settings.gateway_id, settings.default_limits),
+        )
+
+    async def _give_key(self) -> str:
+        return await self._access.give_development_key(self.urls[0])
 
     async def _until_stopped(self, serving: Any, stop: asyncio.Event) -> None:
         task = asyncio.create_task(serving)

@@ -1,0 +1,150 @@
+"""`python -m benchmarks.cost_of_the_check`: what it adds to a request to know who asks, whether he may, and who pays.
+
+Two gateways before one worker that only counts, in turns, so that whatever else the machine does meets both: one on the
+embedded store, with its authentication, rate limits and holds; one that keeps all of that in memory, for a static key.
+Everything but the store is in one process, the broker too. Writes `cost-of-the-check.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+
+import httpx
+
+from auth_billing.errors import InvalidApiKey
+from auth_billing.idempotency import IdempotencyKeys
+from auth_billing.service import AuthBilling, Principal
+from benchmarks.measures import percentile
+from benchmarks.report import say
+from benchmarks.results import RESULTS, ROOT, Row, measured, write
+from gateway.app import GatewayServices
+from gateway.settings import GatewaySettings
+from infra.embedded_store import PROGRAM, EmbeddedStore
+from infra.readiness import free_port
+from infra.runtime import logging
+from router.bus import Bus
+from router.transport.memory import MemoryBroker, MemoryTransport
+from tests.fakes.accounts import DictApiKeyStore, DictIdempotencyStore
+from tests.fakes.administration import DictOrganisation
+from tests.fakes.billing import FakeBilling
+from tests.fakes.counting_engine import CountingEngine
+from tests.fakes.paying_platform import MODEL, PayingPlatform
+from tests.fakes.rate_buckets import rate_limiter
+
+SECONDS = 8.0
+"""Of each number of clients."""
+LOADS = {"one at a time": (1, 0.25), "8 without a pause": (8, 0.0)}
+"""Clients, and seconds between their requests: after such a pause the one before has been settled."""
+WARM_UP = 20
+TOKENS = 1
+STEP = 0.0005
+STATIC_KEY = "hr_live_static"
+PROGRAM_PATH = ROOT / ".headrace" / PROGRAM
+NAMES = ("store", "in memory")
+
+
+class StaticKey(AuthBilling):
+    """One key that is compared, and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__(DictApiKeyStore(), b"p" * 32)
+
+    async def authenticate(self, token: str) -> Principal:
+        """Whose key `token` is."""
+        if token != STATIC_KEY:
+            raise InvalidApiKey("unknown")
+        return Principal(key_id="key", tenant="tenant", cache_salt="salt")
+
+
+class InMemory(PayingPlatform):  # type: ignore[misc]  # tests are not checked
+    """The same platform without a store: a static key, limits and holds in dictionaries, nothing settled."""
+
+    async def __aenter__(self) -> InMemory:
+        return self
+
+    def _services(self, bus: Bus, settings: GatewaySettings) -> GatewayServices:
+        return GatewayServices(
+            bus,
+            StaticKey(),
+            FakeBilling(),
+            IdempotencyKeys(DictIdempotencyStore()),
+            DictOrganisation().administration,
+            rate_limiter(settings.default_limits),
+        )
+
+    async def _give_key(self) -> str:
+        return STATIC_KEY
+
+
+async def measure(seconds: float) -> list[Row]:
+    """A row a number of clients and gateway."""
+    async with AsyncExitStack() as stack:
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        store = EmbeddedStore(home / "store", free_port(), program=PROGRAM_PATH)
+        await asyncio.to_thread(store.start)
+        stack.callback(store.stop)
+        keys: dict[str, str] = {}
+        for kind in (PayingPlatform, InMemory):
+            broker = MemoryBroker()
+            platform = kind(partial(MemoryTransport, broker), store.url, home)
+            await stack.enter_async_context(platform)
+            await platform.start(gateways=1, workers=1, make_engine=lambda: CountingEngine(step_time=STEP))
+            keys[platform.urls[0]] = platform.key
+        http = await stack.enter_async_context(httpx.AsyncClient(timeout=60))
+        return [row for load in LOADS for row in await _rows(http, keys, load, seconds)]
+
+
+async def _rows(http: httpx.AsyncClient, keys: dict[str, str], load: str, seconds: float) -> list[Row]:
+    (clients, pause), times = LOADS[load], {url: list[float]() for url in keys}
+
+    async def ask(url: str) -> float:
+        began = time.perf_counter()
+        body = {"model": MODEL, "prompt": [1, 2, 3], "max_tokens": TOKENS}
+        answer = await http.post(f"{url}/completions", json=body, headers={"authorization": f"Bearer {keys[url]}"})
+        answer.raise_for_status()
+        return time.perf_counter() - began
+
+    for _ in range(WARM_UP):
+        for url in keys:
+            await ask(url)
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        for url in keys:
+            times[url] += await asyncio.gather(*(ask(url) for _ in range(clients)))
+            await asyncio.sleep(pause)
+    base = percentile(times[list(keys)[1]], 50) or 0.0
+    return [
+        {
+            "load": load,
+            "checked_by": name,
+            "requests": len(times[url]),
+            "p50_ms": 1000 * (percentile(times[url], 50) or 0.0),
+            "p99_ms": 1000 * (percentile(times[url], 99) or 0.0),
+            "p50_added_ms": 1000 * ((percentile(times[url], 50) or 0.0) - base) if name == NAMES[0] else None,
+        }
+        for name, url in zip(NAMES, keys, strict=True)
+    ]
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Measure and write the file."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cost_of_the_check", description=__doc__)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result file")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="for each number of clients")
+    arguments = parser.parse_args(words)
+    logging.configure("benchmark", level="error")
+    rows = asyncio.run(measure(arguments.seconds))
+    settings = {"tokens": TOKENS, "seconds": arguments.seconds, "step_ms": 1000 * STEP, "transport": "memory"}
+    result = measured("cost-of-the-check", settings, rows)
+    say(result, write(result, arguments.out))
+
+
+if __name__ == "__main__":
+    main()
