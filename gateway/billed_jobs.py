@@ -135,6 +135,11 @@ class BilledJobs:
         """What the client is told at the end: that of all jobs that finished."""
         return _sum(job.finished for job in self._jobs if job.finished is not None)
 
+    @property
+    def so_far(self) -> Usage:
+        """What was given out until now, of all jobs."""
+        return _sum(job.finished or job.so_far for job in self._jobs)
+
     async def reserve(self) -> None:
         """Hold the most that they may cost; see `Desk.reserve`."""
         self._may_be_held = True

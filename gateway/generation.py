@@ -120,8 +120,9 @@ class Generation:
         return self._bill.usage
 
     def tokens_used(self) -> int:
-        """By now, as far as is known: what limits on tokens count."""
-        return self.usage.prompt_tokens + max(self.usage.completion_tokens, self._tokens)
+        """Of prompts and answers, by now: what limits on tokens count."""
+        used = self._bill.so_far
+        return used.prompt_tokens + used.completion_tokens
 
     async def publish(self, headers: Mapping[str, str]) -> None:
         """Set aside what the jobs may cost, then queue them, confirmed. Close this whatever is raised.
