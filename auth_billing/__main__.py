@@ -12,17 +12,17 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from auth_billing.errors import StoreUnavailable
-from auth_billing.housekeeping import Housekeeping
 from auth_billing.metrics import BillingMetrics
+from auth_billing.money.housekeeping import Housekeeping
+from auth_billing.money.settlement import SettlementConsumer
+from auth_billing.money.settler import Settler
+from auth_billing.money.sweeper import Sweeper
 from auth_billing.reaper import Reaper
 from auth_billing.settings import BillingSettings
-from auth_billing.settlement import SettlementConsumer
-from auth_billing.settler import Settler
 from auth_billing.store.books import mongo_books
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes
 from auth_billing.store.usage import MongoUsageStore
-from auth_billing.sweeper import Sweeper
 from infra.runtime import lifecycle, logging
 from infra.runtime.lifecycle import StartupError
 from infra.runtime.metrics import OpsServer

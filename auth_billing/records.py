@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from auth_billing.scopes import ADMIN_SCOPES, PROJECT_SCOPES, Scope
+from auth_billing.keys.scopes import ADMIN_SCOPES, PROJECT_SCOPES, Scope
 from router.messages import KeySet, Usage, UsageRecord
 
 

@@ -11,15 +11,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from auth_billing import api_keys
-from auth_billing.api_keys import ApiKey
 from auth_billing.errors import InvalidApiKey, StoreUnavailable
-from auth_billing.issuing import KeyWish, issue
-from auth_billing.key_cache import Identity, KeyCache
-from auth_billing.last_use import LastUses
+from auth_billing.keys import api_keys
+from auth_billing.keys.api_keys import ApiKey
+from auth_billing.keys.issuing import KeyWish, issue
+from auth_billing.keys.key_cache import Identity, KeyCache
+from auth_billing.keys.last_use import LastUses
+from auth_billing.keys.scopes import PROJECT_SCOPES, Scope, scopes_of
+from auth_billing.people.sessions import BrowserSession
 from auth_billing.records import ApiKeyRecord, ApiKeyStore
-from auth_billing.scopes import PROJECT_SCOPES, Scope, scopes_of
-from auth_billing.sessions import BrowserSession
 from router.messages import KeySet
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from fastapi.responses import JSONResponse
 from starlette.responses import Response
 
-from auth_billing.people import Member
-from auth_billing.people_records import Invitation
-from auth_billing.sessions import BrowserSession
+from auth_billing.people.directory import Member
+from auth_billing.people.people_records import Invitation
+from auth_billing.people.sessions import BrowserSession
 from chat_ui.chat import Chat
 from chat_ui.errors import answer_to, error_body, error_headers
 

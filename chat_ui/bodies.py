@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from auth_billing.roles import Role
+from auth_billing.people.roles import Role
 from chat_ui.errors import InvalidField
 from chat_ui.guard import MAX_BODY_BYTES
 from infra.runtime import strict_json

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from auth_billing.audit_log import Actor, AuditLog
-from auth_billing.browser_access import BrowserAccess
-from auth_billing.people_records import User
+from auth_billing.people.browser_access import BrowserAccess
+from auth_billing.people.people_records import User
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import Literal
 from starlette.requests import Request
 from starlette.responses import Response
 
-from auth_billing.access_tokens import SECONDS_VALID
-from auth_billing.sessions import SECONDS_AT_MOST
+from auth_billing.people.access_tokens import SECONDS_VALID
+from auth_billing.people.sessions import SECONDS_AT_MOST
 
 ACCESS, REFRESH, CSRF = "headrace-access", "headrace-refresh", "headrace-csrf"
 SECURE_PREFIX = "__Host-"

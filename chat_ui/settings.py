@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from auth_billing.throttle import PER_MINUTE
+from auth_billing.people.throttle import PER_MINUTE
 
 
 class ChatSettings(BaseSettings):

@@ -17,8 +17,8 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from auth_billing.administration import Administration
-from auth_billing.billing import Billing
 from auth_billing.idempotency import IdempotencyKeys
+from auth_billing.money.billing import Billing
 from auth_billing.rate_limits.limiter import RateLimiter
 from auth_billing.service import AuthBilling
 from gateway import error_handlers

@@ -17,7 +17,7 @@ from fastapi.security.base import SecurityBase
 from starlette.datastructures import Headers
 
 from auth_billing.errors import InvalidApiKey
-from auth_billing.scopes import Scope
+from auth_billing.keys.scopes import Scope
 from auth_billing.service import Principal
 from gateway.errors import AmbiguousCredentials, NotAuthenticated, ScopeMissing
 from gateway.gateway import gateway_of

@@ -14,7 +14,7 @@ from typing import Protocol
 import structlog
 
 from auth_billing.errors import AccountError, StoreUnavailable
-from auth_billing.holds import Work
+from auth_billing.money.holds import Work
 from auth_billing.service import Principal
 from gateway.errors import ClientDisconnected
 from router.messages import Delta, Embedded, Finished, Outcome, Receipt, Reply, Started, Usage

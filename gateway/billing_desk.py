@@ -16,9 +16,9 @@ from contextlib import suppress
 
 import structlog
 
-from auth_billing.billing import Billing
 from auth_billing.errors import AccountError, StoreUnavailable
-from auth_billing.holds import Work
+from auth_billing.money.billing import Billing
+from auth_billing.money.holds import Work
 from auth_billing.service import Principal
 from gateway.admit import Reservation
 from gateway.backlog import Backlog

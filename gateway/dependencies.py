@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request, Security
 
-from auth_billing.scopes import Scope
+from auth_billing.keys.scopes import Scope
 from auth_billing.service import Principal
 from gateway import rate_limits
 from gateway.authenticate import ApiKeySecurity

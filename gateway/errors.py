@@ -39,7 +39,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from auth_billing.amounts import usd
 from auth_billing.errors import (
     AccountClosed,
     AccountError,
@@ -60,6 +59,7 @@ from auth_billing.errors import (
     StoreUnavailable,
     TokenLimitExceeded,
 )
+from auth_billing.money.amounts import usd
 from infra.runtime.strict_json import BodyBrokenOff, BodyTooLarge, BodyTooSlow, MalformedRequest, UnsupportedMediaType
 from router.errors import BrokerUnavailable, PublishError, PublishUnknown, QueueFull, Unroutable
 from router.messages import Failed, FailureCode

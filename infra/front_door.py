@@ -11,8 +11,8 @@ import asyncio
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-from auth_billing.key_news import announcer
-from auth_billing.pepper import control_secret
+from auth_billing.keys.key_news import announcer
+from auth_billing.keys.pepper import control_secret
 from chat_ui.api import PREFIX as CHAT_API
 from chat_ui.api import create_api
 from chat_ui.app import create_app as create_page

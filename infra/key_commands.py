@@ -1,6 +1,7 @@
 """What `headrace keys` does with a store. For the operator, who may do all of it; prints nothing.
 
-No broker is asked: gateways find out about an ended key by themselves, within seconds (`auth_billing/key_cache.py`).
+No broker is asked: gateways find out about an ended key by themselves, within seconds
+(`auth_billing/keys/key_cache.py`).
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from dataclasses import dataclass
 
 from auth_billing.audit_log import AuditLog, Event
 from auth_billing.errors import NoSuchRecord
-from auth_billing.issuing import IssuedKey, KeyWish
-from auth_billing.key_management import ADMIN_KEYS
-from auth_billing.projects import Projects
+from auth_billing.keys.issuing import IssuedKey, KeyWish
+from auth_billing.keys.key_management import ADMIN_KEYS
+from auth_billing.people.projects import Projects
+from auth_billing.people.roles import Actor, Role
 from auth_billing.records import ApiKeyRecord
-from auth_billing.roles import Actor, Role
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.audit_log import MongoAuditLogStore

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from auth_billing.errors import AccountError
-from auth_billing.scopes import Scope
+from auth_billing.keys.scopes import Scope
 from infra import environment
 from infra.settings import LauncherSettings
 
@@ -59,8 +59,8 @@ def create(
     mongodb_url: MongoUrl = None,
 ) -> None:
     """Make a key and print it: this once."""
-    from auth_billing.issuing import KeyWish  # noqa: PLC0415
-    from auth_billing.key_management import ADMIN_KEYS  # noqa: PLC0415
+    from auth_billing.keys.issuing import KeyWish  # noqa: PLC0415
+    from auth_billing.keys.key_management import ADMIN_KEYS  # noqa: PLC0415
 
     if admin and project is not None:
         raise typer.BadParameter("a project's key, or --admin")
@@ -101,7 +101,7 @@ def revoke(key: KeyId, *, mongodb_url: MongoUrl = None) -> None:
 
 def control_secret() -> None:
     """Print the secret of control messages that gateways of this home use: HEADRACE_CONTROL_SECRET of workers."""
-    from auth_billing import pepper  # noqa: PLC0415
+    from auth_billing.keys import pepper  # noqa: PLC0415
     from gateway.settings import GatewaySettings  # noqa: PLC0415
 
     settings, home = environment.load(GatewaySettings), environment.load(LauncherSettings).folder

@@ -19,7 +19,7 @@ from infra import environment
 from infra.settings import LauncherSettings
 
 if TYPE_CHECKING:
-    from auth_billing.credit import CreditEntry, CreditKind
+    from auth_billing.money.credit import CreditEntry, CreditKind
     from infra.money_commands import MoneyCommands
 
 PANEL = "Money"
@@ -117,7 +117,7 @@ def show_credit(organisation: Organisation, mongodb_url: MongoUrl = None) -> Non
 @credit.command()
 def grant(organisation: Organisation, usd: Usd, *, reference: Reference = None, mongodb_url: MongoUrl = None) -> None:
     """Give an organisation credit."""
-    from auth_billing.credit import CreditKind  # noqa: PLC0415
+    from auth_billing.money.credit import CreditKind  # noqa: PLC0415
 
     _add(CreditKind.PROMO, organisation, usd, reference, mongodb_url)
 
@@ -125,7 +125,7 @@ def grant(organisation: Organisation, usd: Usd, *, reference: Reference = None, 
 @credit.command("top-up")
 def top_up(organisation: Organisation, usd: Usd, *, reference: Reference = None, mongodb_url: MongoUrl = None) -> None:
     """Enter what an organisation has paid."""
-    from auth_billing.credit import CreditKind  # noqa: PLC0415
+    from auth_billing.money.credit import CreditKind  # noqa: PLC0415
 
     _add(CreditKind.TOP_UP, organisation, usd, reference, mongodb_url)
 
@@ -150,7 +150,7 @@ def _add(kind: CreditKind, organisation: str, usd: str, reference: str | None, m
 
 
 def _say(entry: CreditEntry) -> None:
-    from auth_billing.amounts import usd  # noqa: PLC0415
+    from auth_billing.money.amounts import usd  # noqa: PLC0415
 
     console.print(f"{entry.kind}: {usd(entry.amount)} USD to {entry.organisation} (reference {entry.reference})")
 

@@ -11,18 +11,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from auth_billing import price_file
-from auth_billing.amounts import nano_of
+from auth_billing.audit.audit_records import AuditReport
+from auth_billing.audit.auditor import Auditor
 from auth_billing.audit_log import AuditLog, Event
-from auth_billing.audit_records import AuditReport
-from auth_billing.auditor import Auditor
-from auth_billing.books import Balance
-from auth_billing.budgets import Budgets, BudgetUse
-from auth_billing.credit import Credit, CreditEntry, CreditKind
 from auth_billing.errors import NoSuchRecord
-from auth_billing.holds import ORGANISATION_BUDGET, key_budget, project_budget
-from auth_billing.price_book import PriceBook
-from auth_billing.pricing import PriceList
+from auth_billing.money.amounts import nano_of
+from auth_billing.money.books import Balance
+from auth_billing.money.budgets import Budgets, BudgetUse
+from auth_billing.money.credit import Credit, CreditEntry, CreditKind
+from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, project_budget
+from auth_billing.prices import price_file
+from auth_billing.prices.price_book import PriceBook
+from auth_billing.prices.pricing import PriceList
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.audit import MongoAuditStore

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from auth_billing.amounts import usd
-from auth_billing.audit_records import AuditReport, Check, Difference
-from auth_billing.books import Balance
-from auth_billing.budgets import BudgetUse
-from auth_billing.credit import CreditEntry
-from auth_billing.pricing import PriceList, Rate, Rates
+from auth_billing.audit.audit_records import AuditReport, Check, Difference
+from auth_billing.money.amounts import usd
+from auth_billing.money.books import Balance
+from auth_billing.money.budgets import BudgetUse
+from auth_billing.money.credit import CreditEntry
+from auth_billing.prices.pricing import PriceList, Rate, Rates
 from router.messages import ServiceClass
 
 OTHERS = "(any other)"

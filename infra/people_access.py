@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 from auth_billing.accounts import ORGANISATION
 from auth_billing.audit_log import AuditLog, Event
-from auth_billing.browser_access import BrowserAccess, PeopleStores
 from auth_billing.errors import NoSuchRecord, StoreUnavailable, UnacceptableValue
-from auth_billing.invitations import Invitations
-from auth_billing.passwords import Passwords
-from auth_billing.projects import Projects
-from auth_billing.roles import Actor, Role
-from auth_billing.signing_keys import load_signing_keys
+from auth_billing.people.browser_access import BrowserAccess, PeopleStores
+from auth_billing.people.invitations import Invitations
+from auth_billing.people.passwords import Passwords
+from auth_billing.people.projects import Projects
+from auth_billing.people.roles import Actor, Role
+from auth_billing.people.signing_keys import load_signing_keys
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.audit_log import MongoAuditLogStore
 from auth_billing.store.invitations import MongoInvitationStore

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from auth_billing.pepper import control_secret, load_pepper
+from auth_billing.keys.pepper import control_secret, load_pepper
 from infra import embedded_store
 from infra.credentials import broker_passwords, write_secret
 from infra.embedded_store import EmbeddedStore, answers

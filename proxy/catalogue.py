@@ -32,7 +32,7 @@ from pydantic import (
     model_validator,
 )
 
-from auth_billing.price_file import Entry
+from auth_billing.prices.price_file import Entry
 from infra.runtime.lifecycle import StartupError
 from router.messages import Task
 from router.topology import check_model_name

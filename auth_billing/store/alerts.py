@@ -11,8 +11,8 @@ from typing import Any
 
 from pymongo import ReturnDocument
 
-from auth_billing.alerts import Alert, Claimed
-from auth_billing.books import Balance
+from auth_billing.money.alerts import Alert, Claimed
+from auth_billing.money.books import Balance
 from auth_billing.store import balances
 from auth_billing.store.connection import StoreConnection, translated_errors
 from auth_billing.store.jobs import insert_new

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import pymongo
 
-from auth_billing.audit_records import JobsRead, LedgerRow, LedgerSums
-from auth_billing.books import Balance, JobRecord, JobState
-from auth_billing.ledger import SETTLE
+from auth_billing.audit.audit_records import JobsRead, LedgerRow, LedgerSums
+from auth_billing.money.books import Balance, JobRecord, JobState
+from auth_billing.money.ledger import SETTLE
 from auth_billing.store import balances, jobs, ledger, usage
 from auth_billing.store.connection import StoreConnection, translated_errors
 from router.messages import Usage

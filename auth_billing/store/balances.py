@@ -24,7 +24,7 @@ from typing import Any
 
 from pymongo.errors import DuplicateKeyError
 
-from auth_billing.books import Balance, Charge, Hold, JobRecord
+from auth_billing.money.books import Balance, Charge, Hold, JobRecord
 from auth_billing.store.connection import StoreConnection, translated_errors
 
 COLLECTION = "accounts"

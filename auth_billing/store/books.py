@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auth_billing.books import Books
+from auth_billing.money.books import Books
 from auth_billing.store.balances import MongoBalanceStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.jobs import MongoJobStore

@@ -14,8 +14,8 @@ from typing import Any
 
 from pymongo.errors import DuplicateKeyError
 
-from auth_billing.credit import CreditEntry, CreditKind
-from auth_billing.ledger import customer
+from auth_billing.money.credit import CreditEntry, CreditKind
+from auth_billing.money.ledger import customer
 from auth_billing.store.balances import COLLECTION as ACCOUNTS
 from auth_billing.store.balances import MongoBalanceStore
 from auth_billing.store.connection import StoreConnection, translated_errors

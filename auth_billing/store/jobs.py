@@ -29,8 +29,8 @@ import pymongo
 from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
-from auth_billing.books import Charge, Final, JobRecord, JobState, Source
-from auth_billing.pricing import Price
+from auth_billing.money.books import Charge, Final, JobRecord, JobState, Source
+from auth_billing.prices.pricing import Price
 from auth_billing.store.connection import BATCH_SECONDS, StoreConnection, translated_errors
 from router.messages import Outcome, ServiceClass, Usage
 

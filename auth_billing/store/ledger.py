@@ -22,7 +22,7 @@ from typing import Any
 
 import pymongo
 
-from auth_billing.books import Posting
+from auth_billing.money.books import Posting
 from auth_billing.store.connection import BATCH_SECONDS, StoreConnection, translated_errors
 from auth_billing.store.jobs import insert_new
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from pymongo.errors import DuplicateKeyError
 
-from auth_billing.price_book import PriceVersion
-from auth_billing.pricing import PriceList, Rate, Rates
+from auth_billing.prices.price_book import PriceVersion
+from auth_billing.prices.pricing import PriceList, Rate, Rates
 from auth_billing.store.connection import StoreConnection, translated_errors
 from router.messages import ServiceClass
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from auth_billing.session_records import SessionRecord
+from auth_billing.people.session_records import SessionRecord
 from auth_billing.store.connection import StoreConnection, translated_errors
 
 COLLECTION = "sessions"

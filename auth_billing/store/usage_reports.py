@@ -7,10 +7,10 @@ from typing import Any
 
 import pymongo
 
-from auth_billing.books import JobRecord, JobState, Source
+from auth_billing.money.books import JobRecord, JobState, Source
+from auth_billing.money.usage_reports import EMBEDDING_JOBS, Dimension, Kind, UsageFilter, UsageRow
 from auth_billing.store.connection import StoreConnection, translated_errors
 from auth_billing.store.jobs import COLLECTION, job_from_document
-from auth_billing.usage_reports import EMBEDDING_JOBS, Dimension, Kind, UsageFilter, UsageRow
 
 REPORT_SECONDS = 30.0
 """A report reads every job that it is about; the embedded store takes up to a millisecond for each."""

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from auth_billing.audit_log import Event
-from auth_billing.sign_up import Newcomer
+from auth_billing.people.sign_up import Newcomer
 from chat_ui.answers import json_answer, me
 from chat_ui.bodies import SignUpBody, body_of
 from chat_ui.chat import address_of, chat_of

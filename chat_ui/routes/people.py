@@ -11,7 +11,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from auth_billing.audit_log import Event
-from auth_billing.roles import Role
+from auth_billing.people.roles import Role
 from chat_ui.answers import invitation_row, json_answer, nothing, person
 from chat_ui.bodies import InvitationBody, NoBody, RoleBody, body_of
 from chat_ui.chat import chat_of, doer

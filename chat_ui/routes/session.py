@@ -7,10 +7,10 @@ from typing import Annotated
 import structlog
 from fastapi import APIRouter, Depends, Request, Response
 
-from auth_billing import refresh_tokens
 from auth_billing.audit_log import Event
 from auth_billing.errors import InvalidCredentials, InvalidSession
-from auth_billing.sessions import BrowserSession, SignedIn
+from auth_billing.people import refresh_tokens
+from auth_billing.people.sessions import BrowserSession, SignedIn
 from chat_ui import cookies
 from chat_ui.answers import error_answer, json_answer, me, nothing
 from chat_ui.bodies import NoBody, PasswordBody, SignInBody, body_of

@@ -2,9 +2,9 @@
 
 import pytest
 
-from auth_billing import api_keys
 from auth_billing.accounts import ORGANISATION, PROJECT, ensure_development_account
 from auth_billing.errors import InvalidApiKey, StoreUnavailable
+from auth_billing.keys import api_keys
 from auth_billing.service import AuthBilling
 from tests.fakes.accounts import DictAccountStore, DictApiKeyStore
 

@@ -20,7 +20,7 @@ from router.bus import Bus
 from router.messages import Job, SamplingParams, TextPrompt
 from router.transport.base import Outgoing
 from router.transport.rabbitmq import RabbitMQTransport
-from tests.auth_billing.test_settlement import record
+from tests.auth_billing.money.test_settlement import record
 from tests.store_fixtures import free_port
 
 NOWHERE = "127.0.0.1:1"

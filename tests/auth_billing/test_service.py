@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from auth_billing import api_keys
 from auth_billing.errors import InvalidApiKey, StoreUnavailable
-from auth_billing.key_cache import BAD_FOR, CONFIRMED_FOR, GOOD_FOR, RETRY_AFTER, KeyCache
+from auth_billing.keys import api_keys
+from auth_billing.keys.key_cache import BAD_FOR, CONFIRMED_FOR, GOOD_FOR, RETRY_AFTER, KeyCache
 from auth_billing.service import AuthBilling
 from router.messages import KeySet
 from tests.fakes.accounts import DictApiKeyStore, FakeClock

@@ -5,11 +5,11 @@ that the chat's API meets. `test_hostile_index.py` checks that the tests named h
 from __future__ import annotations
 
 API = "tests/chat_ui/test_api.py::"
-TOKENS = "tests/auth_billing/test_access_tokens.py::"
-SESSIONS = "tests/auth_billing/test_sessions.py::"
-SIGN_IN = "tests/auth_billing/test_sign_in.py::"
-PASSWORDS = "tests/auth_billing/test_passwords.py::"
-PEOPLE = "tests/auth_billing/test_people.py::"
+TOKENS = "tests/auth_billing/people/test_access_tokens.py::"
+SESSIONS = "tests/auth_billing/people/test_sessions.py::"
+SIGN_IN = "tests/auth_billing/people/test_sign_in.py::"
+PASSWORDS = "tests/auth_billing/people/test_passwords.py::"
+PEOPLE = "tests/auth_billing/people/test_directory.py::"
 
 INDEX: dict[str, list[str]] = {
     "H77": [

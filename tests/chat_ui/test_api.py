@@ -10,10 +10,10 @@ import pytest
 from fastapi import FastAPI
 
 from auth_billing.audit_log import AuditLog
-from auth_billing.refresh_tokens import new_token
-from auth_billing.roles import Role
-from auth_billing.sessions import GRACE_SECONDS, REMEMBERED_SECONDS
-from auth_billing.throttle import PER_MINUTE
+from auth_billing.people.refresh_tokens import new_token
+from auth_billing.people.roles import Role
+from auth_billing.people.sessions import GRACE_SECONDS, REMEMBERED_SECONDS
+from auth_billing.people.throttle import PER_MINUTE
 from chat_ui.api import create_api
 from chat_ui.chat import Chat
 from chat_ui.guard import public, unguarded_routes

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 from auth_billing.administration import Administration
 from auth_billing.audit_log import AuditLog
-from auth_billing.budgets import Budgets
-from auth_billing.invitations import Invitations
-from auth_billing.key_management import ApiKeys
-from auth_billing.people import People
-from auth_billing.projects import Projects
-from auth_billing.service_accounts import ServiceAccounts
+from auth_billing.keys.key_management import ApiKeys
+from auth_billing.keys.service_accounts import ServiceAccounts
+from auth_billing.money.budgets import Budgets
+from auth_billing.people.directory import People
+from auth_billing.people.invitations import Invitations
+from auth_billing.people.projects import Projects
 from router.messages import KeySet
 from tests.fakes.accounts import Absence, DictAccountStore, DictApiKeyStore
 from tests.fakes.audit_log import ListAuditLogStore

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from auth_billing.alerts import Alert, Claimed
-from auth_billing.books import Balance
 from auth_billing.errors import AlertNotSent
+from auth_billing.money.alerts import Alert, Claimed
+from auth_billing.money.books import Balance
 from tests.fakes.books import DictBalanceStore
 
 

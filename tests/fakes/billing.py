@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from auth_billing.billing import Billing
 from auth_billing.errors import AccountError, StoreUnavailable
-from auth_billing.holds import Work
+from auth_billing.money.billing import Billing
+from auth_billing.money.holds import Work
 from auth_billing.service import Principal
 from router.messages import Usage
 

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from auth_billing.books import Balance, Books, Charge, Hold, JobRecord, JobState, Posting
-from auth_billing.plausible import MAX_INT
-from auth_billing.price_book import PriceBook, PriceVersion
-from auth_billing.pricing import PriceList, Rate
+from auth_billing.money.books import Balance, Books, Charge, Hold, JobRecord, JobState, Posting
+from auth_billing.money.plausible import MAX_INT
+from auth_billing.prices.price_book import PriceBook, PriceVersion
+from auth_billing.prices.pricing import PriceList, Rate
 from router.messages import ServiceClass, Usage
 from tests.fakes.accounts import Absence
 

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from auth_billing.credit import CreditEntry
 from auth_billing.errors import StoreUnavailable
+from auth_billing.money.credit import CreditEntry
 from tests.fakes.books import DictBalanceStore
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auth_billing.price_book import PriceVersion
+from auth_billing.prices.price_book import PriceVersion
 from tests.fakes.accounts import Absence
 
 

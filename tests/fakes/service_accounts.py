@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auth_billing.service_accounts import ServiceAccount
+from auth_billing.keys.service_accounts import ServiceAccount
 
 
 class DictServiceAccountStore:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 
-from auth_billing.books import JobRecord, JobState, Source
-from auth_billing.usage_reports import EMBEDDING_JOBS, Dimension, Kind, UsageFilter, UsageRow
+from auth_billing.money.books import JobRecord, JobState, Source
+from auth_billing.money.usage_reports import EMBEDDING_JOBS, Dimension, Kind, UsageFilter, UsageRow
 from tests.fakes.accounts import Absence
 
 

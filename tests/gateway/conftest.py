@@ -16,10 +16,10 @@ import openai
 import pytest
 from fastapi import FastAPI
 
-from auth_billing import api_keys
 from auth_billing.errors import InvalidApiKey, StoreUnavailable
 from auth_billing.idempotency import IdempotencyKeys
-from auth_billing.key_cache import KeyCache
+from auth_billing.keys import api_keys
+from auth_billing.keys.key_cache import KeyCache
 from auth_billing.service import AuthBilling, Principal
 from gateway import mending
 from gateway.app import GatewayServices, create_app

@@ -6,9 +6,9 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute, iter_route_contexts
 
-from auth_billing import api_keys
-from auth_billing.issuing import IssuedKey, KeyWish, issue
-from auth_billing.scopes import Scope
+from auth_billing.keys import api_keys
+from auth_billing.keys.issuing import IssuedKey, KeyWish, issue
+from auth_billing.keys.scopes import Scope
 from auth_billing.service import Principal
 from gateway.authenticate import guard_of, open_routes, public
 from gateway.dependencies import ModelReader

@@ -21,7 +21,7 @@ from schemathesis import Case, GenerationMode, Response
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
-from auth_billing.scopes import ADMIN_SCOPES
+from auth_billing.keys.scopes import ADMIN_SCOPES
 from auth_billing.service import Principal
 from gateway.routes import organization
 from router.bus import Bus

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import structlog
 
-from auth_billing import api_keys
 from auth_billing.errors import StoreUnavailable
-from auth_billing.issuing import KeyWish, issue
+from auth_billing.keys import api_keys
+from auth_billing.keys.issuing import KeyWish, issue
 from infra.runtime import logging
 from router.messages import KeySet, encode
 from tests.fakes.scripted_worker import count

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from auth_billing.errors import InvalidApiKey
-from auth_billing.scopes import Scope
+from auth_billing.keys.scopes import Scope
 from auth_billing.service import Principal
 from infra import account_access
 from infra.cli import app

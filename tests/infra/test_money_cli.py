@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from auth_billing import auditor
+from auth_billing.audit import auditor
 from auth_billing.store.connection import StoreConnection
 from infra import account_access
 from infra.cli import app

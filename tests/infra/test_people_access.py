@@ -8,10 +8,10 @@ import pytest
 
 from auth_billing.accounts import ORGANISATION
 from auth_billing.errors import InvitationVoid
-from auth_billing.key_news import nobody
-from auth_billing.roles import Role
+from auth_billing.keys.key_news import nobody
+from auth_billing.people.roles import Role
+from auth_billing.people.throttle import PER_MINUTE
 from auth_billing.store.indexes import create_indexes
-from auth_billing.throttle import PER_MINUTE
 from chat_ui.settings import ChatSettings
 from infra import account_access, people_access
 from infra.home import Home

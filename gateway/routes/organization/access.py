@@ -14,8 +14,8 @@ from fastapi import Depends, Request, Security
 from auth_billing import audit_log
 from auth_billing.administration import Administration
 from auth_billing.audit_log import Detail, Event
-from auth_billing.roles import Actor
-from auth_billing.scopes import Scope
+from auth_billing.keys.scopes import Scope
+from auth_billing.people.roles import Actor
 from auth_billing.service import Principal
 from gateway.authenticate import ApiKeySecurity
 from gateway.dependencies import body_of

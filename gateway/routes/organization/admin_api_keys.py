@@ -8,8 +8,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 
 from auth_billing.audit_log import Event
-from auth_billing.issuing import KeyWish
-from auth_billing.key_management import ADMIN_KEYS
+from auth_billing.keys.issuing import KeyWish
+from auth_billing.keys.key_management import ADMIN_KEYS
 from gateway.api_description import described
 from gateway.openai.organization.keys import (
     AdminApiKey,

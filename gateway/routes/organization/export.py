@@ -15,9 +15,9 @@ from fastapi import APIRouter, Depends, Response
 from fastapi.responses import StreamingResponse
 
 from auth_billing.audit_log import Event
-from auth_billing.books import JobRecord
-from auth_billing.pricing import NANO
-from auth_billing.usage_reports import UsageFilter
+from auth_billing.money.books import JobRecord
+from auth_billing.money.usage_reports import UsageFilter
+from auth_billing.prices.pricing import NANO
 from gateway import tables
 from gateway.api_description import described_files
 from gateway.errors import ExportsBusy, InvalidRequest

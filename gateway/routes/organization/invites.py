@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Response
 
 from auth_billing.audit_log import Event
-from auth_billing.people_records import Invitation, InvitationStatus
-from auth_billing.roles import Role
+from auth_billing.people.people_records import Invitation, InvitationStatus
+from auth_billing.people.roles import Role
 from gateway.api_description import described
 from gateway.openai.organization.lists import PageQuery
 from gateway.openai.organization.users import Invite, InviteCreate, InviteDeleted, InviteList

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
 
-from auth_billing import people
 from auth_billing.audit_log import Event
+from auth_billing.people import directory as people
+from auth_billing.people.roles import Role
 from auth_billing.records import Project as ProjectRecord
-from auth_billing.roles import Role
 from gateway.api_description import described
 from gateway.openai.organization.lists import PageQuery
 from gateway.openai.organization.projects import (

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Response
 
 from auth_billing.audit_log import Event
-from auth_billing.holds import key_budget
-from auth_billing.issuing import KeyWish
-from auth_billing.service_accounts import ServiceAccount as Record
+from auth_billing.keys.issuing import KeyWish
+from auth_billing.keys.service_accounts import ServiceAccount as Record
+from auth_billing.money.holds import key_budget
 from gateway.api_description import described
 from gateway.openai.organization.keys import (
     CreatedKey,

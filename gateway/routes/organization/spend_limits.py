@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Response
 
 from auth_billing.audit_log import Event
 from auth_billing.errors import NoSuchRecord
-from auth_billing.holds import ORGANISATION_BUDGET, key_budget, project_budget
+from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, project_budget
 from gateway.api_description import described
 from gateway.openai.organization.keys import key_id_of
 from gateway.openai.organization.spend_limits import (

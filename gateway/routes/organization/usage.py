@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Response
 
-from auth_billing.pricing import NANO
-from auth_billing.usage_reports import Dimension, Kind, UsageFilter, UsageRow
+from auth_billing.money.usage_reports import Dimension, Kind, UsageFilter, UsageRow
+from auth_billing.prices.pricing import NANO
 from gateway.api_description import described
 from gateway.errors import InvalidRequest
 from gateway.openai.organization.keys import key_id_of, shown_key

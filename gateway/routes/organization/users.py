@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 
 from auth_billing.audit_log import Event
-from auth_billing.given_text import fold_email
-from auth_billing.people import Member
-from auth_billing.roles import Role
+from auth_billing.people.directory import Member
+from auth_billing.people.given_text import fold_email
+from auth_billing.people.roles import Role
 from gateway.api_description import described
 from gateway.openai.organization.users import RoleName, User, UserDeleted, UserList, UserQuery, UserUpdate
 from gateway.routes.organization.access import Reader, Writer, admin_body

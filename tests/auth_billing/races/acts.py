@@ -9,20 +9,20 @@ from dataclasses import replace
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from auth_billing.billing import Billing
-from auth_billing.books import Source, Word
-from auth_billing.credit import Credit
 from auth_billing.errors import CreditError, HoldRefused
 from auth_billing.metrics import BillingMetrics
-from auth_billing.price_book import PriceBook, PriceVersion
+from auth_billing.money.billing import Billing
+from auth_billing.money.books import Source, Word
+from auth_billing.money.credit import Credit
+from auth_billing.money.sweeper import Sweeper
+from auth_billing.prices.price_book import PriceBook, PriceVersion
 from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.prices import MongoPriceStore
 from auth_billing.store.usage import MongoUsageStore
-from auth_billing.sweeper import Sweeper
 from router.messages import Outcome, Usage
-from tests.auth_billing.money import HELD, principal, work
+from tests.auth_billing.money.test_settlement import record
 from tests.auth_billing.races.crowd import Race, Racer
-from tests.auth_billing.test_settlement import record
+from tests.auth_billing.workload import HELD, principal, work
 from tests.fakes.books import flat_price
 
 GATEWAY = "gateway-1"

@@ -9,14 +9,14 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from auth_billing.billing import Billing
-from auth_billing.books import Books, Word
 from auth_billing.metrics import BillingMetrics
-from auth_billing.settler import Settler
+from auth_billing.money.billing import Billing
+from auth_billing.money.books import Books, Word
+from auth_billing.money.settler import Settler
 from auth_billing.store.books import mongo_books
 from auth_billing.store.connection import StoreConnection
-from tests.auth_billing.money import principal, work
 from tests.auth_billing.races.crowd import OPERATION_MS
+from tests.auth_billing.workload import principal, work
 from tests.fakes.books import price_book
 
 DIED = 9

@@ -14,12 +14,12 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from auth_billing.billing import Billing
-from auth_billing.books import Books, Word
 from auth_billing.errors import StoreUnavailable
 from auth_billing.metrics import BillingMetrics
-from auth_billing.price_book import PriceBook
-from auth_billing.settler import Settler
+from auth_billing.money.billing import Billing
+from auth_billing.money.books import Books, Word
+from auth_billing.money.settler import Settler
+from auth_billing.prices.price_book import PriceBook
 from auth_billing.store.books import mongo_books
 from auth_billing.store.connection import StoreConnection
 from tests.fakes.books import price_book

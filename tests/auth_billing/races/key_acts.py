@@ -7,9 +7,9 @@ import hashlib
 import time
 from collections.abc import Sequence
 
-from auth_billing import api_keys
-from auth_billing.api_keys import ApiKey
 from auth_billing.errors import InvalidApiKey
+from auth_billing.keys import api_keys
+from auth_billing.keys.api_keys import ApiKey
 from auth_billing.records import ApiKeyRecord
 from auth_billing.service import AuthBilling
 from auth_billing.store.api_keys import MongoApiKeyStore

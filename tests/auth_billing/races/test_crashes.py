@@ -11,21 +11,21 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from auth_billing.metrics import BillingMetrics
-from auth_billing.settler import Settler
+from auth_billing.money.settler import Settler
+from auth_billing.money.sweeper import GRACE_SECONDS, Sweeper
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes
 from auth_billing.store.usage import MongoUsageStore
-from auth_billing.sweeper import GRACE_SECONDS, Sweeper
 from infra.embedded_store import EmbeddedStore
 from router.messages import Outcome
 from tests.auth_billing.conftest import Buses
-from tests.auth_billing.money import HELD, principal, work
+from tests.auth_billing.money.test_receipts import receipt
+from tests.auth_billing.money.test_settlement import settling
 from tests.auth_billing.races.acts import cost, word
 from tests.auth_billing.races.crash import DIED, reserve_and_die, settle_and_die
 from tests.auth_billing.races.crowd import OPERATION_MS, Racer, context
 from tests.auth_billing.races.evidence import check_books, open_accounts
-from tests.auth_billing.test_receipts import receipt
-from tests.auth_billing.test_settlement import settling
+from tests.auth_billing.workload import HELD, principal, work
 
 pytestmark = pytest.mark.store
 

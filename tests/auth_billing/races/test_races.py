@@ -15,12 +15,12 @@ from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes
 from router.messages import Outcome
-from tests.auth_billing.money import HELD, principal, work
 from tests.auth_billing.races import acts
 from tests.auth_billing.races.acts import cost
 from tests.auth_billing.races.crowd import OPERATION_MS, PROCESSES, Crowd, Race, Racer
 from tests.auth_billing.races.evidence import check_books, open_accounts
 from tests.auth_billing.races.key_acts import END_AND_USE, record_of
+from tests.auth_billing.workload import HELD, principal, work
 
 pytestmark = [pytest.mark.store, pytest.mark.timeout(1800)]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from auth_billing.books import Books
+from auth_billing.money.books import Books
 from auth_billing.store.balances import COLLECTION
 from auth_billing.store.books import mongo_books
 from auth_billing.store.connection import StoreConnection

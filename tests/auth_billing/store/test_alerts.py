@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from auth_billing.alerts import LEASE_SECONDS, Alerts, AlertStore
-from auth_billing.books import Books, Hold
-from auth_billing.holds import month_of
+from auth_billing.money.alerts import LEASE_SECONDS, Alerts, AlertStore
+from auth_billing.money.books import Books, Hold
+from auth_billing.money.holds import month_of
 from auth_billing.store.alerts import MongoAlertStore
 from auth_billing.store.connection import StoreConnection
 from tests.auth_billing.store.conftest import SetAccount

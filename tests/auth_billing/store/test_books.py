@@ -7,15 +7,15 @@ import asyncio
 import pytest
 from prometheus_client import CollectorRegistry
 
-from auth_billing.billing import Billing
-from auth_billing.books import Books, JobState, Source, Word
 from auth_billing.errors import AccountClosed, BudgetExhausted, InsufficientCredit
-from auth_billing.holds import ORGANISATION_BUDGET, key_budget, month_of, project_budget
 from auth_billing.metrics import BillingMetrics
-from auth_billing.settler import Settler, Verdict
+from auth_billing.money.billing import Billing
+from auth_billing.money.books import Books, JobState, Source, Word
+from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, month_of, project_budget
+from auth_billing.money.settler import Settler, Verdict
 from router.messages import Outcome, Usage
-from tests.auth_billing.money import HELD, ORGANISATION, check_idle, principal, work
 from tests.auth_billing.store.conftest import SetAccount
+from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, principal, work
 from tests.fakes.books import price_book
 
 NOW = 1_700_000_000.0

@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from auth_billing.billing import Billing
-from auth_billing.books import Books
-from auth_billing.budgets import Budgets, BudgetUse
 from auth_billing.errors import BudgetExhausted, UnacceptableAmount
-from auth_billing.holds import ORGANISATION_BUDGET, project_budget
+from auth_billing.money.billing import Billing
+from auth_billing.money.books import Books
+from auth_billing.money.budgets import Budgets, BudgetUse
+from auth_billing.money.holds import ORGANISATION_BUDGET, project_budget
 from auth_billing.store.budgets import MongoBudgetStore
 from auth_billing.store.connection import StoreConnection
-from tests.auth_billing.money import HELD, ORGANISATION, principal, work
 from tests.auth_billing.store.conftest import SetAccount
+from tests.auth_billing.workload import HELD, ORGANISATION, principal, work
 from tests.fakes.books import DictBalanceStore, price_book
 
 NOW = 1_700_000_000.0

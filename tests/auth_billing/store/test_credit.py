@@ -8,9 +8,6 @@ from collections.abc import AsyncIterator
 import pytest
 from prometheus_client import CollectorRegistry
 
-from auth_billing.billing import Billing
-from auth_billing.books import Balance, Books, Source, Word
-from auth_billing.credit import Credit, CreditEntry, CreditKind, CreditStore
 from auth_billing.errors import (
     NoSuchCharge,
     ReferenceReused,
@@ -21,11 +18,14 @@ from auth_billing.errors import (
     UnacceptableReference,
 )
 from auth_billing.metrics import BillingMetrics
-from auth_billing.settler import Settler
+from auth_billing.money.billing import Billing
+from auth_billing.money.books import Balance, Books, Source, Word
+from auth_billing.money.credit import Credit, CreditEntry, CreditKind, CreditStore
+from auth_billing.money.settler import Settler
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.credits import MongoCreditStore
 from router.messages import Outcome, Usage
-from tests.auth_billing.money import HELD, ORGANISATION, principal, work
+from tests.auth_billing.workload import HELD, ORGANISATION, principal, work
 from tests.fakes.accounts import Absence
 from tests.fakes.books import DictBalanceStore, dict_books, price_book
 from tests.fakes.credits import DictCreditStore

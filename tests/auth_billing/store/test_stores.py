@@ -12,8 +12,8 @@ import pytest
 
 from auth_billing.accounts import ensure_development_account
 from auth_billing.errors import RecordRefused, StoreUnavailable
+from auth_billing.keys.scopes import PROJECT_SCOPES, Scope
 from auth_billing.records import ApiKeyRecord, IdempotencyRecord, Insertion, KeptAnswer, Organisation
-from auth_billing.scopes import PROJECT_SCOPES, Scope
 from auth_billing.service import AuthBilling
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
@@ -23,7 +23,7 @@ from auth_billing.store.indexes import create_indexes
 from auth_billing.store.usage import MongoUsageStore
 from infra.embedded_store import EmbeddedStore
 from router.messages import Usage
-from tests.auth_billing.test_settlement import record
+from tests.auth_billing.money.test_settlement import record
 
 pytestmark = pytest.mark.store
 

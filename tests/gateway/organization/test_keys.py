@@ -8,7 +8,7 @@ import openai
 import pytest
 
 from auth_billing.audit_log import Event
-from auth_billing.scopes import ADMIN_SCOPES, Scope
+from auth_billing.keys.scopes import ADMIN_SCOPES, Scope
 from auth_billing.service import AuthBilling
 from router.messages import KeySet
 from tests.gateway.organization.conftest import OURS, Office, key_of

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from auth_billing.books import JobRecord
+from auth_billing.money.books import JobRecord
 from gateway.routes.organization import usage as usage_routes
 from router.messages import ServiceClass, Usage
-from tests.auth_billing.test_usage_reports import job
+from tests.auth_billing.money.test_usage_reports import job
 from tests.gateway.organization.conftest import OURS, Office
 
 DAY = 86_400

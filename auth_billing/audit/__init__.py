@@ -1,0 +1,1 @@
+"""Proof that the books are right: what must always hold, looked up in the live store."""

@@ -1,0 +1,156 @@
+"""What must hold of one document, or of one beside another. Plain functions of what was read; each may say nothing.
+
+Whether a difference is one, or only somebody's work in between two writes, is for the auditor to find out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from auth_billing.audit.audit_records import Check, Difference, LedgerRow, LedgerSums
+from auth_billing.money.books import Balance, JobRecord, JobState
+from auth_billing.money.holds import ORGANISATION_BUDGET
+from auth_billing.money.ledger import REVENUE, SETTLE, customer
+from router.messages import Outcome, Usage
+
+LATE_SECONDS = 15 * 60.0
+"""After its deadline a hold is gone by then (PROMISES I5)."""
+YOUNG_SECONDS = 60.0
+"""A job younger than that may still be about to hold."""
+CREDIT_SECONDS = 5 * 60.0
+"""Credit is taken in by then."""
+CREDIT_KINDS = {"topup": "cash", "promo": "promo", "refund": "refunds"}
+"""The ledger's account that each kind of credit comes from."""
+
+
+def account_alone(balance: Balance) -> Iterator[Difference]:
+    """Of an account's document: true at every moment, since one update changes all of it."""
+    name = balance.organisation
+    held = sum(hold.amount for hold in balance.held.values())
+    least = min(balance.available, balance.spent, held, balance.credited)
+    if least < 0:
+        yield Difference(Check.NOT_NEGATIVE, name, name, f"{least}")
+    total = balance.available + held + balance.spent
+    if balance.credited != total:
+        yield Difference(Check.ACCOUNT_ADDS_UP, name, name, f"credited {balance.credited}, there is {total}")
+    used = sum(month.get(ORGANISATION_BUDGET, 0) for month in balance.used.values())
+    if used > held + balance.spent:  # it may be less: old months are forgotten
+        yield Difference(Check.BUDGETS_ADD_UP, name, name, f"used {used}, held and spent {held + balance.spent}")
+    for month, names in balance.used.items():
+        for budget, amount in names.items():
+            holding = sum(h.amount for h in balance.held.values() if h.month == month and budget in h.budgets)
+            if amount < holding:
+                yield Difference(Check.BUDGETS_ADD_UP, name, f"{month} {budget}", f"used {amount}, held {holding}")
+
+
+def holds_and_jobs(balance: Balance, jobs: Mapping[str, JobRecord]) -> Iterator[Difference]:
+    """Of an account and the jobs of its holds, which were read after it."""
+    for job_id, hold in balance.held.items():
+        job = jobs.get(job_id)
+        if job is None or job.state is JobState.SETTLED:
+            yield Difference(Check.HOLD_HAS_JOB, balance.organisation, job_id, f"{hold.amount} held")
+        elif (job.organisation, job.hold) != (balance.organisation, hold.amount):
+            detail = f"{hold.amount} held, the job of {job.organisation} says {job.hold}"
+            yield Difference(Check.HOLD_IS_JOBS, balance.organisation, job_id, detail)
+
+
+def ledger_and_account(before: Balance, sums: LedgerSums, pending: int, after: Balance) -> Iterator[Difference]:
+    """Of an account read before and after the ledger's sums; `pending`: what the ledger may be about to get.
+
+    An account spends before the ledger knows. So all that was spent before is in the ledger or on its way, and all
+    that is in the ledger was spent after: exact when nothing is on its way, and never wrong when something is.
+    """
+    name = after.organisation
+    if not before.spent <= sums.settled + pending or not sums.settled <= after.spent:
+        detail = f"spent {after.spent}, in the ledger {sums.settled}, on its way there {pending}"
+        yield Difference(Check.SPENT_IS_LEDGER, name, name, detail)
+    if (sums.credits, sums.credited) != (before.credits, before.credited):
+        detail = f"{before.credits} entries of {before.credited}, in the ledger {sums.credits} of {sums.credited}"
+        yield Difference(Check.CREDIT_IS_LEDGER, name, name, detail)
+
+
+def credit_waiting(organisation: str, sums: LedgerSums, now: float) -> Iterator[Difference]:
+    """Of credit that is in the ledger and not in the account."""
+    if sums.oldest_waiting is not None and sums.oldest_waiting < now - CREDIT_SECONDS:
+        yield Difference(Check.CREDIT_TAKEN_IN, organisation, organisation, f"since {sums.oldest_waiting:.0f}")
+
+
+def job_alone(job: JobRecord, now: float) -> Iterator[Difference]:
+    """Of a job's document."""
+    if job.state is not JobState.SETTLED and job.deadline + LATE_SECONDS < now:
+        late = now - job.deadline
+        yield Difference(Check.HOLD_IN_TIME, job.organisation, job.id, f"{job.state}, {late:.0f} s after its deadline")
+    if job.state is JobState.HELD:
+        return
+    if job.final is None or job.cost is None:
+        yield Difference(Check.READABLE, job.organisation, job.id, f"{job.state} without a cost")
+        return
+    right = min(job.price.cost(job.final.usage), job.hold)
+    if job.cost != right:
+        yield Difference(Check.COST_IS_PRICE, job.organisation, job.id, f"cost {job.cost}, should be {right}")
+
+
+def job_and_account(job: JobRecord, balance: Balance | None, now: float) -> Iterator[Difference]:
+    """Of a job that may run, and its account, which was read after it."""
+    if job.state is not JobState.HELD or job.created > now - YOUNG_SECONDS:
+        return
+    if balance is None or job.id not in balance.held:
+        yield Difference(Check.JOB_HAS_HOLD, job.organisation, job.id, f"{job.hold} should be held")
+
+
+def job_and_ledger(job: JobRecord, row: LedgerRow | None) -> Iterator[Difference]:
+    """Of a job and its row of the ledger, which was read after it."""
+    if row is None:
+        if job.state is JobState.SETTLED and job.cost:
+            yield Difference(Check.JOB_IN_LEDGER, job.organisation, job.id, f"cost {job.cost}")
+        return
+    if job.state is JobState.HELD or job.final is None:
+        yield Difference(
+            Check.LEDGER_IS_JOBS, job.organisation, job.id, f"charged {row.amount}, the job is {job.state}"
+        )
+        return
+    charged = (row.organisation, row.amount, row.usage, row.price_version)
+    said = (job.organisation, job.cost, job.final.usage, job.price.version)
+    for what, one, other in zip(("organisation", "amount", "usage", "price"), charged, said, strict=True):
+        if one != other:
+            detail = f"{what}: {one} in the ledger, {other} in the job"
+            yield Difference(Check.LEDGER_IS_JOBS, job.organisation, job.id, detail)
+
+
+def job_and_work(job: JobRecord, worked: Sequence[Usage], now: float) -> Iterator[Difference]:
+    """Of a job and what workers say of it. A worker that died has said nothing, so only jobs that finished are looked
+    at; its word may come later than the gateway's.
+    """
+    final = job.final
+    if final is None or not job.cost or final.outcome is not Outcome.FINISHED or final.at > now - LATE_SECONDS:
+        return
+    completion = sum(each.completion_tokens for each in worked)
+    prompt = max((each.prompt_tokens for each in worked), default=0)
+    if final.usage.completion_tokens > completion or final.usage.prompt_tokens > prompt:
+        detail = f"charged {_tokens(final.usage)}, worked {prompt} + {completion} tokens"
+        yield Difference(Check.WORKED, job.organisation, job.id, detail)
+
+
+def row_alone(row: LedgerRow) -> Iterator[Difference]:
+    """Of a row of the ledger: it moves a positive amount between the two accounts that its kind has."""
+    own = customer(row.organisation)
+    expected = (own, REVENUE) if row.kind == SETTLE else (CREDIT_KINDS.get(str(row.kind)), own)
+    amount = row.amount
+    if (row.debit, row.credit) != expected or not isinstance(amount, int) or isinstance(amount, bool) or amount <= 0:
+        detail = f"{row.kind}: {row.amount} from {row.debit} to {row.credit}"
+        yield Difference(Check.ROW_BALANCES, row.organisation, row.id, detail)
+    if row.kind == SETTLE and row.id != f"{row.job}:settle:0":
+        yield Difference(Check.SETTLED_ONCE, row.organisation, row.id, f"job {row.job}, {row.amount}")
+
+
+def row_and_job(row: LedgerRow, jobs: Mapping[str, JobRecord]) -> Iterator[Difference]:
+    """Of a row that is about a job, and the jobs."""
+    if row.job is None and row.kind != SETTLE:
+        return
+    job = jobs.get(row.job or "")
+    if job is None or job.organisation != row.organisation:
+        yield Difference(Check.ROW_HAS_JOB, row.organisation, row.id, f"job {row.job}, {row.amount}")
+
+
+def _tokens(usage: Usage) -> str:
+    return f"{usage.prompt_tokens} + {usage.completion_tokens}"

@@ -1,0 +1,145 @@
+"""Proves that the books are right, or says what is not. Reads everything, changes nothing.
+
+It may run while the platform does. What it reads is then from different moments, so it reads in the order that makes
+work in between harmless where it can (a job before its row of the ledger, which is written first), and whatever looks
+wrong is looked at again, after the time that such work takes: only what is still wrong is a difference. Pages are
+small, so that memory does not grow with the books and the store is not held up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+
+from auth_billing.audit import audit_checks
+from auth_billing.audit.audit_records import AuditReport, AuditStore, Check, Difference, LedgerRow
+from auth_billing.money.books import Balance
+
+PAGE = 200
+LOOKS = 3
+"""How often something must look wrong."""
+PAUSE = 3.0
+"""Seconds between looks: what a settlement needs, and more."""
+
+Look = Callable[[Collection[str]], Awaitable[list[Difference]]]
+"""Finds what looks wrong about some subjects, by their ids."""
+
+
+class Auditor:
+    """Audits one store.
+
+    Args:
+        store: what is read.
+        clock: Unix seconds.
+        pause: seconds between looks at what looks wrong; by default `PAUSE`.
+    """
+
+    def __init__(
+        self, store: AuditStore, *, clock: Callable[[], float] = time.time, pause: float | None = None
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._pause = PAUSE if pause is None else pause
+
+    async def audit(self) -> AuditReport:
+        """Look at everything.
+
+        Raises:
+            StoreUnavailable: it went away; nothing is known.
+        """
+        accounts, of_accounts = await self._all(self._store.accounts, self._accounts)
+        jobs, of_jobs = await self._all(self._store.job_ids, self._jobs)
+        rows, of_rows = await self._rows()
+        return AuditReport(accounts, jobs, rows, [*of_accounts, *of_jobs, *of_rows])
+
+    async def _all(
+        self, page: Callable[[str, int], Awaitable[Sequence[str]]], look: Look
+    ) -> tuple[int, list[Difference]]:
+        """Look at all subjects; how many there are, and what is wrong with them."""
+        count, wrong = 0, {}
+        async for ids in _pages(page):
+            count += len(ids)
+            if await look(ids):
+                wrong.update(await _each(ids, look))
+        for _ in range(LOOKS - 1):
+            if not wrong:
+                break
+            await asyncio.sleep(self._pause)
+            again = await _each(wrong, look)
+            wrong = {each: same for each, found in again.items() if (same := _again(found, wrong[each]))}
+        return count, [difference for found in wrong.values() for difference in found]
+
+    async def _accounts(self, organisations: Collection[str]) -> list[Difference]:
+        found = []
+        for organisation in organisations:
+            found += await self._account(organisation)
+        return found
+
+    async def _account(self, organisation: str) -> list[Difference]:
+        before = await self._store.balance(organisation)
+        settling = await self._store.settling(organisation)
+        rows = await self._store.settlements([job.id for job in settling])
+        sums = await self._store.sums(organisation, before.credits if isinstance(before, Balance) else 0)
+        after = await self._store.balance(organisation)
+        if not isinstance(before, Balance) or not isinstance(after, Balance):
+            return [Difference(Check.READABLE, organisation, organisation, str(after))]
+        pending = sum(job.cost or 0 for job in settling if job.id not in rows and job.id not in after.held)
+        jobs = await self._store.read_jobs(after.held.keys())
+        return [
+            *audit_checks.account_alone(after),
+            *audit_checks.holds_and_jobs(after, jobs.jobs),
+            *audit_checks.ledger_and_account(before, sums, pending, after),
+            *audit_checks.credit_waiting(organisation, sums, self._clock()),
+        ]
+
+    async def _jobs(self, ids: Collection[str]) -> list[Difference]:
+        read = await self._store.read_jobs(ids)
+        rows = await self._store.settlements(ids)
+        worked = await self._store.worked(ids)
+        balances = {each: await self._store.balance(each) for each in {job.organisation for job in read.jobs.values()}}
+        now = self._clock()
+        found = [Difference(Check.READABLE, "", job, why) for job, why in read.unreadable.items()]
+        for job in read.jobs.values():
+            balance = balances[job.organisation]
+            found += audit_checks.job_alone(job, now)
+            found += audit_checks.job_and_account(job, balance if isinstance(balance, Balance) else None, now)
+            found += audit_checks.job_and_ledger(job, rows.get(job.id))
+            found += audit_checks.job_and_work(job, worked.get(job.id, ()), now)
+        return found
+
+    async def _rows(self) -> tuple[int, list[Difference]]:
+        """Rows are never changed: one look is enough."""
+        count, found = 0, []
+        after = ""
+        while rows := await self._store.rows(after, PAGE):
+            count, after = count + len(rows), rows[-1].id
+            found += await self._some_rows(rows)
+        return count, found
+
+    async def _some_rows(self, rows: Sequence[LedgerRow]) -> list[Difference]:
+        read = await self._store.read_jobs({row.job for row in rows if row.job is not None})
+        found: list[Difference] = []
+        for row in rows:
+            found += audit_checks.row_alone(row)
+            if row.job not in read.unreadable:
+                found += audit_checks.row_and_job(row, read.jobs)
+        return found
+
+
+async def _pages(page: Callable[[str, int], Awaitable[Sequence[str]]]) -> AsyncIterator[Sequence[str]]:
+    after = ""
+    while ids := await page(after, PAGE):
+        yield ids
+        after = ids[-1]
+
+
+async def _each(ids: Collection[str], look: Look) -> dict[str, list[Difference]]:
+    """What looks wrong, by subject; of those that look right nothing."""
+    return {each: found for each in ids if (found := await look([each]))}
+
+
+def _again(found: Sequence[Difference], before: Sequence[Difference]) -> list[Difference]:
+    """What was found before too. Work in progress is of other jobs by then."""
+    known = {(each.check, each.subject) for each in before}
+    return [each for each in found if (each.check, each.subject) in known]

@@ -1,0 +1,54 @@
+"""Making a key: what it shall be, and its text, which is told once. Asks nobody whether that may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from auth_billing.keys import api_keys
+from auth_billing.keys.api_keys import ApiKey
+from auth_billing.keys.scopes import Scope
+from auth_billing.records import ApiKeyRecord, ApiKeyStore
+
+
+@dataclass(frozen=True)
+class KeyWish:
+    """What a new key shall be; the defaults are all that a key of its kind may have, for ever."""
+
+    name: str
+    scopes: frozenset[Scope] | None = None
+    models: frozenset[str] | None = None
+    expires: float | None = None
+
+
+@dataclass(frozen=True)
+class IssuedKey:
+    """A new key: its text is known only now."""
+
+    key: ApiKey
+    record: ApiKeyRecord
+
+
+async def issue(
+    keys: ApiKeyStore, pepper: bytes, *, organisation: str, project: str, wish: KeyWish, user: str, now: float
+) -> IssuedKey:
+    """Make a key and store its digest.
+
+    Raises:
+        StoreUnavailable: it may or may not have been stored; nobody has its text.
+    """
+    key = api_keys.generate()
+    record = ApiKeyRecord(
+        key_id=key.key_id,
+        digest=api_keys.digest(pepper, key.secret),
+        last4=key.text[-4:],
+        organisation=organisation,
+        project=project,
+        name=wish.name,
+        created=now,
+        expires=wish.expires,
+        scopes=wish.scopes,
+        models=wish.models,
+        user=user,
+    )
+    await keys.add(record)
+    return IssuedKey(key, record)

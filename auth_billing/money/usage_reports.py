@@ -1,0 +1,82 @@
+"""What was used and what it cost, added up from settled jobs, which is what the ledger is made of: each counts once.
+
+A job counts when it was settled (`final.at`); one that was never queued does not count. Knows no HTTP and no MongoDB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from auth_billing.money.books import JobRecord
+
+EMBEDDING_JOBS = "embd-"
+"""How the ids of embedding jobs begin; all others generate text."""
+
+
+class Kind(StrEnum):
+    """What was asked for."""
+
+    COMPLETIONS = "completions"
+    EMBEDDINGS = "embeddings"
+
+
+class Dimension(StrEnum):
+    """What usage is told apart by; the fields of a job."""
+
+    PROJECT = "project"
+    USER = "user"
+    KEY = "key"
+    MODEL = "model"
+    SERVICE_CLASS = "service_class"
+
+
+@dataclass(frozen=True)
+class UsageFilter:
+    """Which jobs: settled from `since` until before `until` (Unix seconds), of any of the ids given for a dimension."""
+
+    organisation: str
+    since: int
+    until: int
+    only: Mapping[Dimension, Sequence[str]] = field(default_factory=dict)
+    kind: Kind | None = None
+
+
+@dataclass(frozen=True)
+class UsageRow:
+    """What the jobs of one bucket and group used together. Costs are nano-USD.
+
+    `start` is the bucket's, a multiple of its width. `cost` is what was paid: the sum of the other three costs unless
+    a job had used more than was held for it.
+    """
+
+    start: int
+    group: Mapping[Dimension, str]
+    requests: int
+    input_tokens: int
+    cached_tokens: int
+    """Part of the input."""
+    output_tokens: int
+    cost: int
+    input_cost: int
+    """Of the input that was not cached."""
+    cached_cost: int
+    output_cost: int
+
+
+class UsageReports(Protocol):
+    """Where settled jobs are added up. Each method raises `StoreUnavailable` when the store does not answer in time."""
+
+    async def rows(self, wanted: UsageFilter, width: int, by: Sequence[Dimension], limit: int) -> list[UsageRow]:
+        """One row for each bucket of `width` seconds and each group in it, in order, `limit` of them at most."""
+        ...
+
+    async def count(self, wanted: UsageFilter, limit: int) -> int:
+        """How many jobs there are, counted up to `limit`."""
+        ...
+
+    def jobs(self, wanted: UsageFilter) -> AsyncIterator[JobRecord]:
+        """The jobs themselves, in the order in which they were settled."""
+        ...

@@ -1,0 +1,1 @@
+"""People: organisations, projects and roles, invitations, passwords, and sessions of browsers."""

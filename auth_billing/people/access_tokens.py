@@ -1,0 +1,106 @@
+"""Access tokens of browsers: JWTs of 15 minutes, by RFC 8725. Pure: asks no store, knows not whether a session lives.
+
+Which key and which algorithm a token is checked with is looked up by its `kid` in our own few; nothing else that its
+header says is used (`jku`, `jwk`, `x5u` name keys that an attacker has), and `crit` is refused by pyjwt.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jwt
+
+from auth_billing.errors import InvalidSession
+from auth_billing.ids import new_id
+from auth_billing.people.signing_keys import SigningKey
+
+ISSUER = "headrace"
+AUDIENCE = "headrace-web"
+USE = "access"
+SECONDS_VALID = 900
+LEEWAY = 30
+MAX_LENGTH = 2048
+REQUIRED = ["exp", "iat", "nbf", "aud", "iss", "sub", "jti"]
+
+
+@dataclass(frozen=True)
+class AccessClaims:
+    """Who a token says that its bearer is."""
+
+    session: str
+    user: str
+    version: int
+    """The user's version when the session began."""
+
+
+class AccessTokens:
+    """Issues and reads access tokens.
+
+    Args:
+        keys: the first signs, all verify.
+        clock: Unix seconds.
+    """
+
+    def __init__(self, keys: Sequence[SigningKey], clock: Callable[[], float] = time.time) -> None:
+        self._signer = keys[0]
+        self._keys = {key.id: key for key in keys}
+        self._clock = clock
+        self._jwt = jwt.PyJWT(options={"enforce_minimum_key_length": True})
+
+    def issue(self, claims: AccessClaims) -> str:
+        """A new token."""
+        now = int(self._clock())
+        payload = {
+            "iss": ISSUER,
+            "aud": AUDIENCE,
+            "sub": claims.user,
+            "iat": now,
+            "nbf": now,
+            "exp": now + SECONDS_VALID,
+            "jti": new_id("jwt-"),
+            "token_use": USE,
+            "sid": claims.session,
+            "ver": claims.version,
+        }
+        headers = {"kid": self._signer.id}
+        return self._jwt.encode(payload, self._signer.key, self._signer.algorithm, headers=headers)
+
+    def read(self, token: str) -> AccessClaims:
+        """What a token says, if it is one of ours and in its time.
+
+        Raises:
+            InvalidSession: it is not.
+        """
+        if len(token) > MAX_LENGTH:
+            raise InvalidSession("too long")
+        try:
+            key = self._keys.get(jwt.get_unverified_header(token).get("kid", ""))
+            if key is None:
+                raise InvalidSession("signed by a key that is not ours")
+            payload = self._jwt.decode(
+                token,
+                key.key,
+                algorithms=[key.algorithm],
+                audience=AUDIENCE,
+                issuer=ISSUER,
+                leeway=LEEWAY,
+                options={"require": REQUIRED, "strict_aud": True},
+            )
+        except (jwt.InvalidTokenError, TypeError, ValueError, OverflowError) as error:
+            raise InvalidSession(f"no token of ours: {type(error).__name__}") from error
+        return self._checked(payload)
+
+    def _checked(self, payload: dict[str, Any]) -> AccessClaims:
+        """What pyjwt leaves open: types that it converts, a life that is too long, another kind of token."""
+        issued, expires, version = payload["iat"], payload["exp"], payload.get("ver")
+        if type(issued) is not int or type(expires) is not int or type(version) is not int:
+            raise InvalidSession("a number is none")
+        if not 0 < expires - issued <= SECONDS_VALID or issued > self._clock() + LEEWAY:
+            raise InvalidSession("a life that we do not give")
+        session, user = payload.get("sid"), payload["sub"]
+        if payload.get("token_use") != USE or not isinstance(session, str) or not isinstance(user, str):
+            raise InvalidSession("not an access token")
+        return AccessClaims(session, user, version)

@@ -1,0 +1,196 @@
+"""Sessions of browsers: begun by signing in, kept up by refresh tokens, ended everywhere within seconds.
+
+A session is good as long as its record is not revoked, its user's version is what it was, and the user is a member of
+the organisation still. That is looked up again after `REMEMBERED_SECONDS`; while the store is away nobody else is let
+in. Knows no passwords (`sign_in.py`) and no HTTP.
+"""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from auth_billing.errors import InvalidSession, NoSuchRecord
+from auth_billing.ids import new_id
+from auth_billing.keys.expiring import Expiring
+from auth_billing.people import refresh_tokens
+from auth_billing.people.access_tokens import AccessClaims, AccessTokens
+from auth_billing.people.people_records import MembershipStore, User, UserStore
+from auth_billing.people.projects import Projects
+from auth_billing.people.refresh_tokens import RefreshToken
+from auth_billing.people.roles import Actor, Role
+from auth_billing.people.session_records import SessionRecord, SessionStore
+
+SECONDS_AT_MOST = 30 * 86_400.0
+SECONDS_IDLE = 7 * 86_400.0
+GRACE_SECONDS = 10.0
+"""In which a refresh token that was just used is answered as before: two tabs, or an answer that got lost."""
+REMEMBERED_SECONDS = 5.0
+CAPACITY = 10_000
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class BrowserSession:
+    """Somebody who is signed in, in one organisation."""
+
+    id: str
+    user: User
+    organisation: str
+    project: str
+    """The organisation's default one; empty: it has none in use."""
+    role: Role
+
+    @property
+    def actor(self) -> Actor:
+        """Who does what this session does."""
+        return Actor(self.organisation, self.user.id, self.role)
+
+
+@dataclass(frozen=True)
+class SignedIn:
+    """A session, and the tokens that a browser keeps it up with."""
+
+    session: BrowserSession
+    access: str
+    refresh: str
+
+
+class Sessions:
+    """Begins, checks, keeps up and ends sessions.
+
+    Args:
+        store: where they are.
+        tokens: issues and reads access tokens.
+        users, memberships, projects: what a session hangs on.
+        clock: Unix seconds.
+    """
+
+    def __init__(
+        self,
+        store: SessionStore,
+        tokens: AccessTokens,
+        *,
+        users: UserStore,
+        memberships: MembershipStore,
+        projects: Projects,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._users = users
+        self._memberships = memberships
+        self._projects = projects
+        self._tokens = tokens
+        self._clock = clock
+        self._known: Expiring[str, BrowserSession] = Expiring(REMEMBERED_SECONDS, CAPACITY, clock)
+
+    async def begin(self, user: User, organisation: str) -> SignedIn:
+        """A new session of somebody whose password was right, or has just been set.
+
+        Raises:
+            InvalidSession: the user is no member of the organisation (any more).
+        """
+        now = self._clock()
+        token = refresh_tokens.new_token(new_id("sess-"))
+        record = SessionRecord(
+            id=token.session,
+            user=user.id,
+            organisation=organisation,
+            version=user.version,
+            created=now,
+            expires=now + SECONDS_AT_MOST,
+            used=now,
+            current=token.digest,
+        )
+        await self._store.add(record)
+        return await self._signed_in(record, token)
+
+    async def of(self, access_token: str) -> BrowserSession:
+        """Whose access token this is.
+
+        Raises:
+            InvalidSession: nobody's, or its session has ended.
+            StoreUnavailable: not known lately, and the store does not answer.
+        """
+        claims = self._tokens.read(access_token)
+        session = self._known.get(claims.session)
+        if session is None:
+            session = await self._alive(await self._record(claims.session))
+            self._known.put(claims.session, session)
+        if session.user.id != claims.user or session.user.version != claims.version:
+            raise InvalidSession(f"session {claims.session} is another's, or all of the user's sessions were ended")
+        return session
+
+    async def refresh(self, token: RefreshToken) -> SignedIn:
+        """New tokens for a refresh token, once. One that was used before ends the session: somebody has stolen it.
+
+        Raises:
+            InvalidSession: the session has ended, or does so now.
+        """
+        record = await self._record(token.session)
+        await self._alive(record)
+        if hmac.compare_digest(token.digest, record.current):
+            successor = refresh_tokens.new_token(token.session)
+            sealed = token.seal(successor)
+            if await self._store.rotate(record.id, token.digest, successor.digest, sealed, self._clock()):
+                return await self._signed_in(record, successor)
+            record = await self._record(token.session)  # another tab was quicker
+        return await self._signed_in(record, await self._given_before(record, token))
+
+    async def end(self, session: BrowserSession) -> None:
+        """Sign this one out; its tokens are good for nothing within `REMEMBERED_SECONDS`."""
+        await self._store.revoke(session.id, self._clock())
+        self._known.forget(session.id)
+
+    async def end_all(self, session: BrowserSession) -> None:
+        """Sign the person out everywhere."""
+        await self._users.end_sessions(session.user.id)
+        self._known.forget(session.id)
+
+    async def _given_before(self, record: SessionRecord, used: RefreshToken) -> RefreshToken:
+        """The token that `used` was exchanged for, if that was just now and it is still the good one."""
+        in_time = self._clock() - record.used <= GRACE_SECONDS
+        if in_time and hmac.compare_digest(used.digest, record.previous):
+            return used.unseal(record.sealed)
+        await self._store.revoke(record.id, self._clock())
+        self._known.forget(record.id)
+        _log.warning("a refresh token was used again: the session is ended", session=record.id, user=record.user)
+        raise InvalidSession(f"a refresh token of {record.id} was used again")
+
+    async def _record(self, session_id: str) -> SessionRecord:
+        record = await self._store.find(session_id)
+        if record is None:
+            raise InvalidSession(f"no session {session_id}")
+        return record
+
+    async def _alive(self, record: SessionRecord) -> BrowserSession:
+        """The session, looked up afresh.
+
+        Raises:
+            InvalidSession: it has ended.
+        """
+        now = self._clock()
+        if record.revoked is not None or now >= record.expires or now - record.used >= SECONDS_IDLE:
+            raise InvalidSession(f"session {record.id} was ended, or is too old")
+        user = await self._users.find(record.user)
+        membership = await self._memberships.find(record.organisation, record.user)
+        if user is None or membership is None or user.version != record.version:
+            raise InvalidSession(f"session {record.id}: all sessions were ended, or the user is no member any more")
+        project = await self._default_project(record.organisation)
+        return BrowserSession(record.id, user, record.organisation, project, membership.role)
+
+    async def _default_project(self, organisation: str) -> str:
+        try:
+            return (await self._projects.default(organisation)).id
+        except NoSuchRecord:
+            return ""
+
+    async def _signed_in(self, record: SessionRecord, token: RefreshToken) -> SignedIn:
+        session = await self._alive(record)
+        access = self._tokens.issue(AccessClaims(record.id, record.user, record.version))
+        return SignedIn(session, access, token.text)

@@ -1,0 +1,96 @@
+"""Signing in by e-mail address and password, and changing the password: throttled, and the same for who is unknown.
+
+Whoever is unknown costs the same work as whoever's password is wrong: one look into the store, one argon2id.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from auth_billing.errors import InvalidCredentials
+from auth_billing.people.given_text import MAX_EMAIL, fold_email
+from auth_billing.people.passwords import Passwords
+from auth_billing.people.people_records import Membership, MembershipStore, User, UserStore
+from auth_billing.people.sessions import BrowserSession, Sessions, SignedIn
+from auth_billing.people.throttle import SignInThrottle
+
+
+class SignIn:
+    """Lets people in."""
+
+    def __init__(
+        self,
+        *,
+        users: UserStore,
+        memberships: MembershipStore,
+        sessions: Sessions,
+        passwords: Passwords,
+        throttle: SignInThrottle,
+    ) -> None:
+        self._users = users
+        self._memberships = memberships
+        self._sessions = sessions
+        self._passwords = passwords
+        self._throttle = throttle
+
+    async def sign_in(self, email: str, password: str, address: str, organisation: str = "") -> SignedIn:
+        """A new session for whoever knows the password.
+
+        `address`: where the request comes from; `organisation`: for people of several; else the one joined first.
+
+        Raises:
+            InvalidCredentials: unknown, wrong, or a member of nothing (of this kind).
+            TooManySignIns, PasswordsBusy
+        """
+        user = await self.known(email, password, address)
+        if user is None:
+            raise InvalidCredentials("unknown address or wrong password")
+        memberships = await self._memberships.of_user(user.id)
+        return await self._sessions.begin(user, _chosen(memberships, organisation).organisation)
+
+    async def known(self, email: str, password: str, address: str) -> User | None:
+        """The user with this address, if the password is right; `None`: there is none.
+
+        Raises:
+            InvalidCredentials: there is one, and the password is wrong. (Whoever shows that difference lets people
+                be found out.)
+            TooManySignIns, PasswordsBusy
+        """
+        await self._throttle.attempt_from(address)
+        await self._throttle.attempt_at(fold_email(email[:MAX_EMAIL]))
+        user = await self._users.find_by_email(email) if len(email) <= MAX_EMAIL else None
+        right = await self._passwords.verify(user.password if user is not None else None, password)
+        if user is None:
+            return None
+        if not right:
+            raise InvalidCredentials("wrong password")
+        return await self._with_strong_hash(user, password)
+
+    async def change_password(self, session: BrowserSession, old: str, new: str, address: str) -> SignedIn:
+        """Another password; all sessions of the person end, and one begins.
+
+        Raises:
+            InvalidCredentials: the old one is wrong, or has been changed meanwhile.
+            UnacceptableValue, TooManySignIns, PasswordsBusy
+        """
+        user = await self.known(session.user.email, old, address)
+        changed = None
+        if user is not None:
+            changed = await self._users.change_password(user.id, user.password, await self._passwords.hash(new))
+        if changed is None:
+            raise InvalidCredentials("the password has been changed meanwhile")
+        return await self._sessions.begin(changed, session.organisation)
+
+    async def _with_strong_hash(self, user: User, password: str) -> User:
+        """Hash the password anew, now that it is known, if its hash is weaker than what is made today."""
+        strong = await self._passwords.rehash(user.password, password)
+        if strong == user.password or not await self._users.rehash(user.id, user.password, strong):
+            return user
+        return replace(user, password=strong)
+
+
+def _chosen(memberships: list[Membership], organisation: str) -> Membership:
+    for membership in memberships:
+        if organisation in ("", membership.organisation):
+            return membership
+    raise InvalidCredentials("a member of no such organisation")

@@ -1,0 +1,109 @@
+"""Signing up: by an invitation, or, where the operator lets everybody in, with an organisation of one's own.
+
+Nothing that a person sends decides a role, an id or credit: the invitation says the role, and an organisation that
+somebody makes for himself has no credit. Each step may be repeated, so that who was interrupted can begin again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from auth_billing.errors import EmailTaken, InvalidCredentials, InvitationVoid, SignUpClosed
+from auth_billing.ids import new_id
+from auth_billing.people.directory import People
+from auth_billing.people.given_text import checked_email, checked_name, fold_email
+from auth_billing.people.invitations import Invitations
+from auth_billing.people.passwords import Passwords
+from auth_billing.people.people_records import MembershipStore, User, UserStore
+from auth_billing.people.projects import Projects
+from auth_billing.people.roles import Role
+from auth_billing.people.sessions import Sessions, SignedIn
+from auth_billing.people.sign_in import SignIn
+
+
+@dataclass(frozen=True)
+class Newcomer:
+    """What a person says who signs up. `name` is not needed of one who has an account."""
+
+    email: str
+    name: str
+    password: str
+    address: str
+    """Where the request comes from."""
+
+
+class SignUp:
+    """Takes people in. `is_open`: also those whom nobody has invited."""
+
+    def __init__(
+        self,
+        *,
+        users: UserStore,
+        memberships: MembershipStore,
+        people: People,
+        invitations: Invitations,
+        projects: Projects,
+        passwords: Passwords,
+        sign_in: SignIn,
+        sessions: Sessions,
+        is_open: bool,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._users = users
+        self._memberships = memberships
+        self._people = people
+        self._invitations = invitations
+        self._projects = projects
+        self._passwords = passwords
+        self._sign_in = sign_in
+        self._sessions = sessions
+        self.is_open = is_open
+        self._clock = clock
+
+    async def by_invitation(self, token: str, newcomer: Newcomer) -> SignedIn:
+        """Use an invitation. Who has an account already joins with it, if the password is right.
+
+        Raises:
+            InvitationVoid, InvalidCredentials, UnacceptableValue, TooManySignIns, PasswordsBusy
+        """
+        invitation = await self._invitations.open(token, even_used=True)  # first: only who is invited is told more
+        email = checked_email(newcomer.email)
+        if invitation.email and fold_email(invitation.email) != fold_email(email):
+            raise InvitationVoid("it is for another address")
+        user = await self._sign_in.known(email, newcomer.password, newcomer.address)
+        if invitation.accepted is not None and (user is None or user.id != invitation.accepted_by):
+            raise InvitationVoid("used by somebody else")
+        user = user or await self._add(email, newcomer)
+        await self._invitations.claim(token, user.id)
+        await self._people.join(invitation.organisation, user.id, invitation.role, self._clock())
+        return await self._sessions.begin(user, invitation.organisation)
+
+    async def uninvited(self, newcomer: Newcomer, organisation: str) -> SignedIn:
+        """Make an account and an organisation of its own, without credit.
+
+        Raises:
+            SignUpClosed: the operator does not offer that.
+            EmailTaken, UnacceptableValue, TooManySignIns, PasswordsBusy
+        """
+        if not self.is_open:
+            raise SignUpClosed("by invitation only")
+        email, name = checked_email(newcomer.email), checked_name(organisation, "organisation")
+        try:
+            user = await self._sign_in.known(email, newcomer.password, newcomer.address)
+        except InvalidCredentials as error:
+            raise EmailTaken("somebody else's") from error
+        if user is not None and await self._memberships.of_user(user.id):
+            raise EmailTaken("signed up before")
+        user = user or await self._add(email, newcomer)
+        founded = await self._projects.found(name)
+        await self._people.join(founded.id, user.id, Role.OWNER, self._clock())
+        return await self._sessions.begin(user, founded.id)
+
+    async def _add(self, email: str, newcomer: Newcomer) -> User:
+        name = checked_name(newcomer.name)
+        user = User(new_id("user-"), email, name, self._clock(), await self._passwords.hash(newcomer.password))
+        if not await self._users.add(user):
+            raise EmailTaken("signed up a moment ago")
+        return user

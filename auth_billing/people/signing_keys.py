@@ -1,0 +1,57 @@
+"""The keys that access tokens of browsers are signed with: made at the first start, beside the pepper.
+
+Written as `id:secret`, one or two of them: the first signs, both verify. So a key is changed without signing anybody
+out: put the new one second, restart every gateway, put it first, restart again, and drop the old one. Whoever has one
+can be anybody in the browser; nothing else depends on them.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from auth_billing.keys.secret_files import read_or_make
+from infra.runtime.lifecycle import StartupError
+
+FILE_NAME = "session-signing-keys"
+ALGORITHM = "HS256"
+MOST_KEYS = 2
+_KEY = re.compile(r"([A-Za-z0-9-]{1,32}):([A-Za-z0-9_+/=-]{32,512})")
+
+
+@dataclass(frozen=True)
+class SigningKey:
+    """A key and the one algorithm that it is used with."""
+
+    id: str
+    algorithm: str
+    key: bytes = field(repr=False)
+
+
+def load_signing_keys(home: Path, given: str = "") -> tuple[SigningKey, ...]:
+    """The keys: `given` by the settings, else from `home/secrets/`, where one is made at the first call.
+
+    Raises:
+        StartupError: they are not written as they should be, are too short, or their file can't be used.
+    """
+    if given:
+        return _read(given, "HEADRACE_SESSION_SIGNING_KEYS")
+    path = home / "secrets" / FILE_NAME
+    return _read(read_or_make(path, _new, "signs everybody out of the chat"), str(path))
+
+
+def _new() -> str:
+    return f"{secrets.token_hex(4)}:{secrets.token_urlsafe(48)}"
+
+
+def _read(text: str, source: str) -> tuple[SigningKey, ...]:
+    matches = [_KEY.fullmatch(each) for each in re.split(r"[\s,]+", text)]
+    keys = [SigningKey(match[1], ALGORITHM, match[2].encode()) for match in matches if match]
+    if len(keys) < len(matches) or len(keys) > MOST_KEYS or len({key.id for key in keys}) < len(keys):
+        raise StartupError(
+            f"{source} must hold one or two different keys, each written ID:SECRET with a secret of 32 to 512 "
+            "letters, digits and -_+/="
+        )
+    return tuple(keys)

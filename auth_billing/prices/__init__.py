@@ -1,0 +1,1 @@
+"""Prices: exact, from a file, in versions."""

@@ -1,0 +1,231 @@
+"""The price list as an operator writes it: a TOML file, in USD per million tokens.
+
+    [default]                       # models without an entry of their own
+    input = "0.02"
+    cached_input = "0.01"           # by default as `input`
+    output = "0.06"
+    tiers = { priority = "2", flex = "0.5" }
+
+    [models."gpt-4o-mini"]
+    input = "0.15"
+    output = "0.60"
+    tiers.flex = { input = "0.08", output = "0.30" }
+
+    [models."text-embedding-3-small"]
+    embedding = "0.02"
+
+Prices are strings of digits, because a float is not the number that was written. One must come to a whole number of
+nano-USD per token (0.001 USD per million), or it is refused, and with it the file. Knows no store.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Self, TypeVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    model_validator,
+)
+
+from auth_billing.prices.pricing import MOST, PriceList, Rate, Rates
+from infra.runtime.lifecycle import StartupError
+from router.messages import ServiceClass
+from router.topology import check_model_name
+
+NANO_PER_MILLIONTH = 1000
+"""A USD per million tokens is so many nano-USD per token."""
+LONGEST = 12
+"""Characters of a number: a price times a factor is still exact in `Decimal`'s 28 digits."""
+SHIPPED = Path(__file__).with_name("default_prices.toml")
+"""What an installation charges whose operator has not said anything."""
+
+
+def _decimal(value: object) -> Decimal:
+    if not isinstance(value, str):
+        raise ValueError('must be a string, for example "0.15"')
+    whole, _, fraction = value.partition(".")
+    if not (value.isascii() and whole.isdigit() and (fraction or "0").isdigit() and len(value) <= LONGEST):
+        raise ValueError(f'{value!r} is not a number like "0.15": digits and a point, {LONGEST} characters at most')
+    return Decimal(value)
+
+
+def _nano(amount: Decimal, what: str) -> int:
+    nano = amount * NANO_PER_MILLIONTH
+    if nano != int(nano):
+        raise ValueError(f"{what} is {amount:f} USD per million tokens: that is no whole number of nano-USD per token")
+    if nano > MOST:
+        raise ValueError(f"{what} is {amount:f} USD per million tokens: more than a USD per token")
+    return int(nano)
+
+
+FileT = TypeVar("FileT", bound=BaseModel)
+
+Amount = Annotated[Decimal, BeforeValidator(_decimal)]
+"""USD per million tokens, or a factor."""
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Tokens(_Table):
+    """What the kinds of token cost: those of text, or those of a model that embeds."""
+
+    input: Amount | None = None
+    cached_input: Amount | None = None
+    output: Amount | None = None
+    embedding: Amount | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        text = (self.input, self.output)
+        if self.embedding is None and None in text:
+            raise ValueError("must have `input` and `output`, or `embedding`")
+        if self.embedding is not None and any(each is not None for each in (*text, self.cached_input)):
+            raise ValueError("`embedding` stands alone: a model that embeds has no other tokens")
+        self.rate(Decimal(1))
+        return self
+
+    def rate(self, factor: Decimal) -> Rate:
+        """Nano-USD per token, times `factor`.
+
+        Raises:
+            ValueError: says which price is no whole number, or too large.
+        """
+        if self.embedding is not None:
+            price = _nano(self.embedding * factor, "`embedding`")
+            return Rate(price, price, 0)
+        given = {"input": self.input, "cached_input": self.cached_input, "output": self.output}
+        prices = {name: _nano(each * factor, f"`{name}`") for name, each in given.items() if each is not None}
+        rate = Rate(prices["input"], prices.get("cached_input", prices["input"]), prices["output"])
+        if rate.cached_input > rate.input:
+            raise ValueError("`cached_input` is more than `input`")
+        return rate
+
+
+def _kind_of_tier(value: object) -> str:
+    return "prices" if isinstance(value, dict | Tokens) else "factor"
+
+
+Tier = Annotated[
+    Annotated[Amount, Tag("factor")] | Annotated[Tokens, Tag("prices")],
+    Discriminator(_kind_of_tier),
+]
+
+
+class Entry(Tokens):
+    """What a model costs; a service class that is not among `tiers` costs the same."""
+
+    tiers: dict[ServiceClass, Tier] = {}
+    """A factor, or prices of its own."""
+
+    @model_validator(mode="after")
+    def _tiers(self) -> Self:
+        if ServiceClass.DEFAULT in self.tiers:
+            raise ValueError("the tier `default` is what stands outside `tiers`")
+        self.rates()
+        return self
+
+    def rates(self) -> Rates:
+        """Nano-USD per token in every service class."""
+        return {each: self._of(each) for each in ServiceClass}
+
+    def _of(self, service_class: ServiceClass) -> Rate:
+        tier = self.tiers.get(service_class, Decimal(1))
+        if isinstance(tier, Tokens):
+            return tier.rate(Decimal(1))
+        try:
+            return self.rate(tier)
+        except ValueError as error:
+            raise ValueError(f"tier `{service_class}`: {error}") from error
+
+
+class PriceFile(_Table):
+    """The whole file."""
+
+    default: Entry | None = None
+    models: dict[Annotated[str, BeforeValidator(check_model_name)], Entry] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if self.default is None and not self.models:
+            raise ValueError("there is no price in it: neither [default] nor [models]")
+        return self
+
+    def price_list(self, version: int) -> PriceList:
+        """The file as a version of all prices."""
+        models = {name: entry.rates() for name, entry in self.models.items()}
+        return PriceList(version, models, None if self.default is None else self.default.rates())
+
+
+class _CatalogueModel(BaseModel):
+    price: Entry | None = None
+
+
+class _Catalogue(BaseModel):
+    """Of the file of a proxy only the prices: all else is the proxy's, which checks it."""
+
+    models: dict[str, _CatalogueModel] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file as it was read."""
+
+    path: Path
+    content: bytes
+
+
+def source(path: Path) -> Source:
+    """Read a file.
+
+    Raises:
+        StartupError: it can't be read.
+    """
+    try:
+        return Source(path, path.read_bytes())
+    except OSError as error:
+        raise StartupError(f"cannot read {path}: {error.strerror}") from error
+
+
+def parse(file: Source, catalogue: Source | None = None) -> PriceFile:
+    """What the file says, and what the models in a proxy's catalogue cost (their `price`, an entry as in the file).
+
+    Raises:
+        StartupError: it is not TOML, or has a price that is not exact; says which.
+    """
+    prices = _parse(file, PriceFile)
+    if catalogue is None:
+        return prices
+    outside = {name: model.price for name, model in _parse(catalogue, _Catalogue).models.items() if model.price}
+    twice = sorted(outside.keys() & prices.models.keys())
+    if twice:
+        raise StartupError(f"{twice[0]!r} has a price in {file.path} and in {catalogue.path}: one of them is enough")
+    return prices.model_copy(update={"models": {**prices.models, **outside}})
+
+
+def unpriced(prices: PriceFile, catalogue: Source) -> list[str]:
+    """Models of a proxy's catalogue that only `[default]` has a price for."""
+    return sorted(_parse(catalogue, _Catalogue).models.keys() - prices.models.keys())
+
+
+def _parse(file: Source, shape: type[FileT]) -> FileT:
+    try:
+        return shape.model_validate(tomllib.loads(file.content.decode()))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise StartupError(f"{file.path} is not TOML: {error}") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        said = first["msg"].removeprefix("Value error, ")
+        raise StartupError(f"{file.path}: {where + ': ' if where else ''}{said}") from error

@@ -1,0 +1,225 @@
+"""Who may make and end keys, what a new one may do, and that every end is announced."""
+
+import pytest
+
+from auth_billing.errors import InvalidApiKey, NoSuchRecord, NotPermitted, StoreUnavailable, UnacceptableValue
+from auth_billing.keys.issuing import KeyWish
+from auth_billing.keys.key_management import ADMIN_KEYS, MOST_MODELS, ApiKeys
+from auth_billing.keys.scopes import ADMIN_SCOPES, PROJECT_SCOPES, Scope
+from auth_billing.people.roles import Actor, Role
+from auth_billing.records import Organisation, Project
+from auth_billing.service import AuthBilling, Principal
+from router.messages import KeySet
+from tests.fakes.accounts import DictAccountStore, DictApiKeyStore, FakeClock
+
+PEPPER = b"p" * 32
+ADMIN, MEMBER, OTHER = (
+    Actor("acme", user, role)
+    for user, role in (("user-a", Role.ADMIN), ("user-m", Role.MEMBER), ("user-o", Role.MEMBER))
+)
+PROGRAM = Actor("acme", "", Role.ADMIN)
+VIEWER = Actor("acme", "user-v", Role.VIEWER)
+WISH = KeyWish("first")
+
+
+class Stage:
+    def __init__(self):
+        self.clock = FakeClock()
+        self.store = DictApiKeyStore()
+        self.accounts = DictAccountStore()
+        self.announced: list[KeySet] = []
+        self.keys = ApiKeys(self.store, self.accounts, PEPPER, self.announced.append, self.clock)
+        self.service = AuthBilling(self.store, PEPPER, clock=self.clock)
+
+
+@pytest.fixture
+async def stage():
+    stage = Stage()
+    for organisation in ("acme", "rival"):
+        await stage.accounts.ensure_organisation(Organisation(organisation, organisation, 1.0))
+        await stage.accounts.ensure_project(Project(f"{organisation}-web", organisation, "Web", 1.0))
+    return stage
+
+
+async def test_a_key_does_what_was_wished_and_no_more(stage):
+    wish = KeyWish("mine", frozenset({Scope.EMBEDDINGS}), frozenset({"m"}), stage.clock.now + 10)
+    issued = await stage.keys.create(MEMBER, "acme-web", wish)
+    caller = await stage.service.authenticate(issued.key.text)
+    assert (caller.tenant, caller.project, caller.user) == ("acme", "acme-web", "user-m")
+    assert (caller.scopes, caller.models) == ({Scope.EMBEDDINGS}, {"m"})
+    stage.clock.now += 10
+    with pytest.raises(InvalidApiKey):
+        await stage.service.authenticate(issued.key.text)
+
+
+async def test_keys_by_default_have_what_a_key_of_their_kind_may_have(stage):
+    project = await stage.keys.create(MEMBER, "acme-web", WISH)
+    admin = await stage.keys.create(ADMIN, ADMIN_KEYS, WISH)
+    assert [key.record.rights for key in (project, admin)] == [PROJECT_SCOPES, ADMIN_SCOPES]
+
+
+@pytest.mark.parametrize(
+    ("actor", "project", "wish", "by"),
+    [
+        (VIEWER, "acme-web", WISH, None),
+        (MEMBER, ADMIN_KEYS, WISH, None),
+        (ADMIN, "acme-web", KeyWish("k", frozenset({Scope.ORGANIZATION_READ})), None),
+        (ADMIN, ADMIN_KEYS, KeyWish("k", frozenset({Scope.CHAT_COMPLETIONS})), None),
+        (PROGRAM, ADMIN_KEYS, WISH, Principal("k", "acme", "s", scopes=frozenset({Scope.ORGANIZATION_ADMIN}))),
+        (PROGRAM, "acme-web", WISH, Principal("k", "acme", "s", scopes=ADMIN_SCOPES, models=frozenset({"m"}))),
+        (
+            PROGRAM,
+            "acme-web",
+            KeyWish("k", models=frozenset({"m", "n"})),
+            Principal("k", "acme", "s", scopes=ADMIN_SCOPES, models=frozenset({"m"})),
+        ),
+    ],
+)
+async def test_nobody_makes_a_key_above_his_own_rights(stage, actor, project, wish, by):
+    with pytest.raises(NotPermitted):
+        await stage.keys.create(actor, project, wish, by=by)
+    assert not stage.store.records
+
+
+async def test_a_key_that_makes_keys_gives_on_what_it_has(stage):
+    by = Principal("k", "acme", "s", scopes=ADMIN_SCOPES, models=frozenset({"m", "n"}))
+    wish = KeyWish("k", models=frozenset({"m"}))
+    issued = await stage.keys.create(PROGRAM, "acme-web", wish, by=by)
+    assert issued.record.rights == PROJECT_SCOPES
+    reader = Principal("k", "acme", "s", scopes=frozenset({Scope.ORGANIZATION_READ, Scope.ORGANIZATION_ADMIN}))
+    await stage.keys.create(PROGRAM, ADMIN_KEYS, KeyWish("k", frozenset({Scope.ORGANIZATION_READ})), by=reader)
+
+
+@pytest.mark.parametrize("project", ["rival-web", "nowhere"])
+async def test_another_organisations_project_is_none(stage, project):
+    with pytest.raises(NoSuchRecord):
+        await stage.keys.create(ADMIN, project, WISH)
+    with pytest.raises(NoSuchRecord):
+        await stage.keys.all(ADMIN, project)
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        KeyWish(""),
+        KeyWish("x" * 101),
+        KeyWish("a\nb"),
+        KeyWish("k", expires=999.0),
+        KeyWish("k", models=frozenset({""})),
+        KeyWish("k", models=frozenset({"m\n"})),
+        KeyWish("k", models=frozenset({"m" * 201})),
+        KeyWish("k", models=frozenset(f"m{number}" for number in range(MOST_MODELS + 1))),
+    ],
+)
+async def test_what_can_not_be_is_refused(stage, wish):
+    with pytest.raises(UnacceptableValue):
+        await stage.keys.create(ADMIN, "acme-web", wish)
+
+
+async def test_members_see_and_end_their_own_keys_and_administrators_all(stage):
+    mine = (await stage.keys.create(MEMBER, "acme-web", WISH)).record
+    stage.clock.now += 1
+    programs = (await stage.keys.create(PROGRAM, "acme-web", WISH)).record
+    assert await stage.keys.all(MEMBER, "acme-web") == [mine]
+    assert await stage.keys.all(ADMIN, "acme-web") == [programs, mine]
+    assert await stage.keys.all(OTHER, "acme-web") == []
+    for actor, key in ((OTHER, mine), (MEMBER, programs), (Actor("rival", "x", Role.OWNER), mine)):
+        for attempt in (
+            stage.keys.find(actor, "acme-web", key.key_id),
+            stage.keys.rename(actor, "acme-web", key.key_id, "theirs"),
+            stage.keys.revoke(actor, "acme-web", key.key_id),
+            stage.keys.rotate(actor, "acme-web", key.key_id, overlap=0),
+        ):
+            with pytest.raises(NoSuchRecord):
+                await attempt
+    with pytest.raises(NoSuchRecord):
+        await stage.keys.find(ADMIN, ADMIN_KEYS, mine.key_id)
+    assert (await stage.keys.rename(MEMBER, "acme-web", mine.key_id, "new")).name == "new"
+    assert stage.announced == []
+    await stage.keys.revoke(ADMIN, "acme-web", mine.key_id)
+    assert stage.announced == [KeySet(key=mine.key_id)]
+    assert await stage.keys.all(MEMBER, "acme-web") == []
+    with pytest.raises(NoSuchRecord):
+        await stage.keys.find(MEMBER, "acme-web", mine.key_id)
+
+
+async def test_a_rotated_key_overlaps_with_its_successor(stage):
+    wish = KeyWish("k", frozenset({Scope.EMBEDDINGS}), frozenset({"m"}), stage.clock.now + 100)
+    old = await stage.keys.create(MEMBER, "acme-web", wish)
+    stage.clock.now += 40
+    new = await stage.keys.rotate(MEMBER, "acme-web", old.record.key_id, overlap=20)
+    assert stage.announced == [KeySet(key=old.record.key_id)]
+    assert new.record.expires == stage.clock.now + 100
+    same = [(key.name, key.scopes, key.models, key.user, key.project) for key in (old.record, new.record)]
+    assert same[0] == same[1]
+    for key in (old, new):
+        await stage.service.authenticate(key.key.text)
+    stage.clock.now += 20
+    with pytest.raises(InvalidApiKey):
+        await stage.service.authenticate(old.key.text)
+    await stage.service.authenticate(new.key.text)
+    with pytest.raises(NoSuchRecord):
+        await stage.keys.rotate(MEMBER, "acme-web", old.record.key_id, overlap=20)
+
+
+async def test_an_overlap_never_makes_a_key_live_longer(stage):
+    old = await stage.keys.create(MEMBER, "acme-web", KeyWish("k", expires=stage.clock.now + 5))
+    await stage.keys.rotate(MEMBER, "acme-web", old.record.key_id, overlap=20)
+    assert stage.store.records[old.record.key_id].expires == stage.clock.now + 5
+
+
+@pytest.mark.parametrize("overlap", [-1, 1e9, float("nan"), float("inf")])
+async def test_overlaps_that_can_not_be(stage, overlap):
+    old = await stage.keys.create(MEMBER, "acme-web", WISH)
+    with pytest.raises(UnacceptableValue):
+        await stage.keys.rotate(MEMBER, "acme-web", old.record.key_id, overlap=overlap)
+
+
+async def test_nobody_gets_another_persons_key_by_rotating_it(stage):
+    old = await stage.keys.create(MEMBER, "acme-web", WISH)
+    with pytest.raises(NotPermitted):
+        await stage.keys.rotate(ADMIN, "acme-web", old.record.key_id, overlap=0)
+
+
+@pytest.mark.parametrize(
+    ("ended", "left"),
+    [
+        (KeySet(project="acme-web"), {"admin", "rivals"}),
+        (KeySet(organisation="acme"), {"rivals"}),
+        (KeySet(organisation="acme", user="user-a", admin_only=True), {"members", "programs", "rivals"}),
+        (KeySet(user="user-m"), {"admin", "programs", "rivals"}),
+        (KeySet(), {"admin", "members", "programs", "rivals"}),
+    ],
+)
+async def test_the_end_of_a_project_a_person_or_an_organisation_ends_its_keys(stage, ended, left):
+    made = {
+        "admin": await stage.keys.create(ADMIN, ADMIN_KEYS, WISH),
+        "members": await stage.keys.create(MEMBER, "acme-web", WISH),
+        "programs": await stage.keys.create(PROGRAM, "acme-web", WISH),
+        "rivals": await stage.keys.create(Actor("rival", "r", Role.OWNER), "rival-web", WISH),
+    }
+    assert await stage.keys.revoke_all(ended) == len(made) - len(left)
+    assert stage.announced == [ended]
+    assert {name for name, key in made.items() if stage.store.records[key.record.key_id].revoked is None} == left
+
+
+async def test_an_end_of_which_nobody_knows_whether_it_was_stored_is_announced(stage):
+    key = (await stage.keys.create(MEMBER, "acme-web", WISH)).record
+    stage.store.absence.away = True
+    with pytest.raises(StoreUnavailable):
+        await stage.keys.revoke_all(KeySet(key=key.key_id))
+    assert stage.announced == [KeySet(key=key.key_id)]
+
+
+async def test_a_key_made_while_its_project_is_archived_does_not_outlive_it(stage):
+    add = stage.store.add
+
+    async def archived_meanwhile(record):
+        await stage.accounts.archive_project("acme", "acme-web", stage.clock.now)
+        await stage.keys.revoke_all(KeySet(project="acme-web"))
+        await add(record)
+
+    stage.store.add = archived_meanwhile
+    with pytest.raises(NoSuchRecord):
+        await stage.keys.create(MEMBER, "acme-web", WISH)
+    assert all(record.revoked is not None for record in stage.store.records.values())

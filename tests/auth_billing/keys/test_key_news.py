@@ -1,0 +1,27 @@
+"""The news of a key reaches every gateway, and no worker."""
+
+from __future__ import annotations
+
+import asyncio
+
+from auth_billing.keys.key_news import announcer
+from router import control_plane
+from router.bus import Bus
+from router.messages import Drain, KeysChanged, KeySet
+from router.transport.memory import MemoryTransport
+from tests.auth_billing.conftest import Buses
+
+
+async def test_every_gateway_hears_it_and_no_worker_does(buses: Buses) -> None:
+    gateways = [await buses.others.controls([control_plane.GATEWAYS]) for _ in range(2)]
+    worker = await buses.others.controls([control_plane.ALL, control_plane.worker("w")])
+    announcer(buses.billing)(KeySet(project="proj"))
+    buses.billing.send_control(control_plane.ALL, Drain())
+    async with asyncio.timeout(20):
+        assert [await anext(aiter(feed)) for feed in gateways] == [KeysChanged(keys=KeySet(project="proj"))] * 2
+        assert await anext(aiter(worker)) == Drain()
+
+
+async def test_without_a_broker_it_is_only_said(buses: Buses) -> None:
+    bus = Bus(MemoryTransport(buses.broker, "never-started"))
+    announcer(bus)(KeySet(project="proj"))

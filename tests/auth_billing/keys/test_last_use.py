@@ -1,0 +1,52 @@
+"""Uses are written together, and none is lost because the store was away."""
+
+import asyncio
+
+import pytest
+
+from auth_billing.keys.last_use import LastUses
+from auth_billing.service import AuthBilling
+from tests.fakes.accounts import DictApiKeyStore, FakeClock
+
+
+@pytest.fixture
+async def stage():
+    store, clock = DictApiKeyStore(), FakeClock()
+    service = AuthBilling(store, b"p" * 32, clock=clock)
+    return store, clock, service, [await service.create_api_key("org", "proj", name="k") for _ in range(2)]
+
+
+async def test_uses_are_gathered_and_written_at_once(stage):
+    store, clock, service, keys = stage
+    for key in (keys[0], keys[1], keys[0]):
+        await service.authenticate(key.text)
+        clock.now += 1
+    assert {record.last_used for record in store.records.values()} == {None}
+    asked = store.absence.asked
+    await service.last_uses.write()
+    assert [store.records[key.key_id].last_used for key in keys] == [1002.0, 1001.0]
+    await service.last_uses.write()
+    assert store.absence.asked == asked + 2  # one a key, in the twin; the second time there was nothing to write
+
+
+async def test_what_can_not_be_written_is_kept_unless_there_is_newer(stage):
+    store, _, _, keys = stage
+    uses = LastUses(store)
+    uses.note(keys[0].key_id, 5.0)
+    uses.note(keys[1].key_id, 6.0)
+    store.absence.away = True
+    await uses.write()
+    uses.note(keys[0].key_id, 7.0)
+    store.absence.away = False
+    await uses.write()
+    assert [store.records[key.key_id].last_used for key in keys] == [7.0, 6.0]
+
+
+async def test_the_rest_is_written_at_the_end(stage):
+    store, _, service, keys = stage
+    writing = asyncio.create_task(service.last_uses.keep_written())
+    await asyncio.sleep(0)  # it has begun
+    await service.authenticate(keys[0].text)
+    writing.cancel()
+    await asyncio.wait({writing})
+    assert store.records[keys[0].key_id].last_used == 1000.0

@@ -1,0 +1,45 @@
+"""Who may do what: a key never has more rights than one of its kind."""
+
+from dataclasses import replace
+
+import pytest
+
+from auth_billing.keys.scopes import ADMIN_SCOPES, PROJECT_SCOPES, Scope, known
+from auth_billing.records import ApiKeyRecord
+from auth_billing.service import AuthBilling
+from tests.fakes.accounts import DictApiKeyStore
+
+KEY = ApiKeyRecord("k0", b"digest", "abcd", "org", "project", "name", created=1.0)
+
+
+@pytest.mark.parametrize(
+    ("project", "scopes", "rights"),
+    [
+        ("project", None, PROJECT_SCOPES),
+        ("project", frozenset({Scope.EMBEDDINGS}), {Scope.EMBEDDINGS}),
+        ("project", frozenset(), set()),
+        ("project", ADMIN_SCOPES | {Scope.EMBEDDINGS}, {Scope.EMBEDDINGS}),
+        ("", None, ADMIN_SCOPES),
+        ("", frozenset({Scope.ORGANIZATION_READ}), {Scope.ORGANIZATION_READ}),
+        ("", PROJECT_SCOPES, set()),
+    ],
+)
+def test_rights(project, scopes, rights):
+    assert replace(KEY, project=project, scopes=scopes).rights == rights
+
+
+def test_what_a_newer_version_calls_a_scope_is_no_right():
+    assert known(["embeddings", "world.domination"]) == {Scope.EMBEDDINGS}
+
+
+async def test_a_caller_has_the_rights_of_the_key():
+    store = DictApiKeyStore()
+    service = AuthBilling(store, b"p" * 32)
+    key = await service.create_api_key("org", "proj", name="n")
+    store.records[key.key_id] = replace(
+        store.records[key.key_id], scopes=frozenset({Scope.EMBEDDINGS}), models=frozenset({"m"}), user="user-1"
+    )
+    caller = await service.authenticate(key.text)
+    assert (caller.project, caller.user, caller.models) == ("proj", "user-1", {"m"})
+    assert caller.may(Scope.EMBEDDINGS)
+    assert not caller.may(Scope.CHAT_COMPLETIONS)

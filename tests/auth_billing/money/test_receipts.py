@@ -1,0 +1,139 @@
+"""A receipt settles its job once, whatever is repeated, reordered, late or away."""
+
+from __future__ import annotations
+
+import random
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from auth_billing.metrics import BillingMetrics
+from auth_billing.money.billing import Billing
+from auth_billing.money.books import Books, JobState
+from auth_billing.money.settler import Settler
+from router import topology
+from router.bus import REASON_HEADER, Bus
+from router.messages import Outcome, Receipt, Usage
+from router.transport.memory import MemoryTransport
+from tests.auth_billing.conftest import Buses
+from tests.auth_billing.money.test_settlement import ready, record
+from tests.auth_billing.money.test_settlement import settling as settling_on
+from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, principal, work
+from tests.fakes.accounts import Absence, DictUsageStore
+from tests.fakes.books import DictBalanceStore, dict_books, price_book
+
+COST = 100 * 2 + 3 * 10
+
+
+def receipt(job: str, tokens: int = 3, outcome: Outcome = Outcome.FINISHED) -> Receipt:
+    usage = Usage(prompt_tokens=100, completion_tokens=tokens)
+    return Receipt(job=job, tenant=ORGANISATION, gateway="gateway-1", outcome=outcome, usage=usage, at=1.0)
+
+
+class Settling:
+    def __init__(self) -> None:
+        self.absence = Absence()
+        self.books: Books = dict_books(self.absence)
+        self.usage = DictUsageStore()
+        self.metrics = BillingMetrics(CollectorRegistry())
+
+    async def hold(self, *jobs: str) -> None:
+        balances = self.books.balances
+        assert isinstance(balances, DictBalanceStore)
+        await balances.open(ORGANISATION)
+        balances.balances[ORGANISATION] = replace(balances.balances[ORGANISATION], available=len(jobs) * HELD)
+        await Billing(self.books, price_book()).reserve(principal(), [work(job) for job in jobs])
+
+    def on(self, bus: Bus) -> AbstractAsyncContextManager[None]:
+        return settling_on(bus, self.usage, Settler(self.books, self.metrics), self.metrics)
+
+    async def state(self, job: str) -> JobState:
+        return (await self.books.jobs.find([job]))[job].state
+
+    def receipts(self, verdict: str) -> float:
+        return self.metrics.receipts.labels(verdict)._value.get()
+
+
+@pytest.fixture
+def settling() -> Settling:
+    return Settling()
+
+
+async def test_every_message_thrice_and_in_any_order_settles_once(buses: Buses, settling: Settling, eventually) -> None:
+    """PROMISES F21."""
+    jobs = [f"job-{number}" for number in range(40)]
+    await settling.hold(*jobs)
+    messages = [message for job in jobs for message in (receipt(job), record(job=job)) for _ in range(3)]
+    random.Random(5).shuffle(messages)
+    async with settling.on(buses.billing):
+        for message in messages:
+            await buses.others.publish_settlement(message)
+        await eventually(lambda: settling.receipts("settled") + settling.receipts("repeated") == 120)
+    await buses.billing.close()
+    assert ready(buses.broker) == 0
+    assert ready(buses.broker, topology.PARKED_QUEUE) == 0
+    assert settling.receipts("settled") == 40
+    assert await check_idle(settling.books, ORGANISATION, 40 * HELD, jobs) == 40 * COST
+
+
+async def test_a_second_word_on_a_job_is_ignored_and_counted(buses: Buses, settling: Settling, eventually) -> None:
+    await settling.hold("job-1")
+    async with settling.on(buses.billing):
+        for tokens in (3, 4, 5):
+            await buses.others.publish_settlement(receipt("job-1", tokens))
+        await eventually(lambda: settling.receipts("conflicting") == 2)
+    assert await check_idle(settling.books, ORGANISATION, HELD, ["job-1"]) == COST
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (receipt("job-unknown"), "no such job"),
+        (receipt("no id"), "malformed"),
+        (receipt("job-1", 2**63), "64 bits"),
+    ],
+)
+async def test_what_nobody_can_settle_is_parked(
+    buses: Buses, settling: Settling, eventually, wrong: Receipt, reason: str
+) -> None:
+    await settling.hold("job-1")
+    async with settling.on(buses.billing):
+        await buses.others.publish_settlement(wrong)
+        await eventually(lambda: ready(buses.broker, topology.PARKED_QUEUE) == 1)
+    assert await settling.state("job-1") is JobState.HELD
+    transport = MemoryTransport(buses.broker, "operator")
+    await transport.start()
+    parked = await transport.consume(topology.PARKED_QUEUE, prefetch=1)
+    assert reason in str((await anext(aiter(parked))).headers[REASON_HEADER])
+
+
+async def test_a_store_that_was_away_settles_everything_when_it_is_back(
+    buses: Buses, settling: Settling, eventually
+) -> None:
+    """PROMISES F14."""
+    jobs = [f"job-{number}" for number in range(20)]
+    await settling.hold(*jobs)
+    settling.absence.away = True
+    async with settling.on(buses.billing):
+        for job in jobs:
+            await buses.others.publish_settlement(receipt(job))
+        asked = settling.absence.asked
+        await eventually(lambda: settling.absence.asked > asked + 5)
+        settling.absence.away = False
+        await eventually(lambda: settling.receipts("settled") == 20)
+    assert await check_idle(settling.books, ORGANISATION, 20 * HELD, jobs) == 20 * COST
+
+
+@pytest.mark.parametrize("failures", range(1, 12))
+async def test_a_store_that_fails_at_any_step_is_asked_again(
+    buses: Buses, settling: Settling, eventually, failures: int
+) -> None:
+    await settling.hold("job-1", "job-2")
+    settling.absence.failures_after = failures
+    async with settling.on(buses.billing):
+        await buses.others.publish_settlement(receipt("job-1"))
+        await buses.others.publish_settlement(receipt("job-2", 0))
+        await eventually(lambda: settling.receipts("settled") + settling.receipts("repeated") == 2)
+    assert await check_idle(settling.books, ORGANISATION, 2 * HELD, ["job-1", "job-2"]) == COST + 200

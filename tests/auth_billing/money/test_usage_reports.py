@@ -1,0 +1,137 @@
+"""Usage adds up, in a list and over MongoDB's wire protocol: to the token and the nano-USD, each settled job once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from auth_billing.money.books import Charge, Final, JobRecord, JobState, Source
+from auth_billing.money.ledger import settlement_posting
+from auth_billing.money.usage_reports import Dimension, Kind, UsageFilter, UsageReports
+from auth_billing.prices.pricing import Price
+from auth_billing.store.connection import StoreConnection
+from auth_billing.store.indexes import create_indexes
+from auth_billing.store.jobs import MongoJobStore
+from auth_billing.store.usage_reports import MongoUsageReports
+from router.messages import Outcome, ServiceClass, Usage
+from tests.fakes.usage_reports import ListUsageReports
+
+HOUR = 3_600
+DEAR = Price(input=987_654_321, cached_input=123_456_789, output=999_999_999, version=1)
+ALL = UsageFilter("org-0", 0, 10 * HOUR)
+
+
+def job(number: int, *, at: float, usage: Usage, **fields: object) -> JobRecord:
+    """A settled one."""
+    record = JobRecord(
+        id=f"chatcmpl-{number}",
+        organisation="org-0",
+        project=f"proj_{number % 2}",
+        key=f"key{number % 3}",
+        user="user-0",
+        model="org/model",
+        service_class=ServiceClass.DEFAULT,
+        gateway="gateway-1",
+        created=at - 1,
+        deadline=at + 100,
+        month="1970-01",
+        price=DEAR,
+        hold=10**17,
+        state=JobState.SETTLED,
+        cost=DEAR.cost(usage),
+        final=Final(usage, Outcome.FINISHED, Source.RECEIPT, at),
+    )
+    return replace(record, **fields)  # type: ignore[arg-type]
+
+
+def settled() -> list[JobRecord]:
+    """Thirty jobs over three hours; then some that do not count, and one of another organisation."""
+    jobs = [
+        job(n, at=n * 359.5, usage=Usage(prompt_tokens=1_000_003 + n, completion_tokens=7 * n, cached_tokens=n))
+        for n in range(30)
+    ]
+    jobs[4] = replace(jobs[4], id="embd-4", model="org/embedder")
+    jobs[5] = replace(jobs[5], service_class=ServiceClass.FLEX, user="")
+    nothing = Usage(prompt_tokens=0)
+    return [
+        *jobs,
+        job(90, at=5.0, usage=nothing, final=Final(nothing, Outcome.CANCELLED, Source.VOID, 5.0)),
+        job(91, at=5.0, usage=Usage(prompt_tokens=5), state=JobState.SETTLING),
+        job(92, at=5.0, usage=nothing, state=JobState.HELD, cost=None, final=None),
+        job(93, at=5.0, usage=Usage(prompt_tokens=5), organisation="org-1"),
+    ]
+
+
+Report = Callable[[list[JobRecord]], Awaitable[UsageReports]]
+
+
+@pytest.fixture(params=["list", pytest.param("mongodb", marks=pytest.mark.store)])
+async def report(request: pytest.FixtureRequest) -> AsyncIterator[Report]:
+    if request.param == "list":
+        reports = ListUsageReports()
+
+        async def into_list(jobs: list[JobRecord]) -> UsageReports:
+            reports.records = jobs
+            return reports
+
+        yield into_list
+        return
+    connection = StoreConnection(request.getfixturevalue("database_url"))
+    await create_indexes(connection)
+
+    async def into_store(jobs: list[JobRecord]) -> UsageReports:
+        store = MongoJobStore(connection)
+        await store.insert([replace(each, state=JobState.HELD) for each in jobs])
+        charges = [Charge(each, each.cost, each.final) for each in jobs if each.final and each.cost is not None]
+        await store.charge(charges)
+        await store.finish([each.id for each in jobs if each.state is JobState.SETTLED])
+        return MongoUsageReports(connection)
+
+    yield into_store
+    connection.close()
+
+
+async def test_the_sum_of_all_rows_is_the_sum_of_the_ledger(report: Report) -> None:
+    jobs = settled()
+    reports = await report(jobs)
+    ledger = [settlement_posting(Charge(each, each.cost or 0, each.final)) for each in jobs[:30] if each.final]
+    for by in ([], [Dimension.KEY], list(Dimension)):
+        rows = await reports.rows(ALL, HOUR, by, 1_000)
+        assert sum(row.cost for row in rows) == sum(posting.amount for posting in ledger)
+        assert sum(row.input_cost + row.cached_cost + row.output_cost for row in rows) == sum(row.cost for row in rows)
+        assert sum(row.requests for row in rows) == len(ledger) == 30
+        usages = [posting.usage for posting in ledger if posting.usage]
+        assert sum(row.input_tokens for row in rows) == sum(usage.prompt_tokens for usage in usages)
+        assert sum(row.cached_tokens for row in rows) == sum(usage.cached_tokens for usage in usages)
+        assert sum(row.output_tokens for row in rows) == sum(usage.completion_tokens for usage in usages)
+    assert sum(posting.amount for posting in ledger) > 2**53  # no number on the way is a float
+
+
+async def test_buckets_groups_and_filters(report: Report) -> None:
+    reports = await report(settled())
+    hours = await reports.rows(ALL, HOUR, [], 100)
+    assert [(row.start, row.requests) for row in hours] == [(0, 11), (HOUR, 10), (2 * HOUR, 9)]
+    by_project = await reports.rows(ALL, 24 * HOUR, [Dimension.PROJECT, Dimension.SERVICE_CLASS], 100)
+    assert [(list(row.group.values()), row.requests) for row in by_project] == [
+        (["proj_0", "default"], 15),
+        (["proj_1", "default"], 14),
+        (["proj_1", "flex"], 1),
+    ]
+    only = replace(ALL, only={Dimension.KEY: ["key0", "key1"], Dimension.PROJECT: ["proj_1"]})
+    assert [row.requests for row in await reports.rows(only, 24 * HOUR, [], 100)] == [10]
+    part = replace(ALL, since=719, until=1079)  # the start counts, the end does not
+    assert [row.requests for row in await reports.rows(part, HOUR, [], 100)] == [2]
+    for kind, requests in ((Kind.EMBEDDINGS, [1]), (Kind.COMPLETIONS, [29])):
+        assert [row.requests for row in await reports.rows(replace(ALL, kind=kind), 24 * HOUR, [], 100)] == requests
+    assert len(await reports.rows(ALL, HOUR, [Dimension.KEY], 4)) == 4
+    assert await reports.rows(replace(ALL, only={Dimension.MODEL: ["$where"]}), HOUR, [], 4) == []
+
+
+async def test_jobs_one_by_one(report: Report) -> None:
+    jobs = settled()
+    reports = await report(jobs)
+    assert [each async for each in reports.jobs(ALL)] == jobs[:30]
+    assert await asyncio.gather(reports.count(ALL, 100), reports.count(ALL, 7)) == [30, 7]

@@ -1,0 +1,226 @@
+"""Sessions: refresh tokens are used once, thieves end them, and what is ended is over within seconds everywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as real_datetime
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from auth_billing.errors import InvalidSession, StoreUnavailable
+from auth_billing.people import refresh_tokens
+from auth_billing.people.access_tokens import SECONDS_VALID
+from auth_billing.people.browser_access import BrowserAccess
+from auth_billing.people.refresh_tokens import parse
+from auth_billing.people.roles import Actor, Role
+from auth_billing.people.sessions import GRACE_SECONDS, REMEMBERED_SECONDS, SECONDS_AT_MOST, SECONDS_IDLE, SignedIn
+from tests.fakes.sessions import ORGANISATION, PASSWORD, PeopleHouse
+
+
+@pytest.fixture
+def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[PeopleHouse]:
+    house = PeopleHouse()
+
+    class Datetime(real_datetime.datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return cls.fromtimestamp(house.clock(), tz)
+
+    monkeypatch.setattr("jwt.api_jwt.datetime", Datetime)  # pyjwt knows no clock but the machine's
+    yield house
+    house.passwords.close()
+
+
+@pytest.fixture
+def access(house: PeopleHouse) -> BrowserAccess:
+    return house.process()
+
+
+@pytest.fixture
+async def ada(house: PeopleHouse, access: BrowserAccess) -> SignedIn:
+    return await house.settle(access, Role.OWNER)
+
+
+async def dead(access: BrowserAccess, *tokens: str) -> None:
+    for token in tokens:
+        with pytest.raises(InvalidSession):
+            await access.sessions.of(token)
+
+
+async def test_whoever_is_signed_in_is_known(access: BrowserAccess, ada: SignedIn) -> None:
+    session = await access.sessions.of(ada.access)
+    assert session == ada.session
+    assert (session.user.email, session.role, session.project) == (
+        "owner@example.org",
+        Role.OWNER,
+        f"proj_{ORGANISATION}",
+    )
+    assert session.actor == Actor(ORGANISATION, session.user.id, Role.OWNER)
+
+
+async def test_the_store_sees_no_token(house: PeopleHouse, ada: SignedIn, access: BrowserAccess) -> None:
+    again = await access.sessions.refresh(parse(ada.refresh))
+    (record,) = house.sessions.sessions.values()
+    for token in (ada.refresh, again.refresh):
+        assert parse(token).secret not in vars(record).values()
+
+
+async def test_an_access_token_lasts_a_quarter_of_an_hour(
+    house: PeopleHouse, access: BrowserAccess, ada: SignedIn
+) -> None:
+    house.clock.now += SECONDS_VALID + 29
+    await access.sessions.of(ada.access)
+    house.clock.now += 1
+    await dead(access, ada.access)
+
+
+async def test_a_refresh_token_is_exchanged_for_another(
+    house: PeopleHouse, access: BrowserAccess, ada: SignedIn
+) -> None:
+    house.clock.now += SECONDS_VALID
+    second = await access.sessions.refresh(parse(ada.refresh))
+    assert second.refresh != ada.refresh
+    assert (await access.sessions.of(second.access)).user == ada.session.user
+    third = await access.sessions.refresh(parse(second.refresh))
+    assert len({ada.refresh, second.refresh, third.refresh}) == 3
+
+
+async def test_a_refresh_token_that_is_used_again_ends_the_session(
+    house: PeopleHouse, access: BrowserAccess, ada: SignedIn
+) -> None:
+    second = await access.sessions.refresh(parse(ada.refresh))
+    house.clock.now += GRACE_SECONDS + 1
+    with pytest.raises(InvalidSession):
+        await access.sessions.refresh(parse(ada.refresh))
+    with pytest.raises(InvalidSession):
+        await access.sessions.refresh(parse(second.refresh))
+    await dead(access, ada.access, second.access)
+
+
+async def test_only_the_direct_predecessor_has_a_grace(access: BrowserAccess, ada: SignedIn) -> None:
+    second = await access.sessions.refresh(parse(ada.refresh))
+    third = await access.sessions.refresh(parse(second.refresh))
+    with pytest.raises(InvalidSession):
+        await access.sessions.refresh(parse(ada.refresh))
+    with pytest.raises(InvalidSession):
+        await access.sessions.refresh(parse(third.refresh))
+
+
+async def test_two_tabs_get_the_same_successor(house: PeopleHouse, ada: SignedIn) -> None:
+    tabs = [house.process().sessions.refresh(parse(ada.refresh)) for _ in range(4)]
+    refreshed = {signed_in.refresh for signed_in in await asyncio.gather(*tabs)}
+    assert len(refreshed) == 1
+    house.clock.now += GRACE_SECONDS
+    assert (await house.process().sessions.refresh(parse(ada.refresh))).refresh in refreshed  # its answer had got lost
+    await house.process().sessions.refresh(parse(refreshed.pop()))
+
+
+@pytest.mark.parametrize("other", ["", ".", "x", "sess-1.x", ".AAAA", "é", "\0", "x" * 1_000_000, "a.b.c"])
+async def test_what_is_no_refresh_token(access: BrowserAccess, ada: SignedIn, other: str) -> None:
+    with pytest.raises(InvalidSession):
+        await access.sessions.refresh(parse(other))
+    assert await access.sessions.refresh(parse(ada.refresh))
+
+
+async def test_a_guessed_secret_ends_the_session_too(access: BrowserAccess, ada: SignedIn) -> None:
+    """It can't be told from a token that was good before the last two."""
+    with pytest.raises(InvalidSession):
+        await access.sessions.refresh(refresh_tokens.new_token(ada.session.id))
+    with pytest.raises(InvalidSession):
+        await access.sessions.refresh(parse(ada.refresh))
+
+
+async def test_tokens_are_good_for_one_thing_only(access: BrowserAccess, ada: SignedIn) -> None:
+    await dead(access, ada.refresh)
+    with pytest.raises(InvalidSession):
+        await access.sessions.refresh(parse(ada.access))
+
+
+async def test_a_session_ends_when_it_is_not_used_for_a_week(
+    house: PeopleHouse, access: BrowserAccess, ada: SignedIn
+) -> None:
+    house.clock.now += SECONDS_IDLE - 1
+    second = await access.sessions.refresh(parse(ada.refresh))
+    house.clock.now += SECONDS_IDLE
+    with pytest.raises(InvalidSession):
+        await access.sessions.refresh(parse(second.refresh))
+
+
+async def test_a_session_ends_after_thirty_days_however_busy(
+    house: PeopleHouse, access: BrowserAccess, ada: SignedIn
+) -> None:
+    token, began = ada.refresh, house.clock()
+    while house.clock() + SECONDS_IDLE / 2 < began + SECONDS_AT_MOST:
+        house.clock.now += SECONDS_IDLE / 2
+        token = (await access.sessions.refresh(parse(token))).refresh
+    house.clock.now = began + SECONDS_AT_MOST
+    with pytest.raises(InvalidSession):
+        await access.sessions.refresh(parse(token))
+
+
+async def test_signing_out_ends_one_session_here_at_once_and_elsewhere_within_seconds(
+    house: PeopleHouse, access: BrowserAccess, ada: SignedIn
+) -> None:
+    elsewhere = house.process()
+    phone = await access.sign_in.sign_in("owner@example.org", PASSWORD, "10.9.9.9")
+    await elsewhere.sessions.of(ada.access)
+    await access.sessions.end(ada.session)
+    await dead(access, ada.access)
+    house.clock.now += REMEMBERED_SECONDS
+    await dead(elsewhere, ada.access)
+    with pytest.raises(InvalidSession):
+        await elsewhere.sessions.refresh(parse(ada.refresh))
+    assert (await elsewhere.sessions.of(phone.access)).user == ada.session.user
+
+
+async def everywhere(access: BrowserAccess, ada: SignedIn) -> None:
+    await access.sessions.end_all(ada.session)
+
+
+async def password(access: BrowserAccess, ada: SignedIn) -> None:
+    signed_in = await access.sign_in.change_password(ada.session, PASSWORD, "another password", "10.1.1.1")
+    assert await access.sessions.of(signed_in.access)
+
+
+async def removal(access: BrowserAccess, ada: SignedIn) -> None:
+    user = ada.session.user.id
+    await access.people.join(ORGANISATION, "user-other", Role.OWNER, 1.0)
+    await access.people.remove(Actor(ORGANISATION, "user-other", Role.OWNER), user)
+
+
+@pytest.mark.parametrize("end", [everywhere, password, removal])
+async def test_all_sessions_of_a_person_end_within_seconds_everywhere(
+    house: PeopleHouse, access: BrowserAccess, ada: SignedIn, end: Any
+) -> None:
+    elsewhere = house.process()
+    phone = await access.sign_in.sign_in("owner@example.org", PASSWORD, "10.9.9.9")
+    for signed_in in (ada, phone):
+        await elsewhere.sessions.of(signed_in.access)
+    await end(access, ada)
+    house.clock.now += REMEMBERED_SECONDS
+    for signed_in in (ada, phone):
+        await dead(elsewhere, signed_in.access)
+        await dead(access, signed_in.access)
+        with pytest.raises(InvalidSession):
+            await elsewhere.sessions.refresh(parse(signed_in.refresh))
+
+
+async def test_another_role_counts_within_seconds(house: PeopleHouse, access: BrowserAccess, ada: SignedIn) -> None:
+    viewer = await house.settle(access, Role.VIEWER)
+    await access.sessions.of(viewer.access)
+    await access.people.change_role(ada.session.actor, viewer.session.user.id, Role.ADMIN)
+    house.clock.now += REMEMBERED_SECONDS
+    assert (await access.sessions.of(viewer.access)).role is Role.ADMIN
+
+
+async def test_while_the_store_is_away_who_was_known_a_moment_ago_still_is(
+    house: PeopleHouse, access: BrowserAccess, ada: SignedIn
+) -> None:
+    await access.sessions.of(ada.access)
+    house.sessions.absence.away = True
+    await access.sessions.of(ada.access)
+    house.clock.now += REMEMBERED_SECONDS
+    with pytest.raises(StoreUnavailable):
+        await access.sessions.of(ada.access)

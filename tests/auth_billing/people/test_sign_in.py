@@ -1,0 +1,260 @@
+"""Signing in and up: throttled, telling nobody who is known, and giving nobody more than he was invited to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import argon2
+import pytest
+
+from auth_billing.errors import (
+    EmailTaken,
+    InvalidCredentials,
+    InvitationVoid,
+    LastOwner,
+    SignUpClosed,
+    TooManySignIns,
+    UnacceptableValue,
+)
+from auth_billing.keys.api_keys import generate
+from auth_billing.keys.scopes import ADMIN_SCOPES, PROJECT_SCOPES, Scope
+from auth_billing.people.browser_access import BrowserAccess
+from auth_billing.people.passwords import Passwords
+from auth_billing.people.roles import Role
+from auth_billing.people.throttle import PER_MINUTE, network_of
+from auth_billing.records import Organisation
+from auth_billing.service import AuthBilling
+from tests.auth_billing.people.test_passwords import Counting
+from tests.fakes.accounts import DictApiKeyStore
+from tests.fakes.sessions import CHEAP, ORGANISATION, PASSWORD, PEPPER, PeopleHouse, newcomer
+
+
+@pytest.fixture
+def house() -> Iterator[PeopleHouse]:
+    house = PeopleHouse()
+    yield house
+    house.passwords.close()
+
+
+@pytest.fixture
+def access(house: PeopleHouse) -> BrowserAccess:
+    return house.process()
+
+
+def addresses() -> Iterator[str]:
+    return (f"10.{number // 250}.{number % 250}.1" for number in range(10**6))
+
+
+async def test_the_right_password_lets_in_whoever_writes_his_address_as_he_likes(
+    house: PeopleHouse, access: BrowserAccess
+) -> None:
+    await house.settle(access, Role.MEMBER)
+    for email in ("member@example.org", "MEMBER@Example.ORG", "ｍember@example.org"):
+        assert (await access.sign_in.sign_in(email, PASSWORD, "10.0.0.1")).session.role is Role.MEMBER
+
+
+async def test_who_is_unknown_costs_what_a_wrong_password_costs(house: PeopleHouse) -> None:
+    hasher = Counting()
+    access = house.process(passwords=Passwords(hasher))
+    await house.settle(access, Role.MEMBER)
+    hasher.checked.clear()
+    work = []
+    for email in ("member@example.org", "nobody@example.org", "x" * 100_000):
+        before = house.users.absence.asked
+        with pytest.raises(InvalidCredentials) as caught:
+            await access.sign_in.sign_in(email, "wrong password", "10.0.0.1")
+        work.append((house.users.absence.asked - before, len(hasher.checked)))
+        hasher.checked.clear()
+        assert email not in str(caught.value)
+    assert work == [(1, 1), (1, 1), (0, 1)]
+
+
+@pytest.mark.parametrize("wrong", ["", "x", "\0", "x" * 1_000_000, "correct horsе", "Correct horse", "\ud800"])
+async def test_wrong_passwords(house: PeopleHouse, access: BrowserAccess, wrong: str) -> None:
+    await house.settle(access, Role.MEMBER)
+    with pytest.raises(InvalidCredentials):
+        await access.sign_in.sign_in("member@example.org", wrong, "10.0.0.1")
+
+
+async def test_ten_tries_a_minute_for_one_account_from_anywhere(house: PeopleHouse) -> None:
+    hasher = Counting()
+    access = house.process(passwords=Passwords(hasher))
+    await house.settle(access, Role.MEMBER)
+    house.clock.now += 60
+    hasher.checked.clear()
+    outcomes: list[type[Exception]] = []
+    for address, email in zip(addresses(), ["member@example.org", "MEMBER@example.org"] * 15, strict=False):
+        gateway = house.process(passwords=Passwords(hasher))  # whichever gateway it meets
+        with pytest.raises((InvalidCredentials, TooManySignIns)) as caught:
+            await gateway.sign_in.sign_in(email, "wrong password", address)
+        outcomes.append(caught.type)
+    assert outcomes == [InvalidCredentials] * PER_MINUTE + [TooManySignIns] * 20
+    assert len(hasher.checked) == PER_MINUTE  # who is throttled costs nothing
+    house.clock.now += 60
+    assert await access.sign_in.sign_in("member@example.org", PASSWORD, "10.0.0.1")
+
+
+async def test_ten_tries_a_minute_from_one_address_for_any_account(house: PeopleHouse, access: BrowserAccess) -> None:
+    refused = 0
+    for number in range(100):
+        with pytest.raises((InvalidCredentials, TooManySignIns)) as caught:
+            await access.sign_in.sign_in(f"user-{number}@example.org", "one password", f"2001:db8::{number:x}")
+        if caught.type is TooManySignIns:
+            refused += 1
+            assert 0 < caught.value.wait <= 60
+    assert refused == 100 - PER_MINUTE
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("10.1.2.3", "10.1.2.3"),
+        ("::ffff:10.1.2.3", "10.1.2.3"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("", "unknown"),
+        ("x; DROP", "unknown"),
+    ],
+)
+def test_what_counts_as_one_place(address: str, network: str) -> None:
+    assert network_of(address) == network
+
+
+async def test_a_weak_hash_is_made_anew_at_sign_in(house: PeopleHouse) -> None:
+    weak = Passwords(argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1, hash_len=16))
+    signed_in = await house.settle(house.process(passwords=weak), Role.MEMBER)
+    before = house.users.users[signed_in.session.user.id]
+    access = house.process(passwords=Passwords(CHEAP))
+    assert await access.sign_in.sign_in("member@example.org", PASSWORD, "10.0.0.1")
+    after = house.users.users[before.id]
+    assert after.password != before.password
+    assert after.version == before.version  # nobody is signed out by it
+    await access.sign_in.sign_in("member@example.org", PASSWORD, "10.0.0.1")
+    assert house.users.users[before.id] == after
+
+
+async def test_a_password_is_changed_by_who_knows_the_old_one(house: PeopleHouse, access: BrowserAccess) -> None:
+    signed_in = await house.settle(access, Role.MEMBER)
+    with pytest.raises(InvalidCredentials):
+        await access.sign_in.change_password(signed_in.session, "wrong", "another password", "10.0.0.1")
+    with pytest.raises(UnacceptableValue):
+        await access.sign_in.change_password(signed_in.session, PASSWORD, "short", "10.0.0.1")
+    assert await access.sign_in.change_password(signed_in.session, PASSWORD, "another password", "10.0.0.1")
+    with pytest.raises(InvalidCredentials):
+        await access.sign_in.sign_in("member@example.org", PASSWORD, "10.0.0.1")
+    assert await access.sign_in.sign_in("member@example.org", "another password", "10.0.0.1")
+
+
+async def test_an_invitation_gives_its_role_once(house: PeopleHouse, access: BrowserAccess) -> None:
+    token = await house.invite(Role.ADMIN)
+    signed_in = await access.sign_up.by_invitation(token, newcomer("ada"))
+    assert (signed_in.session.role, signed_in.session.organisation) == (Role.ADMIN, ORGANISATION)
+    with pytest.raises(InvitationVoid):
+        await access.sign_up.by_invitation(token, newcomer("eve"))
+    assert await house.users.find_by_email("eve@example.org") is None
+    again = await access.sign_up.by_invitation(token, newcomer("ada"))  # the first answer had got lost
+    assert again.session.user == signed_in.session.user
+
+
+async def test_an_invitation_for_one_address_is_for_no_other(house: PeopleHouse, access: BrowserAccess) -> None:
+    token = await house.invite(Role.MEMBER, email="Ada@Example.org")
+    with pytest.raises(InvitationVoid):
+        await access.sign_up.by_invitation(token, newcomer("eve"))
+    assert (await access.sign_up.by_invitation(token, newcomer("ada"))).session.role is Role.MEMBER
+
+
+async def test_without_an_invitation_nobody_is_told_who_is_known(house: PeopleHouse, access: BrowserAccess) -> None:
+    await house.settle(access, Role.MEMBER)
+    for who in (newcomer("member"), newcomer("member", "wrong password"), newcomer("nobody")):
+        with pytest.raises(InvitationVoid):
+            await access.sign_up.by_invitation("x" * 43, who)
+
+
+async def test_who_has_an_account_joins_with_its_password(house: PeopleHouse, access: BrowserAccess) -> None:
+    first = await house.settle(access, Role.MEMBER)
+    token = await house.invite(Role.OWNER, "org-other")
+    with pytest.raises(InvalidCredentials):
+        await access.sign_up.by_invitation(token, newcomer("member", "wrong password"))
+    joined = await access.sign_up.by_invitation(token, newcomer("member"))
+    assert joined.session.user.id == first.session.user.id
+    assert (joined.session.organisation, joined.session.role) == ("org-other", Role.OWNER)
+    sign_in = access.sign_in.sign_in
+    assert (await sign_in("member@example.org", PASSWORD, "10.0.0.1")).session.organisation == ORGANISATION
+    chosen = await sign_in("member@example.org", PASSWORD, "10.0.0.1", "org-other")
+    assert chosen.session.organisation == "org-other"
+    with pytest.raises(InvalidCredentials):
+        await sign_in("member@example.org", PASSWORD, "10.0.0.1", "org-foreign")
+
+
+async def test_the_first_owner_counts_as_one(house: PeopleHouse, access: BrowserAccess) -> None:
+    await house.accounts.ensure_organisation(Organisation("org-new", "New", 1.0))
+    token = await access.invitations.invite_first_owner("org-new")
+    owner = await access.sign_up.by_invitation(token, newcomer("ada"))
+    assert owner.session.project == ""
+    with pytest.raises(LastOwner):
+        await access.people.remove(owner.session.actor, owner.session.user.id)
+
+
+@pytest.mark.parametrize(
+    ("change", "param"),
+    [
+        ({"email": "a@b\r\nBcc: c@d"}, "email"),
+        ({"email": ""}, "email"),
+        ({"name": "x" * 10_000}, "name"),
+        ({"name": ""}, "name"),
+        ({"password": "short"}, "password"),
+        ({"password": "x" * 1_000_000}, "password"),
+    ],
+)
+async def test_what_nobody_can_sign_up_with(
+    house: PeopleHouse, access: BrowserAccess, change: dict[str, str], param: str
+) -> None:
+    token = await house.invite(Role.MEMBER)
+    with pytest.raises(UnacceptableValue) as caught:
+        await access.sign_up.by_invitation(token, replace(newcomer("ada"), **change))
+    assert caught.value.param == param
+    assert await access.sign_up.by_invitation(token, newcomer("ada"))  # the invitation is not used up
+
+
+async def test_only_an_operator_opens_the_door(house: PeopleHouse, access: BrowserAccess) -> None:
+    with pytest.raises(SignUpClosed):
+        await access.sign_up.uninvited(newcomer("ada"), "Ada's")
+
+
+async def test_an_open_sign_up_makes_an_organisation_of_its_own(house: PeopleHouse) -> None:
+    access = house.process(open_sign_up=True)
+    ada = await access.sign_up.uninvited(newcomer("ada"), "Ada's")
+    bob = await access.sign_up.uninvited(newcomer("bob"), "Bob's")
+    assert ada.session.organisation != bob.session.organisation
+    assert (ada.session.role, ada.session.project) != (Role.OWNER, "")
+    for who in (newcomer("ada"), newcomer("ADA", "another password")):
+        with pytest.raises(EmailTaken):
+            await access.sign_up.uninvited(who, "Another")
+    assert len(await access.people.members(ada.session.organisation)) == 1
+
+
+async def test_a_session_acts_as_its_person_in_the_default_project(house: PeopleHouse, access: BrowserAccess) -> None:
+    accounts = AuthBilling(DictApiKeyStore(), PEPPER)
+    rights = {}
+    for role in Role:
+        session = (await house.settle(access, role)).session
+        principal = accounts.principal_of(session)
+        assert (principal.key_id, principal.tenant, principal.project, principal.user) == (
+            "",
+            ORGANISATION,
+            f"proj_{ORGANISATION}",
+            session.user.id,
+        )
+        rights[role] = principal.scopes
+    key = await accounts.create_api_key(ORGANISATION, "p", name="k")
+    assert (await accounts.authenticate(key.text)).cache_salt == principal.cache_salt
+    assert rights[Role.MEMBER] == PROJECT_SCOPES
+    assert rights[Role.OWNER] == rights[Role.ADMIN] == PROJECT_SCOPES | ADMIN_SCOPES
+    assert Scope.CHAT_COMPLETIONS not in rights[Role.VIEWER]
+
+
+async def test_an_api_key_is_no_password(house: PeopleHouse, access: BrowserAccess) -> None:
+    await house.settle(access, Role.MEMBER)
+    with pytest.raises(InvalidCredentials):
+        await access.sign_in.sign_in("member@example.org", generate().text, "10.0.0.1")

@@ -1,0 +1,101 @@
+# ruff: noqa: ASYNC240 - small files, written in tests
+"""The operator's price file, watched: wrong at start is refused, wrong later is logged, a change is put in force."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from auth_billing.money.housekeeping import Housekeeping
+from auth_billing.prices.price_book import PriceBook
+from auth_billing.prices.price_watch import PriceWatch
+from auth_billing.settings import BillingSettings
+from auth_billing.store.connection import StoreConnection
+from auth_billing.store.prices import MongoPriceStore
+from infra.runtime.lifecycle import StartupError
+from router.messages import ServiceClass
+from tests.fakes.prices import ListPriceStore
+
+CATALOGUE = """
+[upstreams.a]
+base_url = "https://a.example/v1"
+[models.outside]
+max_model_len = 100
+routes = [{ upstream = "a" }]
+price = { input = "3", output = "4" }
+[models.unpriced]
+max_model_len = 100
+routes = [{ upstream = "a" }]
+"""
+
+
+def priced(usd: str) -> str:
+    return f'[default]\ninput = "{usd}"\noutput = "1"'
+
+
+@pytest.fixture
+def store() -> ListPriceStore:
+    return ListPriceStore()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "prices.toml"
+    path.write_text(priced("1"))
+    return path
+
+
+async def test_without_a_file_the_shipped_one_is_in_force(store: ListPriceStore) -> None:
+    await PriceWatch(PriceBook(store), None).load()
+    assert store.versions[-1].prices.default is not None
+
+
+async def test_a_change_is_put_in_force_and_a_mistake_is_not(store: ListPriceStore, file: Path, eventually) -> None:
+    watch, stop = PriceWatch(PriceBook(store), file, every=0.01), asyncio.Event()
+    await watch.load()
+    running = asyncio.create_task(watch.run(stop))
+    file.write_text(priced("2"))
+    await eventually(lambda: len(store.versions) == 2)
+    file.write_text(priced("-2"))
+    with pytest.raises(StartupError):
+        await watch.load()
+    store.absence.failures = 1
+    file.write_text(priced("3"))
+    await eventually(lambda: len(store.versions) == 3)
+    stop.set()
+    await running
+    rates = [each.prices.price("m", ServiceClass.DEFAULT).input for each in store.versions]
+    assert rates == [1000, 2000, 3000]
+
+
+async def test_what_a_providers_model_costs_stands_in_its_catalogue(store: ListPriceStore, file: Path) -> None:
+    catalogue = file.with_name("proxy.toml")
+    catalogue.write_text(CATALOGUE)
+    with capture_logs() as logs:
+        await PriceWatch(PriceBook(store), file, catalogue).load()
+    assert [each["model"] for each in logs if each["log_level"] == "warning"] == ["unpriced"]
+    prices = store.versions[-1].prices
+    assert prices.price("outside", ServiceClass.DEFAULT).output == 4000
+    assert prices.price("unpriced", ServiceClass.DEFAULT).input == 1000
+    file.write_text(f'{priced("1")}\n[models.outside]\nembedding = "1"')
+    with pytest.raises(StartupError, match=r"'outside' has a price in .*prices.toml and in .*proxy.toml"):
+        await PriceWatch(PriceBook(store), file, catalogue).load()
+    catalogue.write_text(CATALOGUE.replace('"3"', '"-3"'))
+    with pytest.raises(StartupError, match=r"models.outside.price.input: '-3' is not a number"):
+        await PriceWatch(PriceBook(store), file, catalogue).load()
+
+
+@pytest.mark.store
+async def test_the_billing_process_does_not_start_with_a_wrong_file(file: Path, database_url: str) -> None:
+    connection = StoreConnection(database_url)
+    await Housekeeping(BillingSettings(price_file=str(file)), connection).prepare()
+    file.write_text(priced("0.00001"))
+    with pytest.raises(StartupError, match="no whole number"):
+        await Housekeeping(BillingSettings(price_file=str(file)), connection).prepare()
+    newest = await MongoPriceStore(connection).newest()
+    assert newest is not None
+    assert newest.prices.version == 1
+    connection.close()

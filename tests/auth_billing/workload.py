@@ -1,0 +1,37 @@
+"""What tests of money share: who asks, for what, and what must hold of the books whatever has happened."""
+
+from __future__ import annotations
+
+from auth_billing.money.books import Books, JobState
+from auth_billing.money.holds import Work
+from auth_billing.service import Principal
+from router.messages import ServiceClass, Usage
+
+ORGANISATION = "org-1"
+HELD = 1_000
+"""What `work` holds at the price of `tests.fakes.books.flat_price`: 100 prompt tokens at 2, 80 to generate at 10."""
+MOST = Usage(prompt_tokens=100, completion_tokens=80)
+
+
+def principal(organisation: str = ORGANISATION, project: str = "proj_1", key: str = "key1") -> Principal:
+    return Principal(key_id=key, tenant=organisation, cache_salt="", project=project, user="user-1")
+
+
+def work(job: str, *, gateway: str = "gateway-1", deadline: float = 1e10, most: Usage = MOST) -> Work:
+    return Work(job, "m", ServiceClass.DEFAULT, gateway, deadline, most)
+
+
+async def check_idle(books: Books, organisation: str, paid_in: int, jobs: list[str]) -> int:
+    """Of a system at rest: nothing is held, and account, jobs and ledger say the same. Returns what was spent."""
+    balance = await books.balances.find(organisation)
+    assert balance is not None
+    found = await books.jobs.find(jobs)
+    assert {job.state for job in found.values()} <= {JobState.SETTLED}
+    assert balance.held == {}
+    assert balance.available >= 0
+    assert balance.available + balance.spent == paid_in
+    costs = {job.id: job.cost or 0 for job in found.values()}
+    assert all(costs[job.id] <= job.hold for job in found.values())
+    assert balance.spent == sum(costs.values())
+    assert sum(month.get("organisation", 0) for month in balance.used.values()) == balance.spent
+    return balance.spent
