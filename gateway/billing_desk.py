@@ -178,6 +178,11 @@ class BillingDesk:
             await asyncio.sleep(SHORTEST_PAUSE)
 
     async def _publish(self, receipts: Sequence[Receipt]) -> Sequence[Receipt]:
+        try:
+            await self._billing.write([receipt.job for receipt in receipts])
+        except StoreUnavailable as error:
+            _log.warning("receipts wait for their jobs to be written", receipts=len(receipts), reason=str(error))
+            return receipts
         results = await asyncio.gather(
             *(self._bus.publish_settlement(receipt) for receipt in receipts), return_exceptions=True
         )

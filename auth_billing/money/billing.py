@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from prometheus_client import CollectorRegistry
 
-from auth_billing.errors import AccountClosed, BudgetExhausted, HoldRefused, InsufficientCredit, StoreUnavailable
+from auth_billing.errors import AccountClosed, BudgetExhausted, InsufficientCredit, StoreUnavailable
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.books import Balance, Books, JobRecord, Source, Word
 from auth_billing.money.holds import MOST_HELD, Work, check_name, month_of
@@ -47,17 +48,20 @@ class Billing:
         self._prices = prices
         self._clock = clock
         self._settler = Settler(books, metrics or BillingMetrics(CollectorRegistry()), clock=clock)
-        self._short: set[str] = set()
-        """Organisations whose last request was refused: they are looked at before anything is written for them."""
         self._budgets: dict[str, Mapping[str, int]] = {}
         """Of organisations that have any, as last seen: a hold finds out whether they are still so."""
         self._doubtful: set[str] = set()
         """Jobs that were not queued, and of which nobody knows whether they hold anything."""
+        self._unwritten: dict[str, JobRecord] = {}
+        """Jobs that hold something, or may, and have no document yet."""
+        self._writing: asyncio.Task[None] | None = None
 
     async def reserve(self, principal: Principal, works: Sequence[Work]) -> None:
         """Hold what the jobs of one request may cost at most, all or none; then they may be published.
 
-        The hold and the jobs' documents are written at the same time, neither waits for the journal (MONEY 4.9).
+        Only the hold is waited for, and not for the journal (MONEY 4.9). The jobs' documents are written right after
+        it; until then there is nothing to settle, so receipts wait for `write`. A gateway that dies in between leaves
+        holds without jobs, which the sweeper gives back.
 
         Raises:
             InsufficientCredit, BudgetExhausted, AccountClosed: the account does not allow it; nothing is held.
@@ -70,13 +74,24 @@ class Billing:
             raise InsufficientCredit(MOST_HELD, needed)
         try:
             await self._hold(jobs)
-        except HoldRefused:
-            self._short.add(principal.tenant)
-            raise
         except (StoreUnavailable, asyncio.CancelledError):
+            self._unwritten.update((job.id, job) for job in jobs)
             self._doubtful.update(job.id for job in jobs)
             raise
-        self._short.discard(principal.tenant)
+        self._unwritten.update((job.id, job) for job in jobs)
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write_all())
+
+    async def write(self, jobs: Sequence[str]) -> None:
+        """Make sure that jobs have their documents: from then on they can be settled.
+
+        Raises:
+            StoreUnavailable: to be done again.
+        """
+        if unwritten := [self._unwritten[job] for job in jobs if job in self._unwritten]:
+            await self._books.jobs.insert(unwritten)
+            for job in unwritten:
+                self._unwritten.pop(job.id, None)
 
     async def void(self, jobs: Sequence[str]) -> None:
         """Give back the holds of jobs that were not queued. Of jobs that are settled nothing changes.
@@ -86,6 +101,7 @@ class Billing:
         """
         nothing = Word(Usage(prompt_tokens=0), Outcome.CANCELLED, Source.VOID)
         self._doubtful.update(jobs)
+        await self.write(jobs)
         await self._settler.settle(dict.fromkeys(jobs, nothing))
         self._doubtful.difference_update(jobs)
 
@@ -104,8 +120,15 @@ class Billing:
             StoreUnavailable: to be tried again soon.
         """
         await self._books.leases.beat(gateway)
+        await self.write(list(self._unwritten))
         if self._doubtful:
             await self.void(list(self._doubtful))
+
+    async def _write_all(self) -> None:
+        """The documents of all that has come, together; what fails is left to `write`."""
+        with suppress(StoreUnavailable):
+            while self._unwritten:
+                await self.write(list(self._unwritten))
 
     async def _jobs(self, principal: Principal, works: Sequence[Work]) -> list[JobRecord]:
         prices, now = await self._prices.current(), self._clock()
@@ -134,27 +157,14 @@ class Billing:
     async def _hold(self, jobs: Sequence[JobRecord]) -> None:
         """Raises: `HoldRefused`, `StoreUnavailable`."""
         organisation = jobs[0].organisation
-        if organisation in self._short:  # a refusal costs no write
-            _check(await self._balance(organisation), jobs)
-        held, inserted = await asyncio.gather(
-            self._books.balances.hold(jobs, self._budgets.get(organisation, {})),
-            self._books.jobs.insert(jobs),
-            return_exceptions=True,
-        )
-        for outcome in (held, inserted):
-            if isinstance(outcome, BaseException):
-                raise outcome
+        held = await self._books.balances.hold(jobs, self._budgets.get(organisation, {}))
         for _ in range(TRIES):
             if held:
                 return
             balance = await self._balance(organisation)
             if all(job.id in balance.held for job in jobs):
                 return  # held by a write whose answer was lost
-            try:
-                _check(balance, jobs)
-            except HoldRefused:
-                await self._forget(jobs)
-                raise
+            _check(balance, jobs)
             held = await self._books.balances.hold(jobs, balance.budgets)  # it had less, or other budgets, a moment ago
         raise StoreUnavailable("an account changes all the time")
 
@@ -168,12 +178,6 @@ class Billing:
         if balance is not None and balance.budgets:
             self._budgets[organisation] = balance.budgets
         return balance or Balance(organisation, 0, 0)
-
-    async def _forget(self, jobs: Sequence[JobRecord]) -> None:
-        try:
-            await self._books.jobs.remove([job.id for job in jobs])
-        except StoreUnavailable:
-            self._doubtful.update(job.id for job in jobs)
 
 
 def _check(balance: Balance, jobs: Sequence[JobRecord]) -> None:

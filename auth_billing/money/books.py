@@ -206,10 +206,6 @@ class JobStore(Protocol):
         """Store new jobs; those that are there already stay as they are. Not journaled."""
         ...
 
-    async def remove(self, jobs: Collection[str]) -> None:
-        """Forget jobs that never had a hold, if they are still `HELD`."""
-        ...
-
     async def find(self, jobs: Collection[str]) -> Mapping[str, JobRecord]:
         """Those of the jobs that are known, by id."""
         ...

@@ -55,11 +55,6 @@ class MongoJobStore:
             else:
                 await insert_new(self._passing, documents)
 
-    async def remove(self, jobs: Collection[str]) -> None:
-        """Forget jobs that never had a hold, if they are still `HELD`."""
-        with translated_errors():
-            await self._passing.delete_many({"_id": {"$in": list(jobs)}, "state": JobState.HELD.value})
-
     async def find(self, jobs: Collection[str]) -> Mapping[str, JobRecord]:
         """Those of the jobs that are known, by id."""
         with translated_errors():

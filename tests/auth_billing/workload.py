@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from auth_billing.money.billing import Billing
 from auth_billing.money.books import Books, JobState
 from auth_billing.money.holds import Work
 from auth_billing.service import Principal
@@ -19,6 +22,12 @@ def principal(organisation: str = ORGANISATION, project: str = "proj_1", key: st
 
 def work(job: str, *, gateway: str = "gateway-1", deadline: float = 1e10, most: Usage = MOST) -> Work:
     return Work(job, "m", ServiceClass.DEFAULT, gateway, deadline, most)
+
+
+async def hold(billing: Billing, who: Principal, works: Sequence[Work]) -> None:
+    """Hold, and wait for what is otherwise written behind the caller's back."""
+    await billing.reserve(who, works)
+    await billing.write([each.job for each in works])
 
 
 async def check_idle(books: Books, organisation: str, paid_in: int, jobs: list[str]) -> int:

@@ -46,6 +46,9 @@ class FakeBilling(Billing):
         self._answer()
         self.voided.extend(jobs)
 
+    async def write(self, jobs: Sequence[str]) -> None:
+        """All of them are written by `reserve`."""
+
     async def checkpoint(self, usage: Mapping[str, Usage]) -> None:
         self._answer()
         self.checkpoints.append(dict(usage))

@@ -131,12 +131,6 @@ class DictJobStore:
         for job in jobs:
             self.jobs.setdefault(job.id, job)
 
-    async def remove(self, jobs: Collection[str]) -> None:
-        self.absence.check()
-        for job in jobs:
-            if job in self.jobs and self.jobs[job].state is JobState.HELD:
-                del self.jobs[job]
-
     async def find(self, jobs: Collection[str]) -> Mapping[str, JobRecord]:
         self.absence.check()
         await asyncio.sleep(0)

@@ -26,7 +26,7 @@ from auth_billing.store.indexes import create_indexes
 from auth_billing.store.usage import MongoUsageStore
 from router.messages import Outcome, Usage
 from tests.auth_billing.money.test_settlement import record
-from tests.auth_billing.workload import HELD, ORGANISATION, principal, work
+from tests.auth_billing.workload import HELD, ORGANISATION, hold, principal, work
 from tests.fakes.books import price_book
 
 pytestmark = pytest.mark.store
@@ -68,8 +68,8 @@ async def installation(database_url: str) -> AsyncIterator[Installation]:
     await made.credit.top_up(ORGANISATION, 9 * HELD, "payment-1")
     await made.credit.promo(ORGANISATION, HELD, "welcome")
     await made.credit.top_up("org-2", HELD, "payment-1")
-    await made.billing.reserve(principal(), [work(job) for job in ("done", "failed", "void", "running")])
-    await made.billing.reserve(principal("org-2"), [work("other")])
+    await hold(made.billing, principal(), [work(job) for job in ("done", "failed", "void", "running")])
+    await hold(made.billing, principal("org-2"), [work("other")])
     for job in ("done", "failed", "other"):
         await MongoUsageStore(connection).add(record(job=job, usage=USED))
     await made.settle("done", "other")
@@ -94,7 +94,7 @@ async def test_work_in_between_is_no_difference(installation: Installation) -> N
         done = 0
         while not over.is_set():
             job = f"job-{number}-{done}"
-            await installation.billing.reserve(principal(), [work(job)])
+            await hold(installation.billing, principal(), [work(job)])
             await MongoUsageStore(installation.connection).add(record(job=job, usage=USED))
             await installation.settle(job)
             done += 1
@@ -116,7 +116,7 @@ async def test_a_job_that_is_settled_between_two_reads_is_no_difference(installa
     """At every look another one."""
     jobs = [f"job-{number}" for number in range(6)]
     for job in jobs:
-        await installation.billing.reserve(principal(), [work(job)])
+        await hold(installation.billing, principal(), [work(job)])
         await MongoUsageStore(installation.connection).add(record(job=job, usage=USED))
     left = list(jobs)
 

@@ -16,7 +16,7 @@ from auth_billing.money.settler import Settler
 from auth_billing.money.sweeper import INTERVAL, Sweeper
 from router.messages import Outcome, Usage
 from tests.auth_billing.money.test_settlement import record
-from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, principal, work
+from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, principal, work
 from tests.fakes.accounts import Absence, DictUsageStore, FakeClock
 from tests.fakes.books import DictBalanceStore, DictJobStore, dict_books, price_book
 
@@ -54,7 +54,7 @@ class Sweeping:
         await balances.open(ORGANISATION)
         balance = balances.balances[ORGANISATION]
         balances.balances[ORGANISATION] = replace(balance, available=balance.available + len(jobs) * HELD)
-        await self.billing.reserve(principal(), [work(job, deadline=self.wall.now + seconds) for job in jobs])
+        await hold(self.billing, principal(), [work(job, deadline=self.wall.now + seconds) for job in jobs])
 
     async def pass_time(self, seconds: float, *, gateway_lives: bool = True) -> None:
         end = self.clock.now + seconds

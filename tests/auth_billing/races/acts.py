@@ -22,7 +22,7 @@ from auth_billing.store.usage import MongoUsageStore
 from router.messages import Outcome, Usage
 from tests.auth_billing.money.test_settlement import record
 from tests.auth_billing.races.crowd import Race, Racer
-from tests.auth_billing.workload import HELD, principal, work
+from tests.auth_billing.workload import HELD, hold, principal, work
 from tests.fakes.books import flat_price
 
 GATEWAY = "gateway-1"
@@ -43,7 +43,7 @@ async def reserve(racer: Racer, names: Sequence[str]) -> list[bool]:
 
 async def _reserved(billing: Billing, organisation: str, *jobs: str) -> bool:
     try:
-        await billing.reserve(principal(organisation), [work(job, gateway=GATEWAY) for job in jobs])
+        await hold(billing, principal(organisation), [work(job, gateway=GATEWAY) for job in jobs])
     except HoldRefused:
         return False
     return True

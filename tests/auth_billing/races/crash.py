@@ -16,7 +16,7 @@ from auth_billing.money.settler import Settler
 from auth_billing.store.books import mongo_books
 from auth_billing.store.connection import StoreConnection
 from tests.auth_billing.races.crowd import OPERATION_MS
-from tests.auth_billing.workload import principal, work
+from tests.auth_billing.workload import hold, principal, work
 from tests.fakes.books import price_book
 
 DIED = 9
@@ -53,7 +53,7 @@ def settle_and_die(url: str, words: dict[str, Word], writes: int) -> None:
 
 def reserve_and_die(url: str, organisation: str, jobs: list[str], writes: int) -> None:
     async def reserve(books: Books) -> None:
-        await Billing(books, price_book()).reserve(principal(organisation), [work(job) for job in jobs])
+        await hold(Billing(books, price_book()), principal(organisation), [work(job) for job in jobs])
 
     asyncio.run(_with_books(url, writes, reserve))
 

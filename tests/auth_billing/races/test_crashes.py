@@ -25,7 +25,7 @@ from tests.auth_billing.races.acts import cost, word
 from tests.auth_billing.races.crash import DIED, reserve_and_die, settle_and_die
 from tests.auth_billing.races.crowd import OPERATION_MS, Racer, context
 from tests.auth_billing.races.evidence import check_books, open_accounts
-from tests.auth_billing.workload import HELD, principal, work
+from tests.auth_billing.workload import HELD, hold, principal, work
 
 pytestmark = pytest.mark.store
 
@@ -74,8 +74,8 @@ async def sweep(racer: Racer, seconds: float) -> None:
 async def test_a_settlement_killed_after_each_write(
     racer: Racer, database_url: str, writes: int, redelivered: bool
 ) -> None:
-    await racer.billing.reserve(principal("org-1"), [work("job-1"), work("job-2")])
-    await racer.billing.reserve(principal("org-2"), [work("job-3")])
+    await hold(racer.billing, principal("org-1"), [work("job-1"), work("job-2")])
+    await hold(racer.billing, principal("org-2"), [work("job-3")])
     assert dies(settle_and_die, database_url, WORDS, writes)  # S4, S5 of each organisation, S6, S7
     if redelivered:
         await racer.settler.settle(WORDS)
@@ -87,8 +87,8 @@ async def test_a_settlement_killed_after_each_write(
 
 async def test_a_settlement_has_five_writes(racer: Racer, database_url: str) -> None:
     """Else the test above leaves one out."""
-    await racer.billing.reserve(principal("org-1"), [work("job-1"), work("job-2")])
-    await racer.billing.reserve(principal("org-2"), [work("job-3")])
+    await hold(racer.billing, principal("org-1"), [work("job-1"), work("job-2")])
+    await hold(racer.billing, principal("org-2"), [work("job-3")])
     assert not dies(settle_and_die, database_url, WORDS, 6)
     await check_books(racer.connection, 5 * HELD)
 
@@ -109,7 +109,7 @@ async def test_a_store_killed_while_receipts_are_settled(own_store: Callable[[],
     await open_accounts(connection, ["org-1"], 200 * HELD)
     racer = Racer.on(connection)
     jobs = [f"job-{number}" for number in range(120)]
-    await racer.billing.reserve(principal("org-1"), [work(job) for job in jobs])
+    await hold(racer.billing, principal("org-1"), [work(job) for job in jobs])
     await connection.durable("journal").insert_one({})  # and with it all that was written before
     metrics = BillingMetrics(CollectorRegistry())
     settled = metrics.receipts.labels("settled")._value

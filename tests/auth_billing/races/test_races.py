@@ -20,7 +20,7 @@ from tests.auth_billing.races.acts import cost
 from tests.auth_billing.races.crowd import OPERATION_MS, PROCESSES, Crowd, Race, Racer
 from tests.auth_billing.races.evidence import check_books, open_accounts
 from tests.auth_billing.races.key_acts import END_AND_USE, record_of
-from tests.auth_billing.workload import HELD, principal, work
+from tests.auth_billing.workload import HELD, hold, principal, work
 
 pytestmark = [pytest.mark.store, pytest.mark.timeout(1800)]
 
@@ -111,7 +111,7 @@ async def test_an_account_is_closed_while_a_job_runs(
     jobs = await check_books(connection, 2 * HELD)
     assert len(jobs) == ITERATIONS + len(late)
     with pytest.raises(AccountClosed):
-        await racer.billing.reserve(principal(NAMES[0]), [work("job")])
+        await hold(racer.billing, principal(NAMES[0]), [work("job")])
 
 
 async def test_a_tenant_that_is_new_to_everybody(

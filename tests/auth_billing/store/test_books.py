@@ -15,7 +15,7 @@ from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, month_of, 
 from auth_billing.money.settler import Settler, Verdict
 from router.messages import Outcome, Usage
 from tests.auth_billing.store.conftest import SetAccount
-from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, principal, work
+from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, principal, work
 from tests.fakes.books import price_book
 
 NOW = 1_700_000_000.0
@@ -42,7 +42,7 @@ async def test_a_job_is_held_then_settled_to_what_was_delivered(
     books: Books, billing: Billing, settler: Settler, set_account: SetAccount
 ) -> None:
     await set_account(ORGANISATION, available=5 * HELD)
-    await billing.reserve(principal(), [work("job-1")])
+    await hold(billing, principal(), [work("job-1")])
     balance = await books.balances.find(ORGANISATION)
     assert balance is not None
     assert (balance.available, balance.held["job-1"].amount) == (4 * HELD, HELD)
@@ -58,7 +58,7 @@ async def test_a_job_is_held_then_settled_to_what_was_delivered(
 async def test_the_last_cent_is_given_once(books: Books, billing: Billing, set_account: SetAccount) -> None:
     await set_account(ORGANISATION, available=HELD)
     asked = await asyncio.gather(
-        *(billing.reserve(principal(), [work(f"job-{n}")]) for n in range(8)), return_exceptions=True
+        *(hold(billing, principal(), [work(f"job-{n}")]) for n in range(8)), return_exceptions=True
     )
     assert asked.count(None) == 1
     refused = [each for each in asked if each is not None]
@@ -72,10 +72,10 @@ async def test_the_last_cent_is_given_once(books: Books, billing: Billing, set_a
 async def test_of_several_jobs_all_are_held_or_none(books: Books, billing: Billing, set_account: SetAccount) -> None:
     await set_account(ORGANISATION, available=3 * HELD)
     with pytest.raises(InsufficientCredit) as caught:
-        await billing.reserve(principal(), [work(f"job-{n}") for n in range(4)])
+        await hold(billing, principal(), [work(f"job-{n}") for n in range(4)])
     assert (caught.value.available, caught.value.needed) == (3 * HELD, 4 * HELD)
     assert await books.jobs.find([f"job-{n}" for n in range(4)]) == {}
-    await billing.reserve(principal(), [work(f"job-{n}") for n in range(3)])
+    await hold(billing, principal(), [work(f"job-{n}") for n in range(3)])
     assert len(await books.jobs.find([f"job-{n}" for n in range(3)])) == 3
 
 
@@ -84,24 +84,24 @@ async def test_each_budget_of_a_month_holds(
     books: Books, billing: Billing, settler: Settler, set_account: SetAccount, budget: str
 ) -> None:
     await set_account(ORGANISATION, available=100 * HELD, budgets={budget: 2 * HELD - 1})
-    await billing.reserve(principal(), [work("job-1")])
+    await hold(billing, principal(), [work("job-1")])
     with pytest.raises(BudgetExhausted) as caught:
-        await billing.reserve(principal(), [work("job-2")])
+        await hold(billing, principal(), [work("job-2")])
     assert (caught.value.budget, caught.value.left) == (budget, HELD - 1)
     await settler.settle({"job-1": receipt(Usage(prompt_tokens=0))})
-    await billing.reserve(principal(), [work("job-2")])  # what was not used is there again
+    await hold(billing, principal(), [work("job-2")])  # what was not used is there again
 
 
 async def test_another_key_and_the_next_month_have_budgets_of_their_own(
     books: Books, billing: Billing, settler: Settler, set_account: SetAccount
 ) -> None:
     await set_account(ORGANISATION, available=100 * HELD, budgets={key_budget("key1"): HELD})
-    await billing.reserve(principal(), [work("job-1")])
-    await billing.reserve(principal(key="key2"), [work("job-2")])
+    await hold(billing, principal(), [work("job-1")])
+    await hold(billing, principal(key="key2"), [work("job-2")])
     with pytest.raises(BudgetExhausted):
-        await billing.reserve(principal(), [work("job-3")])
+        await hold(billing, principal(), [work("job-3")])
     next_month = Billing(books, price_book(), clock=lambda: NOW + 31 * 86400)
-    await next_month.reserve(principal(), [work("job-3")])
+    await hold(next_month, principal(), [work("job-3")])
     await settler.settle({"job-1": receipt()})  # accepted in the old month, so it counts there
     balance = await books.balances.find(ORGANISATION)
     assert balance is not None
@@ -113,17 +113,17 @@ async def test_an_account_that_is_closed_settles_and_takes_nothing_new(
     books: Books, billing: Billing, settler: Settler, set_account: SetAccount
 ) -> None:
     await set_account(ORGANISATION, available=100 * HELD)
-    await billing.reserve(principal(), [work("job-1")])
+    await hold(billing, principal(), [work("job-1")])
     assert await books.balances.close(ORGANISATION)
     with pytest.raises(AccountClosed):
-        await billing.reserve(principal(), [work("job-2")])
+        await hold(billing, principal(), [work("job-2")])
     await settler.settle({"job-1": receipt()})
     assert await check_idle(books, ORGANISATION, 100 * HELD, ["job-1"]) == COST
 
 
 async def test_a_new_organisation_has_an_account_with_nothing_in_it(books: Books, billing: Billing) -> None:
     asked = await asyncio.gather(
-        *(billing.reserve(principal("org-new"), [work(f"job-{n}")]) for n in range(4)), return_exceptions=True
+        *(hold(billing, principal("org-new"), [work(f"job-{n}")]) for n in range(4)), return_exceptions=True
     )
     assert all(isinstance(each, InsufficientCredit) for each in asked)
     assert await check_idle(books, "org-new", 0, []) == 0
@@ -131,7 +131,7 @@ async def test_a_new_organisation_has_an_account_with_nothing_in_it(books: Books
 
 async def test_what_was_not_queued_costs_nothing(books: Books, billing: Billing, set_account: SetAccount) -> None:
     await set_account(ORGANISATION, available=HELD)
-    await billing.reserve(principal(), [work("job-1")])
+    await hold(billing, principal(), [work("job-1")])
     await billing.void(["job-1", "job-unknown"])
     await billing.void(["job-1"])
     assert await check_idle(books, ORGANISATION, HELD, ["job-1"]) == 0
@@ -139,7 +139,7 @@ async def test_what_was_not_queued_costs_nothing(books: Books, billing: Billing,
 
 async def test_the_first_word_counts(books: Books, billing: Billing, settler: Settler, set_account: SetAccount) -> None:
     await set_account(ORGANISATION, available=HELD)
-    await billing.reserve(principal(), [work("job-1")])
+    await hold(billing, principal(), [work("job-1")])
     assert await settler.settle({"job-1": receipt()}) == {"job-1": Verdict.SETTLED}
     assert await settler.settle({"job-1": receipt()}) == {"job-1": Verdict.REPEATED}
     other = receipt(Usage(prompt_tokens=1))
@@ -153,7 +153,7 @@ async def test_the_first_word_counts(books: Books, billing: Billing, settler: Se
 async def test_a_job_costs_at_most_its_hold(books: Books, billing: Billing, set_account: SetAccount) -> None:
     metrics = BillingMetrics(CollectorRegistry())
     await set_account(ORGANISATION, available=3 * HELD)
-    await billing.reserve(principal(), [work("job-1")])
+    await hold(billing, principal(), [work("job-1")])
     await Settler(books, metrics).settle({"job-1": receipt(Usage(prompt_tokens=2**62))})
     assert await check_idle(books, ORGANISATION, 3 * HELD, ["job-1"]) == HELD
     assert metrics.summary()["clamped"] == 1
@@ -165,7 +165,7 @@ async def test_many_jobs_of_many_organisations_are_settled_together(
     jobs: dict[str, list[str]] = {f"org-{n}": [f"job-{n}-{k}" for k in range(30)] for n in range(3)}
     for organisation, ids in jobs.items():
         await set_account(organisation, available=30 * HELD)
-        await billing.reserve(principal(organisation), [work(job) for job in ids])
+        await hold(billing, principal(organisation), [work(job) for job in ids])
     await settler.settle({job: receipt() for ids in jobs.values() for job in ids[:10]})
     verdicts = await settler.settle({job: receipt() for ids in jobs.values() for job in ids})
     assert list(verdicts.values()).count(Verdict.SETTLED) == 60
@@ -175,7 +175,7 @@ async def test_many_jobs_of_many_organisations_are_settled_together(
 
 async def test_a_checkpoint_never_goes_back(books: Books, billing: Billing, set_account: SetAccount) -> None:
     await set_account(ORGANISATION, available=HELD)
-    await billing.reserve(principal(), [work("job-1")])
+    await hold(billing, principal(), [work("job-1")])
     for tokens in (3, 9, 5):
         await billing.checkpoint({"job-1": Usage(prompt_tokens=8, completion_tokens=tokens), "job-2": USED})
     jobs = await books.jobs.find(["job-1", "job-2"])
@@ -186,7 +186,7 @@ async def test_a_hold_that_the_store_has_lost_is_charged_all_the_same(
     books: Books, billing: Billing, settler: Settler, set_account: SetAccount
 ) -> None:
     await set_account(ORGANISATION, available=5 * HELD)
-    await billing.reserve(principal(), [work("job-1"), work("job-2")])
+    await hold(billing, principal(), [work("job-1"), work("job-2")])
     await set_account(ORGANISATION, available=5 * HELD, held_map={}, used={})  # as before the machine's crash
     await settler.settle({"job-1": receipt(), "job-2": receipt(Usage(prompt_tokens=0))})
     assert await check_idle(books, ORGANISATION, 5 * HELD, ["job-1", "job-2"]) == COST

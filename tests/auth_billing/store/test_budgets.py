@@ -14,7 +14,7 @@ from auth_billing.money.holds import ORGANISATION_BUDGET, project_budget
 from auth_billing.store.budgets import MongoBudgetStore
 from auth_billing.store.connection import StoreConnection
 from tests.auth_billing.store.conftest import SetAccount
-from tests.auth_billing.workload import HELD, ORGANISATION, principal, work
+from tests.auth_billing.workload import HELD, ORGANISATION, hold, principal, work
 from tests.fakes.books import DictBalanceStore, price_book
 
 NOW = 1_700_000_000.0
@@ -33,14 +33,14 @@ async def budgets(books: Books, request: pytest.FixtureRequest) -> AsyncIterator
 async def test_a_budget_counts_for_the_next_request(budgets: Budgets, books: Books, set_account: SetAccount) -> None:
     await set_account(ORGANISATION, available=9 * HELD)
     billing = Billing(books, price_book(), clock=lambda: NOW)
-    await billing.reserve(principal(), [work("job-1")])
+    await hold(billing, principal(), [work("job-1")])
     await budgets.set(ORGANISATION, project_budget("proj_1"), 2 * HELD - 1)
     with pytest.raises(BudgetExhausted):
-        await billing.reserve(principal(), [work("job-2")])
+        await hold(billing, principal(), [work("job-2")])
     await budgets.set(ORGANISATION, project_budget("proj_1"), 2 * HELD)
-    await billing.reserve(principal(), [work("job-2")])
+    await hold(billing, principal(), [work("job-2")])
     await budgets.set(ORGANISATION, project_budget("proj_1"), None)
-    await billing.reserve(principal(), [work("job-3")])
+    await hold(billing, principal(), [work("job-3")])
     assert list(await budgets.used(ORGANISATION)) == [
         BudgetUse("key:key1", None, 0, 3 * HELD),
         BudgetUse(ORGANISATION_BUDGET, None, 0, 3 * HELD),
@@ -52,6 +52,6 @@ async def test_a_budget_of_nothing_allows_nothing(budgets: Budgets, books: Books
     await budgets.set(ORGANISATION, ORGANISATION_BUDGET, 0)
     await set_account(ORGANISATION, available=9 * HELD)
     with pytest.raises(BudgetExhausted):
-        await Billing(books, price_book(), clock=lambda: NOW).reserve(principal(), [work("job-1")])
+        await hold(Billing(books, price_book(), clock=lambda: NOW), principal(), [work("job-1")])
     with pytest.raises(UnacceptableAmount):
         await budgets.set(ORGANISATION, ORGANISATION_BUDGET, -1)

@@ -25,7 +25,7 @@ from auth_billing.money.settler import Settler
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.credits import MongoCreditStore
 from router.messages import Outcome, Usage
-from tests.auth_billing.workload import HELD, ORGANISATION, principal, work
+from tests.auth_billing.workload import HELD, ORGANISATION, hold, principal, work
 from tests.fakes.accounts import Absence
 from tests.fakes.books import DictBalanceStore, dict_books, price_book
 from tests.fakes.credits import DictCreditStore
@@ -57,7 +57,7 @@ async def balance(books: Books) -> Balance:
 
 
 async def settled_job(books: Books, job: str = "job-1") -> None:
-    await Billing(books, price_book()).reserve(principal(), [work(job)])
+    await hold(Billing(books, price_book()), principal(), [work(job)])
     settler = Settler(books, BillingMetrics(CollectorRegistry()))
     await settler.settle({job: Word(USED, Outcome.FINISHED, Source.RECEIPT)})
 
@@ -139,7 +139,7 @@ async def test_refunds_at_once_do_not_exceed_the_charge(store: CreditStore, cred
 async def test_only_what_the_organisation_was_charged_for_is_paid_back(credit: Credit, books: Books) -> None:
     await credit.top_up(ORGANISATION, 3 * HELD, "payment-1")
     await settled_job(books)
-    await Billing(books, price_book()).reserve(principal(), [work("running")])
+    await hold(Billing(books, price_book()), principal(), [work("running")])
     for organisation, job in (("org-2", "job-1"), (ORGANISATION, "running"), (ORGANISATION, "no such job")):
         with pytest.raises(NoSuchCharge):
             await credit.refund(organisation, job, 1, "refund-1")
