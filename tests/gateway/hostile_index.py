@@ -1,6 +1,6 @@
-"""Where each class of hostile input is tested: the rows H1 to H76 of the hostile inputs of this API.
+"""Where each class of hostile input is tested: the rows H1 to H76 and H88 to H95 of the hostile inputs.
 
-`test_hostile_index.py` checks that the tests named here exist. A row that nothing of the gateway can meet yet says why.
+`test_hostile_index.py` checks that the tests named here exist.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 GATEWAY = "tests/gateway/"
 AUTHENTICATE = f"{GATEWAY}test_authenticate.py::"
 KEYS = "tests/auth_billing/"
+RACES = f"{KEYS}races/test_races.py::"
+ORGANIZATION = f"{GATEWAY}organization/"
 REFUSALS = f"{GATEWAY}test_refusals.py::"
 HTTP = f"{GATEWAY}test_hostile_http.py::"
 SERVER = f"{GATEWAY}test_server.py::"
@@ -82,6 +84,7 @@ INDEX: dict[str, list[str]] = {
         "tests/inference_worker/scheduling/test_prefix_cache.py::test_salts_separate",
     ],
     # Streaming
+    "H52": ["tests/integration/test_last_cent.py::test_the_last_cent_is_spent_once", f"{RACES}test_the_last_cent"],
     "H53": [
         f"{SERVER}test_a_client_that_leaves_a_stream_cancels_its_job",
         f"{SERVER}test_a_client_that_leaves_before_its_answer_cancels_its_job",
@@ -143,8 +146,30 @@ INDEX: dict[str, list[str]] = {
         f"{AUTHENTICATE}test_every_route_refuses_a_key_without_its_scope_before_the_body_is_read",
         f"{AUTHENTICATE}test_no_page_of_another_origin_can_read_an_answer",
     ],
-}
-
-LATER: dict[str, str] = {
-    "H52": "no balances yet",
+    # Billing and administration
+    "H88": [
+        f"{KEYS}money/test_amounts.py::test_what_is_no_amount",
+        f"{KEYS}money/test_amounts.py::test_what_is_no_integer_amount",
+        f"{KEYS}store/test_credit.py::test_amounts_that_are_none",
+        f"{KEYS}store/test_credit.py::test_an_account_never_passes_64_bits",
+    ],
+    "H90": [f"{ORGANIZATION}test_refusals.py::test_queries_that_are_none"],
+    "H91": [
+        f"{GATEWAY}test_tables.py::test_xlsx_has_text_and_numbers_and_no_formula",
+        f"{GATEWAY}test_tables.py::test_csv_has_no_cell_that_begins_as_a_formula_does",
+    ],
+    "H92": [f"{ORGANIZATION}test_export.py::test_a_table_is_bounded"],
+    "H93": [
+        f"{ORGANIZATION}test_refusals.py::test_only_administrators_get_in",
+        f"{ORGANIZATION}test_refusals.py::test_there_is_one_way_to_each_route",
+    ],
+    "H94": [
+        f"{KEYS}prices/test_pricing.py::test_what_is_wrong_is_said_in_one_line",
+        f"{RACES}test_prices_are_edited_while_jobs_are_held",
+    ],
+    "H95": [
+        f"{KEYS}store/test_credit.py::test_a_job_is_paid_back_in_parts_and_never_more_than_it_cost",
+        f"{KEYS}store/test_credit.py::test_refunds_at_once_do_not_exceed_the_charge",
+        f"{KEYS}store/test_credit.py::test_only_what_the_organisation_was_charged_for_is_paid_back",
+    ],
 }
