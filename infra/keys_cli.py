@@ -122,7 +122,7 @@ def seconds(text: str) -> float:
 def _table(records: list[ApiKeyRecord]) -> Table:
     table = Table(box=None)
     for column in ("key", "name", "of", "ends in", "scopes", "models", "created", "last used", "expires"):
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column == "key")  # an id is copied: it stays in one piece
     for key in records:
         table.add_row(
             f"key_{key.key_id}",

@@ -30,6 +30,7 @@ def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_url: str) -> 
     monkeypatch.setenv("HEADRACE_API_KEY_PEPPER", PEPPER)
     monkeypatch.setenv("HEADRACE_MONGODB_URL", database_url)
     monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("TERM", "xterm")  # a dumb one has 80 columns
     Home(tmp_path).prepare()
 
     def run(*arguments: str) -> str:

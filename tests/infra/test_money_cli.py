@@ -25,6 +25,7 @@ def money(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Money:
     """Runs a command; what it says, after its exit status if that is not 0."""
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TERM", "xterm")  # a dumb one has 80 columns
     monkeypatch.setattr(auditor, "PAUSE", 0.0)
 
     def run(*arguments: str) -> str:

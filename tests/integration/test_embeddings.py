@@ -54,7 +54,7 @@ def make_transport(request: pytest.FixtureRequest) -> MakeTransport:
 async def platform(
     make_transport: MakeTransport, folder: Path, records: list[UsageRecord]
 ) -> AsyncIterator[AsyncOpenAI]:
-    """A gateway and a worker; `records` are filled with what is to be settled."""
+    """A gateway and a worker; `records` are filled with what the worker says was used."""
     async with AsyncExitStack() as stack:
         bus = Bus(make_transport("gateway-e"))
         await bus.start()
@@ -67,7 +67,8 @@ async def platform(
 
         async def settle() -> None:
             async for envelope in usage:
-                records.append(envelope.message)
+                if isinstance(envelope.message, UsageRecord):
+                    records.append(envelope.message)
                 envelope.delivery.ack()
 
         settling = asyncio.create_task(settle())
