@@ -1,8 +1,9 @@
 """The embedded store as a child process: SecantusDB, a separate program that speaks MongoDB's wire protocol.
 
 Started and stopped here, spoken to only by `motor` in the `store/` folders. It keeps a write-ahead log: a write with
-`j: true` is answered after `fsync`, any other survives the death of the program but not of the machine. So
-`--sync-on-commit` (every write synced) is not used; the writer of money asks for the journal itself.
+`j: true` is answered after `fsync`. Any other is written out within some tenths of a second: if the program is killed
+before, the last few are lost. `--sync-on-commit` (every write synced) is not used; the writer of money asks for the
+journal itself.
 """
 
 from __future__ import annotations
