@@ -7,12 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from auth_billing.errors import InvalidApiKey
 from auth_billing.keys.scopes import Scope
 from auth_billing.service import Principal
-from infra import account_access
+from infra import account_access, keys_cli
 from infra.cli import app
 from infra.home import Home
 from infra.keys_cli import seconds
@@ -29,8 +30,7 @@ def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_url: str) -> 
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
     monkeypatch.setenv("HEADRACE_API_KEY_PEPPER", PEPPER)
     monkeypatch.setenv("HEADRACE_MONGODB_URL", database_url)
-    monkeypatch.setenv("COLUMNS", "300")
-    monkeypatch.setenv("TERM", "xterm")  # a dumb one has 80 columns
+    monkeypatch.setattr(keys_cli, "console", Console(highlight=False, width=300))
     Home(tmp_path).prepare()
 
     def run(*arguments: str) -> str:

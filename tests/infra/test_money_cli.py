@@ -7,11 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from auth_billing.audit import auditor
 from auth_billing.store.connection import StoreConnection
-from infra import account_access
+from infra import account_access, money_cli
 from infra.cli import app
 from infra.home import Home
 from infra.runtime.lifecycle import StartupError
@@ -24,8 +25,7 @@ Money = Callable[..., str]
 def money(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Money:
     """Runs a command; what it says, after its exit status if that is not 0."""
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("TERM", "xterm")  # a dumb one has 80 columns
+    monkeypatch.setattr(money_cli, "console", Console(highlight=False, width=300))
     monkeypatch.setattr(auditor, "PAUSE", 0.0)
 
     def run(*arguments: str) -> str:

@@ -24,7 +24,7 @@ from router.messages import SamplingParams
 from tests.fakes.tiny_models import save_tiny
 
 HOME = Path(__file__).parents[2] / ".headrace" / "models"
-NEW_TOKENS = 32
+NEW_TOKENS = 40
 LENGTHS = (3, 12, 29, 64, 150)
 """`generate` runs prompts of one length together without padding, so its batches are exact."""
 

@@ -35,7 +35,7 @@ CATALOGUE = """
 [upstreams.{name}]
 base_url = "{url}"
 api_key_env = "TEST_UPSTREAM_KEY"
-timeouts = {{ connect = 1, first_event = {first_event}, between_events = {between_events} }}
+timeouts = {{ connect = 20, first_event = {first_event}, between_events = {between_events} }}
 """
 
 

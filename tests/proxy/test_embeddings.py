@@ -81,7 +81,7 @@ async def test_through_the_gateway(set_stage: SetStage) -> None:
     [(status(200, body([1.0])), 502), (status(200, b"<html>"), 502), (silence, 504), (status(500), 502)],
 )
 async def test_faults(set_stage: SetStage, script: Script, expected: int) -> None:
-    stage = await set_stage(script, task="embed", first_event=0.2, tries=1)
+    stage = await set_stage(script, task="embed", first_event=0.2 if expected == 504 else 20, tries=1)
     response = await embed(stage)
     assert (response.status_code, response.json()["error"]["code"]) == (expected, "upstream_error")
 

@@ -71,7 +71,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_before_the_first_token_it_is_a_status_and_costs_nothing(set_stage: SetStage, fault: str) -> None:
     script, expected, code = BEFORE[fault]
     with capture_logs() as logs:
-        stage = await set_stage(script, first_event=0.2)
+        stage = await set_stage(script, first_event=0.2 if expected == 504 else 20)
         response = await stage.chat()
         record = await stage.record()
     error = response.json()["error"]
@@ -88,7 +88,8 @@ async def test_before_the_first_token_it_is_a_status_and_costs_nothing(set_stage
 
 @pytest.mark.parametrize("fault", BEFORE)
 async def test_before_the_first_token_the_next_upstream_is_asked(set_stage: SetStage, fault: str) -> None:
-    stage = await set_stage(BEFORE[fault][0], answer("from", " the second"), first_event=0.2)
+    script, expected, _ = BEFORE[fault]
+    stage = await set_stage(script, answer("from", " the second"), first_event=1 if expected == 504 else 20)
     response = await stage.chat()
     assert response.json()["choices"][0]["message"]["content"] == "from the second"
     assert stage.upstreams[1].asked[0].body["model"] == "their-1"
@@ -116,7 +117,7 @@ async def test_after_the_first_token_it_is_an_error_event_and_nobody_else_is_ask
     set_stage: SetStage, fault: str
 ) -> None:
     script, code = AFTER[fault]
-    stage = await set_stage(script, answer("second"), between_events=0.2)
+    stage = await set_stage(script, answer("second"), between_events=0.5 if fault == "silent" else 20)
     said = await stage.events()
     assert "".join(_text(event) for event in said) == "one two "
     assert said[-1]["error"]["code"] == code
