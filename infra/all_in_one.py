@@ -18,20 +18,17 @@ import psutil
 from prometheus_client import CollectorRegistry
 
 from auth_billing.__main__ import consume, prepare_store
-from auth_billing.keys.key_news import announcer
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.housekeeping import Housekeeping
 from auth_billing.settings import BillingSettings
 from auth_billing.store.connection import StoreConnection
-from chat_ui.settings import ChatSettings
-from gateway.app import GatewayServices
 from gateway.server import serve_app
 from gateway.settings import GatewaySettings
 from inference_worker.__main__ import serve as serve_worker
 from inference_worker.settings import WorkerSettings
 from infra import account_access, environment, people_access
 from infra.banner import base_url, greet_serve
-from infra.front_door import create_front_door
+from infra.front_door import open_front_door
 from infra.home import Holder, Home, held
 from infra.process_records import ProcessRecord, ProcessRecords, ProcessState, end_orphans
 from infra.processes import PlatformProcesses, kv_cache_each, threads_each
@@ -126,17 +123,7 @@ class AllInOne:
                 # The door opens last, so that whoever is let in has a key and is answered.
                 key = await access.give_development_key(f"{self._url}/v1")
                 settings = self._gateway_settings()
-                limits = access.rate_limiter(settings.gateway_id, settings.default_limits)
-                services = GatewayServices(
-                    bus,
-                    access.facade(),
-                    access.billing(),
-                    access.idempotency_keys(),
-                    access.administration(announcer(bus)),
-                    limits,
-                )
-                chat = people_access.chat(access, environment.load(ChatSettings), announcer(bus))
-                app = create_front_door(services, settings, chat)
+                app = open_front_door(access, bus, settings)
                 await self._listening(self._add(lambda stop: serve_app(app, settings, stop)))
                 if not self._over():
                     owner = await people_access.first_owner_link(access, self._url)

@@ -22,6 +22,7 @@ from gateway.app import GatewayServices, create_app
 from gateway.server import serve_app
 from gateway.settings import GatewaySettings
 from infra import account_access, environment, people_access
+from infra.account_access import AccountAccess
 from infra.install import WEB
 from infra.runtime.lifecycle import StartupError
 from infra.settings import LauncherSettings
@@ -51,6 +52,20 @@ def create_front_door(services: GatewayServices, settings: GatewaySettings, chat
     return app
 
 
+def open_front_door(access: AccountAccess, bus: Bus, settings: GatewaySettings) -> FastAPI:
+    """The front door of an installation: its accounts and a started bus behind it."""
+    news = announcer(bus)
+    services = GatewayServices(
+        bus,
+        access.facade(),
+        access.billing(),
+        access.idempotency_keys(),
+        access.administration(news),
+        access.rate_limiter(settings.gateway_id, settings.default_limits),
+    )
+    return create_front_door(services, settings, people_access.chat(access, environment.load(ChatSettings), news))
+
+
 def _is_below(path: str, prefix: str) -> bool:
     return path == prefix or path.startswith(prefix + "/")
 
@@ -69,17 +84,7 @@ async def serve_gateway(settings: GatewaySettings, stop: asyncio.Event) -> None:
         bus = Bus(RabbitMQTransport(settings.amqp_url, settings.gateway_id), seal)
         try:
             await bus.start()
-            limits = access.rate_limiter(settings.gateway_id, settings.default_limits)
-            services = GatewayServices(
-                bus,
-                access.facade(),
-                access.billing(),
-                access.idempotency_keys(),
-                access.administration(announcer(bus)),
-                limits,
-            )
-            chat = people_access.chat(access, environment.load(ChatSettings), announcer(bus))
-            await serve_app(create_front_door(services, settings, chat), settings, stop)
+            await serve_app(open_front_door(access, bus, settings), settings, stop)
         except BrokerUnavailable as error:
             raise StartupError(f"cannot reach the broker: {error}") from error
         finally:
