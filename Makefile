@@ -28,7 +28,7 @@ ps: setup ## What runs, and what it is doing
 
 test: setup-dev ## Every test, with a real RabbitMQ, store and model where they are installed
 	cd chat_ui/web && npm run --silent test
-	$(BIN)/pytest --numprocesses logical --maxprocesses 4 --dist loadfile
+	$(BIN)/pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 races: setup-dev ## The races of money at full size: four processes, a thousand times each (some minutes)
 	HEADRACE_RACE_ITERATIONS=1000 $(BIN)/pytest tests/auth_billing/races --durations=0
