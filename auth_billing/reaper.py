@@ -1,8 +1,9 @@
 """Closes jobs that died in their queue: expired, returned too often, or rejected. Their callers are told, exactly once.
 
 The broker moves such a job to the dead queue; here its gateway gets the terminal message that no worker will send, and
-a usage record with nothing used goes to settlement. Everything is sent before the dead job is acknowledged and under an
-attempt id that follows from the job, so that a crash in between repeats messages and changes nothing.
+a usage record with nothing used goes to settlement. One that did not just expire is kept for people with its diagnosis
+(docs/dead-letters.md). Everything is sent before the dead job is acknowledged and under an attempt id that follows from
+the job, so that a crash in between repeats messages and changes nothing.
 
 No worker has this attempt: a gateway must take a `Failed` of an attempt that it has not bound.
 """
@@ -21,7 +22,8 @@ from auth_billing.consuming import consume_until
 from auth_billing.metrics import BillingMetrics
 from auth_billing.retry import RetryDelay, exponential_delay
 from router import messages, topology
-from router.bus import REASON_HEADER, Bus
+from router.bus import Bus
+from router.diagnosis import REASON_HEADER, Diagnosis
 from router.errors import PublishError, UndecodableMessage
 from router.messages import REAPER, Failed, FailureCode, Job, Outcome, Usage, UsageRecord, Window
 from router.transport.base import Consumer, Delivery
@@ -34,10 +36,11 @@ MAX_ROUTING_KEY = 255
 _ATTEMPTS = uuid.UUID("5f0c9d0e-8a53-4b0e-9d0a-6f3d3c1b7a42")
 """Namespace of the attempt ids made here."""
 
+EXPIRED, RETURNED, REJECTED = "expired", "delivery_limit", "rejected"
 VERDICTS: dict[str | None, tuple[FailureCode, str]] = {
-    "expired": (FailureCode.DEADLINE_EXCEEDED, "The request's deadline passed before a worker took it."),
-    "delivery_limit": (FailureCode.FAILED_REPEATEDLY, "The request failed repeatedly and was given up."),
-    "rejected": (FailureCode.ENGINE_ERROR, "The request could not be processed."),
+    EXPIRED: (FailureCode.DEADLINE_EXCEEDED, "The request's deadline passed before a worker took it."),
+    RETURNED: (FailureCode.FAILED_REPEATEDLY, "The request failed repeatedly and was given up."),
+    REJECTED: (FailureCode.ENGINE_ERROR, "The request could not be processed."),
 }
 """What the caller is told, by the broker's reason."""
 UNDECODABLE = (FailureCode.UNDECODABLE, "The request could not be read by a worker.")
@@ -94,19 +97,23 @@ class Reaper:
         except UndecodableMessage as error:
             await self._put_aside(delivery, str(error))
             return
-        code, message = VERDICTS.get(delivery.death_reason, VERDICTS["rejected"])
+        code, message = VERDICTS.get(delivery.death_reason, VERDICTS[REJECTED])
         self._tell(_Address(job.id, job.reply_to), code, message)
         await self._bus.publish_settlement(_nothing_used(job, code))
-        delivery.ack()
+        if delivery.death_reason == EXPIRED:  # load, not a defect
+            delivery.ack()
+        else:
+            await self._bus.keep_diagnosed(delivery, _diagnosis(delivery, code))
         self._count(job.id, code, delivery)
 
     async def _put_aside(self, delivery: Delivery, error: str) -> None:
-        """Tell whoever can be told, and keep the message for a person."""
+        """Tell whoever can be told, and keep the message for people."""
         code, message = UNDECODABLE
         address = _address(delivery.body)
         if address is not None:
             self._tell(address, code, message)
-        await self._bus.park(delivery, str(delivery.headers.get(REASON_HEADER, error)))
+        reason = str(delivery.headers.get(REASON_HEADER, error))
+        await self._bus.keep_diagnosed(delivery, Diagnosis(code, reason, deaths=1, by=REAPER))
         self._metrics.parked.labels(topology.DEAD_QUEUE).inc()
         self._count(address.id if address is not None else None, code, delivery)
 
@@ -124,6 +131,15 @@ class Reaper:
 def attempt_id(job: str) -> str:
     """The reaper's attempt at a job: always the same, so that doing it twice is doing it once."""
     return str(uuid.uuid5(_ATTEMPTS, job))
+
+
+def _diagnosis(delivery: Delivery, code: FailureCode) -> Diagnosis:
+    """What is known of a job that was dead-lettered by the broker, or by a worker that could not read it."""
+    if delivery.death_reason == RETURNED:
+        deaths = topology.JOB_DELIVERY_LIMIT + 1
+        return Diagnosis(code, f"given back to its queue {deaths} times, and never answered", deaths, REAPER)
+    reason = str(delivery.headers.get(REASON_HEADER, "refused by a worker that could not say why"))
+    return Diagnosis(code, reason, deaths=1, by=REAPER)
 
 
 def _nothing_used(job: Job, code: FailureCode) -> UsageRecord:

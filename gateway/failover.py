@@ -204,6 +204,7 @@ def _answer(progress: JobProgress, question: MayResume) -> Resume:
         attempt=question.a,
         verdict=Verdict.FAIL if progress.crashes >= CRASHES_OF_A_POISON else Verdict.START,
         solo=progress.crashes >= CRASHES_OF_A_SUSPECT,
+        crashes=progress.crashes,
         delivered=done.delivered,
         ended=done.ended,
         embedded=done.embedded,

@@ -136,18 +136,21 @@ class EngineJobs(ABC, Generic[J]):
                 return
             except EngineDied as error:
                 _log.error("engine died", reason=str(error))
-                self._mourn()
+                self._mourn(str(error))
                 await self._revive(str(error))
 
-    def _mourn(self) -> None:
+    def _mourn(self, reason: str) -> None:
         """Give up what was there at every death without getting further in between; the rest will go on."""
         there = [running for running in self._jobs if not running.ended and self._admission.has_place(running)]
         for running in there:  # no longer: giving one up lets others in
-            running.engine_deaths = 1 if running.moved else running.engine_deaths + 1
+            running.crashes = 1 if running.moved else running.crashes + 1
             running.moved = False
-            if running.engine_deaths >= DEATHS_OF_A_JOB:
-                self.fail(running, FailureCode.FAILED_REPEATEDLY, "The engine stopped each time it began this request.")
-            elif running.engine_deaths >= DEATHS_OF_A_SUSPECT:
+            if running.crashes >= DEATHS_OF_A_JOB:
+                how = "alone but for jobs that had got further" if running.solo else "beside others"
+                self._consumer.give_up(
+                    running, f"{running.crashes} times in a row what ran it died with it, at last {how}: {reason}"
+                )
+            elif running.crashes >= DEATHS_OF_A_SUSPECT:
                 running.solo = True
                 self._admission.leave(running)
                 self._admission.queue(running)

@@ -20,8 +20,6 @@ class EngineJob(TakenJob):
 
     request: EngineRequest | None = None
     """Set when it has been prepared."""
-    engine_deaths: int = 0
-    """How often the engine died with this job in it, since it last got further."""
 
     @property
     def finished(self) -> bool:

@@ -17,7 +17,7 @@ import typer
 from pydantic_settings import BaseSettings
 from rich.console import Console
 
-from infra import environment, keys_cli, money_cli
+from infra import dead_cli, environment, keys_cli, money_cli
 from infra.home import holder_of, stop_holder
 from infra.launcher_socket import Command, ask
 from infra.runtime import lifecycle
@@ -359,6 +359,7 @@ def invite(
 
 money_cli.register(app)
 keys_cli.register(app)
+dead_cli.register(app)
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ import structlog
 
 from router import messages, topology
 from router.control_seal import ControlSeal
+from router.diagnosis import REASON_HEADER, Diagnosis
 from router.errors import PublishError, UndecodableMessage, UntrustedControl
 from router.messages import (
     Codec,
@@ -27,6 +28,7 @@ from router.messages import (
     WorkerStatus,
 )
 from router.transport.base import (
+    Browser,
     ConnectionState,
     Consumer,
     Delivery,
@@ -38,9 +40,6 @@ from router.transport.base import (
 )
 
 T = TypeVar("T")
-
-REASON_HEADER = "x-headrace-reason"
-"""Header of a dead letter that says, in words, why it died."""
 
 _log = structlog.get_logger(__name__)
 
@@ -182,24 +181,36 @@ class Bus:
         Raises:
             PublishError: it was not moved, and is not acknowledged.
         """
-        await self._move(delivery, topology.SETTLE_KEY, reason)
+        await self._move(delivery, topology.SETTLE_KEY, {REASON_HEADER: reason})
+
+    async def keep_diagnosed(self, delivery: Delivery, diagnosis: Diagnosis) -> None:
+        """Move a job that is closed to the diagnosed queue, where people can look at it, then acknowledge it.
+
+        Raises:
+            PublishError: it was not moved, and is not acknowledged.
+        """
+        await self._move(delivery, topology.DIAGNOSED_KEY, diagnosis.headers())
+
+    async def browse(self, queue: str) -> Browser:
+        """Look into a durable queue."""
+        return await self._transport.browse(queue)
 
     async def _bury(self, routing_key: str, delivery: Delivery, reason: str) -> None:
         """Dead-letter with the reason; if that fails, have the broker dead-letter it (it knows no reasons)."""
         _log.error("undecodable message dead-lettered", queue=delivery.routing_key, reason=reason)
         try:
-            await self._move(delivery, routing_key, reason)
+            await self._move(delivery, routing_key, {REASON_HEADER: reason})
         except PublishError as error:
             _log.warning("dead letter goes without its reason", reason=str(error))
             delivery.reject(requeue=False)
 
-    async def _move(self, delivery: Delivery, routing_key: str, reason: str) -> None:
+    async def _move(self, delivery: Delivery, routing_key: str, said: Mapping[str, HeaderValue]) -> None:
         await self._transport.publish(
             Outgoing(
                 exchange=topology.DEAD_LETTERS,
                 routing_key=routing_key,
                 body=delivery.body,
-                headers={**delivery.headers, REASON_HEADER: reason},
+                headers={**delivery.headers, **said},
                 message_id=delivery.message_id,
                 persistent=True,
             )

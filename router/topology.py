@@ -30,14 +30,22 @@ DEAD_LETTERS = "hr.dlx"
 SETTLE_QUEUE = "hr.settle.v1"
 DEAD_QUEUE = "hr.dead.v1"
 PARKED_QUEUE = "hr.parked.v1"
+DIAGNOSED_QUEUE = "hr.diagnosed.v1"
 
 SETTLE_KEY = "settle"
 """Routing key of usage records; as a dead letter it leads to the parked queue."""
+
+DIAGNOSED_KEY = "diagnosed"
+"""Routing key of jobs that were given up and are closed, with what is known of why."""
 
 JOB_DELIVERY_LIMIT = 8
 JOB_QUEUE_LENGTH = 4096
 JOB_QUEUE_BYTES = 256 * 1024 * 1024
 UNLIMITED_DELIVERIES = 1_000_000
+DIAGNOSED_QUEUE_LENGTH = 1_000
+DIAGNOSED_QUEUE_BYTES = 64 * 1024 * 1024
+DIAGNOSED_MS = 14 * 24 * 3600 * 1000
+"""Prompts are in it: they are not kept for ever."""
 
 REPLY_QUEUE_ARGUMENTS: Mapping[str, str | int] = {
     "x-max-length-bytes": 64 * 1024 * 1024,
@@ -145,11 +153,23 @@ def platform() -> Topology:
             ),
             Queue(DEAD_QUEUE, {"x-queue-type": "quorum", "x-delivery-limit": UNLIMITED_DELIVERIES}),
             Queue(PARKED_QUEUE, {"x-queue-type": "quorum", "x-delivery-limit": UNLIMITED_DELIVERIES}),
+            Queue(
+                DIAGNOSED_QUEUE,
+                {
+                    "x-queue-type": "quorum",
+                    "x-delivery-limit": UNLIMITED_DELIVERIES,
+                    "x-overflow": "drop-head",
+                    "x-max-length": DIAGNOSED_QUEUE_LENGTH,
+                    "x-max-length-bytes": DIAGNOSED_QUEUE_BYTES,
+                    "x-message-ttl": DIAGNOSED_MS,
+                },
+            ),
         ),
         bindings=(
             Binding(SETTLE, SETTLE_KEY, SETTLE_QUEUE),
             Binding(DEAD_LETTERS, "job.#", DEAD_QUEUE),
             Binding(DEAD_LETTERS, SETTLE_KEY, PARKED_QUEUE),
+            Binding(DEAD_LETTERS, DIAGNOSED_KEY, DIAGNOSED_QUEUE),
         ),
     )
 

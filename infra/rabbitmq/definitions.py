@@ -5,7 +5,7 @@ platform's topology at start-up, and on RabbitMQ even an idempotent declare need
 repeated bind needs `write` on the queue and `read` on the exchange. So everybody has these on the platform's names;
 they allow neither to take a message from another one's queue nor to publish. What is kept apart:
 
-- only `billing` takes usage records, dead letters and parked messages;
+- only `billing` takes usage records, dead letters, parked and diagnosed messages;
 - only `worker` takes jobs (and declares the job queues of its model);
 - a gateway queues jobs, a worker can't; a worker sends token windows and usage, a gateway sends no windows.
 
@@ -49,7 +49,7 @@ def permissions() -> dict[str, Permissions]:
         ),
         "billing": _permissions(
             publishes=[topology.REPLY, topology.CONTROL, topology.SETTLE, topology.DEAD_LETTERS],
-            consumes=[topology.SETTLE_QUEUE, topology.DEAD_QUEUE, topology.PARKED_QUEUE],
+            consumes=[topology.SETTLE_QUEUE, topology.DEAD_QUEUE, topology.PARKED_QUEUE, topology.DIAGNOSED_QUEUE],
         ),
         ADMIN: Permissions(".*", ".*", ".*"),
     }

@@ -23,6 +23,7 @@ from router.consumer.admission import Admission
 from router.consumer.resumption import Resumptions
 from router.consumer.taken_jobs import RecentJobs, TakenJob, TakenJobs
 from router.consumer.windows import Outbox
+from router.diagnosis import Diagnosis
 from router.errors import BrokerUnavailable, PublishError
 from router.messages import (
     AttemptReport,
@@ -199,8 +200,7 @@ class JobConsumer(Generic[T]):
         if verdict is Verdict.START:
             await self._handler.begin(taken)
         elif verdict is Verdict.FAIL:
-            message = "This request has repeatedly brought down the workers that tried to answer it."
-            self._handler.fail(taken, FailureCode.FAILED_REPEATEDLY, message)
+            self.give_up(taken, f"{taken.crashes} workers in a row died with it, none getting any further")
         elif verdict is not None:
             self._let_go(taken)
 
@@ -220,6 +220,13 @@ class JobConsumer(Generic[T]):
         return True
 
     # Ending them
+
+    def give_up(self, taken: T, reason: str) -> None:
+        """Fail a job that brings down what runs it; `reason` is for the operator, who can look at it afterwards."""
+        code = FailureCode.FAILED_REPEATEDLY
+        taken.diagnosis = Diagnosis(code, reason, taken.crashes, self._worker)
+        taken.log.error("job given up", reason=reason)
+        self._handler.fail(taken, code, "This request has repeatedly brought down what tried to answer it.")
 
     def end(self, taken: T, terminal: Terminal) -> None:
         """Say a job's terminal, give its place back, and settle it."""
@@ -248,6 +255,8 @@ class JobConsumer(Generic[T]):
         while True:
             try:
                 await self._bus.publish_settlement(record)
+                if taken.diagnosis is not None:
+                    await self._bus.keep_diagnosed(taken.delivery, taken.diagnosis)
                 break
             except PublishError as error:
                 taken.log.warning("usage record not confirmed, trying again", reason=str(error))
@@ -255,7 +264,8 @@ class JobConsumer(Generic[T]):
                 delay = min(2 * delay, longest)
         if taken.delivery.lost:
             self._done.add(taken.job.id)
-        taken.delivery.ack()
+        if taken.diagnosis is None:
+            taken.delivery.ack()
         self._forget(taken)
 
     def _forget(self, taken: T) -> None:

@@ -36,7 +36,7 @@ class Resumptions:
                 await asyncio.sleep(ASK_AGAIN_SECONDS)
                 continue
             taken.log.info("job was delivered again", verdict=str(answer.verdict))
-            taken.solo = answer.solo
+            taken.solo, taken.crashes = answer.solo, answer.crashes
             taken.job = msgspec.structs.replace(
                 taken.job,
                 delivered=answer.delivered,

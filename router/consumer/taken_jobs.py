@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 
 import structlog
 
+from router.diagnosis import Diagnosis
 from router.messages import Job, Usage
 from router.transport.base import Delivery
 
@@ -38,6 +39,11 @@ class TakenJob(ABC):
     """Whether it is suspected of bringing down what runs it, and to be tried."""
     moved: bool = False
     """Whether it has got further since it was begun: what has can't be suspected."""
+
+    crashes: int = 0
+    """How often what ran it died with it in a row, it getting no further in between."""
+    diagnosis: Diagnosis | None = None
+    """Why it was given up, if it was: then it is kept for people to look at."""
 
     @property
     def again(self) -> bool:

@@ -38,6 +38,8 @@ class Resume(Message, frozen=True, kw_only=True, tag="resume"):
     verdict: Verdict
     solo: bool = False
     """Until it gets further, run only jobs beside it that have: workers have gone with it."""
+    crashes: Count = 0
+    """How many workers in a row have."""
     delivered: list[list[int]] = msgspec.field(default_factory=list)
     ended: list[int] = msgspec.field(default_factory=list)
     embedded: list[int] = msgspec.field(default_factory=list)

@@ -85,6 +85,23 @@ class Consumer(ABC):
         """No new deliveries (basic.cancel). Those already here may still be settled."""
 
 
+class Browser(ABC):
+    """A look into a durable queue: what was got and is not settled goes back when it is closed, or its process ends."""
+
+    @abstractmethod
+    async def get(self) -> Delivery | None:
+        """The next message; `None`: no other one is ready.
+
+        Raises:
+            BrokerRefused: no such queue, or no permission.
+            BrokerUnavailable: the connection is gone, or there is no answer.
+        """
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Give everything back that is not settled, in its order."""
+
+
 class Subscription(ABC):
     """A stream of messages from a private queue."""
 
@@ -170,6 +187,10 @@ class Transport(ABC):
 
         A message goes to a consumer of the highest `priority` that has room; equals take turns.
         """
+
+    @abstractmethod
+    async def browse(self, queue: str) -> Browser:
+        """Look into a durable queue, whoever else takes from it. Does not survive the loss of the connection."""
 
     @abstractmethod
     async def subscribe(

@@ -15,6 +15,7 @@ from dataclasses import replace
 from router.errors import BrokerRefused, BrokerUnavailable, QueueFull, Unroutable
 from router.topology import Topology
 from router.transport.base import (
+    Browser,
     ConnectionState,
     Consumer,
     Delivery,
@@ -109,7 +110,7 @@ class MemoryTransport(Transport):
         self._name = name
         self._running = False
         self._return_callbacks: list[ReturnCallback] = []
-        self._consumers: list[_MemoryConsumer] = []
+        self._holders: list[_Holder] = []
         self._subscriptions: list[_MemorySubscription] = []
 
     async def start(self) -> None:
@@ -119,8 +120,8 @@ class MemoryTransport(Transport):
     async def close(self) -> None:
         """Disconnect; unsettled deliveries go back to their queues."""
         self._running = False
-        for consumer in self._consumers:
-            consumer.leave()
+        for holder in self._holders:
+            holder.leave()
         for subscription in self._subscriptions:
             await subscription.close()
 
@@ -175,8 +176,15 @@ class MemoryTransport(Transport):
         """Take messages from a durable queue."""
         self._check_running()
         consumer = _MemoryConsumer(self._broker.queue(queue), prefetch, priority)
-        self._consumers.append(consumer)
+        self._holders.append(consumer)
         return consumer
+
+    async def browse(self, queue: str) -> Browser:
+        """Look into a durable queue."""
+        self._check_running()
+        browser = _MemoryBrowser(self._broker.queue(queue))
+        self._holders.append(browser)
+        return browser
 
     async def subscribe(self, exchange: str, routing_keys: Sequence[str], *, arguments: _Arguments) -> Subscription:
         """Open a private queue."""
@@ -197,8 +205,8 @@ class MemoryTransport(Transport):
 
 
 class _MemoryDelivery(Delivery):
-    def __init__(self, consumer: _MemoryConsumer, message: Message) -> None:
-        self._consumer = consumer
+    def __init__(self, holder: _Holder, message: Message) -> None:
+        self._holder = holder
         self._message = message
         self.body = message.outgoing.body
         self.headers = message.outgoing.headers
@@ -210,24 +218,57 @@ class _MemoryDelivery(Delivery):
 
     @property
     def lost(self) -> bool:
-        return self._consumer.left
+        return self._holder.left
 
     def ack(self) -> None:
-        if self._consumer.release(self._message):
-            self._consumer.queue.serve()
+        if self._holder.release(self._message):
+            self._holder.queue.serve()
 
     def reject(self, *, requeue: bool) -> None:
-        if self._consumer.release(self._message):
-            self._consumer.queue.give_back(self._message, requeue=requeue)
+        if self._holder.release(self._message):
+            self._holder.queue.give_back(self._message, requeue=requeue)
 
 
-class _MemoryConsumer(Consumer, Taker):
-    def __init__(self, queue: MemoryQueue, prefetch: int, priority: int) -> None:
+class _Holder:
+    """Who has messages of a queue that are not settled."""
+
+    def __init__(self, queue: MemoryQueue) -> None:
         self.queue = queue
-        self.priority = priority
         self.left = False
-        self._prefetch = prefetch
         self._unsettled: list[Message] = []
+
+    def release(self, message: Message) -> bool:
+        """Stop counting the message; whether it was still ours."""
+        if not any(message is unsettled for unsettled in self._unsettled):
+            return False
+        self._unsettled = [unsettled for unsettled in self._unsettled if unsettled is not message]
+        return True
+
+    def leave(self) -> None:
+        """The connection goes: everything unsettled goes back, in order."""
+        self.left = True
+        unsettled, self._unsettled = self._unsettled, []
+        for message in unsettled:
+            self.queue.give_back(message, requeue=True)
+
+
+class _MemoryBrowser(_Holder, Browser):
+    async def get(self) -> Delivery | None:
+        message = None if self.left else self.queue.get()
+        if message is None:
+            return None
+        self._unsettled.append(message)
+        return _MemoryDelivery(self, message)
+
+    async def close(self) -> None:
+        self.leave()
+
+
+class _MemoryConsumer(_Holder, Consumer, Taker):
+    def __init__(self, queue: MemoryQueue, prefetch: int, priority: int) -> None:
+        super().__init__(queue)
+        self.priority = priority
+        self._prefetch = prefetch
         self._inbox: Inbox[_MemoryDelivery] = Inbox()
         queue.join(self)
 
@@ -239,13 +280,6 @@ class _MemoryConsumer(Consumer, Taker):
         self._unsettled.append(message)
         self._inbox.put(_MemoryDelivery(self, message))
 
-    def release(self, message: Message) -> bool:
-        """Stop counting the message; whether it was still ours."""
-        if not any(message is unsettled for unsettled in self._unsettled):
-            return False
-        self._unsettled = [unsettled for unsettled in self._unsettled if unsettled is not message]
-        return True
-
     async def __aiter__(self) -> AsyncIterator[Delivery]:
         async for delivery in self._inbox:
             if not delivery.lost:
@@ -256,12 +290,9 @@ class _MemoryConsumer(Consumer, Taker):
         self._inbox.end()
 
     def leave(self) -> None:
-        """The connection goes: everything unsettled goes back, in order."""
-        self.left = True
+        """The connection goes: take no more, and give everything back."""
         self.queue.leave(self)
-        unsettled, self._unsettled = self._unsettled, []
-        for message in unsettled:
-            self.queue.give_back(message, requeue=True)
+        super().leave()
         self._inbox.end()
 
 

@@ -63,6 +63,8 @@ class MemoryQueue(Target):
         self._delivery_limit = arguments.get("x-delivery-limit")
         self._max_length = arguments.get("x-max-length")
         self._max_bytes = arguments.get("x-max-length-bytes")
+        self._drops_oldest = arguments.get("x-overflow", "drop-head") == "drop-head"
+        self._most_ms = arguments.get("x-message-ttl")
         self._returned: deque[Message] = deque()
         self._ready: deque[Message] = deque()
         self._ready_bytes = 0
@@ -73,15 +75,25 @@ class MemoryQueue(Target):
         return len(self._returned) + len(self._ready)
 
     def accept(self, message: Message) -> bool:
-        """Queue a message; false at the length limit (`reject-publish`)."""
-        if self._is_full():
-            return False
-        if message.outgoing.expires_ms is not None:
-            message.expires_at = time.monotonic() + message.outgoing.expires_ms / 1000
+        """Queue a message; at the length limit the oldest one goes, or this is false (`reject-publish`)."""
+        while self._is_full():
+            if not self._drops_oldest:
+                return False
+            self._pop_head()
+        lifetimes = [each for each in (message.outgoing.expires_ms, self._most_ms) if each is not None]
+        if lifetimes:
+            message.expires_at = time.monotonic() + int(min(lifetimes)) / 1000
         self._ready.append(message)
         self._ready_bytes += len(message.outgoing.body)
         self.serve()
         return True
+
+    def get(self) -> Message | None:
+        """Hand out the next message, if one is ready, beside all takers."""
+        self._expire_head()
+        message = self._pop_head() if len(self) else None
+        self._watch_head()
+        return message
 
     def give_back(self, message: Message, *, requeue: bool) -> None:
         """A consumer did not want it, or went away."""
@@ -148,4 +160,4 @@ class MemoryQueue(Target):
     def _is_full(self) -> bool:
         too_many = self._max_length is not None and len(self) >= int(self._max_length)
         too_large = self._max_bytes is not None and self._ready_bytes >= int(self._max_bytes)
-        return too_many or too_large
+        return len(self) > 0 and (too_many or too_large)

@@ -11,6 +11,7 @@ import pytest
 
 from auth_billing.reaper import Reaper
 from router import messages, topology
+from router.dead_letters import DeadLetters
 from router.messages import REAPER, ChatPrompt, Failed, FailureCode, Job, Outcome, SamplingParams, ServiceClass
 from router.transport.base import Outgoing
 from router.transport.memory import MemoryTransport
@@ -93,6 +94,11 @@ async def test_a_dead_job_ends_in_one_failure_and_an_empty_usage_record(
     record = (await anext(aiter(usage))).message
     assert (record.job, record.attempt, record.outcome, record.error) == ("chatcmpl-0", failed.a, Outcome.FAILED, code)
     assert (record.usage.prompt_tokens, record.usage.completion_tokens) == (0, 0)
+    async with DeadLetters(buses.billing) as letters:
+        kept = [letter async for letter in letters]
+    assert [(letter.id, letter.code, letter.by) for letter in kept] == (
+        [] if how == "expired" else [("chatcmpl-0", code, REAPER)]
+    )
 
 
 async def test_a_job_reaped_twice_has_the_same_attempt_so_it_is_settled_once(buses: Buses, eventually) -> None:
@@ -105,13 +111,13 @@ async def test_a_job_reaped_twice_has_the_same_attempt_so_it_is_settled_once(bus
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff\xfe", b'{"v":9}'])
-async def test_what_cannot_be_read_is_parked(buses: Buses, eventually, body: bytes) -> None:
+async def test_what_cannot_be_read_is_kept_for_people(buses: Buses, eventually, body: bytes) -> None:
     async with reaping(buses):
         await put_dead(buses, body)
-        await eventually(lambda: len(buses.broker.queue(topology.PARKED_QUEUE)) == 1)
+        await eventually(lambda: len(buses.broker.queue(topology.DIAGNOSED_QUEUE)) == 1)
     assert len(buses.broker.queue(topology.DEAD_QUEUE)) == 0
-    parked = await (await operator(buses)).consume(topology.PARKED_QUEUE, prefetch=1)
-    assert (await anext(aiter(parked))).body == body
+    kept = await (await operator(buses)).consume(topology.DIAGNOSED_QUEUE, prefetch=1)
+    assert (await anext(aiter(kept))).body == body
 
 
 async def test_whoever_can_be_told_of_an_unreadable_job_is_told(buses: Buses) -> None:

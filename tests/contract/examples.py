@@ -262,6 +262,7 @@ EXAMPLES: dict[str, msgspec.Struct] = {
         embedded=[0],
         cached_tokens=16,
     ),
+    "control_resume_fail": Resume(job="chatcmpl-1", attempt="b", verdict=Verdict.FAIL, solo=True, crashes=3),
     "control_resume_wait": Resume(job="chatcmpl-1", attempt="b", verdict=Verdict.WAIT),
     "control_cancel": Cancel(job="chatcmpl-1"),
     "control_cancel_attempt": Cancel(job="chatcmpl-1", attempt="a"),

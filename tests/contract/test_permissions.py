@@ -11,8 +11,9 @@ import pytest
 from infra.rabbitmq.node import RabbitMQNode
 from router import control_plane, topology
 from router.bus import Bus
+from router.diagnosis import Diagnosis
 from router.errors import BrokerRefused
-from router.messages import Cancel, ServiceClass, Window
+from router.messages import Cancel, FailureCode, ServiceClass, Window
 from router.transport.rabbitmq import RabbitMQTransport
 from tests.contract.examples import JOB, STATUS, USAGE_RECORD, msgspec_replace
 from tests.contract.test_transport import take
@@ -48,6 +49,8 @@ async def test_a_job_goes_all_the_way_with_each_user_in_its_place(connect: Conne
 
     await gateway.publish_job(msgspec_replace(JOB, deadline=time.time() + 60), {})
     [envelope] = await take(jobs, 1)
+    diagnosis = Diagnosis(FailureCode.FAILED_REPEATEDLY, "looked odd", 3, "w-1")
+    await worker.keep_diagnosed(envelope.delivery, diagnosis)
     worker.send_window("gateway-1", Window(w="w-1", b=[]))
     worker.send_status(STATUS)
     gateway.send_control(control_plane.worker("w-1"), Cancel(job=JOB.id))
@@ -55,7 +58,6 @@ async def test_a_job_goes_all_the_way_with_each_user_in_its_place(connect: Conne
     await take(statuses, 1)
     await take(controls, 1)
     await worker.publish_settlement(USAGE_RECORD)
-    envelope.delivery.ack()
     [record] = await take(records, 1)
     await billing.park(record.delivery, "looked odd")
     billing.send_window("gateway-1", Window(w="reaper", b=[]))

@@ -10,6 +10,7 @@ import pytest
 from gateway import mending
 from gateway.errors import ServerShutdown
 from router.consumer import resumption, sent_replies
+from router.dead_letters import DeadLetters
 from router.messages import Failed, FailureCode, Finished, SamplingParams, Started, TextOptions, UsageRecord, Window
 from tests.contract.conftest import MakeTransport
 from tests.fakes.fleet import Answer, Fleet, FleetWorker, counted, until
@@ -240,3 +241,7 @@ async def test_a_job_that_brings_down_its_workers_is_given_up(make_transport: Ma
         assert isinstance(answer.terminal, Failed)
         assert answer.terminal.code is FailureCode.FAILED_REPEATEDLY
         assert last.engine.submitted == []
+        await until(lambda: not last.has(answer.job))
+        async with DeadLetters(fleet.bus) as letters:
+            (kept,) = [letter async for letter in letters]
+        assert (kept.id, kept.deaths, kept.by) == ("poison", 3, "worker-3")

@@ -386,3 +386,40 @@ async def test_close_waits_for_confirms(make_transport: MakeTransport) -> None:
     await sender.close()
     assert await asyncio.gather(*publishes) == [None] * 50
     assert len(await take(await receiver.consume("work", prefetch=50), 50)) == 50
+
+
+async def test_looking_into_a_queue_takes_nothing_out(make_transport: MakeTransport) -> None:
+    sender, reader = await make_transport("gateway-1"), await make_transport("operator")
+    await sender.declare(topology())
+    for text in "abc":
+        await sender.publish(job(text))
+    browser = await reader.browse("work")
+    seen = [await browser.get() for _ in range(4)]
+    assert [each and each.body.decode() for each in seen] == ["a", "b", "c", None]
+    assert seen[1] is not None
+    seen[1].ack()
+    await browser.close()
+    assert seen[0] is not None
+    assert seen[0].lost
+    seen[0].ack()  # too late: it went back
+    again = await (await make_transport("operator-2")).browse("work")
+    assert [each and each.body.decode() for each in [await again.get() for _ in range(3)]] == ["a", "c", None]
+    await reader.close()
+    with pytest.raises(BrokerUnavailable):
+        await reader.browse("work")
+
+
+async def test_looking_into_a_queue_that_is_not_there(make_transport: MakeTransport) -> None:
+    reader = await make_transport("operator")
+    with pytest.raises(BrokerRefused):
+        await (await reader.browse("nowhere")).get()
+
+
+async def test_a_bounded_queue_drops_its_oldest(make_transport: MakeTransport) -> None:
+    sender = await make_transport("gateway-1")
+    await sender.declare(topology(x_max_length=2, x_overflow="drop-head", x_dead_letter_strategy="at-most-once"))
+    for text in "abcd":
+        await sender.publish(job(text))
+    browser = await sender.browse("work")
+    kept = [each for each in [await browser.get() for _ in range(3)] if each is not None]
+    assert texts(kept) == ["c", "d"]

@@ -17,6 +17,7 @@ from inference_worker.worker import capacity
 from router import control_plane, topology
 from router.bus import Envelope
 from router.consumer import job_consumer
+from router.dead_letters import DeadLetters
 from router.errors import BrokerUnavailable
 from router.messages import (
     Cancel,
@@ -329,8 +330,14 @@ async def test_a_job_that_is_there_at_every_death_is_given_up(monkeypatch: pytes
             bench.engine.die()
         terminal, _ = await bench.ended("poison")
         await bench.until(lambda: bench.engine.alive)
+        await bench.until(lambda: bench.unsettled() == 0)
+        async with DeadLetters(bench.outside) as letters:
+            (kept,) = [letter async for letter in letters]
     assert isinstance(terminal, Failed)
     assert terminal.code is FailureCode.FAILED_REPEATEDLY
+    assert (kept.id, kept.code, kept.deaths, kept.by) == ("poison", terminal.code, 3, "worker-1")
+    assert "alone" in kept.reason
+    assert "killed by the test" in kept.reason
 
 
 async def test_an_engine_that_will_not_stay_up_ends_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:

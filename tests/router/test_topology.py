@@ -31,7 +31,7 @@ def test_every_binding_joins_what_is_declared() -> None:
 
 def test_dead_letters_of_every_queue_have_a_place() -> None:
     patterns = {b.routing_key for b in topology.platform().bindings if b.exchange == topology.DEAD_LETTERS}
-    assert patterns == {"job.#", topology.SETTLE_KEY}
+    assert patterns == {"job.#", topology.SETTLE_KEY, topology.DIAGNOSED_KEY}
     keys = {
         str(q.arguments["x-dead-letter-routing-key"]) for q in ALL_QUEUES if "x-dead-letter-exchange" in q.arguments
     }

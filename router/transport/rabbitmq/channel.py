@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pika
-from pika import exceptions
+from pika import exceptions, spec
 from pika.adapters.asyncio_connection import AsyncioConnection
 
 from router.topology import Topology
@@ -33,6 +33,7 @@ class Channel:
         self._raw = raw
         self.closed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self._on_lost: OnLost | None = None
+        self._on_empty: Callable[[None], None] = lambda _nothing: None
         raw.add_on_close_callback(self._has_closed)
 
     @property
@@ -119,6 +120,20 @@ class Channel:
             consumer_tag=tag,
             arguments={"x-priority": priority} if priority else None,
         )
+
+    def watch_empty(self) -> None:
+        """Hear when a queue has nothing for `get`; once, before its first call."""
+        self._raw.add_callback(lambda _frame: self._on_empty(None), [spec.Basic.GetEmpty], one_shot=False)
+
+    async def get(self, queue: str) -> tuple[Any, Any, bytes] | None:
+        """The next message of a queue as (method, properties, body), to be settled; `None`: none is ready."""
+
+        def get(callback: Callable[[Any], None]) -> None:
+            self._on_empty = callback
+            self._raw.basic_get(queue=queue, callback=lambda _channel, *message: callback(message))
+
+        message: tuple[Any, Any, bytes] | None = await self._rpc(get)
+        return message
 
     async def cancel(self, tag: str) -> None:
         """Stop a consumer; what was delivered before stays ours."""

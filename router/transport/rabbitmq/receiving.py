@@ -22,8 +22,8 @@ from router.transport.rabbitmq.thread import Mailbox
 _log = structlog.get_logger(__name__)
 
 
-class _Tenure:
-    """The time for which a consumer holds one channel: its delivery tags mean nothing on any other."""
+class Tenure:
+    """The time for which somebody who takes messages holds one channel: its delivery tags mean nothing on any other."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -56,7 +56,7 @@ class _Tenure:
 class RabbitMQDelivery(Delivery):
     """A delivery; settling it is a call on the AMQP thread."""
 
-    def __init__(self, tenure: _Tenure, to_amqp: Mailbox, method: Any, properties: Any, body: bytes) -> None:
+    def __init__(self, tenure: Tenure, to_amqp: Mailbox, method: Any, properties: Any, body: bytes) -> None:
         self._tenure = tenure
         self._to_amqp = to_amqp
         self._tag = method.delivery_tag
@@ -112,12 +112,12 @@ class ConsumerStation:
         self._to_app = to_app
         self._inbox = inbox
         self._channel: Channel | None = None
-        self._tenure: _Tenure | None = None
+        self._tenure: Tenure | None = None
         self.finished = False
 
     async def open(self, channel: Channel) -> None:
         """Consume on a fresh channel."""
-        tenure = _Tenure(channel)
+        tenure = Tenure(channel)
         await channel.consume(
             self._queue,
             partial(self._deliver, tenure),
@@ -139,11 +139,11 @@ class ConsumerStation:
             tenure.close_if_done()
         self._to_app.put(self._inbox.end)
 
-    def _deliver(self, tenure: _Tenure, method: Any, properties: Any, body: bytes) -> None:
+    def _deliver(self, tenure: Tenure, method: Any, properties: Any, body: bytes) -> None:
         tenure.unsettled += 1
         self._to_app.put(partial(self._inbox.put, RabbitMQDelivery(tenure, self._to_amqp, method, properties, body)))
 
-    def _lost(self, tenure: _Tenure, _reason: BaseException) -> None:
+    def _lost(self, tenure: Tenure, _reason: BaseException) -> None:
         tenure.lost = True
         self._channel = self._tenure = None
 

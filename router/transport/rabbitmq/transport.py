@@ -20,6 +20,7 @@ from pika import exceptions
 from router.errors import BrokerRefused, BrokerUnavailable, PublishError, PublishUnknown
 from router.topology import Topology
 from router.transport.base import (
+    Browser,
     ConnectionState,
     Consumer,
     Outgoing,
@@ -29,6 +30,7 @@ from router.transport.base import (
     Transport,
 )
 from router.transport.inbox import Inbox
+from router.transport.rabbitmq.browsing import RabbitMQBrowser
 from router.transport.rabbitmq.channel import RPC_SECONDS, Channel
 from router.transport.rabbitmq.conversion import describe
 from router.transport.rabbitmq.publishing import ConfirmedPublisher, Poster
@@ -193,6 +195,16 @@ class RabbitMQTransport(Transport):
         await self._call(self._keep(self._consume_link, station), f"consuming {queue}")
         self._inboxes.append(inbox)
         return RabbitMQConsumer(inbox, partial(self._cancel, station.cancel, inbox))
+
+    async def browse(self, queue: str) -> Browser:
+        """Look into a durable queue.
+
+        Raises:
+            BrokerUnavailable: no connection, or no answer.
+        """
+        if not self._running:
+            raise BrokerUnavailable(f"browsing {queue}: not connected")
+        return await RabbitMQBrowser.open(queue, self._consume_link, self._thread, self._to_amqp)
 
     async def subscribe(
         self,
