@@ -1,7 +1,7 @@
 """Serves the built chat page: a handful of files, each with the headers that keep the page to itself.
 
-Knows nothing of chat: the page talks to the OpenAI-compatible API of its own origin, so whoever mounts this app
-must serve ``/v1`` there too. Knows nothing of building either: a page that is not built is answered with 503.
+Knows nothing of chat: the page talks to the chat's API of its own origin, so whoever mounts this app must serve
+``/api`` there too. Knows nothing of building either: a page that is not built is answered with 503.
 """
 
 import os
@@ -37,6 +37,8 @@ SECURITY_HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+# The page's own addresses (`web/src/router/routes.ts`), by their first part: what is below is for the page to know.
+ADDRESSES = frozenset({"c", "shared", "sign-in", "sign-up", "account", "usage", "admin"})
 # Vite puts a hash of the content into the name of every file in assets/, so such a file never changes.
 HASHED_FOLDER = "assets"
 FOREVER = "public, max-age=31536000, immutable"
@@ -62,7 +64,8 @@ class SecurityHeaders:
 
 
 class BuiltPage(StaticFiles):
-    """The files under `dist`, with cache headers; ``/`` is the page. Paths that leave `dist` do not exist."""
+    """The files under `dist`, with cache headers; ``/`` and the page's addresses are the page. Paths that leave `dist`
+    do not exist."""
 
     def __init__(self, dist: Path) -> None:
         super().__init__(directory=dist, check_dir=False)
@@ -78,7 +81,8 @@ class BuiltPage(StaticFiles):
     def get_path(self, scope: Scope) -> str:
         """The file asked for, relative to `dist`."""
         path = super().get_path(scope)
-        return "index.html" if path == os.curdir else path
+        is_page = path == os.curdir or path.split(os.sep, maxsplit=1)[0] in ADDRESSES
+        return "index.html" if is_page else path
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """The file at `path`, or an error, with the cache header of its folder."""
@@ -89,6 +93,6 @@ class BuiltPage(StaticFiles):
 
 
 def create_app(dist: Path) -> Starlette:
-    """An app that serves the page built into `dist`, to be mounted under any path on the API's origin."""
+    """An app that serves the page built into `dist`, to be mounted at the root of the API's origin."""
     middleware = [Middleware(SecurityHeaders), Middleware(GZipMiddleware, minimum_size=1024)]
     return Starlette(routes=[Mount("/", BuiltPage(dist))], middleware=middleware)

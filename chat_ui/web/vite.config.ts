@@ -5,9 +5,9 @@ import { defineConfig } from "vitest/config";
 // Relative addresses, so that the same build works wherever the page is mounted ("/" or "/chat/").
 // No file is inlined: the page's policy allows scripts and styles from its own origin only.
 export default defineConfig({
-  base: "./",
+  base: "/",
   plugins: [svelte(), svelteTesting()],
   build: { assetsInlineLimit: 0, modulePreload: { polyfill: false }, target: "es2022" },
-  server: { host: "127.0.0.1", proxy: { "/v1": "http://127.0.0.1:8000" } },
+  server: { host: "127.0.0.1", proxy: { "/v1": "http://127.0.0.1:8000", "/api": "http://127.0.0.1:8000" } },
   test: { environment: "jsdom", include: ["src/**/*.test.ts"], restoreMocks: true, setupFiles: ["src/jsdom_gaps.ts"] },
 });

@@ -32,11 +32,18 @@ class StubOpenAI:
     def app(self, dist: Path) -> Starlette:
         return Starlette(
             routes=[
+                Route("/api/me", self._me),
                 Route("/v1/models", self._models),
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
-                Mount("/chat", create_app(dist)),
+                Mount("/", create_app(dist)),
             ]
         )
+
+    async def _me(self, _request: Request) -> Response:
+        user = {"id": "user-1", "email": "ada@example.org", "name": "Ada <img src=x onerror=window.__pwned=1>"}
+        organisation = {"id": "org-1", "name": "<script>window.__pwned=1</script>"}
+        where = {"organisation": organisation, "role": "owner", "project": "", "projects": []}
+        return JSONResponse({"user": user, **where})
 
     async def _models(self, request: Request) -> Response:
         if request.headers["authorization"] != f"Bearer {self.key}":
@@ -117,7 +124,7 @@ def stub() -> StubOpenAI:
 
 @pytest.fixture
 def origin(stub: StubOpenAI) -> Iterator[str]:
-    """Where the stub and, under `/chat/`, the built page are served."""
+    """Where the stub and the built page are served."""
     if not (DIST / "index.html").is_file():
         pytest.skip("the chat page is not built (npm ci && npm run build in chat_ui/web)")
     with StubServer(stub.app(DIST)) as origin:

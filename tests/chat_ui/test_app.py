@@ -1,13 +1,14 @@
 """The page's files and headers, against a made-up build."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
 import pytest
 from starlette.applications import Starlette
-from starlette.routing import Mount
 
+from chat_ui import app
 from chat_ui.app import create_app
 
 POLICY = {
@@ -110,8 +111,20 @@ async def test_missing_build_is_said_and_a_later_one_is_seen(tmp_path: Path) -> 
         assert (await client.get("/")).text == "built"
 
 
-async def test_page_works_under_a_path(dist: Path) -> None:
-    async with _client(Starlette(routes=[Mount("/chat", create_app(dist))])) as client:
-        assert (await client.get("/chat", follow_redirects=True)).status_code == 200
-        assert (await client.get("/chat/assets/index-C0ffee12.js")).status_code == 200
-        assert (await client.get("/chat/..%2fsecret.txt")).status_code == 404
+ADDRESSES = ["/c/conv-1", "/shared/t_1-x", "/sign-in", "/sign-up", "/account", "/usage", "/admin", "/admin/people"]
+
+
+@pytest.mark.parametrize("path", ADDRESSES)
+async def test_the_pages_own_addresses_are_the_page(client: httpx.AsyncClient, path: str) -> None:
+    response = await client.get(path)
+    assert response.status_code == 200
+    assert response.content == (await client.get("/")).content
+    assert response.headers["cache-control"] == "no-cache"
+    assert (await client.post(path)).status_code == 405
+
+
+def test_the_page_knows_the_same_addresses() -> None:
+    """What is an address is written twice, here for the server and in TypeScript for the page."""
+    written = (Path(__file__).parents[2] / "chat_ui" / "web" / "src" / "router" / "routes.ts").read_text()
+    named = set(re.findall(r'case "([a-z-]+)":', written[written.index("function ofOne") :]))
+    assert named | set(re.findall(r'name === "([a-z]+)"', written)) == app.ADDRESSES

@@ -63,7 +63,7 @@ async def visit(origin: str, stub: "StubOpenAI") -> AsyncIterator[Visit]:
         page.on("request", lambda request: visit.requests.append(request.url))
         page.on("pageerror", lambda error: visit.complaints.append(str(error)))
         await page.add_init_script(WATCH_VIOLATIONS)
-        await page.goto(f"{origin}/chat/#key={stub.key}")
+        await page.goto(f"{origin}/#key={stub.key}")
         yield visit
         await browser.close()
 
@@ -86,7 +86,7 @@ async def test_conversation(visit: Visit, stub: "StubOpenAI") -> None:
 async def test_key_is_in_memory_only(visit: Visit, stub: "StubOpenAI") -> None:
     page = visit.page
     await expect(page.get_by_label("Write a message")).to_be_visible()
-    assert page.url == f"{visit.origin}/chat/"
+    assert page.url == f"{visit.origin}/"
     stored = "JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])"
     assert await page.evaluate(stored) == '[{},{},""]'
     assert not [url for url in visit.requests if stub.key in url]

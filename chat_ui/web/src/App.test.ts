@@ -1,24 +1,56 @@
 import { render, screen } from "@testing-library/svelte";
 import userEvent from "@testing-library/user-event";
-import { beforeEach, expect, it, vi } from "vitest";
+import { beforeEach, expect, it, vi, type MockInstance } from "vitest";
+import * as api from "./api/call";
+import { ApiError, failureOf } from "./api/failure";
+import type { Me } from "./api/shapes";
 import App from "./App.svelte";
-import * as client from "./api/client";
+import { router } from "./router/router.svelte";
+
+const ME: Me = {
+  user: { id: "user-1", email: "ada@example.org", name: "Ada" },
+  organisation: { id: "org-1", name: "Engines" },
+  role: "owner",
+  project: "proj-1",
+  projects: [],
+};
+let call: MockInstance<typeof api.call>;
 
 beforeEach(() => {
-  vi.spyOn(client, "listModels").mockResolvedValue(["tiny"]);
-  history.replaceState(null, "", "/#key=hr_live_x");
+  call = vi.spyOn(api, "call").mockReset();
+  call.mockRejectedValueOnce(new ApiError(failureOf("unauthorized", "", null, "not_signed_in")));
+  router.go({ name: "account" });
 });
 
-it("takes the key from the address, answers, and forgets key and conversation", async () => {
-  vi.spyOn(client, "streamChat").mockImplementation(async function* () {
-    yield { type: "text", text: "Hello!" };
-    yield { type: "done" };
+it("asks to sign in, says what is wrong, and then shows the page that was wanted", async () => {
+  const user = userEvent.setup();
+  render(App);
+  await user.type(await screen.findByLabelText("E-mail address"), "ada@example.org");
+  await user.type(screen.getByLabelText("Password"), "wrong");
+  call.mockRejectedValueOnce(new ApiError(failureOf("unauthorized", "no", null, "invalid_credentials")));
+  await user.click(screen.getByRole("button", { name: "Sign in" }));
+  expect(await screen.findByText("The e-mail address or the password is wrong.")).toBeTruthy();
+  await user.type(screen.getByLabelText("Password"), "correct horse");
+  call.mockResolvedValueOnce(ME);
+  await user.click(screen.getByRole("button", { name: "Sign in" }));
+  expect(await screen.findByRole("heading", { name: "Account" })).toBeTruthy();
+  expect(screen.getByRole("link", { name: "Administration" })).toBeTruthy();
+});
+
+it("takes an invitation from the address", async () => {
+  const user = userEvent.setup();
+  router.go({ name: "invitation", token: "t-1" });
+  call.mockReset();
+  call.mockImplementation(async (name) => {
+    if (name === "GET /me") throw new ApiError(failureOf("unauthorized"));
+    return name === "POST /sign-up" ? ME : { organisation: "Engines", role: "member", email: null, expires_at: 1 };
   });
   render(App);
-  await userEvent.type(await screen.findByLabelText("Write a message"), "Hi{Enter}");
-  expect(await screen.findByText("Hello!")).toBeTruthy();
-  expect(location.hash).toBe("");
-  await userEvent.click(screen.getByRole("button", { name: "Forget the key" }));
-  expect(screen.queryByText("Hello!")).toBeNull();
-  expect(screen.getByLabelText("API key")).toBeTruthy();
+  await user.type(await screen.findByLabelText("Your name"), "Ada");
+  await user.type(screen.getByLabelText("E-mail address"), "ada@example.org");
+  await user.type(screen.getByLabelText("Password"), "correct horse");
+  await user.click(screen.getByRole("button", { name: "Sign up" }));
+  await vi.waitFor(() => expect(location.hash).toBe(""));
+  const body = { email: "ada@example.org", password: "correct horse", name: "Ada", invitation: "t-1" };
+  expect(call).toHaveBeenCalledWith("POST /sign-up", { body });
 });

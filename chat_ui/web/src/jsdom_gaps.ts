@@ -1,4 +1,7 @@
-/** What jsdom has not and the page uses: sizes never change there, and no media query matches. For tests only. */
+/**
+ * What jsdom has not and the page uses: sizes never change there, no media query matches, nothing scrolls, and a dialog
+ * is open without being on top. For tests only.
+ */
 import { vi } from "vitest";
 
 class NoResizes implements ResizeObserver {
@@ -11,3 +14,11 @@ const nothing = { matches: false, addEventListener: vi.fn(), removeEventListener
 
 vi.stubGlobal("ResizeObserver", NoResizes);
 vi.stubGlobal("matchMedia", () => nothing);
+vi.stubGlobal("scrollTo", () => undefined);
+
+HTMLDialogElement.prototype.showModal ??= function (): void {
+  this.open = true;
+};
+HTMLDialogElement.prototype.close ??= function (): void {
+  this.open = false;
+};

@@ -1,10 +1,10 @@
 /** Puts the page into the document. */
 import { mount } from "svelte";
 import App from "./App.svelte";
-import { texts } from "./ui/messages";
+import { theme } from "./ui/theme.svelte";
 import "./ui/theme.css";
 
 const target = document.getElementById("app");
 if (target === null) throw new Error("index.html has no #app");
-document.documentElement.lang = texts.locale;
+theme.apply();
 mount(App, { target });

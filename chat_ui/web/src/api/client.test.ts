@@ -51,7 +51,7 @@ describe("streamChat", () => {
 
   it("says how long to wait", async () => {
     fetcher.mockResolvedValue(new Response("busy", { status: 503, headers: { "retry-after": "5" } }));
-    expect(await ask()).toEqual([{ type: "failed", failure: { kind: "busy", detail: "", retryAfter: 5 } }]);
+    expect(await ask()).toEqual([{ type: "failed", failure: { kind: "busy", detail: "", retryAfter: 5, code: "" } }]);
   });
 
   it("makes a network failure an event, before and in the stream", async () => {

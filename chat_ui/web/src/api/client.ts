@@ -3,7 +3,7 @@
  * Knows HTTP and the API's error body; knows neither the conversation nor the screen.
  */
 import type { StreamEvent } from "./events";
-import { ApiError, failureOf, kindOf, retryAfterSeconds, type Failure } from "./failure";
+import { ApiError, failureOf, readFailure } from "./failure";
 import { asList, asObject, asText, parseJson } from "./json";
 import { readEvents } from "./stream";
 
@@ -58,11 +58,4 @@ async function call(path: string, key: string, init: RequestInit): Promise<Respo
 /** `fetch` throws a TypeError for a network failure, and an AbortError that is the caller's own doing. */
 function translate(error: unknown): never {
   throw error instanceof TypeError ? new ApiError(failureOf("network")) : error;
-}
-
-async function readFailure(response: Response): Promise<Failure> {
-  const error = asObject(asObject(parseJson(await response.text()))?.["error"]);
-  const kind = kindOf(response.status, asText(error?.["code"]));
-  const wait = retryAfterSeconds(response.headers.get("retry-after"), Date.now());
-  return failureOf(kind, asText(error?.["message"]) ?? "", wait);
 }

@@ -1,4 +1,5 @@
 /** What can go wrong between the page and the API, in kinds that the page has words for. Knows no words itself. */
+import { asObject, asText, parseJson } from "./json";
 
 export type FailureKind =
   | "unauthorized"
@@ -19,6 +20,8 @@ export interface Failure {
   readonly detail: string;
   /** Seconds to wait before another try, when the server said so. */
   readonly retryAfter: number | null;
+  /** The server's word for it; narrower than the kind. Empty when there is none. */
+  readonly code: string;
 }
 
 /** Carries a `Failure` through code that throws. */
@@ -29,8 +32,8 @@ export class ApiError extends Error {
   }
 }
 
-export function failureOf(kind: FailureKind, detail = "", retryAfter: number | null = null): Failure {
-  return { kind, detail, retryAfter };
+export function failureOf(kind: FailureKind, detail = "", retryAfter: number | null = null, code = ""): Failure {
+  return { kind, detail, retryAfter, code };
 }
 
 const KIND_BY_CODE = new Map<string, FailureKind>([
@@ -56,6 +59,14 @@ const KIND_BY_STATUS = new Map<number, FailureKind>([
 export function kindOf(status: number, code: string | null): FailureKind {
   const known = (code === null ? undefined : KIND_BY_CODE.get(code)) ?? KIND_BY_STATUS.get(status);
   return known ?? (status < 500 ? "refused" : "server");
+}
+
+/** What an answer that is an error says: `{"error": {message, type, param, code}}`, whoever wrote it. */
+export async function readFailure(response: Response): Promise<Failure> {
+  const error = asObject(asObject(parseJson(await response.text()))?.["error"]);
+  const code = asText(error?.["code"]);
+  const wait = retryAfterSeconds(response.headers.get("retry-after"), Date.now());
+  return failureOf(kindOf(response.status, code), asText(error?.["message"]) ?? "", wait, code ?? "");
 }
 
 /** Seconds from a Retry-After header: a number of seconds or an HTTP date (RFC 9110, 10.2.3). */

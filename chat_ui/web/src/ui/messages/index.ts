@@ -1,16 +1,8 @@
-/** The texts in the person's language; English where we do not have it. */
+/**
+ * The texts in the person's language. What shows one is shown anew when another language is chosen:
+ * reading `texts.x` reads the choice too.
+ */
 import { en, type Messages } from "./en";
-import { pl } from "./pl";
+import { language } from "./language.svelte";
 
-const LANGUAGES: readonly Messages[] = [en, pl];
-
-export function choose(preferred: readonly string[]): Messages {
-  for (const tag of preferred) {
-    const found = LANGUAGES.find((language) => tag.toLowerCase().split("-")[0] === language.locale);
-    if (found !== undefined) return found;
-  }
-  return en;
-}
-
-/** The language is chosen once, when the page loads. */
-export const texts: Messages = choose(navigator.languages);
+export const texts: Messages = new Proxy(en, { get: (_english, key) => Reflect.get(language.messages, key) as unknown });

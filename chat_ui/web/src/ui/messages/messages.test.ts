@@ -1,11 +1,44 @@
 import { expect, it } from "vitest";
-import { choose } from "./index";
 import { en } from "./en";
+import { texts } from "./index";
+import { choose, Language } from "./language.svelte";
 import { pl } from "./pl";
+
+const PARTS = { en: import.meta.glob("./en/*.ts", { eager: true }), pl: import.meta.glob("./pl/*.ts", { eager: true }) };
+
+/** `a.b` of every text, and how many values it takes. */
+function keys(value: unknown, path = ""): string[] {
+  if (typeof value === "function") return [`${path}(${value.length})`];
+  if (typeof value !== "object" || value === null) return [path];
+  return Object.entries(value).flatMap(([name, inner]) => keys(inner, path === "" ? name : `${path}.${name}`));
+}
+
+it("has the same texts in both languages, and no part takes a name of another", () => {
+  expect(keys(pl).sort()).toEqual(keys(en).sort());
+  const inParts = Object.entries(PARTS.en).filter(([file]) => !file.endsWith("/index.ts"));
+  const names = inParts.flatMap(([, module]) => Object.values(module as object).flatMap((part) => Object.keys(part as object)));
+  expect(names).toHaveLength(new Set(names).size);
+  expect(Object.keys(PARTS.pl).map((file) => file.replace("pl", "en"))).toEqual(Object.keys(PARTS.en));
+});
+
+it("leaves no text empty", () => {
+  const empty = (value: unknown): boolean =>
+    typeof value === "object" && value !== null ? Object.values(value).some(empty) : value === "";
+  expect([empty(en), empty(pl)]).toEqual([false, false]);
+});
 
 it("chooses the first language that we have", () => {
   expect(choose(["de-DE", "pl-PL", "en"])).toBe(pl);
   expect(choose(["de"])).toBe(en);
+});
+
+it("speaks the language that was chosen, and remembers it", () => {
+  expect(texts.locale).toBe("en");
+  const language = new Language();
+  language.choose("pl");
+  expect([language.messages.locale, new Language().messages.locale]).toEqual(["pl", "pl"]);
+  language.choose(null);
+  expect(new Language().messages.locale).toBe("en");
 });
 
 it("counts in both languages", () => {
@@ -16,9 +49,4 @@ it("counts in both languages", () => {
     "tokenów",
     "tokeny",
   ]);
-});
-
-it("leaves no text empty", () => {
-  const texts = [en, pl].flatMap((language) => [...Object.values(language), ...Object.values(language.failures)]);
-  expect(texts.filter((text) => text === "")).toEqual([]);
 });

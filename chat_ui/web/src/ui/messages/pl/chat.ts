@@ -1,5 +1,5 @@
-/** Every text that a person can meet, in Polish. */
-import type { Messages } from "./en";
+/** Teksty rozmowy i tego, co może się nie udać. */
+import type { chat as english } from "../en/chat";
 
 const plural = new Intl.PluralRules("pl");
 const TOKENS = new Map<string, string>([
@@ -7,10 +7,8 @@ const TOKENS = new Map<string, string>([
   ["few", "tokeny"],
 ]);
 
-export const pl: Messages = {
-  locale: "pl",
+export const chat: typeof english = {
   skipToMessage: "Przejdź do pola wiadomości",
-  brand: "Headrace",
   toolbar: "Rozmowa",
   model: "Model",
   noModels: "Żaden model nie jest jeszcze dostępny.",

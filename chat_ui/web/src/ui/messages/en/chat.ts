@@ -1,5 +1,5 @@
-/** Every text that a person can meet, in English. The other languages have the same shape. */
-import type { FailureKind } from "../../api/failure";
+/** Texts of the conversation, and of what can fail. */
+import type { FailureKind } from "../../../api/failure";
 
 const plural = new Intl.PluralRules("en");
 const tokens = (count: string, value: number): string => `${count} ${plural.select(value) === "one" ? "token" : "tokens"}`;
@@ -18,10 +18,8 @@ const failures: Record<FailureKind, string> = {
   unreadable: "The server sent something that is not an answer.",
 };
 
-export const en = {
-  locale: "en",
+export const chat = {
   skipToMessage: "Skip to the message field",
-  brand: "Headrace",
   toolbar: "Conversation",
   model: "Model",
   noModels: "No model is being served yet.",
@@ -73,5 +71,3 @@ export const en = {
   useDefault: "Use default",
   failures,
 };
-
-export type Messages = Omit<typeof en, "locale"> & { readonly locale: string };

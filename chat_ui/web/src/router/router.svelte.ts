@@ -1,0 +1,43 @@
+/** Which page is shown: the browser's history as state. Links of the page are followed without loading it again. */
+import { href, parse, type Route } from "./routes";
+
+export class Router {
+  route = $state.raw<Route>(parse(location.pathname, location.hash));
+
+  /** Shows another page. `replace`: the present one leaves the history. */
+  go(route: Route, { replace = false } = {}): void {
+    history[replace ? "replaceState" : "pushState"](null, "", href(route));
+    this.#read();
+    if (!replace) scrollTo(0, 0);
+  }
+
+  /** Hears of Back, Forward and clicks until the returned function is called. */
+  listen(): () => void {
+    const read = (): void => this.#read();
+    const follow = (event: MouseEvent): void => this.#follow(event);
+    addEventListener("popstate", read);
+    document.addEventListener("click", follow);
+    return () => {
+      removeEventListener("popstate", read);
+      document.removeEventListener("click", follow);
+    };
+  }
+
+  #read(): void {
+    this.route = parse(location.pathname, location.hash);
+  }
+
+  /** A plain click on a link to a page of ours; anything else is the browser's. */
+  #follow(event: MouseEvent): void {
+    if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    const link = event.target instanceof Element ? event.target.closest("a[href]") : null;
+    if (!(link instanceof HTMLAnchorElement) || link.target !== "" || link.hasAttribute("download")) return;
+    if (link.origin !== location.origin || link.getAttribute("href")?.startsWith("#") === true) return;
+    const route = parse(link.pathname, link.hash);
+    if (route.name === "unknown") return;
+    event.preventDefault();
+    this.go(route);
+  }
+}
+
+export const router = new Router();

@@ -1,0 +1,28 @@
+import { expect, it } from "vitest";
+import { ADMIN_SECTIONS, href, parse, type Route } from "./routes";
+
+const ROUTES: Route[] = [
+  { name: "chat", conversation: null },
+  { name: "chat", conversation: "conv-1/2 ä" },
+  { name: "shared", token: "t" },
+  { name: "sign-in" },
+  { name: "sign-up" },
+  { name: "invitation", token: "a_b-c" },
+  { name: "account" },
+  { name: "usage" },
+  ...ADMIN_SECTIONS.map((section): Route => ({ name: "admin", section })),
+];
+
+it.each(ROUTES)("finds $name again by its address", (route) => {
+  const url = new URL(href(route), "http://x");
+  expect(parse(url.pathname, url.hash)).toEqual(route);
+});
+
+it.each(["/nothing", "/c", "/c/a/b", "/admin/secrets", "/account/x", "/index.html"])("%s is nothing", (path) => {
+  expect(parse(path, "")).toEqual({ name: "unknown" });
+});
+
+it("begins administration with people, and survives a broken escape", () => {
+  expect(parse("/admin", "")).toEqual({ name: "admin", section: "people" });
+  expect(parse("/c/%E0%A4%A", "")).toEqual({ name: "chat", conversation: "%E0%A4%A" });
+});

@@ -1,0 +1,75 @@
+/** The page's addresses. `chat_ui/app.py` answers all of them with the page. Knows no history and no screen. */
+
+export const ADMIN_SECTIONS = ["people", "projects", "keys", "budgets", "prices", "models", "usage", "audit"] as const;
+export type AdminSection = (typeof ADMIN_SECTIONS)[number];
+
+export type Route =
+  | { readonly name: "chat"; readonly conversation: string | null }
+  | { readonly name: "shared"; readonly token: string }
+  | { readonly name: "sign-in" }
+  | { readonly name: "sign-up" }
+  | { readonly name: "invitation"; readonly token: string }
+  | { readonly name: "account" }
+  | { readonly name: "usage" }
+  | { readonly name: "admin"; readonly section: AdminSection }
+  | { readonly name: "unknown" };
+
+const UNKNOWN: Route = { name: "unknown" };
+
+/** What is at an address. An invitation's token comes after `#`, so that it is in nobody's log. */
+export function parse(path: string, fragment: string): Route {
+  const token = new URLSearchParams(fragment.replace(/^#/, "")).get("invitation");
+  if (token !== null) return { name: "invitation", token };
+  const [first = "", second, ...more] = path.split("/").filter((part) => part !== "").map(decoded);
+  if (more.length > 0) return UNKNOWN;
+  return (second === undefined ? ofOne(first) : ofTwo(first, second)) ?? UNKNOWN;
+}
+
+/** The address of a page, to be used in a link. */
+export function href(route: Route): string {
+  switch (route.name) {
+    case "chat":
+      return route.conversation === null ? "/" : `/c/${encodeURIComponent(route.conversation)}`;
+    case "shared":
+      return `/shared/${encodeURIComponent(route.token)}`;
+    case "invitation":
+      return `/#invitation=${encodeURIComponent(route.token)}`;
+    case "admin":
+      return `/admin/${route.section}`;
+    case "unknown":
+      return "/";
+    default:
+      return `/${route.name}`;
+  }
+}
+
+function ofOne(name: string): Route | undefined {
+  switch (name) {
+    case "":
+      return { name: "chat", conversation: null };
+    case "admin":
+      return { name: "admin", section: "people" };
+    case "sign-in":
+    case "sign-up":
+    case "account":
+    case "usage":
+      return { name };
+  }
+  return undefined;
+}
+
+function ofTwo(name: string, rest: string): Route | undefined {
+  if (name === "c") return { name: "chat", conversation: rest };
+  if (name === "shared") return { name: "shared", token: rest };
+  const section = name === "admin" ? ADMIN_SECTIONS.find((known) => known === rest) : undefined;
+  return section === undefined ? undefined : { name: "admin", section };
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch (error) {
+    if (error instanceof URIError) return part;
+    throw error;
+  }
+}

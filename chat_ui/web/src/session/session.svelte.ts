@@ -1,0 +1,103 @@
+/**
+ * Who is signed in. The tokens are in cookies that no script can read; here is only what the server says of the person.
+ * The cookies are renewed in the background, so that downloads by plain links work after a quarter of an hour too.
+ */
+import { call } from "../api/call";
+import { ApiError, type Failure } from "../api/failure";
+import { onSignedOut, refresh } from "../api/http";
+import type { Me, Role, SignIn, SignUp } from "../api/shapes";
+
+export type SessionStatus = "asking" | "signed-in" | "signed-out" | "unreachable";
+
+const RENEW_MS = 10 * 60_000;
+const RANK: readonly Role[] = ["viewer", "member", "admin", "owner"];
+
+export class Session {
+  status = $state<SessionStatus>("asking");
+  me = $state.raw<Me | null>(null);
+  /** Why the server could not be asked. */
+  failure = $state.raw<Failure | null>(null);
+  #renewed = Date.now();
+  /** Tells the other tabs; not every browser has it. */
+  readonly #tabs = typeof BroadcastChannel === "undefined" ? null : new BroadcastChannel("headrace-session");
+
+  /** Asks who is signed in. */
+  async ask(): Promise<void> {
+    try {
+      this.#begin(await call("GET /me"));
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      if (error.failure.kind === "unauthorized") this.#end();
+      else this.#unreachable(error.failure);
+    }
+  }
+
+  /** Whether the person has this role or one above it. */
+  may(role: Role): boolean {
+    return this.me !== null && RANK.indexOf(this.me.role) >= RANK.indexOf(role);
+  }
+
+  async signIn(body: SignIn): Promise<void> {
+    this.#begin(await call("POST /session", { body }));
+    this.#tabs?.postMessage("in");
+  }
+
+  async signUp(body: SignUp): Promise<void> {
+    this.#begin(await call("POST /sign-up", { body }));
+    this.#tabs?.postMessage("in");
+  }
+
+  async changePassword(old_password: string, password: string): Promise<void> {
+    this.#begin(await call("POST /password", { body: { old_password, password } }));
+  }
+
+  async signOut({ everywhere = false } = {}): Promise<void> {
+    await call(everywhere ? "DELETE /sessions" : "DELETE /session");
+    this.#end();
+    this.#tabs?.postMessage("out");
+  }
+
+  /** Renews the cookies now and then, and hears of other tabs, until the returned function is called. */
+  keepUp(): () => void {
+    const renew = (): void => void this.#renew();
+    const hear = (event: MessageEvent): void => (event.data === "out" ? this.#end() : void this.ask());
+    const timer = setInterval(renew, RENEW_MS);
+    const deaf = onSignedOut(() => this.#end());
+    document.addEventListener("visibilitychange", renew);
+    this.#tabs?.addEventListener("message", hear);
+    return () => {
+      clearInterval(timer);
+      deaf();
+      document.removeEventListener("visibilitychange", renew);
+      this.#tabs?.removeEventListener("message", hear);
+    };
+  }
+
+  async #renew(): Promise<void> {
+    if (this.status !== "signed-in" || document.hidden || Date.now() - this.#renewed < RENEW_MS / 2) return;
+    this.#renewed = Date.now();
+    try {
+      await refresh();
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error; // the next call will try, and say so
+    }
+  }
+
+  #begin(me: Me): void {
+    this.me = me;
+    this.failure = null;
+    this.status = "signed-in";
+  }
+
+  #end(): void {
+    this.me = null;
+    this.status = "signed-out";
+  }
+
+  #unreachable(failure: Failure): void {
+    this.failure = failure;
+    this.status = "unreachable";
+  }
+}
+
+export const session = new Session();

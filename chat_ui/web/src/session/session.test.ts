@@ -1,0 +1,50 @@
+import { beforeEach, expect, it, vi, type MockInstance } from "vitest";
+import * as api from "../api/call";
+import { ApiError, failureOf } from "../api/failure";
+import type { Me } from "../api/shapes";
+import { Session } from "./session.svelte";
+
+const ME: Me = {
+  user: { id: "user-1", email: "ada@example.org", name: "Ada" },
+  organisation: { id: "org-1", name: "Engines" },
+  role: "admin",
+  project: "proj-1",
+  projects: [],
+};
+let call: MockInstance<typeof api.call>;
+
+beforeEach(() => {
+  call = vi.spyOn(api, "call").mockReset();
+});
+
+it("knows who is signed in, and what the role allows", async () => {
+  call.mockResolvedValueOnce(ME);
+  const session = new Session();
+  await session.ask();
+  expect([session.status, session.me?.user.name]).toEqual(["signed-in", "Ada"]);
+  expect([session.may("member"), session.may("admin"), session.may("owner")]).toEqual([true, true, false]);
+});
+
+it("tells somebody who is not signed in from a server that can't be asked", async () => {
+  const session = new Session();
+  call.mockRejectedValueOnce(new ApiError(failureOf("unauthorized")));
+  await session.ask();
+  expect(session.status).toBe("signed-out");
+  call.mockRejectedValueOnce(new ApiError(failureOf("network")));
+  await session.ask();
+  expect([session.status, session.failure?.kind]).toEqual(["unreachable", "network"]);
+});
+
+it("signs in and out, here and everywhere, and other tabs follow", async () => {
+  call.mockResolvedValue(ME);
+  const [session, other] = [new Session(), new Session()];
+  const stop = other.keepUp();
+  await session.signIn({ email: "ada@example.org", password: "correct horse" });
+  expect(session.status).toBe("signed-in");
+  await vi.waitFor(() => expect(other.status).toBe("signed-in"));
+  await session.signOut({ everywhere: true });
+  expect(call).toHaveBeenLastCalledWith("DELETE /sessions");
+  expect([session.status, session.me]).toEqual(["signed-out", null]);
+  await vi.waitFor(() => expect(other.status).toBe("signed-out"));
+  stop();
+});

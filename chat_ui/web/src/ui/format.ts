@@ -1,0 +1,30 @@
+/** Numbers, money and times as the person's language writes them. Money is integer nano-USD, times are Unix seconds. */
+import { texts } from "./messages";
+
+const NANO = 1_000_000_000;
+
+export function count(value: number): string {
+  return value.toLocaleString(texts.locale);
+}
+
+/** US dollars; small amounts with as many digits as it takes to tell them from nothing. */
+export function money(nano: number): string {
+  const dollars = nano / NANO;
+  const small = dollars !== 0 && Math.abs(dollars) < 0.1;
+  const digits = small ? { maximumSignificantDigits: 2, maximumFractionDigits: 9 } : { maximumFractionDigits: 2 };
+  return dollars.toLocaleString(texts.locale, { style: "currency", currency: "USD", ...digits });
+}
+
+/** The price of a million tokens, of one that costs this many nano-USD. */
+export function perMillion(nano: number): string {
+  const dollars = (nano * 1_000_000) / NANO;
+  return dollars.toLocaleString(texts.locale, { style: "currency", currency: "USD", maximumFractionDigits: 6 });
+}
+
+export function moment(seconds: number): string {
+  return new Date(seconds * 1000).toLocaleString(texts.locale, { dateStyle: "medium", timeStyle: "short" });
+}
+
+export function day(seconds: number): string {
+  return new Date(seconds * 1000).toLocaleDateString(texts.locale, { dateStyle: "medium" });
+}

@@ -1,0 +1,41 @@
+/** Texts of signing in and up, and of one's own account. */
+import type { Role } from "../../../api/shapes";
+
+const roles: Record<Role, string> = { owner: "Owner", admin: "Administrator", member: "Member", viewer: "Viewer" };
+
+export const account = {
+  roles,
+  signInTitle: "Sign in",
+  signIn: "Sign in",
+  signingIn: "Signing in…",
+  email: "E-mail address",
+  password: "Password",
+  newPassword: "New password",
+  oldPassword: "Present password",
+  passwordHint: "At least 10 characters; a sentence is better than a word with symbols.",
+  yourName: "Your name",
+  organisationName: "Name of your organisation",
+  noAccountYet: "No account yet?",
+  signUpTitle: "Sign up",
+  signUp: "Sign up",
+  signingUp: "Signing up…",
+  onlyByInvitation: "Accounts here are made by invitation: ask an administrator of your organisation for a link.",
+  invitedTitle: (organisation: string) => `Join ${organisation}`,
+  invitedAs: (role: string) => `You are invited as: ${role}.`,
+  invitedKnown: "Have you an account here already? Give its address and password, and you join with it.",
+  invitedAddress: "The invitation is for this address only.",
+  haveAccount: "Have you an account already?",
+  accountTitle: "Account",
+  profile: "You",
+  nameLabel: "Name",
+  roleLabel: "Role",
+  organisationLabel: "Organisation",
+  changePassword: "Change the password",
+  changePasswordHint: "Every other browser in which you are signed in is signed out.",
+  passwordChanged: "The password is changed.",
+  sessions: "Sessions",
+  sessionsHint: "A session ends after seven days without use, and after thirty days anyway.",
+  signOutEverywhere: "Sign out everywhere",
+  signOutHere: "Sign out here",
+  openFailed: "Signing in by the link did not work",
+};

@@ -1,0 +1,3 @@
+/** Texts of the administration pages. */
+
+export const admin = {};

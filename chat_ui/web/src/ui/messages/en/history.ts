@@ -1,0 +1,3 @@
+/** Texts of the list of conversations, search, export and shared pages. */
+
+export const history = {};

@@ -1,0 +1,3 @@
+/** Texts of the usage page. */
+
+export const usage = {};

@@ -1,0 +1,10 @@
+/** Every text that a person can meet, in Polish. */
+import type { Messages } from "../en";
+import { account } from "./account";
+import { admin } from "./admin";
+import { chat } from "./chat";
+import { history } from "./history";
+import { shell } from "./shell";
+import { usage } from "./usage";
+
+export const pl: Messages = { locale: "pl", ...shell, ...chat, ...history, ...account, ...usage, ...admin };

@@ -1,0 +1,29 @@
+/** Light, dark, or as the system is: the attribute that `theme.css` reads. */
+import { forget, recall, remember } from "./preferences";
+
+export const THEMES = ["system", "light", "dark"] as const;
+export type ThemeName = (typeof THEMES)[number];
+const PREFERENCE = "theme";
+
+function known(name: string | null): ThemeName {
+  return THEMES.find((theme) => theme === name) ?? "system";
+}
+
+export class Theme {
+  chosen = $state<ThemeName>(known(recall(PREFERENCE)));
+
+  /** Applies the choice to the document. */
+  apply(): void {
+    if (this.chosen === "system") delete document.documentElement.dataset["theme"];
+    else document.documentElement.dataset["theme"] = this.chosen;
+  }
+
+  choose(name: ThemeName): void {
+    this.chosen = name;
+    if (name === "system") forget(PREFERENCE);
+    else remember(PREFERENCE, name);
+    this.apply();
+  }
+}
+
+export const theme = new Theme();
