@@ -12,6 +12,7 @@ from auth_billing.people.people_records import Invitation
 from auth_billing.people.sessions import BrowserSession
 from chat_ui.chat import Chat
 from chat_ui.errors import answer_to, error_body, error_headers
+from chat_ui.shapes.base import Shape
 
 NEVER_KEPT = {"cache-control": "no-store"}
 
@@ -19,6 +20,11 @@ NEVER_KEPT = {"cache-control": "no-store"}
 def json_answer(value: dict[str, Any], status: int = 200) -> Response:
     """A JSON answer."""
     return JSONResponse(value, status, NEVER_KEPT)
+
+
+def shown(value: Shape, status: int = 200) -> Response:
+    """A shape as a JSON answer."""
+    return Response(value.model_dump_json(), status, NEVER_KEPT, "application/json")
 
 
 def nothing() -> Response:

@@ -5,6 +5,8 @@ Answers in one shape, errors too; nothing that was sent is repeated. Knows no Op
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -14,13 +16,19 @@ from auth_billing.errors import AccountError
 from chat_ui.answers import error_answer
 from chat_ui.app import SecurityHeaders
 from chat_ui.chat import Chat
-from chat_ui.errors import ChatError, MethodNotAllowed, UnknownUrl
+from chat_ui.errors import ChatError, InvalidField, MethodNotAllowed, UnknownUrl
 from chat_ui.guard import unguarded_routes
-from chat_ui.routes import account, people, session
+from chat_ui.routes import account, admin, conversations, events, people, presets, session, usage
+from chat_ui.shapes.base import ErrorBody
 from infra.runtime.lifecycle import StartupError
 from infra.runtime.strict_json import MalformedRequest
 
 PREFIX = "/api"
+
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": ErrorBody, "description": "What is wrong with the call"},
+    "5XX": {"model": ErrorBody, "description": "What is wrong here"},
+}
 
 
 def create_api(chat: Chat) -> FastAPI:
@@ -29,13 +37,11 @@ def create_api(chat: Chat) -> FastAPI:
     Raises:
         StartupError: a route has no guard.
     """
-    app = FastAPI(title="Headrace chat", redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None)
+    app = routed_app()
     app.state.chat = chat
-    for routes in (session, account, people):
-        app.include_router(routes.router, prefix=PREFIX)
     for kind in (ChatError, AccountError, MalformedRequest, Exception):
         app.add_exception_handler(kind, _answer)
-    app.add_exception_handler(RequestValidationError, _unknown)
+    app.add_exception_handler(RequestValidationError, _unreadable)
     app.add_exception_handler(HTTPException, _http)
     app.add_middleware(SecurityHeaders)
     if unguarded := unguarded_routes(app):
@@ -43,12 +49,24 @@ def create_api(chat: Chat) -> FastAPI:
     return app
 
 
+def routed_app() -> FastAPI:
+    """The routes alone: what `openapi.py` describes."""
+    app = FastAPI(title="Headrace chat", redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None)
+    for routes in (session, account, people, conversations, events, presets, usage, admin):
+        app.include_router(routes.router, prefix=PREFIX, responses=_ERRORS)
+    return app
+
+
 async def _answer(_request: Request, error: Exception) -> Response:
     return error_answer(error)
 
 
-async def _unknown(_request: Request, _error: Exception) -> Response:
-    """A path's parameter that can't be one: nothing else is read by FastAPI."""
+async def _unreadable(_request: Request, error: Exception) -> Response:
+    """A parameter of the path or the query that can't be one: nothing else is read by FastAPI."""
+    errors = error.errors() if isinstance(error, RequestValidationError) else ()
+    for first in errors:
+        if first["loc"][0] == "query":
+            return error_answer(InvalidField(str(first["loc"][-1]), f"{first['msg']}."))
     return error_answer(UnknownUrl())
 
 

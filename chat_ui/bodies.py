@@ -13,10 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from auth_billing.people.roles import Role
 from chat_ui.errors import InvalidField
-from chat_ui.guard import MAX_BODY_BYTES
+from chat_ui.guard import max_body_bytes
 from infra.runtime import strict_json
 
 BODY_SECONDS = 10.0
+SECONDS_PER_MIB = 2.0
+"""More, for bodies that may be large."""
+KIND = "__headrace_body__"
+"""Where a dependency says what it reads (`openapi.py`)."""
 
 
 class Body(BaseModel):
@@ -74,11 +78,18 @@ def body_of(kind: type[B]) -> Callable[..., Coroutine[Any, Any, B]]:
     """A dependency that reads the body as `kind`; the guard has looked at the headers by then."""
 
     async def read(request: Request) -> B:
-        raw = await strict_json.read_body(request.stream(), MAX_BODY_BYTES, BODY_SECONDS)
+        raw = await raw_body(request)
         value = await strict_json.parse(raw, lambda parsed: parsed) if raw or kind is not NoBody else {}
         return parse(kind, value)
 
+    setattr(read, KIND, kind)
     return read
+
+
+async def raw_body(request: Request) -> bytes:
+    """The bytes of a body, as many as the endpoint takes."""
+    most = max_body_bytes(request)
+    return await strict_json.read_body(request.stream(), most, BODY_SECONDS + SECONDS_PER_MIB * most / 2**20)
 
 
 def parse(kind: type[B], value: Any) -> B:
@@ -93,5 +104,5 @@ def parse(kind: type[B], value: Any) -> B:
         return kind.model_validate(value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        param = str(first["loc"][0]) if first["loc"] else None
+        param = ".".join(map(str, first["loc"])) if first["loc"] else None
         raise InvalidField(param, f"{first['msg']}.") from error

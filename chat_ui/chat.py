@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -9,6 +10,13 @@ from starlette.requests import Request
 from auth_billing.audit_log import Actor, AuditLog
 from auth_billing.people.browser_access import BrowserAccess
 from auth_billing.people.people_records import User
+from auth_billing.people.sessions import BrowserSession
+from auth_billing.service import Principal
+from chat_ui.conversations import Conversations
+from chat_ui.generations.engine import Engine
+from chat_ui.generations.generations import Generations
+from chat_ui.history.records import Owner, PresetStore
+from chat_ui.office import Office
 
 
 @dataclass(frozen=True)
@@ -17,12 +25,24 @@ class Chat:
 
     access: BrowserAccess
     audit: AuditLog
+    conversations: Conversations
+    presets: PresetStore
+    generations: Generations
+    engine: Engine
+    office: Office
+    principal: Callable[[BrowserSession], Principal]
+    """Who asks a model, for somebody who is signed in."""
 
 
 def chat_of(request: Request) -> Chat:
     """The chat that serves `request`."""
     chat: Chat = request.app.state.chat
     return chat
+
+
+def owner_of(session: BrowserSession) -> Owner:
+    """Whose what a session makes is."""
+    return Owner(session.organisation, session.user.id)
 
 
 def address_of(request: Request) -> str:

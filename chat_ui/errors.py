@@ -3,6 +3,10 @@
 ChatError
 ├── CrossSite       another site's page may have sent the call, or it lacks what only our page knows
 ├── InvalidField    a field of the body is wrong; `param` names it
+├── NoSuchConversation   or message, share or preset: there is none, or it is somebody else's
+├── ConversationFull     it has as much as one may have; or a person has as many as he may have
+├── AnswerRunning   it can't be asked again before it has ended
+├── Busy            as much of this is being done as may be at a time
 ├── UnknownUrl
 └── MethodNotAllowed
 
@@ -17,6 +21,7 @@ from typing import Any
 
 from auth_billing.errors import (
     AccountError,
+    CreditError,
     EmailTaken,
     InvalidCredentials,
     InvalidSession,
@@ -46,6 +51,22 @@ class InvalidField(ChatError):
     def __init__(self, param: str | None, message: str) -> None:
         super().__init__(message)
         self.param = param
+
+
+class NoSuchConversation(ChatError):
+    """There is none (or no such message, share or preset), or it is somebody else's: nobody is told which."""
+
+
+class ConversationFull(ChatError):
+    """It has as much as a conversation may have, or there are as many as there may be; the message says which."""
+
+
+class AnswerRunning(ChatError):
+    """What is being written can't be changed."""
+
+
+class Busy(ChatError):
+    """As much of this is being done as may be at a time."""
 
 
 class UnknownUrl(ChatError):
@@ -83,6 +104,11 @@ TABLE: Mapping[type[Exception], Answer] = {
     AccountError: Answer(503, "unavailable", _BUSY, retry_after=5),
     CrossSite: Answer(403, "cross_site", "The call does not come from this site's own page."),
     InvalidField: Answer(400, "invalid_value"),
+    NoSuchConversation: Answer(404, "not_found", "There is no such thing here, or it is not yours."),
+    ConversationFull: Answer(409, "full"),
+    AnswerRunning: Answer(409, "answer_running", "This is being written. Stop it first, or wait for its end."),
+    Busy: Answer(503, "busy", _BUSY, retry_after=3),
+    CreditError: Answer(400, "invalid_value"),
     MalformedRequest: Answer(400, "invalid_json"),
     BodyTooLarge: Answer(413, "request_too_large"),
     BodyTooSlow: Answer(408, "request_timeout"),

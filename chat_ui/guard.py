@@ -16,6 +16,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute, iter_route_contexts
 from starlette.datastructures import Headers
 
+from auth_billing.people.roles import Role
 from auth_billing.people.sessions import BrowserSession
 from chat_ui import cookies
 from chat_ui.chat import chat_of
@@ -25,7 +26,9 @@ from infra.runtime import strict_json
 CSRF_HEADER = "x-csrf-token"
 SAFE = frozenset({"GET", "HEAD"})
 MAX_BODY_BYTES = 64 * 1024
+"""Unless the endpoint says that it takes more (`takes_up_to`)."""
 PUBLIC = "__headrace_public__"
+LARGEST_BODY = "__headrace_largest_body__"
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
@@ -37,7 +40,7 @@ async def our_page(request: Request) -> None:
         UnsupportedMediaType, BodyTooLarge, CrossSite
     """
     headers = request.headers
-    strict_json.check_headers(headers, MAX_BODY_BYTES)
+    strict_json.check_headers(headers, max_body_bytes(request))
     if headers.getlist("origin") != [own_origin(request.scope["scheme"], headers)]:
         raise CrossSite("the Origin is another")
     if headers.get("sec-fetch-site", "same-origin") != "same-origin":
@@ -61,6 +64,19 @@ async def signed_in(request: Request) -> BrowserSession:
 
 
 Caller = Annotated[BrowserSession, Security(signed_in)]
+
+
+async def administrator(caller: Caller) -> BrowserSession:
+    """Who is signed in, if he administers his organisation.
+
+    Raises:
+        NotPermitted
+    """
+    caller.actor.require(Role.ADMIN)
+    return caller
+
+
+Admin = Annotated[BrowserSession, Security(administrator)]
 OurPage = Annotated[None, Security(our_page)]
 
 
@@ -84,6 +100,21 @@ def public(endpoint: Endpoint) -> Endpoint:
     """Mark an endpoint as one for people who are not signed in."""
     setattr(endpoint, PUBLIC, True)
     return endpoint
+
+
+def takes_up_to(body_bytes: int) -> Callable[[Endpoint], Endpoint]:
+    """Mark an endpoint as one that takes larger bodies than others."""
+
+    def mark(endpoint: Endpoint) -> Endpoint:
+        setattr(endpoint, LARGEST_BODY, body_bytes)
+        return endpoint
+
+    return mark
+
+
+def max_body_bytes(request: Request) -> int:
+    """The largest body that the endpoint of `request` takes."""
+    return int(getattr(request.scope.get("endpoint"), LARGEST_BODY, MAX_BODY_BYTES))
 
 
 def unguarded_routes(app: FastAPI) -> list[str]:

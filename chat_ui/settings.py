@@ -25,3 +25,8 @@ class ChatSettings(BaseSettings):
     sign_ins_per_minute: int = Field(
         PER_MINUTE, ge=1, le=100_000, description="Tries to sign in per account, and per address, in all gateways"
     )
+    console_url: str = Field(
+        "",
+        pattern=r"^(https?://\S+)?$",
+        description="Address of the RabbitMQ console, shown to administrators; empty: none is shown",
+    )

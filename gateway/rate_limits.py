@@ -50,7 +50,13 @@ async def charge(request: Request, reservation: Reservation, jobs: Sequence[Job]
     Raises:
         RateLimitExceeded, StoreUnavailable: they may not run.
     """
-    allowance: Allowance = request.scope[_KEY]
+    await charge_allowance(request.scope[_KEY], reservation, jobs, used)
+
+
+async def charge_allowance(
+    allowance: Allowance, reservation: Reservation, jobs: Sequence[Job], used: Callable[[], int]
+) -> None:
+    """As `charge`, for what has no request."""
     model = reservation.model
     most = [most_usage(job, model.longest_model_len, model.prompt_bounds) for job in jobs]
     await allowance.charge(

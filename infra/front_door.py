@@ -7,9 +7,12 @@ of the gateway nor below `/v1` is the chat's: its API below `/api`, its page eve
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI
-from starlette.types import Receive, Scope, Send
+from starlette.types import Lifespan, Receive, Scope, Send
 
 from auth_billing.keys.key_news import announcer
 from auth_billing.keys.pepper import control_secret
@@ -21,7 +24,7 @@ from chat_ui.settings import ChatSettings
 from gateway.app import GatewayServices, create_app
 from gateway.server import serve_app
 from gateway.settings import GatewaySettings
-from infra import account_access, environment, people_access
+from infra import account_access, chat_access, environment
 from infra.account_access import AccountAccess
 from infra.install import WEB
 from infra.runtime.lifecycle import StartupError
@@ -32,24 +35,6 @@ from router.errors import BrokerUnavailable
 from router.transport.rabbitmq import RabbitMQTransport
 
 API = "/v1"
-
-
-def create_front_door(services: GatewayServices, settings: GatewaySettings, chat: Chat) -> FastAPI:
-    """The gateway's application, with the chat wherever the gateway has no route."""
-    app = create_app(services, settings)
-    page, chat_api, not_found = create_page(WEB / "dist"), create_api(chat), app.router.default
-
-    async def otherwise(scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope.get("path", "")
-        if scope["type"] != "http" or _is_below(path, API):
-            await not_found(scope, receive, send)  # an unknown one is a 404 in OpenAI's shape
-        elif _is_below(path, CHAT_API):
-            await chat_api(scope, receive, send)
-        else:
-            await page(scope, receive, send)
-
-    app.router.default = otherwise
-    return app
 
 
 def open_front_door(access: AccountAccess, bus: Bus, settings: GatewaySettings) -> FastAPI:
@@ -63,7 +48,38 @@ def open_front_door(access: AccountAccess, bus: Bus, settings: GatewaySettings) 
         access.administration(news),
         access.rate_limiter(settings.gateway_id, settings.default_limits),
     )
-    return create_front_door(services, settings, people_access.chat(access, environment.load(ChatSettings), news))
+    app = create_app(services, settings)
+    chat = chat_access.chat(access, app.state.gateway, environment.load(ChatSettings), news)
+    _add_chat(app, chat)
+    app.router.lifespan_context = _with_chat(app.router.lifespan_context, access, chat)
+    return app
+
+
+def _add_chat(app: FastAPI, chat: Chat) -> None:
+    """Put the chat wherever the gateway has no route."""
+    page, chat_api, not_found = create_page(WEB / "dist"), create_api(chat), app.router.default
+
+    async def otherwise(scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        if scope["type"] != "http" or _is_below(path, API):
+            await not_found(scope, receive, send)  # an unknown one is a 404 in OpenAI's shape
+        elif _is_below(path, CHAT_API):
+            await chat_api(scope, receive, send)
+        else:
+            await page(scope, receive, send)
+
+    app.router.default = otherwise
+
+
+def _with_chat(gateway: Lifespan[Any], access: AccountAccess, chat: Chat) -> Lifespan[Any]:
+    """The gateway's lifespan, with the chat's inside: answers are written as long as there is a gateway to ask."""
+
+    @asynccontextmanager
+    async def lifespan(app: Any) -> AsyncIterator[Any]:
+        async with gateway(app) as state, chat_access.running(access, chat):
+            yield state
+
+    return lifespan
 
 
 def _is_below(path: str, prefix: str) -> bool:

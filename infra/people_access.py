@@ -1,4 +1,4 @@
-"""What the chat's API stands on, and the links that a launcher or an operator makes for people to come in by.
+"""What signing in stands on, and the links that a launcher or an operator makes for people to come in by.
 
 Knows which stores there are (`account_access.py` has opened them), not what signing in is.
 """
@@ -23,15 +23,14 @@ from auth_billing.store.memberships import MongoMembershipStore
 from auth_billing.store.rate_buckets import MongoBucketStore
 from auth_billing.store.sessions import MongoSessionStore
 from auth_billing.store.users import MongoUserStore
-from chat_ui.chat import Chat
 from chat_ui.settings import ChatSettings
 from infra.account_access import AccountAccess
 from infra.runtime.lifecycle import StartupError
 from router.messages import KeySet
 
 
-def chat(access: AccountAccess, settings: ChatSettings, announce: Callable[[KeySet], None]) -> Chat:
-    """What the chat's API asks; `announce` tells the gateways that keys have changed.
+def browsers(access: AccountAccess, settings: ChatSettings, announce: Callable[[KeySet], None]) -> BrowserAccess:
+    """What the chat's API asks about people; `announce` tells the gateways that keys have changed.
 
     Raises:
         StartupError: the keys of sessions can't be used.
@@ -45,7 +44,7 @@ def chat(access: AccountAccess, settings: ChatSettings, announce: Callable[[KeyS
         sessions=MongoSessionStore(connection),
         buckets=MongoBucketStore(connection),
     )
-    browsers = BrowserAccess(
+    return BrowserAccess(
         stores,
         pepper=access.pepper,
         signing_keys=load_signing_keys(access.home.path, settings.session_signing_keys),
@@ -54,7 +53,6 @@ def chat(access: AccountAccess, settings: ChatSettings, announce: Callable[[KeyS
         open_sign_up=settings.open_sign_up,
         sign_ins_per_minute=settings.sign_ins_per_minute,
     )
-    return Chat(browsers, AuditLog(MongoAuditLogStore(connection)))
 
 
 async def first_owner_link(access: AccountAccess, url: str) -> str:

@@ -14,24 +14,25 @@ from chat_ui.chat import address_of, chat_of
 from chat_ui.errors import InvalidField
 from chat_ui.guard import Caller, OurPage, public
 from chat_ui.routes.session import begun
+from chat_ui.shapes.people import InvitationShown, Me, Ways
 
 router = APIRouter()
 
 
-@router.get("/me")
+@router.get("/me", response_model=Me)
 async def who_am_i(request: Request, caller: Caller) -> Response:
     """The person, the organisation, the role in it, and its projects."""
     return json_answer(await me(chat_of(request), caller))
 
 
-@router.get("/sign-up")
+@router.get("/sign-up", response_model=Ways)
 @public
 async def ways_to_sign_up(request: Request) -> Response:
     """Whether anybody may sign up, or only who is invited."""
     return json_answer({"open": chat_of(request).access.sign_up.is_open})
 
 
-@router.post("/sign-up")
+@router.post("/sign-up", response_model=Me)
 @public
 async def sign_up(
     request: Request, _ours: OurPage, body: Annotated[SignUpBody, Depends(body_of(SignUpBody))]
@@ -48,7 +49,7 @@ async def sign_up(
     return await begun(request, chat, signed_in, Event.ORGANIZATION_CREATED)
 
 
-@router.get("/invitations/{token}")
+@router.get("/invitations/{token}", response_model=InvitationShown)
 @public
 async def read_invitation(request: Request, token: str) -> Response:
     """What an invitation is for, for whoever has its token."""

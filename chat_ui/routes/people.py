@@ -16,11 +16,12 @@ from chat_ui.answers import invitation_row, json_answer, nothing, person
 from chat_ui.bodies import InvitationBody, NoBody, RoleBody, body_of
 from chat_ui.chat import chat_of, doer
 from chat_ui.guard import Caller
+from chat_ui.shapes.people import Invitation, InvitationList, NewInvitation, Person, PersonList
 
 router = APIRouter()
 
 
-@router.get("/people")
+@router.get("/people", response_model=PersonList)
 async def list_people(request: Request, caller: Caller) -> Response:
     """All members, oldest first."""
     caller.actor.require(Role.ADMIN)
@@ -28,7 +29,7 @@ async def list_people(request: Request, caller: Caller) -> Response:
     return json_answer({"people": [person(member) for member in members]})
 
 
-@router.patch("/people/{user}")
+@router.patch("/people/{user}", response_model=Person)
 async def change_role(
     request: Request, user: str, caller: Caller, body: Annotated[RoleBody, Depends(body_of(RoleBody))]
 ) -> Response:
@@ -46,7 +47,7 @@ async def change_role(
     return json_answer(person(member))
 
 
-@router.delete("/people/{user}")
+@router.delete("/people/{user}", status_code=204)
 async def remove_person(
     request: Request, user: str, caller: Caller, _none: Annotated[NoBody, Depends(body_of(NoBody))]
 ) -> Response:
@@ -66,7 +67,7 @@ async def remove_person(
     return nothing()
 
 
-@router.get("/invitations")
+@router.get("/invitations", response_model=InvitationList)
 async def list_invitations(request: Request, caller: Caller) -> Response:
     """All invitations, newest first."""
     caller.actor.require(Role.ADMIN)
@@ -74,7 +75,7 @@ async def list_invitations(request: Request, caller: Caller) -> Response:
     return json_answer({"invitations": [invitation_row(each, time.time()) for each in invitations]})
 
 
-@router.post("/invitations")
+@router.post("/invitations", response_model=NewInvitation, status_code=201)
 async def invite(
     request: Request, caller: Caller, body: Annotated[InvitationBody, Depends(body_of(InvitationBody))]
 ) -> Response:
@@ -91,7 +92,7 @@ async def invite(
     return json_answer({**invitation_row(invitation, invitation.created), "token": token}, 201)
 
 
-@router.delete("/invitations/{invitation_id}")
+@router.delete("/invitations/{invitation_id}", response_model=Invitation)
 async def revoke_invitation(
     request: Request, invitation_id: str, caller: Caller, _none: Annotated[NoBody, Depends(body_of(NoBody))]
 ) -> Response:

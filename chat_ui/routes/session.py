@@ -16,12 +16,13 @@ from chat_ui.answers import error_answer, json_answer, me, nothing
 from chat_ui.bodies import NoBody, PasswordBody, SignInBody, body_of
 from chat_ui.chat import Chat, address_of, chat_of, doer
 from chat_ui.guard import Caller, OurPage, check_csrf, public
+from chat_ui.shapes.people import Me
 
 router = APIRouter()
 _log = structlog.get_logger(__name__)
 
 
-@router.post("/session")
+@router.post("/session", response_model=Me)
 @public
 async def sign_in(
     request: Request, _ours: OurPage, body: Annotated[SignInBody, Depends(body_of(SignInBody))]
@@ -36,7 +37,7 @@ async def sign_in(
     return await begun(request, chat, signed_in, Event.LOGIN_SUCCEEDED)
 
 
-@router.delete("/session")
+@router.delete("/session", status_code=204)
 async def sign_out(request: Request, caller: Caller, _none: Annotated[NoBody, Depends(body_of(NoBody))]) -> Response:
     """Sign out of this browser."""
     chat = chat_of(request)
@@ -44,7 +45,7 @@ async def sign_out(request: Request, caller: Caller, _none: Annotated[NoBody, De
     return await _ended(request, chat, caller, everywhere=False)
 
 
-@router.delete("/sessions")
+@router.delete("/sessions", status_code=204)
 async def sign_out_everywhere(
     request: Request, caller: Caller, _none: Annotated[NoBody, Depends(body_of(NoBody))]
 ) -> Response:
@@ -54,7 +55,7 @@ async def sign_out_everywhere(
     return await _ended(request, chat, caller, everywhere=True)
 
 
-@router.post("/session/refresh")
+@router.post("/session/refresh", status_code=204)
 @public
 async def refresh(request: Request, _ours: OurPage, _none: Annotated[NoBody, Depends(body_of(NoBody))]) -> Response:
     """New tokens, for those in the cookies. A session that has ended loses its cookies."""
@@ -72,7 +73,7 @@ async def refresh(request: Request, _ours: OurPage, _none: Annotated[NoBody, Dep
     return response
 
 
-@router.post("/password")
+@router.post("/password", response_model=Me)
 async def change_password(
     request: Request, caller: Caller, body: Annotated[PasswordBody, Depends(body_of(PasswordBody))]
 ) -> Response:

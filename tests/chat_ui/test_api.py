@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from auth_billing.audit_log import AuditLog
 from auth_billing.people.refresh_tokens import new_token
 from auth_billing.people.roles import Role
 from auth_billing.people.sessions import GRACE_SECONDS, REMEMBERED_SECONDS
 from auth_billing.people.throttle import PER_MINUTE
 from chat_ui.api import create_api
-from chat_ui.chat import Chat
 from chat_ui.guard import public, unguarded_routes
 from tests.chat_ui.browsers import HTTP, HTTPS, Browser
 from tests.fakes.audit_log import ListAuditLogStore
+from tests.fakes.chat import ChatHouse
 from tests.fakes.sessions import ORGANISATION, PASSWORD, PeopleHouse
 
 
@@ -28,11 +27,12 @@ class Scene:
     def __init__(self) -> None:
         self.house = PeopleHouse()
         self.audit = ListAuditLogStore()
+        self.chats = ChatHouse()
         self.app = self.gateway()
 
     def gateway(self, *, open_sign_up: bool = False) -> FastAPI:
         access = self.house.process(open_sign_up=open_sign_up)
-        return create_api(Chat(access, AuditLog(self.audit)))
+        return create_api(self.chats.chat(access, self.audit))
 
     async def browser(self, role: Role, origin: str = HTTPS) -> Browser:
         """Somebody with this role, signed in, at an address of his own."""

@@ -17,6 +17,8 @@ from infra import account_access, people_access
 from infra.home import Home
 from infra.runtime.lifecycle import EXIT_CANNOT_START
 from tests.chat_ui.browsers import Browser
+from tests.fakes.audit_log import ListAuditLogStore
+from tests.fakes.chat import ChatHouse
 from tests.infra.test_account_access import PEPPER
 from tests.infra.test_cli import headrace
 
@@ -32,7 +34,7 @@ async def test_the_first_owner_comes_in_once_and_invites_others(tmp_path: Path, 
         await access.give_development_key(URL)
         lost = await people_access.first_owner_link(access, URL)
         link = await people_access.first_owner_link(access, URL)
-        chat = people_access.chat(access, ChatSettings(), nobody)
+        chat = ChatHouse().chat(people_access.browsers(access, ChatSettings(), nobody), ListAuditLogStore())
         assert link.startswith(f"{URL}/#invitation=")
         with pytest.raises(InvitationVoid):
             await chat.access.invitations.open(lost.partition("=")[2])

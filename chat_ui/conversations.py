@@ -1,0 +1,360 @@
+"""What people do with their conversations: ask, branch, regenerate, stop, find, share. Each call is for one owner.
+
+Nothing is looked up without its owner, so what is somebody else's is missing (`NoSuchConversation`). Knows no HTTP and
+no MongoDB; who answers is `generations/`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from auth_billing.ids import new_id
+from chat_ui.errors import AnswerRunning, ConversationFull, InvalidField, NoSuchConversation
+from chat_ui.generations.following import Follower
+from chat_ui.generations.generations import Generations
+from chat_ui.history.bounds import (
+    LARGEST_ATTACHMENTS,
+    LARGEST_CONVERSATION,
+    MOST_CONVERSATIONS,
+    MOST_MESSAGES,
+)
+from chat_ui.history.records import (
+    Attachment,
+    Conversation,
+    ConversationStore,
+    Message,
+    MessageStore,
+    ModelSettings,
+    Owner,
+    Role,
+    ShareStore,
+    State,
+    Wanted,
+)
+from chat_ui.history.terms import excerpt, pattern_of, terms_of, words_of
+from chat_ui.history.tree import branch, by_id
+
+TOKEN_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Question:
+    """What somebody asks, below a message or at the beginning."""
+
+    parent: str | None
+    text: str
+    attachments: Sequence[Attachment] = ()
+
+
+@dataclass(frozen=True)
+class Row:
+    """A conversation in a list."""
+
+    conversation: Conversation
+    running: bool
+    match: str | None = None
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some conversations of a list."""
+
+    rows: Sequence[Row]
+    next: str | None
+    total: int
+
+
+class Conversations:
+    """The conversations of everybody.
+
+    Args:
+        conversations, messages, shares: where they are.
+        generations: writes answers.
+        clock: Unix seconds.
+    """
+
+    def __init__(
+        self,
+        conversations: ConversationStore,
+        messages: MessageStore,
+        shares: ShareStore,
+        generations: Generations,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._conversations = conversations
+        self._messages = messages
+        self._shares = shares
+        self._generations = generations
+        self._clock = clock
+
+    async def create(self, owner: Owner, settings: ModelSettings) -> Conversation:
+        """A new one, empty.
+
+        Raises:
+            ConversationFull: the owner has as many as he may have.
+        """
+        await self.require_room(owner, 1)
+        now = self._clock()
+        conversation = Conversation(new_id("conv-"), "", now, now, settings)
+        await self._conversations.add(owner, conversation)
+        return conversation
+
+    async def require_room(self, owner: Owner, more: int) -> None:
+        """See that the owner may have so many more.
+
+        Raises:
+            ConversationFull: he may not.
+        """
+        there = sum([await self._conversations.count(owner, Wanted(archived, 1)) for archived in (False, True)])
+        if there + more > MOST_CONVERSATIONS:
+            raise ConversationFull(f"You have {there} conversations, and may have {MOST_CONVERSATIONS}.")
+
+    async def take_in(self, owner: Owner, conversation: Conversation, messages: Sequence[Message]) -> None:
+        """Store a whole conversation of another program."""
+        await self._messages.add(owner, messages)
+        await self._conversations.add(
+            owner, conversation, terms_of([conversation.title, *(each.text for each in messages)])
+        )
+
+    async def page(self, owner: Owner, query: str, *, archived: bool, before: str | None, limit: int) -> Page:
+        """Some of a list: all, or those that all words of `query` are in (the last one may be unfinished)."""
+        words = words_of(query)
+        if query.strip() and not words:
+            return Page([], None, 0)
+        wanted = Wanted(archived, limit + 1, before, words)
+        found = await self._conversations.page(owner, wanted)
+        shown, more = found[:limit], len(found) > limit
+        ids = [each.id for each in shown]
+        running = await self._messages.open_in(owner, ids)
+        matches = await self._matches(owner, shown, words)
+        return Page(
+            [Row(each, each.id in running, matches.get(each.id)) for each in shown],
+            shown[-1].order if more else None,
+            await self._conversations.count(owner, wanted),
+        )
+
+    async def row(self, owner: Owner, conversation_id: str) -> Row:
+        """One of them, as in a list."""
+        conversation = await self.find(owner, conversation_id)
+        return Row(conversation, bool(await self._messages.open_in(owner, [conversation_id])))
+
+    async def find(self, owner: Owner, conversation_id: str) -> Conversation:
+        """One of them.
+
+        Raises:
+            NoSuchConversation
+        """
+        conversation = await self._conversations.find(owner, conversation_id)
+        if conversation is None:
+            raise NoSuchConversation(conversation_id)
+        return conversation
+
+    async def messages(self, owner: Owner, conversation_id: str) -> list[Message]:
+        """All of a conversation's; what is being written here is as far as it is."""
+        found = await self._messages.all(owner, conversation_id)
+        live = {each.id: self._generations.live(each.id) for each in found if each.state.is_open}
+        return [each if (now := live.get(each.id)) is None or now.left else now.now for each in found]
+
+    async def change(self, owner: Owner, conversation_id: str, changes: Mapping[str, Any]) -> Row:
+        """Change title, settings, whether it is pinned or archived, or which branch is shown.
+
+        Raises:
+            NoSuchConversation
+            InvalidField: there is no such leaf.
+        """
+        if "leaf" in changes and await self._messages.find(owner, conversation_id, changes["leaf"]) is None:
+            await self.find(owner, conversation_id)
+            raise InvalidField("leaf", "There is no such message in this conversation.")
+        changed = await self._conversations.change(owner, conversation_id, changes)
+        if changed is None:
+            raise NoSuchConversation(conversation_id)
+        if "title" in changes:
+            await self._conversations.add_terms(owner, conversation_id, terms_of([changed.title]))
+        return Row(changed, bool(await self._messages.open_in(owner, [conversation_id])))
+
+    async def remove(self, owner: Owner, conversation_id: str) -> None:
+        """Delete it for good; what is being written in it is stopped.
+
+        Raises:
+            NoSuchConversation
+        """
+        await self.find(owner, conversation_id)
+        for message in await self._messages.all(owner, conversation_id):
+            if message.state.is_open:
+                await self.stop(owner, conversation_id, message.id)
+        await self._conversations.remove(owner, conversation_id)
+
+    async def ask(
+        self, owner: Owner, project: str, conversation_id: str, question: Question, settings: ModelSettings | None
+    ) -> tuple[Message, Message]:
+        """Ask, and have the answer written; both messages.
+
+        Raises:
+            NoSuchConversation: or no such parent.
+            InvalidField: no model is chosen, or the files are too large.
+            AnswerRunning: the parent is being written.
+            ConversationFull
+        """
+        conversation = await self.find(owner, conversation_id)
+        settings = settings or conversation.settings
+        await self._check_parent(owner, conversation, question.parent)
+        size = _check(conversation, question, settings)
+        now = self._clock()
+        asked = Message(
+            new_id("msg-"),
+            conversation_id,
+            question.parent,
+            Role.USER,
+            question.text,
+            now,
+            question.attachments,
+        )
+        answer = self._answer(asked, project, settings, now)
+        await self._messages.add(owner, [asked, answer], self._generations.writer, self._generations.lease)
+        self._generations.begin(owner, answer)
+        changes = {"leaf": answer.id, "updated": now, "settings": settings}
+        await self._conversations.change(owner, conversation_id, changes, {"messages": 2, "size": size})
+        await self._conversations.add_terms(owner, conversation_id, terms_of([question.text]))
+        return asked, answer
+
+    async def regenerate(
+        self, owner: Owner, project: str, conversation_id: str, message_id: str, settings: ModelSettings | None
+    ) -> Message:
+        """Another answer beside one, or to a question.
+
+        Raises:
+            NoSuchConversation: or no such message.
+            InvalidField, ConversationFull: as for `ask`.
+        """
+        conversation = await self.find(owner, conversation_id)
+        message = await self.message(owner, conversation_id, message_id)
+        question = message
+        if message.role is Role.ASSISTANT:
+            question = await self.message(owner, conversation_id, message.parent or "")
+        settings = settings or message.settings or conversation.settings
+        _check(conversation, Question(None, ""), settings)
+        now = self._clock()
+        answer = self._answer(question, project, settings, now)
+        await self._messages.add(owner, [answer], self._generations.writer, self._generations.lease)
+        self._generations.begin(owner, answer)
+        changes = {"leaf": answer.id, "updated": now, "settings": settings}
+        await self._conversations.change(owner, conversation_id, changes, {"messages": 1})
+        return answer
+
+    async def stop(self, owner: Owner, conversation_id: str, message_id: str) -> Message:
+        """Stop an answer, wherever it is written; one that has ended stays as it is.
+
+        Raises:
+            NoSuchConversation
+        """
+        message = await self._messages.request_stop(owner, conversation_id, message_id)
+        if message is None:
+            raise NoSuchConversation(message_id)
+        self._generations.stop(message_id)
+        return message
+
+    async def message(self, owner: Owner, conversation_id: str, message_id: str) -> Message:
+        """One message.
+
+        Raises:
+            NoSuchConversation
+        """
+        message = await self._messages.find(owner, conversation_id, message_id)
+        if message is None:
+            raise NoSuchConversation(message_id)
+        return message
+
+    def follower(self, owner: Owner, conversation_id: str, message_id: str) -> Follower:
+        """Somebody who follows an answer."""
+        return Follower(self._generations, self._messages, owner, conversation_id, message_id)
+
+    async def share(self, owner: Owner, conversation_id: str) -> str:
+        """The token of a new link; an earlier link is void.
+
+        Raises:
+            NoSuchConversation
+        """
+        await self.find(owner, conversation_id)
+        token = secrets.token_urlsafe(TOKEN_BYTES)
+        await self._shares.put(owner, conversation_id, _digest(token))
+        await self._conversations.change(owner, conversation_id, {"shared": True})
+        return token
+
+    async def unshare(self, owner: Owner, conversation_id: str) -> None:
+        """Make the link void.
+
+        Raises:
+            NoSuchConversation
+        """
+        await self.find(owner, conversation_id)
+        await self._shares.remove(owner, conversation_id)
+        await self._conversations.change(owner, conversation_id, {"shared": False})
+
+    async def shared(self, token: str) -> tuple[Conversation, list[Message]]:
+        """What a link shows: the conversation, and the branch that is chosen now.
+
+        Raises:
+            NoSuchConversation: there is no such link (any more).
+        """
+        found = await self._shares.find(_digest(token))
+        if found is None:
+            raise NoSuchConversation("share")
+        owner, conversation_id = found
+        conversation = await self.find(owner, conversation_id)
+        return conversation, branch(by_id(await self.messages(owner, conversation_id)), conversation.leaf)
+
+    def _answer(self, question: Message, project: str, settings: ModelSettings, now: float) -> Message:
+        return Message(
+            new_id("msg-"),
+            question.conversation,
+            question.id,
+            Role.ASSISTANT,
+            "",
+            max(now, question.created + 0.001),  # after its question, wherever messages are sorted
+            state=State.WAITING,
+            settings=settings,
+            project=project,
+        )
+
+    async def _check_parent(self, owner: Owner, conversation: Conversation, parent: str | None) -> None:
+        if parent is None:
+            return
+        message = await self.message(owner, conversation.id, parent)
+        if message.role is not Role.ASSISTANT:
+            raise InvalidField("parent", "A question follows an answer, or nothing.")
+        if message.state.is_open:
+            raise AnswerRunning(parent)
+
+    async def _matches(self, owner: Owner, shown: Sequence[Conversation], words: Collection[str]) -> dict[str, str]:
+        """Excerpts around what was searched for, by conversation."""
+        if not words or not shown:
+            return {}
+        longest = sorted(words, key=len, reverse=True)
+        texts = await self._messages.containing(owner, [each.id for each in shown], pattern_of(longest[0]))
+        matches: dict[str, str] = {}
+        for conversation_id, text in texts:
+            if conversation_id not in matches and (found := excerpt(text, longest)) is not None:
+                matches[conversation_id] = found
+        return matches
+
+
+def _check(conversation: Conversation, question: Question, settings: ModelSettings) -> int:
+    """The question's size in bytes; raises what `Conversations.ask` says."""
+    if not settings.model:
+        raise InvalidField("settings", "Choose a model first.")
+    files = sum(each.size for each in question.attachments)
+    if files > LARGEST_ATTACHMENTS:
+        raise InvalidField("attachments", f"Files have {LARGEST_ATTACHMENTS // 1024} KiB together at most.")
+    size = files + len(question.text.encode())
+    if conversation.messages + 2 > MOST_MESSAGES or conversation.size + size > LARGEST_CONVERSATION:
+        raise ConversationFull("This conversation is full. Please begin a new one.")
+    return size
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()

@@ -1,0 +1,1 @@
+"""Answers in the making: they belong to their conversation, not to whoever looks at them."""

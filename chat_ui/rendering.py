@@ -1,0 +1,93 @@
+"""Records as the shapes that calls answer with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from chat_ui.conversations import Row
+from chat_ui.history import records
+from chat_ui.shapes import conversations as shapes
+from chat_ui.shapes.presets import Preset
+
+
+def settings_of(body: shapes.SettingsBody) -> records.ModelSettings:
+    """Settings that were sent."""
+    return records.ModelSettings(**body.model_dump())
+
+
+def settings(value: records.ModelSettings) -> shapes.ModelSettings:
+    """Settings."""
+    return shapes.ModelSettings(**vars(value))
+
+
+def message(value: records.Message, *, is_shared: bool = False) -> shapes.Message:
+    """A message; strangers don't see what it cost, nor what the system prompt is."""
+    details: dict[str, Any] = {}
+    if not is_shared:
+        details = {
+            "settings": None if value.settings is None else settings(value.settings),
+            "error": None if value.error is None else shapes.AnswerError(**vars(value.error)),
+            "usage": None if value.usage is None else shapes.TokenUsage(**vars(value.usage)),
+            "cost_nano": value.cost,
+        }
+    return shapes.Message(
+        id=value.id,
+        parent=value.parent,
+        role=value.role.value,
+        text=value.text,
+        created=value.created,
+        attachments=[shapes.Attachment(name=each.name, size=each.size) for each in value.attachments],
+        model=value.model,
+        state=value.state.value,
+        finish_reason=value.finish_reason,
+        seconds=value.seconds,
+        first_token_seconds=value.first_token_seconds,
+        **{"settings": None, "error": None, "usage": None, "cost_nano": None} | details,
+    )
+
+
+def row(value: Row) -> shapes.ConversationRow:
+    """A conversation in a list."""
+    return shapes.ConversationRow(**_row(value))
+
+
+def conversation(value: Row, messages: Sequence[records.Message]) -> shapes.Conversation:
+    """A conversation with all its branches."""
+    return shapes.Conversation(
+        **_row(value),
+        settings=settings(value.conversation.settings),
+        leaf=value.conversation.leaf,
+        messages=[message(each) for each in messages],
+    )
+
+
+def shared(value: records.Conversation, branch: Sequence[records.Message]) -> shapes.SharedConversation:
+    """A conversation for strangers."""
+    return shapes.SharedConversation(
+        title=value.title,
+        created=value.created,
+        updated=value.updated,
+        messages=[message(each, is_shared=True) for each in branch],
+    )
+
+
+def preset(value: records.Preset) -> Preset:
+    """A preset."""
+    return Preset(id=value.id, name=value.name, settings=settings(value.settings))
+
+
+def _row(value: Row) -> dict[str, Any]:
+    one = value.conversation
+    return {
+        "id": one.id,
+        "title": one.title,
+        "created": one.created,
+        "updated": one.updated,
+        "pinned": one.pinned,
+        "archived": one.archived,
+        "shared": one.shared,
+        "model": one.settings.model,
+        "running": value.running,
+        "match": value.match,
+    }

@@ -1,0 +1,104 @@
+"""`/api/conversations/{id}/messages/{answer}/events`: an answer as it comes, from any gateway."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import structlog
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+from sse_starlette import EventSourceResponse, ServerSentEvent
+
+from auth_billing.errors import InvalidSession, StoreUnavailable
+from chat_ui import cookies, rendering
+from chat_ui.answers import NEVER_KEPT
+from chat_ui.chat import chat_of, owner_of
+from chat_ui.generations.engine import Waiting
+from chat_ui.generations.following import Event
+from chat_ui.guard import Caller
+from chat_ui.history.records import Message
+from chat_ui.shapes.base import Shape
+from chat_ui.shapes.conversations import (
+    ChatEvents,
+    MessageEvent,
+    RestartEvent,
+    TextEvent,
+    TitleEvent,
+    WaitingEvent,
+)
+
+router = APIRouter()
+
+PING_SECONDS = 10
+SEND_SECONDS = 30.0
+"""That a browser may refuse to read."""
+SESSION_SECONDS = 60.0
+"""After which it is looked again whether the reader is still signed in."""
+
+_log = structlog.get_logger(__name__)
+
+
+class EventsQuery(BaseModel):
+    """Where to go on."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    after: Annotated[str, Field(max_length=64)] = ""
+    """The id of the last event that is known; the header `Last-Event-ID` says the same."""
+
+
+@router.get(
+    "/conversations/{conversation_id}/messages/{message_id}/events",
+    response_class=EventSourceResponse,
+    responses={200: {"description": "Events; `ChatEvents` says what the data of each is", "model": ChatEvents}},
+)
+async def events(
+    request: Request,
+    conversation_id: str,
+    message_id: str,
+    caller: Caller,
+    query: Annotated[EventsQuery, Query()],
+) -> Response:
+    """The answer's events until its end, then its conversation's title if it is given one: see `ChatEvents`."""
+    conversations, owner = chat_of(request).conversations, owner_of(caller)
+    message = await conversations.message(owner, conversation_id, message_id)
+    after = request.headers.get("last-event-id", "")[:64] or query.after
+    following = conversations.follower(owner, conversation_id, message_id).events(message, after)
+    return EventSourceResponse(
+        _sent(request, following),
+        headers=NEVER_KEPT,
+        ping=PING_SECONDS,
+        ping_message_factory=lambda: ServerSentEvent(comment="ping", sep="\n"),
+        send_timeout=SEND_SECONDS,
+    )
+
+
+async def _sent(request: Request, following: AsyncIterator[Event]) -> AsyncIterator[dict[str, Any]]:
+    """Events as the library sends them. Whoever is signed out, or whose store is away, is to come again."""
+    looked = time.monotonic()
+    try:
+        async for event in following:
+            yield {"event": event.name, "data": _shape(event).model_dump_json(), "id": event.id or None, "sep": "\n"}
+            if time.monotonic() - looked >= SESSION_SECONDS:
+                looked = time.monotonic()
+                await chat_of(request).access.sessions.of(cookies.read(request, cookies.ACCESS))
+    except InvalidSession:
+        return
+    except StoreUnavailable as error:
+        _log.warning("events end: the store does not answer", reason=str(error))
+
+
+def _shape(event: Event) -> Shape:
+    match event.data:
+        case Waiting():
+            return WaitingEvent(position=event.data.position, seconds=event.data.seconds)
+        case Message():
+            return MessageEvent(message=rendering.message(event.data))
+        case (at, text):
+            return TextEvent(at=at, text=text)
+        case str():
+            return TitleEvent(title=event.data)
+        case _:
+            return RestartEvent()

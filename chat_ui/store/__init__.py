@@ -1,0 +1,1 @@
+"""History in MongoDB: implements the ports of `chat_ui/history/`."""

@@ -1,0 +1,84 @@
+"""How records of the history are written as documents, and read from them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from enum import Enum
+from typing import Any
+
+from chat_ui.history.records import (
+    AnswerError,
+    Attachment,
+    Conversation,
+    Message,
+    ModelSettings,
+    Owner,
+    Preset,
+    Role,
+    State,
+    TokenUsage,
+)
+
+_MESSAGE = {each.name for each in fields(Message)} - {"id"}
+_CONVERSATION = {each.name for each in fields(Conversation)} - {"id"}
+
+
+def of_owner(owner: Owner, **more: Any) -> dict[str, Any]:
+    """A filter that nothing of anybody else's passes."""
+    return {"user": owner.user, "organisation": owner.organisation, **more}
+
+
+def owner_from(document: dict[str, Any]) -> Owner:
+    """Whose a document is."""
+    return Owner(document["organisation"], document["user"])
+
+
+def plain(value: Any) -> Any:
+    """A field's value as it is stored."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return asdict(value) if isinstance(value, ModelSettings | TokenUsage | AnswerError | Attachment) else value
+
+
+def message_document(owner: Owner, message: Message) -> dict[str, Any]:
+    """A message, and whose it is."""
+    stored = {name: plain(getattr(message, name)) for name in _MESSAGE}
+    return {"_id": message.id, **of_owner(owner), **stored}
+
+
+def message_from(document: dict[str, Any]) -> Message:
+    """The message in a document; attachments may be without text."""
+    known = {name: document[name] for name in _MESSAGE & document.keys()}
+    attachments = [Attachment(each["name"], each.get("text", ""), each["size"]) for each in known["attachments"]]
+    settings, error, usage = known.get("settings"), known.get("error"), known.get("usage")
+    return Message(
+        **known
+        | {
+            "id": document["_id"],
+            "role": Role(known["role"]),
+            "state": State(known["state"]),
+            "attachments": attachments,
+            "settings": None if settings is None else ModelSettings(**settings),
+            "error": None if error is None else AnswerError(**error),
+            "usage": None if usage is None else TokenUsage(**usage),
+        }
+    )
+
+
+def conversation_document(owner: Owner, conversation: Conversation) -> dict[str, Any]:
+    """A conversation, whose it is, and where it is in lists."""
+    stored = {name: plain(getattr(conversation, name)) for name in _CONVERSATION}
+    return {"_id": conversation.id, **of_owner(owner), **stored, "order": conversation.order}
+
+
+def conversation_from(document: dict[str, Any]) -> Conversation:
+    """The conversation in a document."""
+    known = {name: document[name] for name in _CONVERSATION & document.keys()}
+    return Conversation(id=document["_id"], **known | {"settings": ModelSettings(**known["settings"])})
+
+
+def preset_from(document: dict[str, Any]) -> Preset:
+    """The preset in a document."""
+    return Preset(document["_id"], document["name"], ModelSettings(**document["settings"]))

@@ -1,0 +1,23 @@
+"""The indexes that the history relies on, made at start (making one that exists does nothing)."""
+
+from __future__ import annotations
+
+from auth_billing.store.connection import StoreConnection, translated_errors
+from chat_ui.store import conversations, messages, presets, shares
+
+
+async def create_indexes(connection: StoreConnection) -> None:
+    """Make all indexes.
+
+    Raises:
+        StoreUnavailable: the store does not answer.
+    """
+    whose = [("user", 1), ("organisation", 1)]
+    with translated_errors():
+        await connection.durable(conversations.COLLECTION).create_index([*whose, ("archived", 1), ("order", -1)])
+        await connection.durable(conversations.TERMS).create_index([*whose, ("terms", 1)])
+        await connection.durable(messages.COLLECTION).create_index([("conversation", 1), ("created", 1)])
+        await connection.durable(messages.COLLECTION).create_index([("open", 1)], sparse=True)
+        await connection.durable(messages.COLLECTION).create_index([("lease", 1)], sparse=True)
+        await connection.durable(presets.COLLECTION).create_index([*whose, ("name", 1)])
+        await connection.durable(shares.COLLECTION).create_index([("digest", 1)], unique=True)

@@ -1,0 +1,51 @@
+"""Presets in MongoDB: `chat_presets {_id, organisation, user, name, settings}`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pymongo
+
+from auth_billing.store.connection import StoreConnection, translated_errors
+from chat_ui.history.bounds import MOST_PRESETS
+from chat_ui.history.records import Owner, Preset
+from chat_ui.store.documents import of_owner, plain, preset_from
+
+COLLECTION = "chat_presets"
+
+
+class MongoPresetStore:
+    """Implements `records.PresetStore`."""
+
+    def __init__(self, connection: StoreConnection) -> None:
+        self._presets = connection.durable(COLLECTION)
+
+    async def add(self, owner: Owner, preset: Preset) -> None:
+        """Store a new one, durably."""
+        whose = of_owner(owner, _id=preset.id)
+        with translated_errors():
+            await self._presets.replace_one(
+                whose, {**whose, "name": preset.name, "settings": plain(preset.settings)}, upsert=True
+            )
+
+    async def all(self, owner: Owner) -> list[Preset]:
+        """The owner's, by name."""
+        with translated_errors():
+            found = self._presets.find(of_owner(owner)).sort([("name", 1), ("_id", 1)]).limit(MOST_PRESETS)
+            return [preset_from(each) async for each in found]
+
+    async def change(self, owner: Owner, preset_id: str, changes: Mapping[str, Any]) -> Preset | None:
+        """Set `name` or `settings`; the preset as it is then, `None` if there is none."""
+        stored = {name: plain(value) for name, value in changes.items()}
+        with translated_errors():
+            document = await self._presets.find_one_and_update(
+                of_owner(owner, _id=preset_id), {"$set": stored}, return_document=pymongo.ReturnDocument.AFTER
+            )
+        return None if document is None else preset_from(document)
+
+    async def remove(self, owner: Owner, preset_id: str) -> bool:
+        """Delete it; false if there was none."""
+        with translated_errors():
+            result = await self._presets.delete_one(of_owner(owner, _id=preset_id))
+        return bool(result.deleted_count)

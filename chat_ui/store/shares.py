@@ -1,0 +1,35 @@
+"""Links in MongoDB: `shares {_id: conversation, organisation, user, conversation, digest}`."""
+
+from __future__ import annotations
+
+from auth_billing.store.connection import StoreConnection, translated_errors
+from chat_ui.history.records import Owner
+from chat_ui.store.documents import of_owner, owner_from
+
+COLLECTION = "shares"
+
+
+class MongoShareStore:
+    """Implements `records.ShareStore`."""
+
+    def __init__(self, connection: StoreConnection) -> None:
+        self._shares = connection.durable(COLLECTION)
+
+    async def put(self, owner: Owner, conversation_id: str, digest: bytes) -> None:
+        """Make this the one link of a conversation; an earlier one is void."""
+        whose = of_owner(owner, _id=conversation_id)
+        with translated_errors():
+            await self._shares.replace_one(
+                whose, {**whose, "conversation": conversation_id, "digest": digest}, upsert=True
+            )
+
+    async def remove(self, owner: Owner, conversation_id: str) -> None:
+        """Make it void."""
+        with translated_errors():
+            await self._shares.delete_one(of_owner(owner, _id=conversation_id))
+
+    async def find(self, digest: bytes) -> tuple[Owner, str] | None:
+        """Whose conversation a link is for, and its id."""
+        with translated_errors():
+            document = await self._shares.find_one({"digest": digest})
+        return None if document is None else (owner_from(document), document["conversation"])

@@ -1,0 +1,239 @@
+"""History in dictionaries: passes the same tests as the one in MongoDB."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from chat_ui.history.bounds import MOST_FOUND, MOST_TERMS
+from chat_ui.history.records import (
+    Claim,
+    Conversation,
+    Message,
+    Owner,
+    Preset,
+    Progress,
+    Wanted,
+)
+from tests.fakes.accounts import Absence
+
+
+class DictHistory:
+    """What all stores of the history share."""
+
+    def __init__(self) -> None:
+        self.absence = Absence()
+        self.conversations: dict[tuple[Owner, str], Conversation] = {}
+        self.terms: dict[tuple[Owner, str], list[str]] = {}
+        self.messages: dict[str, tuple[Owner, Message]] = {}
+        self.leases: dict[str, tuple[str, float]] = {}
+        self.stops: set[str] = set()
+        self.presets: dict[tuple[Owner, str], Preset] = {}
+        self.shares: dict[str, tuple[Owner, bytes]] = {}
+
+
+class DictConversationStore:
+    def __init__(self, history: DictHistory) -> None:
+        self._all = history
+
+    async def add(self, owner: Owner, conversation: Conversation, terms: Collection[str] = ()) -> None:
+        self._all.absence.check()
+        self._all.conversations[owner, conversation.id] = conversation
+        await self.add_terms(owner, conversation.id, terms)
+
+    async def find(self, owner: Owner, conversation_id: str) -> Conversation | None:
+        self._all.absence.check()
+        return self._all.conversations.get((owner, conversation_id))
+
+    async def page(self, owner: Owner, wanted: Wanted) -> list[Conversation]:
+        found = [each for each in self._matching(owner, wanted) if wanted.before is None or each.order < wanted.before]
+        return sorted(found, key=lambda each: each.order, reverse=True)[: wanted.limit]
+
+    async def count(self, owner: Owner, wanted: Wanted) -> int:
+        return len(self._matching(owner, wanted))
+
+    async def change(
+        self, owner: Owner, conversation_id: str, changes: Mapping[str, Any], grows: Mapping[str, int] | None = None
+    ) -> Conversation | None:
+        found = await self.find(owner, conversation_id)
+        if found is None:
+            return None
+        grown = {name: getattr(found, name) + more for name, more in (grows or {}).items()}
+        self._all.conversations[owner, conversation_id] = replace(found, **changes, **grown)
+        return self._all.conversations[owner, conversation_id]
+
+    async def set_first_title(self, owner: Owner, conversation_id: str, title: str) -> bool:
+        found = await self.find(owner, conversation_id)
+        if found is None or found.title:
+            return False
+        await self.change(owner, conversation_id, {"title": title})
+        return True
+
+    async def add_terms(self, owner: Owner, conversation_id: str, terms: Collection[str]) -> None:
+        self._all.absence.check()
+        known = self._all.terms.get((owner, conversation_id), [])
+        self._all.terms[owner, conversation_id] = list(dict.fromkeys([*known, *terms]))[:MOST_TERMS]
+
+    async def remove(self, owner: Owner, conversation_id: str) -> bool:
+        self._all.absence.check()
+        for message_id, (whose, message) in list(self._all.messages.items()):
+            if (whose, message.conversation) == (owner, conversation_id):
+                del self._all.messages[message_id]
+                self._all.leases.pop(message_id, None)
+        if self._all.shares.get(conversation_id, (None, b""))[0] == owner:
+            del self._all.shares[conversation_id]
+        self._all.terms.pop((owner, conversation_id), None)
+        return self._all.conversations.pop((owner, conversation_id), None) is not None
+
+    def _matching(self, owner: Owner, wanted: Wanted) -> list[Conversation]:
+        self._all.absence.check()
+        found = [
+            conversation
+            for (whose, key), conversation in self._all.conversations.items()
+            if whose == owner
+            and conversation.archived == wanted.archived
+            and _has(self._all.terms.get((owner, key), []), wanted.words)
+        ]
+        return found[:MOST_FOUND] if wanted.words else found
+
+
+def _has(terms: Sequence[str], words: Sequence[str]) -> bool:
+    if not words:
+        return True
+    *whole, last = words
+    return all(word in terms for word in whole) and any(term.startswith(last) for term in terms)
+
+
+class DictMessageStore:
+    def __init__(self, history: DictHistory) -> None:
+        self._all = history
+
+    async def add(self, owner: Owner, messages: Sequence[Message], writer: str = "", until: float = 0.0) -> None:
+        self._all.absence.check()
+        for message in messages:
+            self._all.messages[message.id] = (owner, message)
+            if message.state.is_open:
+                self._all.leases[message.id] = (writer, until)
+
+    async def all(self, owner: Owner, conversation_id: str) -> list[Message]:
+        found = [each for each in self._of(owner) if each.conversation == conversation_id]
+        return [_without_files(each) for each in sorted(found, key=lambda each: (each.created, each.id))]
+
+    async def branch(self, owner: Owner, conversation_id: str, message_ids: Collection[str]) -> list[Message]:
+        return [each for each in self._of(owner) if each.conversation == conversation_id and each.id in message_ids]
+
+    async def find(self, owner: Owner, conversation_id: str, message_id: str) -> Message | None:
+        found = await self.branch(owner, conversation_id, [message_id])
+        return _without_files(found[0]) if found else None
+
+    async def open_in(self, owner: Owner, conversation_ids: Collection[str]) -> set[str]:
+        return {each.conversation for each in self._of(owner) if each.state.is_open} & set(conversation_ids)
+
+    async def containing(self, owner: Owner, conversation_ids: Collection[str], pattern: str) -> list[tuple[str, str]]:
+        return [
+            (each.conversation, each.text)
+            for each in self._of(owner)
+            if each.conversation in conversation_ids and re.search(pattern, each.text, re.IGNORECASE)
+        ]
+
+    async def request_stop(self, owner: Owner, conversation_id: str, message_id: str) -> Message | None:
+        found = await self.find(owner, conversation_id, message_id)
+        if found is not None and found.state.is_open:
+            self._all.stops.add(message_id)
+        return found
+
+    def _of(self, owner: Owner) -> list[Message]:
+        self._all.absence.check()
+        return [message for whose, message in self._all.messages.values() if whose == owner]
+
+
+def _without_files(message: Message) -> Message:
+    return replace(message, attachments=[replace(each, text="") for each in message.attachments])
+
+
+class DictAnswerStore:
+    def __init__(self, history: DictHistory) -> None:
+        self._all = history
+
+    async def claim(self, message_id: str, writer: str, until: float, now: float) -> Claim | None:
+        self._all.absence.check()
+        lease = self._all.leases.get(message_id)
+        if lease is None or lease[1] >= now:
+            return None
+        self._all.leases[message_id] = (writer, until)
+        return Claim(*self._all.messages[message_id])
+
+    async def abandoned(self, now: float, limit: int) -> list[str]:
+        self._all.absence.check()
+        return [message_id for message_id, (_, until) in self._all.leases.items() if until < now][:limit]
+
+    async def keep(self, message_id: str, writer: str, until: float, progress: Progress) -> bool | None:
+        if not self._is(message_id, writer):
+            return None
+        owner, message = self._all.messages[message_id]
+        news = {name: value for name, value in vars(progress).items() if value is not None}
+        self._all.messages[message_id] = (owner, replace(message, **news))
+        self._all.leases[message_id] = (writer, until)
+        return message_id in self._all.stops
+
+    async def release(self, message_id: str, writer: str) -> None:
+        if self._is(message_id, writer):
+            self._all.leases[message_id] = ("", 0.0)
+
+    async def finish(self, message: Message, writer: str) -> bool:
+        if not self._is(message.id, writer):
+            return False
+        owner, before = self._all.messages[message.id]
+        self._all.messages[message.id] = (owner, replace(message, attachments=before.attachments))
+        del self._all.leases[message.id]
+        self._all.stops.discard(message.id)
+        return True
+
+    def _is(self, message_id: str, writer: str) -> bool:
+        self._all.absence.check()
+        return self._all.leases.get(message_id, ("", 0.0))[0] == writer and message_id in self._all.leases
+
+
+class DictPresetStore:
+    def __init__(self, history: DictHistory) -> None:
+        self._all = history
+
+    async def add(self, owner: Owner, preset: Preset) -> None:
+        self._all.absence.check()
+        self._all.presets[owner, preset.id] = preset
+
+    async def all(self, owner: Owner) -> list[Preset]:
+        self._all.absence.check()
+        found = [preset for (whose, _), preset in self._all.presets.items() if whose == owner]
+        return sorted(found, key=lambda each: (each.name, each.id))
+
+    async def change(self, owner: Owner, preset_id: str, changes: Mapping[str, Any]) -> Preset | None:
+        self._all.absence.check()
+        if (owner, preset_id) not in self._all.presets:
+            return None
+        self._all.presets[owner, preset_id] = replace(self._all.presets[owner, preset_id], **changes)
+        return self._all.presets[owner, preset_id]
+
+    async def remove(self, owner: Owner, preset_id: str) -> bool:
+        self._all.absence.check()
+        return self._all.presets.pop((owner, preset_id), None) is not None
+
+
+class DictShareStore:
+    def __init__(self, history: DictHistory) -> None:
+        self._all = history
+
+    async def put(self, owner: Owner, conversation_id: str, digest: bytes) -> None:
+        self._all.absence.check()
+        self._all.shares[conversation_id] = (owner, digest)
+
+    async def remove(self, owner: Owner, conversation_id: str) -> None:
+        self._all.absence.check()
+        if self._all.shares.get(conversation_id, (None, b""))[0] == owner:
+            del self._all.shares[conversation_id]
+
+    async def find(self, digest: bytes) -> tuple[Owner, str] | None:
+        self._all.absence.check()
+        return next(((owner, key) for key, (owner, each) in self._all.shares.items() if each == digest), None)

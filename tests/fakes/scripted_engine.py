@@ -1,0 +1,47 @@
+"""An engine of the chat that says what a test tells it, when the test lets it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from auth_billing.service import Principal
+from chat_ui.generations.engine import Ask, Ended, Price, Said, ServedModel, Text, Waiting
+from chat_ui.history.records import TokenUsage
+
+MODEL = "org/counting-model"
+
+
+@dataclass
+class ScriptedEngine:
+    """Answers every question by `words`, each after `step` is given; errors are raised where they stand."""
+
+    words: list[str | Exception] = field(default_factory=lambda: ["Hello ", "you."])
+    asked: list[tuple[Principal, Ask]] = field(default_factory=list)
+    closed: int = 0
+    """Answers that were not heard to their end."""
+    patient: bool = False
+    """Wait for `go` before every word."""
+    go: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
+
+    async def answer(self, principal: Principal, ask: Ask) -> AsyncIterator[Said]:
+        self.asked.append((principal, ask))
+        words = ["A title"] if ask.turns[-1].text.startswith("Write a title") else self.words
+        ended = False
+        try:
+            yield Waiting(0, None)
+            for number, word in enumerate(words, 1):
+                if self.patient and words is self.words:
+                    await self.go.acquire()
+                if isinstance(word, Exception):
+                    ended = True
+                    raise word
+                yield Text(word, TokenUsage(5, 2, number), 10 + number)
+            ended = True
+            yield Ended("stop", TokenUsage(5, 2, len(words)), 10 + len(words))
+        finally:
+            self.closed += not ended
+
+    async def models(self, _principal: Principal) -> list[ServedModel]:
+        return [ServedModel(MODEL, 128, Price(3, 2, 6), True)]
