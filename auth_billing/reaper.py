@@ -98,7 +98,7 @@ class Reaper:
             await self._put_aside(delivery, str(error))
             return
         code, message = VERDICTS.get(delivery.death_reason, VERDICTS[REJECTED])
-        self._tell(_Address(job.id, job.reply_to), code, message)
+        self._tell(_Address(job.id, job.reply_to), code, message, copy=max(0, job.attempt))
         await self._bus.publish_settlement(_nothing_used(job, code))
         if delivery.death_reason == EXPIRED:  # load, not a defect
             delivery.ack()
@@ -117,10 +117,10 @@ class Reaper:
         self._metrics.parked.labels(topology.DEAD_QUEUE).inc()
         self._count(address.id if address is not None else None, code, delivery)
 
-    def _tell(self, address: _Address, code: FailureCode, message: str) -> None:
+    def _tell(self, address: _Address, code: FailureCode, message: str, *, copy: int = 0) -> None:
         if len(address.reply_to.encode()) > MAX_ROUTING_KEY:
             return  # no gateway has such a name
-        failed = Failed(j=address.id, a=attempt_id(address.id), code=code, message=message)
+        failed = Failed(j=address.id, a=attempt_id(address.id, copy), code=code, message=message, copy=copy)
         self._bus.send_window(address.reply_to, Window(w=REAPER, b=[failed]))
 
     def _count(self, job: str | None, code: FailureCode, delivery: Delivery) -> None:
@@ -128,9 +128,9 @@ class Reaper:
         _log.warning("dead job closed", job=job, code=code.value, death=delivery.death_reason)
 
 
-def attempt_id(job: str) -> str:
-    """The reaper's attempt at a job: always the same, so that doing it twice is doing it once."""
-    return str(uuid.uuid5(_ATTEMPTS, job))
+def attempt_id(job: str, copy: int) -> str:
+    """The reaper's attempt at a copy of a job: always the same, so that doing it twice is doing it once."""
+    return str(uuid.uuid5(_ATTEMPTS, f"{job}/{copy}"))
 
 
 def _diagnosis(delivery: Delivery, code: FailureCode) -> Diagnosis:
@@ -145,7 +145,7 @@ def _diagnosis(delivery: Delivery, code: FailureCode) -> Diagnosis:
 def _nothing_used(job: Job, code: FailureCode) -> UsageRecord:
     return UsageRecord(
         job=job.id,
-        attempt=attempt_id(job.id),
+        attempt=attempt_id(job.id, max(0, job.attempt)),
         tenant=job.tenant,
         model=job.model,
         worker=REAPER,

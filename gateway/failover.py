@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import structlog
 
+from gateway.copies import Copies
 from gateway.errors import WorkerLost
 from gateway.job_progress import JobProgress
 from gateway.mailbox import Mailbox
@@ -62,12 +63,21 @@ class _Doubt(NamedTuple):
     """Rings when the other one has been silent for too long."""
 
 
+class _Waiting(NamedTuple):
+    """`worker` was told to wait: the one that has the job is alive."""
+
+    worker: str
+    question: MayResume
+
+
 class Failover:
     """One gateway's decisions. Use on the event loop only."""
 
-    def __init__(self, bus: Bus, metrics: GatewayMetrics) -> None:
+    def __init__(self, bus: Bus, metrics: GatewayMetrics, copies: Copies) -> None:
         self._bus = bus
         self._metrics = metrics
+        self._copies = copies
+        self._waiting: dict[str, _Waiting] = {}
         self._doubts: dict[str, _Doubt] = {}
         self._stopped: OrderedDict[str, float] = OrderedDict()
         bus.on_unheard_control(self._unheard)
@@ -77,7 +87,13 @@ class Failover:
         progress = mailbox.progress[question.j] if mailbox is not None else None
         if mailbox is None or progress is None or mailbox.failed or _is_over(progress, question):
             self._send(worker, Resume(job=question.j, attempt=question.a, verdict=Verdict.GONE))
-        elif progress.worker in (None, worker) or progress.attempt in (None, question.a) or progress.let_go:
+            return
+        self._copies.asked(mailbox, question)
+        self._decide(mailbox, worker, question)
+
+    def _decide(self, mailbox: Mailbox, worker: str, question: MayResume) -> None:
+        progress = mailbox.progress[question.j]
+        if progress.worker in (None, worker) or progress.attempt in (None, question.a) or progress.let_go:
             self._start(mailbox, worker, question)
         else:
             self._doubt(mailbox, worker, question)
@@ -92,12 +108,18 @@ class Failover:
             progress.heard = time.monotonic()
         else:
             progress.let_go = True
-        if (doubt := self._resolve(report.j)) is None:
-            return
-        if alive:
+        doubt = self._resolve(report.j)
+        if not alive:
+            if (next_one := doubt or self._waiting.get(report.j)) is not None:
+                self._start(mailbox, next_one.worker, next_one.question)
+        elif doubt is not None:
+            self._waiting[report.j] = _Waiting(doubt.worker, doubt.question)
             self._send(doubt.worker, Resume(job=report.j, attempt=doubt.question.a, verdict=Verdict.WAIT))
-        else:
-            self._start(mailbox, doubt.worker, doubt.question)
+
+    def message_died(self, mailbox: Mailbox, job: str) -> None:
+        """The broker has given up an older copy: perhaps whoever was given it has gone, and the next one can start."""
+        if (waiting := self._waiting.get(job)) is not None:
+            self._decide(mailbox, waiting.worker, waiting.question)
 
     def stop(self, worker: str, reply: Reply, *, superseded: bool) -> None:
         """Have a worker stop an attempt that speaks though nobody hears it; `superseded`: another one is heard.
@@ -118,6 +140,7 @@ class Failover:
     def forget(self, job: str) -> None:
         """Nobody waits for a job any more."""
         self._resolve(job)
+        self._waiting.pop(job, None)
 
     def _resolve(self, job: str) -> _Doubt | None:
         if (doubt := self._doubts.pop(job, None)) is not None:
@@ -165,6 +188,7 @@ class Failover:
     def _start(self, mailbox: Mailbox, worker: str, question: MayResume) -> None:
         """Let the attempt of `question` speak from now on, after what was delivered."""
         progress = mailbox.progress[question.j]
+        self._waiting.pop(question.j, None)
         if not progress.resumable:
             mailbox.fail(WorkerLost())
             self._send(worker, Resume(job=question.j, attempt=question.a, verdict=Verdict.GONE))
@@ -181,7 +205,7 @@ class Failover:
                 was=progress.worker,
                 crashes=progress.crashes,
             )
-            progress.bind(question.a, worker)
+            progress.bind(question.a, worker, copy=question.copy)
             self._metrics.resumed.inc()
         self._send(worker, _answer(progress, question))
 
@@ -193,7 +217,8 @@ class Failover:
 
 
 def _is_over(progress: JobProgress, question: MayResume) -> bool:
-    return progress.ended or progress.is_superseded(question.a)
+    """Whether nobody has to go on from there; if a newer copy is run, an older one is not needed."""
+    return progress.ended or progress.is_superseded(question.a) or question.copy < progress.copy
 
 
 def _answer(progress: JobProgress, question: MayResume) -> Resume:

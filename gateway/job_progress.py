@@ -117,8 +117,14 @@ class JobProgress:
         """When the attempt began to speak, and was last heard."""
         self.crashes = 0
         """How many attempts in a row went without a word, none but the first having got further."""
-        self.copies = 0
-        """How often the job was published again."""
+        self.copy = 0
+        """Which copy of the job the attempt was given."""
+        self.newest_copy = 0
+        """The last one that was queued for sure."""
+        self.copied_in_vain = 0
+        """How many copies in a row were queued without getting further in between."""
+        self._copies = 0
+        self._extent_at_copy = 0
         self._moved = False
         self.ended = False
         self._superseded: set[str] = set()
@@ -152,8 +158,9 @@ class JobProgress:
             self._moved = self._moved or isinstance(reply, Delta | Embedded | PromptLogprobs)
         return admitted
 
-    def bind(self, attempt: str, worker: str) -> None:
-        """Let `attempt` by `worker` speak from now on, and nobody else."""
+    def bind(self, attempt: str, worker: str, *, copy: int = 0) -> None:
+        """Let `attempt` by `worker`, which was given that copy of the job, speak from now on, and nobody else."""
+        self.copy = copy
         if self.attempt is not None and self.attempt != attempt:
             self._superseded.add(self.attempt)
         self.attempt, self.worker, self.let_go = attempt, worker, False
@@ -163,6 +170,26 @@ class JobProgress:
     def crashed(self) -> None:
         """The attempt that spoke went without a word; one that got further is only the first of a row."""
         self.crashes = 1 if self._moved else self.crashes + 1
+
+    def next_copy(self) -> int:
+        """The number of a copy that is about to be published."""
+        self._copies += 1
+        return self._copies
+
+    def copied(self, number: int) -> None:
+        """That copy was queued, so the silence is not its worker's any more."""
+        self.copied_in_vain = 1 if self.moved_since_copy else self.copied_in_vain + 1
+        self.newest_copy, self._extent_at_copy = number, self._extent
+        self.heard = time.monotonic()
+
+    @property
+    def moved_since_copy(self) -> bool:
+        """Whether the answer has got further since the newest copy was queued."""
+        return self._extent > self._extent_at_copy
+
+    @property
+    def _extent(self) -> int:
+        return self.tokens + self._inputs - len(self._missing)
 
     def is_superseded(self, attempt: str) -> bool:
         """Whether another attempt has taken this one's place."""
@@ -195,7 +222,9 @@ class JobProgress:
         )
 
     def _speaks(self, reply: Reply, worker: str) -> bool:
-        if reply.a == self.attempt or (worker == REAPER and isinstance(reply, Failed)):
+        if worker == REAPER and isinstance(reply, Failed):
+            return reply.copy >= self.newest_copy
+        if reply.a == self.attempt:
             return True
         if reply.a in self._superseded or not (self.attempt is None or isinstance(reply, Started)):
             return False

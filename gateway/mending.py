@@ -11,14 +11,13 @@ import asyncio
 import time
 from collections.abc import Iterable
 
-import msgspec
 import structlog
 
+from gateway.copies import Copies
 from gateway.errors import RepliesLost, WorkerLost
 from gateway.failover import Failover
 from gateway.mailbox import Mailbox
 from router.bus import Bus
-from router.errors import PublishError
 from router.transport.base import ConnectionState
 
 LOOK_SECONDS = 1.0
@@ -29,8 +28,6 @@ GIVE_UP_SECONDS = 10.0
 GAP_SECONDS = 0.25
 """Between two requests for what is missing; as many as `GAP_TRIES` for the same."""
 GAP_TRIES = 8
-COPIES = 8
-"""A job is published again so often at most."""
 
 _log = structlog.get_logger(__name__)
 
@@ -38,12 +35,12 @@ _log = structlog.get_logger(__name__)
 class Mending:
     """One gateway's watch over its answers. Use on the event loop only."""
 
-    def __init__(self, bus: Bus, failover: Failover) -> None:
+    def __init__(self, bus: Bus, failover: Failover, copies: Copies) -> None:
         self._bus = bus
         self._failover = failover
+        self._copies = copies
         self._gaps: dict[str, tuple[list[int], int]] = {}
         """By job with a gap: what it had, and how often the rest was asked for."""
-        self._publishing: dict[str, asyncio.Task[None]] = {}
 
     async def run(self, mailboxes: dict[str, Mailbox]) -> None:
         """Look after `mailboxes`, by job, for ever."""
@@ -62,9 +59,9 @@ class Mending:
             self._ask_for_missing(mailbox, job)
 
     def lost(self, mailbox: Mailbox, job: str) -> None:
-        """The worker has lost the attempt that speaks."""
-        if job not in self._publishing:
-            self._publishing[job] = asyncio.create_task(self._publish_again(mailbox, job))
+        """Have another worker take a job; if the old one has only been slow, it keeps it."""
+        if not self._copies.publish(mailbox, job):
+            mailbox.fail(WorkerLost())
 
     def _ask_for_missing(self, mailbox: Mailbox, job: str) -> None:
         progress = mailbox.progress[job]
@@ -93,20 +90,3 @@ class Mending:
                 self._failover.ping(mailbox, job)
             if silence >= GIVE_UP_SECONDS and not progress.let_go:
                 self.lost(mailbox, job)
-
-    async def _publish_again(self, mailbox: Mailbox, job: str) -> None:
-        """Have another worker take the job; if the old one has only been slow, it keeps it."""
-        progress = mailbox.progress[job]
-        try:
-            if progress.copies >= COPIES:
-                mailbox.fail(WorkerLost())
-                return
-            progress.copies += 1
-            again = msgspec.structs.replace(mailbox.jobs[job], attempt=progress.copies)
-            _log.warning("attempt given up, job is published again", job=job, worker=progress.worker)
-            await self._bus.publish_job(again, mailbox.headers)
-            progress.heard = time.monotonic()
-        except PublishError as error:
-            _log.warning("job not published again", job=job, reason=str(error))
-        finally:
-            del self._publishing[job]

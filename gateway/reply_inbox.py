@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from gateway.copies import Copies
 from gateway.errors import GenerationError
 from gateway.failover import Failover
 from gateway.job_progress import Admitted
@@ -16,7 +17,7 @@ from gateway.mailbox import Mailbox
 from gateway.mending import Mending
 from gateway.metrics import GatewayMetrics
 from router.bus import Bus, Feed
-from router.messages import AttemptReport, AttemptState, Job, MayResume, Reply, Window
+from router.messages import REAPER, AttemptReport, AttemptState, Failed, Job, MayResume, Reply, Window
 
 
 class ReplyInbox:
@@ -28,8 +29,9 @@ class ReplyInbox:
         self._metrics = metrics
         self._max_unread_bytes = max_unread_bytes
         self._mailboxes: dict[str, Mailbox] = {}
-        self._failover = Failover(bus, metrics)
-        self._mending = Mending(bus, self._failover)
+        self._copies = Copies(bus)
+        self._failover = Failover(bus, metrics, self._copies)
+        self._mending = Mending(bus, self._failover, self._copies)
 
     def __len__(self) -> int:
         return len(self._mailboxes)
@@ -79,6 +81,8 @@ class ReplyInbox:
             self._failover.told(mailbox, reply)
             if reply.state is AttemptState.LOST and reply.a == mailbox.progress[reply.j].attempt:
                 self._mending.lost(mailbox, reply.j)
+        elif worker == REAPER and isinstance(reply, Failed) and self._copies.died(mailbox, reply):
+            self._failover.message_died(mailbox, reply.j)
         elif (admitted := mailbox.deliver(worker, reply)) is not Admitted.NEWS:
             self._metrics.replies_dropped.labels("not_admitted").inc()
             if admitted is Admitted.FENCED:

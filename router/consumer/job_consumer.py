@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeVar
 
+import msgspec
 import structlog
 
 from router import control_plane
@@ -205,10 +206,13 @@ class JobConsumer(Generic[T]):
             self._let_go(taken)
 
     def _adopt(self, current: T, envelope: Envelope[Job]) -> None:
-        """A job that we have already: take over its new delivery if ours was lost with a connection."""
-        if current.delivery.lost:
+        """A job that we have already: take over its new delivery if ours was lost with a connection, or is older."""
+        held, current_copy = current.delivery, current.job.attempt
+        if held.lost or envelope.message.attempt > current_copy:
             current.delivery = envelope.delivery
-            current.log.info("job re-adopted after a reconnect")
+            current.job = msgspec.structs.replace(current.job, attempt=envelope.message.attempt)
+            held.ack()
+            current.log.info("new delivery of a running job adopted", copy=envelope.message.attempt)
         else:
             envelope.delivery.ack()
             current.log.warning("duplicate of a running job dropped")

@@ -7,6 +7,7 @@ not know what a job asks for; that its gateway has gone is told to others.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import msgspec
 
@@ -23,44 +24,43 @@ class Resumptions:
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
-        self._open: dict[str, asyncio.Future[Resume]] = {}
+        self._open: dict[str, asyncio.Queue[Resume]] = {}
 
     async def ask(self, taken: TakenJob) -> Verdict | None:
         """How `taken` goes on: if by `START`, its job says after what. `None`: it has ended meanwhile."""
-        question = MayResume(j=taken.job.id, a=taken.attempt, delivery_count=taken.delivery.delivery_count)
-        while not taken.ended:
-            answer = await self._ask_once(taken, question)
-            if answer is None:
-                continue
-            if answer.verdict is Verdict.WAIT:
-                await asyncio.sleep(ASK_AGAIN_SECONDS)
-                continue
-            taken.log.info("job was delivered again", verdict=str(answer.verdict))
-            taken.solo, taken.crashes = answer.solo, answer.crashes
-            taken.job = msgspec.structs.replace(
-                taken.job,
-                delivered=answer.delivered,
-                ended=answer.ended,
-                embedded=answer.embedded,
-                cached_tokens=answer.cached_tokens,
-            )
-            return None if taken.ended else answer.verdict
-        return None
+        answers = self._open[taken.attempt] = asyncio.Queue()
+        try:
+            answer = await self._answer(taken, answers)
+        finally:
+            del self._open[taken.attempt]
+        if answer is None:
+            return None
+        taken.log.info("job was delivered again", verdict=str(answer.verdict))
+        taken.solo, taken.crashes = answer.solo, answer.crashes
+        taken.job = msgspec.structs.replace(
+            taken.job,
+            delivered=answer.delivered,
+            ended=answer.ended,
+            embedded=answer.embedded,
+            cached_tokens=answer.cached_tokens,
+        )
+        return answer.verdict
 
     def hear(self, answer: Resume) -> None:
         """Take an answer; one that nobody waits for any more changes nothing."""
-        future = self._open.get(answer.attempt)
-        if future is not None and not future.done():
-            future.set_result(answer)
+        if (answers := self._open.get(answer.attempt)) is not None:
+            answers.put_nowait(answer)
 
-    async def _ask_once(self, taken: TakenJob, question: MayResume) -> Resume | None:
-        future: asyncio.Future[Resume] = asyncio.get_running_loop().create_future()
-        self._open[taken.attempt] = future
-        self._outbox.put(taken.job.reply_to, question, urgent=True)
-        try:
-            async with asyncio.timeout(ASK_AGAIN_SECONDS):
-                return await future
-        except TimeoutError:
-            return None
-        finally:
-            del self._open[taken.attempt]
+    async def _answer(self, taken: TakenJob, answers: asyncio.Queue[Resume]) -> Resume | None:
+        """The first answer that is not "wait"; while waiting, it may come without a question."""
+        while not taken.ended:
+            question = MayResume(
+                j=taken.job.id, a=taken.attempt, delivery_count=taken.delivery.delivery_count, copy=taken.job.attempt
+            )
+            self._outbox.put(taken.job.reply_to, question, urgent=True)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ASK_AGAIN_SECONDS):
+                    while (answer := await answers.get()).verdict is Verdict.WAIT:
+                        pass
+                    return None if taken.ended else answer
+        return None

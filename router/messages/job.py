@@ -165,6 +165,7 @@ class Job(Message, frozen=True, kw_only=True, tag="job"):
     cache_salt: str = ""
     """Separates prefix caches: tenants with different salts can't see or time each other's prompts."""
     attempt: int = 0
+    """Which copy of the job it is: a gateway may publish one again."""
     delivered: list[list[int]] = msgspec.field(default_factory=list)
     """Per choice, token ids; empty: none of any."""
     ended: list[int] = msgspec.field(default_factory=list)

@@ -58,6 +58,8 @@ class MayResume(_Reply, frozen=True, kw_only=True, tag="resume?"):
     """
 
     delivery_count: Count = 0
+    copy: Count = 0
+    """Which of the copies of the job it was given (`Job.attempt`)."""
 
 
 class AttemptState(StrEnum):
@@ -172,6 +174,8 @@ class Failed(_Reply, frozen=True, kw_only=True, tag="failed"):
     usage: Usage | None = None
     retry_after: Count | None = None
     """Seconds after which it may go better, where somebody said so."""
+    copy: Count = 0
+    """From the reaper: which of the copies of the job died (`Job.attempt`)."""
 
 
 class Cancelled(_Reply, frozen=True, kw_only=True, tag="cancelled"):

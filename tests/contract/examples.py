@@ -249,6 +249,13 @@ EXAMPLES: dict[str, msgspec.Struct] = {
             Delta(j="m", a="e", s=0, ids=[1], t="Hi", cached=16),
         ],
     ),
+    "window_copies": Window(
+        w="reaper",
+        b=[
+            MayResume(j="j", a="b", delivery_count=2, copy=1),
+            Failed(j="k", a="c", code=FailureCode.FAILED_REPEATEDLY, message="given up", copy=2),
+        ],
+    ),
     "job_resumed": msgspec_replace(
         JOB, n=2, attempt=1, delivered=[[1, 2], [3]], ended=[1], embedded=[0], cached_tokens=16
     ),

@@ -7,11 +7,13 @@ import asyncio
 import msgspec
 import pytest
 
-from gateway import mending
+from auth_billing.reaper import Reaper
+from gateway import copies, mending
 from gateway.errors import ServerShutdown
 from router.consumer import resumption, sent_replies
 from router.dead_letters import DeadLetters
 from router.messages import Failed, FailureCode, Finished, SamplingParams, Started, TextOptions, UsageRecord, Window
+from router.topology import JOB_DELIVERY_LIMIT
 from tests.contract.conftest import MakeTransport
 from tests.fakes.fleet import Answer, Fleet, FleetWorker, counted, until
 
@@ -40,6 +42,42 @@ async def test_a_stream_goes_on_when_its_worker_is_lost(make_transport: MakeTran
             assert (record.worker, record.usage) == ("worker-2", answer.terminal.usage)
         assert [request.delivered for request in fleet.workers["worker-2"].engine.requests] == []
         assert fleet.metrics.resumed._value.get() == 3
+
+
+async def kill_often(fleet: Fleet, answer: Answer, times: int) -> None:
+    """Have one worker after the other killed, each when it has got further."""
+    await fleet.start("worker-0")
+    for number in range(times):
+        await answer.read(answer.tokens + 3)
+        await fleet.start(f"worker-{number + 1}")
+        await fleet.workers[f"worker-{number}"].kill()
+    await answer.read()
+
+
+async def test_a_stream_is_killed_more_often_than_the_broker_returns_a_message(make_transport: MakeTransport) -> None:
+    async with Fleet(make_transport) as fleet:
+        answer = await fleet.ask("j", 200)
+        await kill_often(fleet, answer, JOB_DELIVERY_LIMIT + 3)
+        assert answer.texts == [counted(200)]
+        assert isinstance(answer.terminal, Finished)
+        assert (await settled(fleet, answer)).usage.completion_tokens == 200
+        await until(lambda: not fleet.workers[f"worker-{JOB_DELIVERY_LIMIT + 3}"].has(answer.job))
+        assert 0 < answer.mailbox.progress["j"].newest_copy <= 3
+
+
+async def test_a_message_that_the_broker_gave_up_is_replaced(
+    make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copies, "WORN", 1000)
+    async with Fleet(make_transport) as fleet:
+        stop = asyncio.Event()
+        reaping = asyncio.create_task(Reaper(fleet.bus).run(stop))
+        answer = await fleet.ask("j", 200)
+        await kill_often(fleet, answer, JOB_DELIVERY_LIMIT + 1)
+        assert answer.texts == [counted(200)]
+        assert answer.mailbox.progress["j"].newest_copy == 1
+        stop.set()
+        await reaping
 
 
 async def test_choices_that_have_ended_are_not_run_again(make_transport: MakeTransport) -> None:
@@ -112,6 +150,26 @@ async def test_a_living_worker_keeps_its_job_and_the_other_one_waits(
         assert second.engine.submitted == []
         assert (await settled(fleet, answer)).worker == "worker-1"
         assert fleet.metrics.resumed._value.get() == 0
+
+
+async def test_whoever_waits_starts_as_soon_as_the_other_one_lets_go(
+    make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resumption, "ASK_AGAIN_SECONDS", 1000)
+    async with Fleet(make_transport) as fleet:
+        first = await fleet.start("worker-1", drain_grace=0.0, max_num_seqs=1)
+        answer, filler = await fleet.ask("j", 300), await fleet.ask("filler", 1000)
+        await until(lambda: first.has(filler.job))
+        await answer.read(5)
+        second = await fleet.start("worker-2")
+        await fleet.bus.publish_job(msgspec.structs.replace(answer.job, attempt=1), {})
+        await until(lambda: second.has(answer.job))
+        await until(lambda: "j" in fleet.inbox._failover._waiting)
+        filler.mailbox.fail(ServerShutdown())
+        first.stop.set()
+        await answer.read()
+        assert answer.texts == [counted(300)]
+        assert answer.mailbox.progress["j"].copy == 1
 
 
 async def test_an_attempt_that_is_not_heard_any_more_is_told_to_stop(make_transport: MakeTransport) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -30,6 +30,9 @@ from tests.fakes.counting_text import counting_text
 MODEL = "counting"
 GATEWAY = "gateway-f"
 MakeTransport = Callable[[str], Awaitable[Transport]]
+
+shared_text = cache(counting_text)
+"""Its ten thousand numbers take longer to read than a test."""
 
 
 class Answer:
@@ -79,7 +82,7 @@ class FleetWorker:
         self.worker = Worker(
             Bus(transport),
             engine,
-            partial(Generator, counting_text()),
+            partial(Generator, shared_text()),
             WorkerSettings(**{"model": MODEL, "id": name, "max_num_seqs": 4, "amqp_url": "amqp://"} | settings),
             WorkerMetrics(CollectorRegistry(), MODEL),
             model=MODEL,

@@ -228,3 +228,26 @@ def test_the_reaper_closes_a_job_whatever_attempt_was_bound() -> None:
     assert not admits(progress, failed, "some other worker")
     assert admits(progress, failed, REAPER)
     assert progress.ended
+
+
+def test_a_letter_about_an_older_copy_ends_nothing() -> None:
+    progress = JobProgress(1)
+    admits(progress, started(), "w")
+    progress.copied(progress.next_copy())
+    letter = Failed(j="j", a="reaped", code=FailureCode.FAILED_REPEATEDLY, message="given up")
+    assert progress.admit(letter, REAPER) is Admitted.FENCED
+    assert not progress.ended
+    newest = Failed(j="j", a="reaped", code=FailureCode.FAILED_REPEATEDLY, message="given up", copy=1)
+    assert admits(progress, newest, REAPER)
+
+
+def test_copies_are_in_vain_while_the_answer_gets_no_further() -> None:
+    progress = JobProgress(1)
+    admits(progress, started())
+    for number in (1, 2):
+        progress.copied(progress.next_copy())
+        assert (progress.newest_copy, progress.copied_in_vain, progress.moved_since_copy) == (number, number, False)
+    admits(progress, delta(0))
+    assert progress.moved_since_copy
+    progress.copied(progress.next_copy())
+    assert progress.copied_in_vain == 1
