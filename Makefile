@@ -1,12 +1,13 @@
 # Headrace: few verbs, the same on every machine. The logic is in infra/install.py and in the `headrace` command.
 PYTHON ?= python3
 WORKERS ?=
+CHAOS ?=
 HEADRACE_HOME ?= .headrace
 export HEADRACE_HOME
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev serve up ps test races kill-points test-bills check format bench bench-peers clean
+.PHONY: help setup setup-dev serve up ps test chaos races kill-points test-bills check format bench bench-peers clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +30,10 @@ ps: setup ## What runs, and what it is doing
 test: setup-dev ## Every test, with a real RabbitMQ, store and model where they are installed
 	cd chat_ui/web && npm run --silent test
 	$(BIN)/pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+chaos: setup-dev ## Faults of every kind on the whole platform: 14 configurations x 180 s (CHAOS_SECONDS, CHAOS_SEED, CHAOS="name ...")
+	CHAOS_MUTATIONS=1 $(BIN)/pytest tests/chaos/test_mutations.py
+	$(BIN)/python -m tests.chaos --publish $(CHAOS)
 
 races: setup-dev ## The races of money at full size: four processes, a thousand times each (some minutes)
 	HEADRACE_RACE_ITERATIONS=1000 $(BIN)/pytest tests/auth_billing/races --durations=0

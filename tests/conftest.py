@@ -12,7 +12,7 @@ os.environ.setdefault("TRITON_INTERPRET", "1")
 pytest_plugins = ["tests.model_fixtures", "tests.rabbitmq_fixtures", "tests.store_fixtures"]
 
 _HERE = Path(__file__).parent
-_WITH_PROCESSES = {_HERE / name for name in ("contract", "e2e", "integration")}
+_WITH_PROCESSES = {_HERE / name for name in ("chaos", "contract", "e2e", "integration")}
 """Where tests start processes of their own and wait for them."""
 
 

@@ -1,0 +1,172 @@
+"""The engine process of chaos: counts like `tests/fakes/counting_engine.py`, and writes every token down first.
+
+Runs as the child of a real worker, in the product's own engine loop, so it can be killed, stopped and started again
+like any engine. What it writes survives `kill -9`: a line of JSON is in the kernel's hands before a token is told.
+A prompt with `POISON` in it brings the process down, as a bug in a native kernel does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from inference_worker.engine_main import Mouth, serve
+from inference_worker.engine_protocol import (
+    EngineEvent,
+    EngineLoad,
+    GenerationRequest,
+    Ready,
+    RequestFailed,
+    TokenEvent,
+)
+from inference_worker.settings import EngineSettings
+from tests.chaos.evidence import Counted
+from tests.fakes.counting_text import END, FIRST, NUMBERS, VOCAB_SIZE
+
+POISON = "!!segv"
+CONTEXT = 4096
+_NUMBER = re.compile(rb"request (\d+)")
+
+
+@dataclass
+class _Running:
+    request: GenerationRequest
+    next: dict[int, int] = field(default_factory=dict)
+    """Next position of each choice that goes on."""
+
+
+class CountingSteps:
+    """Implements `engine_main.SteppingEngine`. One step gives every running choice a token, in `step_seconds`."""
+
+    def __init__(self, settings: EngineSettings, step_seconds: float, log: Path) -> None:
+        self._capacity = settings.max_num_seqs
+        self._step_seconds = step_seconds
+        self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._running: dict[str, _Running] = {}
+        self._generated = self._prompted = self._steps = 0
+
+    def ready(self) -> Ready:
+        """See `SteppingEngine`."""
+        return Ready(
+            max_model_len=CONTEXT,
+            vocab_size=VOCAB_SIZE,
+            max_num_seqs=self._capacity,
+            kv_blocks=self._capacity,
+            block_size=16,
+            device="cpu",
+            dtype="float32",
+            attention="counting",
+            eos_token_ids=[END],
+        )
+
+    def add(self, request: GenerationRequest) -> None:
+        """See `SteppingEngine`."""
+        prompt = bytes(each for each in request.prompt_ids if each < 256)
+        number = _NUMBER.search(prompt)
+        self._write(["submit", request.id, int(number[1]) if number else -1, time.time()])
+        if POISON.encode() in prompt:
+            os.kill(os.getpid(), signal.SIGKILL)
+        delivered = request.delivered or [[]] * request.n
+        going = [choice for choice in range(request.n) if choice not in request.ended]
+        self._running[request.id] = _Running(request, {choice: len(delivered[choice]) for choice in going})
+        self._prompted += len(request.prompt_ids)
+
+    def abort(self, request: str, choice: int | None = None) -> None:
+        """See `SteppingEngine`."""
+        running = self._running.get(request)
+        if running is None:
+            return
+        if choice is None:
+            running.next.clear()
+        else:
+            running.next.pop(choice, None)
+        if not running.next:
+            del self._running[request]
+
+    def step(self) -> Sequence[EngineEvent]:
+        """See `SteppingEngine`."""
+        time.sleep(self._step_seconds)
+        self._steps += 1
+        going = [(each, choice) for each in self._running.values() for choice in each.next][: self._capacity]
+        events = [self._next(running, choice) for running, choice in going]
+        self._running = {id_: running for id_, running in self._running.items() if running.next}
+        self._write(["step", time.time(), [[each.request, each.choice, each.position] for each in events]])
+        self._generated += len(events)
+        return events
+
+    def has_work(self) -> bool:
+        """See `SteppingEngine`."""
+        return bool(self._running)
+
+    def load(self) -> EngineLoad:
+        """See `SteppingEngine`."""
+        running = sum(len(each.next) for each in self._running.values())
+        return EngineLoad(
+            running=min(running, self._capacity),
+            waiting=max(0, running - self._capacity),
+            kv_blocks_used=min(running, self._capacity),
+            kv_blocks_total=self._capacity,
+            prompt_tokens=self._prompted,
+            generation_tokens=self._generated,
+            steps=self._steps,
+        )
+
+    def failures(self) -> list[RequestFailed]:
+        """See `SteppingEngine`."""
+        return []
+
+    def _next(self, running: _Running, choice: int) -> TokenEvent:
+        request, position = running.request, running.next[choice]
+        last = position + 1 >= (request.sampling.max_tokens or CONTEXT - len(request.prompt_ids))
+        if last:
+            del running.next[choice]
+        else:
+            running.next[choice] = position + 1
+        return TokenEvent(
+            request=request.id,
+            choice=choice,
+            position=position,
+            token_ids=[FIRST + position % NUMBERS],
+            finish_reason="length" if last else None,
+        )
+
+    def _write(self, line: list[object]) -> None:
+        os.write(self._log, json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+
+def run(settings: EngineSettings, commands: Connection, reports: Connection, *, step_seconds: float, log: Path) -> None:
+    """The child's main function (`engine_main.Target`)."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    engine, mouth = CountingSteps(settings, step_seconds, log), Mouth(reports)
+    mouth.say(engine.ready())
+    try:
+        serve(engine, commands, mouth)
+    except (EOFError, OSError):
+        return  # the worker has gone
+
+
+def read_counts(logs: Iterable[Path]) -> list[Counted]:
+    """What engines have written, by attempt; the last line of a killed one may be cut off."""
+    found: dict[str, Counted] = {}
+    for line in (line for log in logs for line in log.read_bytes().splitlines()):
+        try:
+            kind, *rest = json.loads(line)
+        except ValueError:
+            continue
+        if kind == "submit":
+            attempt, number, at = rest
+            found.setdefault(attempt, Counted(attempt, number)).submitted.append(at)
+            continue
+        at, tokens = rest
+        for attempt, choice, position in tokens:
+            counted = found[attempt]
+            counted.positions.setdefault(choice, set()).add(position)
+            counted.times.append(at)
+    return list(found.values())

@@ -1,0 +1,23 @@
+"""What a platform of processes needs on this machine. Without it tests are skipped on a laptop, and fail in CI."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from infra.embedded_store import PROGRAM
+from infra.rabbitmq.errors import BrokerNotInstalled
+from infra.rabbitmq.node import find_program
+from tests.chaos.stack import INSTALLED
+
+
+def skip_unless_installed() -> None:
+    """Skips, or fails in CI, without a broker and a store."""
+    reason = None if (INSTALLED / PROGRAM).exists() else f"{INSTALLED / PROGRAM} is missing: `make setup`"
+    try:
+        find_program("rabbitmq-server")
+    except BrokerNotInstalled as error:
+        reason = str(error)
+    if reason is not None:
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)

@@ -1,0 +1,120 @@
+"""Five bugs, to see that the checker can fail: `python -m tests.chaos.mutations NAME MODULE [ARGUMENT ...]`.
+
+Runs a program of ours as `python -m MODULE` would, with one function replaced. The product has no switch for any of it.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+EVERY = 10
+"""One message in so many is treated wrongly."""
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A bug: in which processes it is, how to put it there, and the invariants by which it must be found."""
+
+    role: str
+    """`gateway` or `worker`."""
+    install: Callable[[], None]
+    found_as: frozenset[str]
+
+
+def _double_delivery() -> None:
+    """Some pieces of text are given out twice."""
+    from gateway.mailbox import Mailbox
+
+    right, numbers = Mailbox.take_all, count(1)
+
+    def take_all(self: Mailbox) -> list[Any]:
+        arrivals = right(self)
+        return arrivals + arrivals[-1:] if _is_text(arrivals) and not next(numbers) % EVERY else arrivals
+
+    Mailbox.take_all = take_all  # type: ignore[method-assign]
+
+
+def _lost_token() -> None:
+    """Some pieces of text are taken in and not given out."""
+    from gateway.mailbox import Mailbox
+
+    right, numbers = Mailbox.take_all, count(1)
+
+    def take_all(self: Mailbox) -> list[Any]:
+        arrivals = right(self)
+        return arrivals[:-1] if _is_text(arrivals) and not next(numbers) % EVERY else arrivals
+
+    Mailbox.take_all = take_all  # type: ignore[method-assign]
+
+
+def _is_text(arrivals: list[Any]) -> bool:
+    """Whether the last arrival is text in the middle of an answer."""
+    from router.messages import Delta
+
+    return bool(arrivals) and isinstance(arrivals[-1].reply, Delta) and arrivals[-1].reply.f is None
+
+
+def _early_ack() -> None:
+    """A worker acknowledges a job as soon as it has it: if it dies, nobody does it."""
+    from router.consumer.job_consumer import JobConsumer
+
+    right = JobConsumer._take
+
+    def take(self: JobConsumer[Any], envelope: Any) -> None:
+        envelope.delivery.ack()
+        right(self, envelope)
+
+    JobConsumer._take = take  # type: ignore[method-assign]
+
+
+def _unsettled_hold() -> None:
+    """Some receipts are never handed in."""
+    from gateway.billing_desk import BillingDesk
+
+    right, numbers = BillingDesk.hand_in, count(1)
+
+    def hand_in(self: BillingDesk, receipt: Any) -> None:
+        if next(numbers) % 3:
+            right(self, receipt)
+
+    BillingDesk.hand_in = hand_in  # type: ignore[method-assign]
+
+
+def _ghost_job() -> None:
+    """A gateway tells nobody that a client has gone: its job is done for nobody."""
+    from router.bus import Bus
+    from router.messages import Cancel
+
+    right = Bus.send_control
+
+    def send_control(self: Bus, target: str, control: Any, **options: Any) -> None:
+        if not isinstance(control, Cancel):
+            right(self, target, control, **options)
+
+    Bus.send_control = send_control  # type: ignore[method-assign]
+
+
+MUTATIONS: Mapping[str, Mutation] = {
+    "double-delivery": Mutation("gateway", _double_delivery, frozenset({"I2"})),
+    "lost-token": Mutation("gateway", _lost_token, frozenset({"I2"})),
+    "early-ack": Mutation("worker", _early_ack, frozenset({"pause", "lost", "I1"})),
+    "unsettled-hold": Mutation("gateway", _unsettled_hold, frozenset({"I5"})),
+    "ghost-job": Mutation("gateway", _ghost_job, frozenset({"ghost"})),
+}
+
+
+def main() -> None:
+    """Put the bug in and run the program."""
+    _, name, module, *arguments = sys.argv
+    MUTATIONS[name].install()
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""The whole platform as processes, each behind a wire that can be cut: what nemeses strike and clients ask.
+
+Started and kept running as `headrace up` does it (`infra/supervisor.py`), with the settings of production; only the
+workers' engines count (`worker_process.py`), and whoever dies often comes back within seconds, not half a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psutil
+
+from infra import account_access, environment
+from infra.account_access import AccountAccess
+from infra.embedded_store import PROGRAM
+from infra.home import Home
+from infra.install import ROOT
+from infra.process_records import ProcessRecord, ProcessRecords, ProcessState, kill_group
+from infra.processes import BILLING, GATEWAY, WORKER, PlatformProcesses
+from infra.readiness import free_port, state_is_past_starting, url_says_yes
+from infra.runtime.lifecycle import StartupError
+from infra.settings import LauncherSettings
+from infra.supervisor import Backoff, ProcessSpec, Supervisor
+from tests.chaos.mutations import MUTATIONS
+from tests.chaos.tcp_proxy import TcpProxy
+
+MODEL = "counting"
+STORE = "store"
+INSTALLED = Path(os.environ.get("HEADRACE_HOME") or ROOT / ".headrace").resolve()
+GRACE_SECONDS = 150.0
+BACKOFF = Backoff(first=0.3, limit=2.0)
+_PORT = re.compile(r":\d+/")
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much of everything."""
+
+    gateways: int = 1
+    workers: int = 2
+    capacity: int = 16
+    """Sequences that an engine computes together."""
+    step_seconds: float = 0.05
+
+
+@dataclass
+class Stack:
+    """A platform that runs, or is being started."""
+
+    size: Size
+    processes: PlatformProcesses
+    supervisor: Supervisor
+    access: AccountAccess
+    wires: dict[str, TcpProxy] = field(default_factory=dict)
+    """By the process whose way to the broker it is; `STORE` is everybody's way to the store."""
+    ports: dict[str, int] = field(default_factory=dict)
+    """Of the API, by gateway."""
+    key: str = ""
+    mutation: str = ""
+    """A bug that its processes have (`mutations.py`)."""
+
+    @property
+    def home(self) -> Path:
+        """Where its data and its logs are."""
+        return self.processes.home.path
+
+    @property
+    def counts(self) -> Path:
+        """Where engines write what they made."""
+        return self.home / "counts"
+
+    @property
+    def gateways(self) -> list[str]:
+        """Their names."""
+        return [f"gateway-{number + 1}" for number in range(self.size.gateways)]
+
+    @property
+    def workers(self) -> list[str]:
+        """Their names."""
+        return [f"worker-{number + 1}" for number in range(self.size.workers)]
+
+    def record(self, name: str) -> ProcessRecord:
+        """What is known of a process."""
+        return next(record for record in ProcessRecords(self.processes.home.run).all() if record.name == name)
+
+    def process(self, name: str) -> psutil.Process | None:
+        """The process, if it lives."""
+        return self.record(name).process()
+
+    def engine(self, worker: str) -> psutil.Process | None:
+        """A worker's engine, if both live."""
+        try:
+            children = process.children() if (process := self.process(worker)) is not None else []
+            return next((child for child in children if "spawn_main" in " ".join(child.cmdline())), None)
+        except psutil.NoSuchProcess:
+            return None
+
+    async def ready(self, name: str) -> None:
+        """Wait until a process is."""
+        while self.record(name).state is not ProcessState.READY:
+            await asyncio.sleep(0.1)
+
+    async def restart(self, name: str) -> None:
+        """As `headrace restart` does: SIGTERM, wait, start."""
+        process = self.supervisor[name]
+        await process.stop()
+        process.start()
+        await process.settled()
+
+    def spec(self, name: str) -> ProcessSpec:
+        """How a process of ours is run."""
+        if name in self.gateways:
+            own = {"HEADRACE_HOST": "127.0.0.1", "HEADRACE_PORT": str(self.ports[name])}
+            arguments = ["infra.cli", "gateway", "--id", name]
+            return self._spec(name, arguments, GATEWAY, own | self._accounts("gateway", name))
+        if name in self.workers:
+            own = {
+                "HEADRACE_AMQP_URL": self._amqp("worker", name),
+                "HEADRACE_CONTROL_SECRET": self.processes.control_secret,
+                "HEADRACE_MODEL": MODEL,
+                "HEADRACE_SERVED_MODEL_NAME": MODEL,
+                "HEADRACE_ID": name,
+                "HEADRACE_MAX_NUM_SEQS": str(self.size.capacity),
+                "CHAOS_STEP_SECONDS": str(self.size.step_seconds),
+                "CHAOS_COUNTS": str(self.counts),
+            }
+            spec = self._spec(name, ["tests.chaos.worker_process"], WORKER, own)
+            return replace(spec, ready=state_is_past_starting(spec.status_url))
+        return self._spec(name, ["infra.cli", "billing"], BILLING, self._accounts("billing", name))
+
+    def _accounts(self, user: str, name: str) -> dict[str, str]:
+        store = _PORT.sub(f":{self.wires[STORE].port}/", self.processes.store.url)
+        return {"HEADRACE_AMQP_URL": self._amqp(user, name), "HEADRACE_MONGODB_URL": store}
+
+    def _amqp(self, user: str, name: str) -> str:
+        return _PORT.sub(f":{self.wires[name].port}/", self.processes.broker.amqp_url(user))
+
+    def _spec(self, name: str, program: list[str], order: int, own: Mapping[str, str]) -> ProcessSpec:
+        port = free_port()
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
+        common = {
+            "HEADRACE_HOME": str(self.home),
+            "HEADRACE_OPS_HOST": "127.0.0.1",
+            "HEADRACE_OPS_PORT": str(port),
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONPATH": str(ROOT),
+        }
+        mutant = self.mutation and name.startswith(MUTATIONS[self.mutation].role)
+        wrapper = ["tests.chaos.mutations", self.mutation] if mutant else []
+        return ProcessSpec(
+            name=name,
+            argv=[sys.executable, "-m", *wrapper, *program],
+            environment={**plain, **common, **own},
+            log=self.processes.home.log / f"{name}.log",
+            ready=url_says_yes(f"http://127.0.0.1:{port}/healthz"),
+            grace=GRACE_SECONDS,
+            status_url=f"http://127.0.0.1:{port}/status",
+            order=order,
+        )
+
+
+@asynccontextmanager
+async def running(size: Size, mutation: str = "") -> AsyncIterator[Stack]:
+    """A platform in a home of its own, gone without a trace afterwards; with a `mutation` it has that bug.
+
+    Raises:
+        StartupError: something did not start; the message has its last line.
+    """
+    async with AsyncExitStack() as ends:
+        home = Home(Path(ends.enter_context(TemporaryDirectory(prefix="headrace-chaos-"))))
+        home.prepare()
+        (home.path / "counts").mkdir()
+        (home.path / PROGRAM.parts[0]).symlink_to(INSTALLED / PROGRAM.parts[0])
+        settings = environment.load(
+            LauncherSettings,
+            home=home.path,
+            port=free_port(),
+            rabbitmq_port=free_port(),
+            rabbitmq_console_port=free_port(),
+        )
+        processes = PlatformProcesses(settings, home)
+        supervisor = Supervisor(ProcessRecords(home.run), lambda _: None, BACKOFF)
+        ends.push_async_callback(_end, supervisor, ProcessRecords(home.run))
+        await _need(supervisor, processes.rabbitmq(), processes.store_program())
+        access = await ends.enter_async_context(account_access.opened(home, processes.store.url))
+        stack = Stack(size, processes, supervisor, access, mutation=mutation)
+        stack.ports.update({name: free_port() for name in stack.gateways})
+        for name in ("billing", *stack.workers, *stack.gateways, STORE):
+            wire = TcpProxy(processes.store.port if name == STORE else processes.broker.ports.amqp)
+            await wire.start()
+            ends.push_async_callback(wire.stop)
+            stack.wires[name] = wire
+        stack.key = await access.give_development_key(f"http://127.0.0.1:{stack.ports['gateway-1']}/v1")
+        await _need(supervisor, stack.spec("billing"), *map(stack.spec, stack.workers))
+        await _need(supervisor, *map(stack.spec, stack.gateways))
+        yield stack
+
+
+async def _need(supervisor: Supervisor, *specs: ProcessSpec) -> None:
+    for process in [supervisor.add(spec) for spec in specs]:
+        if await process.settled() is not ProcessState.READY:
+            raise StartupError(f"{process.spec.name} can't start: {process.reason}")
+
+
+async def _end(supervisor: Supervisor, records: ProcessRecords) -> None:
+    """At once: nothing of it is needed any more."""
+    supervisor.hurry()
+    for record in records.all():
+        if (process := record.process()) is not None:
+            kill_group(process.pid)
+    await supervisor.stop_all()

@@ -1,0 +1,39 @@
+"""The checker can fail: five bugs, each put into the running platform, are each found. Part of `make chaos`.
+
+What the checker finds in histories with the same bugs is in `test_checker.py`, without processes.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.configurations import MUTATED, MUTATED_SECONDS
+from tests.chaos.experiment import experiment
+from tests.chaos.installed import skip_unless_installed
+from tests.chaos.mutations import MUTATIONS
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.store,
+    pytest.mark.rabbitmq,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(not os.environ.get("CHAOS_MUTATIONS"), reason="some minutes: part of `make chaos`"),
+]
+
+
+async def test_without_a_bug_nothing_is_found(tmp_path: Path) -> None:
+    """What finds the bugs is not what there is without them."""
+    skip_unless_installed()
+    outcome = await experiment(MUTATED, seed=1, seconds=MUTATED_SECONDS, say=print, keep=tmp_path)
+    assert not outcome.violations, "\n".join(map(str, outcome.violations))
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+async def test_a_bug_is_found(name: str, tmp_path: Path) -> None:
+    skip_unless_installed()
+    outcome = await experiment(MUTATED, seed=1, seconds=MUTATED_SECONDS, say=print, keep=tmp_path, mutation=name)
+    found = {violation.invariant for violation in outcome.violations}
+    assert found & MUTATIONS[name].found_as, f"found only {found}"

@@ -1,0 +1,34 @@
+"""The worker of chaos: `python -m tests.chaos.worker_process`, the product's own program around the counting engine.
+
+Configured as any worker, by `HEADRACE_...`; `CHAOS_STEP_SECONDS` and `CHAOS_COUNTS` (a folder) are the engine's.
+Nothing of it is replaced but the model: what is read of its text, and what its engine's process runs.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+
+from inference_worker import __main__ as program
+from inference_worker import engine_main
+from inference_worker.settings import WorkerSettings
+from tests.chaos import counting_engine
+from tests.fakes.counting_text import counting_text
+
+
+def counting_target(settings: WorkerSettings) -> engine_main.Target:
+    """What the engine's process runs."""
+    log = Path(os.environ["CHAOS_COUNTS"]) / f"{settings.id}-{os.getpid()}.jsonl"
+    return partial(counting_engine.run, step_seconds=float(os.environ["CHAOS_STEP_SECONDS"]), log=log)
+
+
+def main() -> None:
+    """Run the worker."""
+    program._read_model = lambda settings: (None, counting_text())
+    program._engine_target = counting_target
+    program.main()
+
+
+if __name__ == "__main__":
+    main()
