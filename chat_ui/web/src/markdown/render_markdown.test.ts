@@ -20,7 +20,7 @@ describe("toBlocks", () => {
   });
 
   it("keeps code apart, also while its fence is open, and takes one word as its language", () => {
-    expect(toBlocks("```py x\na < b\n")).toEqual([{ type: "code", language: "py", code: "a < b" }]);
+    expect(toBlocks("```py x\na < b\n")).toEqual([{ type: "code", language: "py", code: "a < b", open: false }]);
   });
 
   it("leaves earlier blocks as they are while a text grows", () => {

@@ -1,0 +1,16 @@
+import { expect, it } from "vitest";
+import { colour } from "./colour_code";
+
+it("colours code in elements and leaves its text as it is", () => {
+  const code = 'def f(x):\n    return "<img src=x onerror=alert(1)>"\n';
+  const box = document.createElement("div");
+  box.append(colour(code, "python") ?? "");
+  expect(box.textContent).toBe(code);
+  expect(box.querySelector(".hljs-keyword")?.textContent).toBe("def");
+  expect(box.querySelector("img")).toBeNull();
+});
+
+it("knows the short names that models use, and nothing else", () => {
+  expect([colour("x", "py"), colour("x", "ts"), colour("x", "sh")].every((made) => made !== null)).toBe(true);
+  expect([colour("x", '"><img'), colour("x", "constructor")]).toEqual([null, null]);
+});

@@ -1,0 +1,99 @@
+import { describe, expect, it } from "vitest";
+import { GrowingMarkdown } from "./growing_markdown";
+import { toBlocks } from "./render_markdown";
+
+const SAMPLE = `# Title\r
+\r
+Some *text* with [a link][r] and $x^2$.
+
+1. one
+2. two
+
+   still two
+
+> quoted
+lazily
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+\`\`\`py
+print("x")
+
+# more
+\`\`\`
+
+$$
+a_b
+$$
+
+[r]: https://example.org/
+
+Setext
+======
+
+- [x] done
+`;
+
+/** Reads `text` as it grows, `step` characters at a time. */
+function grown(text: string, step: number) {
+  const markdown = new GrowingMarkdown();
+  for (let end = step; end < text.length; end += step) markdown.update(text.slice(0, end), false);
+  return markdown.update(text, true);
+}
+
+describe("GrowingMarkdown", () => {
+  it.each([1, 3, 7, 50])("ends with the same blocks as the whole text, %i characters at a time", (step) => {
+    expect(grown(SAMPLE, step)).toEqual(toBlocks(SAMPLE));
+  });
+
+  it("uses a link's definition that came earlier", () => {
+    const markdown = new GrowingMarkdown();
+    markdown.update("[r]: https://example.org/\n\nOne.\n\nTwo.", false);
+    const blocks = markdown.update("[r]: https://example.org/\n\nOne.\n\nTwo.\n\n[here][r]", false);
+    expect(JSON.stringify(blocks.at(-1))).toContain("https://example.org/");
+  });
+
+  it("gives the very same objects for what is settled", () => {
+    const markdown = new GrowingMarkdown();
+    const [first] = markdown.update("One.\n\nTwo.\n\nTh", false);
+    expect(markdown.update("One.\n\nTwo.\n\nThree", false)[0]).toBe(first);
+  });
+
+  it("begins anew when the text is another one", () => {
+    const markdown = new GrowingMarkdown();
+    markdown.update("One.\n\nTwo.\n\nThree.", false);
+    expect(markdown.update("Other.\n\nText.", false)).toEqual(toBlocks("Other.\n\nText."));
+  });
+
+  it("says whether code is still being written", () => {
+    const open = (text: string, finished = false) => {
+      const block = new GrowingMarkdown().update(text, finished).at(-1);
+      return block?.type === "code" ? block.open : null;
+    };
+    expect(open("```py\nx")).toBe(true);
+    expect(open("```py\nx\n```")).toBe(false);
+    expect(open("```py\nx", true)).toBe(false);
+  });
+
+  it("settles a long list piece by piece, and goes on counting", () => {
+    const text = Array.from({ length: 60 }, (_, index) => `${index + 1}. item`).join("\n");
+    const blocks = grown(text, 10);
+    const box = document.createElement("div");
+    box.innerHTML = blocks.map((block) => (block.type === "html" ? block.html : "")).join("");
+    expect(box.querySelectorAll("li")).toHaveLength(60);
+    const lists = [...box.querySelectorAll("ol")];
+    expect(lists.length).toBeGreaterThan(1);
+    expect(lists.reduce((next, list) => (expect(list.start).toBe(next), next + list.children.length), 1)).toBe(61);
+  });
+
+  it("cuts a paragraph that never ends, and loses nothing of it", () => {
+    const text = "word ".repeat(6_000).trim();
+    const box = document.createElement("div");
+    box.innerHTML = grown(text, 1_000)
+      .map((block) => (block.type === "html" ? block.html : ""))
+      .join(" ");
+    expect(box.textContent?.split(/\s+/).filter((word) => word === "word")).toHaveLength(6_000);
+  });
+});
