@@ -52,6 +52,9 @@ T = TypeVar("T")
 WATCH_SECONDS = 1.0
 """How often a silent generation looks whether anybody is still there."""
 
+UNREACHABLE_SECONDS = 60.0
+"""So long an answer waits for a broker that is away (PROMISES F10, F11)."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -246,13 +249,17 @@ class Generation:
         return deltas
 
     def _check_silence(self) -> None:
-        if time.monotonic() - self._heard < self._shared.no_worker_timeout:
-            return
+        """Give up what nobody can be working at; while the broker is away that is not known for longer."""
+        silence = time.monotonic() - self._heard
         model = self._shared.models.find(self.model)
-        if model is not None and model.alive:
+        if silence < self._shared.no_worker_timeout or (model is not None and model.alive):
             return
         if self._shared.bus.state is not ConnectionState.UP:
-            raise UpstreamUnreachable
+            if silence >= UNREACHABLE_SECONDS:
+                raise UpstreamUnreachable
+            return
+        if time.monotonic() - self._shared.bus.lost_at < self._shared.no_worker_timeout:
+            return  # workers have to come back too
         raise WorkerLost if any(job.worker for job in self._mailbox.progress.values()) else ModelUnavailable()
 
     def _count(self, tokens: int) -> None:

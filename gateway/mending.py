@@ -41,6 +41,8 @@ class Mending:
         self._copies = copies
         self._gaps: dict[str, tuple[list[int], int]] = {}
         """By job with a gap: what it had, and how often the rest was asked for."""
+        self._blind = float("-inf")
+        """When the broker was last seen to be away, or to take nothing."""
 
     async def run(self, mailboxes: dict[str, Mailbox]) -> None:
         """Look after `mailboxes`, by job, for ever."""
@@ -48,6 +50,8 @@ class Mending:
             await asyncio.sleep(LOOK_SECONDS)
             if self._bus.state is ConnectionState.UP:
                 self._look(list(mailboxes.items()))
+            else:
+                self._blind = time.monotonic()
 
     def forget(self, job: str) -> None:
         """Nobody waits for a job any more."""
@@ -85,7 +89,7 @@ class Mending:
             progress = mailbox.progress[job]
             if progress.ended or mailbox.failed or progress.attempt is None:
                 continue
-            silence = now - max(progress.heard, self._bus.lost_at)
+            silence = now - max(progress.heard, self._bus.lost_at, self._blind)
             if progress.heard < self._bus.lost_at or silence >= PING_SECONDS:
                 self._failover.ping(mailbox, job)
             if silence >= GIVE_UP_SECONDS and not progress.let_go:

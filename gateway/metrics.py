@@ -52,6 +52,11 @@ class GatewayMetrics:
         self.replies_dropped = Counter(
             "headrace_replies_dropped", "Replies that were not delivered, by reason.", ["reason"], registry=registry
         )
+        self.tokens_after_disconnect = Counter(
+            "headrace_tokens_after_disconnect",
+            "Tokens that came for a client that had gone; what engines made later is `headrace_tokens_for_nobody`.",
+            registry=registry,
+        )
         self.resumed = Counter(
             "headrace_jobs_resumed", "Times that a worker went on with a job that another one had.", registry=registry
         )

@@ -17,7 +17,7 @@ from gateway.mailbox import Mailbox
 from gateway.mending import Mending
 from gateway.metrics import GatewayMetrics
 from router.bus import Bus, Feed
-from router.messages import REAPER, AttemptReport, AttemptState, Failed, Job, MayResume, Reply, Window
+from router.messages import REAPER, AttemptReport, AttemptState, Delta, Failed, Job, MayResume, Reply, Window
 
 
 class ReplyInbox:
@@ -76,6 +76,7 @@ class ReplyInbox:
             self._failover.asked(mailbox, worker, reply)
         elif mailbox is None:
             self._metrics.replies_dropped.labels("unknown_job").inc()
+            self._metrics.tokens_after_disconnect.inc(reply.positions if isinstance(reply, Delta) else 0)
             self._failover.stop(worker, reply, superseded=False)
         elif isinstance(reply, AttemptReport):
             self._failover.told(mailbox, reply)

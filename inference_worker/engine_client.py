@@ -44,5 +44,9 @@ class EngineClient(ABC):
         """
 
     @abstractmethod
+    def kill(self) -> None:
+        """End it as if it had died by itself; `reports` says so."""
+
+    @abstractmethod
     async def stop(self) -> None:
         """End it now, whatever it is doing."""

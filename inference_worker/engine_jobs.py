@@ -22,6 +22,7 @@ from inference_worker.engine_protocol import EngineEvent, EngineLoad, Ready, Req
 from inference_worker.errors import EngineDied, EngineStartFailed
 from inference_worker.metrics import WorkerMetrics
 from inference_worker.running_jobs import EngineJob
+from inference_worker.stall_watch import StallWatch
 from inference_worker.text.errors import PromptRejected
 from router.consumer.job_consumer import JobConsumer
 from router.messages import Cancelled, Failed, FailureCode, Finished, Job, PromptBounds, Started, Task, Terminal
@@ -49,6 +50,8 @@ class Parts(Generic[J]):
     consumer: JobConsumer[J]
     metrics: WorkerMetrics
     worker: str
+    stall_seconds: float
+    """After which an engine that says nothing though it has work is taken for hung."""
 
 
 class EngineJobs(ABC, Generic[J]):
@@ -65,6 +68,8 @@ class EngineJobs(ABC, Generic[J]):
         self._metrics = parts.metrics
         self._worker = parts.worker
         self._loaded: Ready | None = None
+        self._up = False
+        self._stall = StallWatch(parts.stall_seconds, self._owed, parts.engine.kill)
         self._deaths: deque[float] = deque()
         self.load = EngineLoad()
         self.tokens = 0
@@ -114,6 +119,7 @@ class EngineJobs(ABC, Generic[J]):
             EngineStartFailed: it can't.
         """
         self._loaded = await self._engine.start()
+        self._up = True
         return self._loaded
 
     @property
@@ -124,20 +130,35 @@ class EngineJobs(ABC, Generic[J]):
         return self._loaded
 
     async def hear(self) -> None:
-        """Apply every report; start the engine again when it dies.
+        """Apply every report; start the engine again when it dies, or hangs.
 
         Raises:
             EngineDied: it died too often.
         """
-        while True:
-            try:
-                async for report in self._engine.reports():
-                    self.apply(report)
-                return
-            except EngineDied as error:
-                _log.error("engine died", reason=str(error))
-                self._mourn(str(error))
-                await self._revive(str(error))
+        watching = asyncio.create_task(self._stall.run())
+        try:
+            while not await self._hear_until_death():
+                pass
+        finally:
+            watching.cancel()
+
+    async def _hear_until_death(self) -> bool:
+        """Whether it ended because it was stopped; else it has been started again."""
+        try:
+            async for report in self._engine.reports():
+                self._stall.heard()
+                self.apply(report)
+        except EngineDied as error:
+            _log.error("engine died", reason=str(error))
+            self._up = False
+            self._mourn(str(error))
+            await self._revive(str(error))
+            return False
+        return True
+
+    def _owed(self) -> bool:
+        """Whether the engine has something to report: every job that it was given, it answers."""
+        return self._up and any(self._admission.has_place(running) for running in self._jobs if not running.ended)
 
     def _mourn(self, reason: str) -> None:
         """Give up what was there at every death without getting further in between; the rest will go on."""

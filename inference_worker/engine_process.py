@@ -96,6 +96,11 @@ class ProcessEngine(EngineClient):
             await asyncio.to_thread(child.process.join, STOP_SECONDS)
             raise EngineDied(f"the engine process ended ({_how(child.process)})")
 
+    def kill(self) -> None:
+        """See `EngineClient.kill`."""
+        if self._child is not None:
+            self._child.process.kill()
+
     async def stop(self) -> None:
         """See `EngineClient.stop`."""
         self._stopping = True

@@ -147,6 +147,9 @@ class WorkerSettings(BaseSettings):
         ge=1,
         description="CPU threads of the engine; by default one per core; engines of one launcher share them",
     )
+    stall_seconds: float = Field(
+        default=30.0, gt=0, description="An engine that has work and finishes no step for so long is started again"
+    )
     drain_grace: float = Field(
         default=120.0, ge=0, description="Seconds that running jobs may take to end when draining"
     )

@@ -58,7 +58,7 @@ class Worker:
             status=self._heartbeat,
             hand_off=hand_off,
         )
-        self._jobs = make_jobs(Parts(engine, self._consumer, metrics, settings.id))
+        self._jobs = make_jobs(Parts(engine, self._consumer, metrics, settings.id, settings.stall_seconds))
         self._gave_up: EngineDied | None = None
         self._ready: Ready | None = None
         self._started = time.time()

@@ -116,6 +116,10 @@ class CountingEngine(EngineClient):
         self._end()
         self._reports.put_nowait(None)
 
+    def kill(self) -> None:
+        """See `EngineClient.kill`."""
+        self.die()
+
     def die(self) -> None:
         """Go as if killed."""
         self._end()

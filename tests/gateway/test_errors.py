@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -215,6 +217,22 @@ async def test_workers_gone_before_and_after_the_first_word(
     assert check(response.json())["code"] == "model_unavailable"
     started = await set_stage(start_and_wait, no_worker_timeout=0.1)
     assert (await started.chat()).json()["error"]["code"] == "worker_lost"
+
+
+async def test_while_the_broker_takes_nothing_answers_wait_for_a_minute(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.generation.WATCH_SECONDS", 0.02)
+    monkeypatch.setattr("router.registry.ALIVE_SECONDS", 0.0)
+    monkeypatch.setattr("gateway.generation.UNREACHABLE_SECONDS", 3.0)
+    stage = await set_stage(start_and_wait, no_worker_timeout=2.0)
+    asking = asyncio.create_task(stage.chat())
+    await stage.worker.received.wait()
+    stage.broker.alarm = True
+    began = time.monotonic()
+    assert (await asking).json()["error"]["code"] == "upstream_unreachable"
+    assert time.monotonic() - began > 2.5
+    stage.broker.alarm = False
 
 
 async def test_unexpected_exception_is_an_openai_shaped_500(

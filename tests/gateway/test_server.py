@@ -151,6 +151,9 @@ async def test_a_client_that_leaves_a_stream_cancels_its_job(
     async with asyncio.timeout(1):
         await server.stage.worker.cancel_of(server.stage.worker.jobs[0].id).wait()
     await eventually(lambda: len(server.stage.gateway.inbox) == 0)
+    job, late = server.stage.worker.jobs[0], server.stage.gateway.metrics.tokens_after_disconnect
+    server.stage.worker.send(job, Delta(j=job.id, a="a", s=2, ids=[7, 8, 9]))
+    await eventually(lambda: late._value.get() == 3)
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -152,6 +152,22 @@ async def test_a_dead_child_is_noticed_and_can_be_started_again() -> None:
         await engine.stop()
 
 
+async def test_a_child_that_stands_still_can_be_killed() -> None:
+    engine = ProcessEngine(EngineSettings(model="m"), target=echo)
+    await engine.start()
+    try:
+        child = engine._child
+        assert child is not None
+        assert child.process.pid is not None
+        os.kill(child.process.pid, signal.SIGSTOP)
+        engine.submit(request("a", [1]))
+        engine.kill()
+        with pytest.raises(EngineDied, match="signal 9"):
+            await asyncio.wait_for(ids_until_done(engine, {"a"}), 20)
+    finally:
+        await engine.stop()
+
+
 async def test_reports_end_quietly_after_stop() -> None:
     engine = ProcessEngine(EngineSettings(model="m"), target=echo)
     await engine.start()

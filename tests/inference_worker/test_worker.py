@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from inference_worker import engine_jobs
+from inference_worker import engine_jobs, stall_watch
 from inference_worker.engine_protocol import StepReport, TokenEvent
 from inference_worker.errors import EngineDied, EngineStartFailed
 from inference_worker.worker import capacity
@@ -279,6 +279,23 @@ async def test_after_an_engine_death_jobs_go_on_after_their_last_token() -> None
             assert record.usage.completion_tokens == tokens
             assert bench.text(job) == "".join(f"{number} " for number in range(tokens))
     assert bench.engine.starts == 2
+
+
+async def test_an_engine_that_hangs_is_started_again_and_its_jobs_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stall_watch, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(engine_jobs, "RESTART_BACKOFF", 0.0)
+    async with Bench(stall_seconds=0.4).up() as bench:
+        await bench.send(make_job("j", max_tokens=6))
+        await bench.submitted(1)
+        bench.engine.step(3)
+        await bench.submitted(2)  # it says no more, so it is given up
+        assert [request.delivered for request in bench.engine.requests] == [[[FIRST, FIRST + 1, FIRST + 2]]]
+        bench.engine.step(3)
+        await bench.ended("j")
+        assert bench.text("j") == "0 1 2 3 4 5 "
+        starts = bench.engine.starts
+        await asyncio.sleep(0.8)
+        assert bench.engine.starts == starts, "an engine without work owes nothing"
 
 
 async def test_innocents_beside_a_poison_finish_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
