@@ -55,6 +55,7 @@ def headrace(place: Place, *, speculation: str = "auto", activation_bits: int = 
             "HEADRACE_MODEL": str(place.model),
             "HEADRACE_SPECULATION": speculation,
             "HEADRACE_ACTIVATION_BITS": str(activation_bits),
+            "HEADRACE_MAX_WAIT": "600",  # the others refuse nobody
         }
         command = [sys.executable, "-m", "infra.cli", "up", "--workers", "1"]
         with _running(command, variables, f"http://127.0.0.1:{port}/readyz", home / "launcher.log"):

@@ -1,25 +1,26 @@
 """Decides, before any work is done, whether a request may be queued, and says no at once when it may not.
 
-Everything here is answered from memory: the registry that heartbeats fill, and the flag of the broker's connection.
-Does not know HTTP, and sends nothing.
+Everything here is answered from memory: the registry that heartbeats fill, the line of jobs, and local flags. So a
+refusal takes no longer than an admission, holds nothing, and asks neither broker nor store (PROMISES 2.9). Does not
+know HTTP, and sends nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from auth_billing.service import Principal
 from gateway.aliases import Catalogue
-from gateway.errors import BrokerDown, ContextLengthExceeded, InvalidRequest, ModelUnavailable
+from gateway.errors import ContextLengthExceeded, InvalidRequest, ModelUnavailable, Overloaded
+from gateway.job_queues import JobQueues
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.messages import text_of
-from router.bus import Bus
+from gateway.self_protection import SelfProtection
 from router.messages import ServiceClass, Task
 from router.registry import ModelInfo
-from router.transport.base import ConnectionState
 
 Body = ChatCompletionRequest | CompletionRequest
 
@@ -31,6 +32,11 @@ _CLASSES = {
     "fast": ServiceClass.PRIORITY,
 }
 """By `service_tier`."""
+
+
+UNMEASURED_LINE = 4
+"""Sequences that may wait for each place of a fleet while nobody has measured how fast it is."""
+UNMEASURED_RETRY_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -45,10 +51,21 @@ class Reservation:
 class Admission:
     """The door of the queue."""
 
-    def __init__(self, bus: Bus, catalogue: Catalogue, *, max_choices: int) -> None:
-        self._bus = bus
+    def __init__(
+        self,
+        protection: SelfProtection,
+        catalogue: Catalogue,
+        queues: JobQueues,
+        *,
+        max_choices: int,
+        max_wait: Mapping[ServiceClass, float],
+    ) -> None:
+        """`max_wait`: seconds that a request of a class may have to wait for its turn."""
+        self._protection = protection
         self._catalogue = catalogue
+        self._queues = queues
         self._max_choices = max_choices
+        self._max_wait = max_wait
 
     async def admit(self, principal: Principal, body: Body) -> Reservation:
         """Leave to queue `body`.
@@ -58,6 +75,7 @@ class Admission:
             ModelNotFound: nobody knows the model, or the caller may not ask for it.
             ModelUnavailable: nobody has served it for a minute.
             BrokerDown: there is no broker to queue it at.
+            Overloaded: its turn would come too late, or this gateway can't keep up.
             ContextLengthExceeded: the prompt is too long, however it may be tokenised.
         """
         if body.candidates > self._max_choices:
@@ -67,6 +85,7 @@ class Admission:
             )
         model = self._model(principal, body.model, Task.GENERATE)
         _check_length(body, model)
+        self._check_wait(model, _service_class(body))
         return Reservation(principal, model, _service_class(body))
 
     async def admit_embeddings(self, principal: Principal, body: EmbeddingRequest) -> Reservation:
@@ -84,6 +103,7 @@ class Admission:
         tokens = max(_fewest_tokens_of(body.input, model.max_token_bytes))
         if tokens > model.max_model_len:
             raise _too_long(tokens, model, param="input")
+        self._check_wait(model, ServiceClass.DEFAULT)
         return Reservation(principal, model, ServiceClass.DEFAULT)
 
     def _model(self, principal: Principal, name: str, task: Task) -> ModelInfo:
@@ -92,9 +112,18 @@ class Admission:
             raise ModelUnavailable
         if model.task is not task:
             raise InvalidRequest(f"The model '{model.name}' {_INSTEAD[model.task]}.", param="model")
-        if self._bus.state is not ConnectionState.UP:
-            raise BrokerDown
+        self._protection.check()
         return model
+
+    def _check_wait(self, model: ModelInfo, service_class: ServiceClass) -> None:
+        if not model.workers:  # none just now: whoever waits is told so when one has not come in time
+            return
+        outlook = self._queues.outlook(model, service_class)
+        if outlook.seconds is None:
+            if outlook.position > UNMEASURED_LINE * model.capacity:
+                raise Overloaded("line_unmeasured", UNMEASURED_RETRY_SECONDS)
+        elif outlook.seconds > self._max_wait[service_class]:
+            raise Overloaded("wait", outlook.seconds)
 
 
 _INSTEAD = {

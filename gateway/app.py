@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,17 +30,23 @@ from gateway.errors import UpstreamUnreachable
 from gateway.gateway import Gateway
 from gateway.generation import Generations
 from gateway.idempotency import IdempotentRequests
+from gateway.job_queues import JobQueues
 from gateway.metrics import GatewayMetrics
 from gateway.reply_inbox import ReplyInbox
 from gateway.request_context import RequestContext
 from gateway.routes import chat_completions, completions, embeddings, health, models, openapi, organization
+from gateway.self_protection import SelfProtection
 from gateway.settings import GatewaySettings
 from gateway.strangers import Strangers
 from infra.runtime.lifecycle import StartupError
 from router import control_plane
 from router.bus import Bus, Feed
-from router.messages import Control, KeysChanged, WorkerStatus
+from router.errors import BrokerUnavailable
+from router.messages import Control, GatewayLoad, KeysChanged, WorkerStatus
 from router.registry import ModelRegistry
+
+LOAD_SECONDS = 1.0
+"""Between two words to other gateways of what waits here."""
 
 _log = structlog.get_logger(__name__)
 
@@ -87,6 +93,8 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
     services.bus.on_refused_control(lambda reason: metrics.controls_refused.labels(reason).inc())
     registry = ModelRegistry(time.time)
     catalogue = Catalogue(registry, read_aliases(settings.model_aliases))
+    queues = JobQueues(settings.gateway_id)
+    protection = SelfProtection(services.bus, max_loop_lag=settings.max_loop_lag)
     inbox = ReplyInbox(services.bus, settings.gateway_id, metrics, max_unread_bytes=settings.max_unread_bytes)
     return Gateway(
         settings=settings,
@@ -97,8 +105,14 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         catalogue=catalogue,
         inbox=inbox,
         billing=BillingDesk(services.billing, services.bus, settings.gateway_id, metrics),
-        admission=Admission(services.bus, catalogue, max_choices=settings.max_choices),
-        generations=Generations(services.bus, inbox, registry, metrics, no_worker_timeout=settings.no_worker_timeout),
+        protection=protection,
+        queues=queues,
+        admission=Admission(
+            protection, catalogue, queues, max_choices=settings.max_choices, max_wait=settings.longest_waits
+        ),
+        generations=Generations(
+            services.bus, inbox, registry, metrics, queues, no_worker_timeout=settings.no_worker_timeout
+        ),
         idempotent=IdempotentRequests(services.idempotency),
         limits=services.limits,
         metrics=metrics,
@@ -114,7 +128,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     tasks = [
         asyncio.create_task(_supervise(gateway, gateway.inbox.run(windows))),
         asyncio.create_task(_supervise(gateway, _observe(gateway.catalogue, statuses))),
-        asyncio.create_task(_supervise(gateway, _heed(gateway.accounts, controls))),
+        asyncio.create_task(_supervise(gateway, _heed(gateway, controls))),
+        asyncio.create_task(_supervise(gateway, _tell(gateway))),
+        asyncio.create_task(_supervise(gateway, gateway.protection.run())),
         asyncio.create_task(_supervise(gateway, gateway.accounts.last_uses.keep_written())),
         asyncio.create_task(_supervise(gateway, gateway.limits.run())),
         asyncio.create_task(_supervise(gateway, gateway.billing.run())),
@@ -140,10 +156,21 @@ async def _observe(catalogue: Catalogue, statuses: Feed[WorkerStatus]) -> None:
         catalogue.observe(status)
 
 
-async def _heed(accounts: AuthBilling, controls: Feed[Control]) -> None:
+async def _heed(gateway: Gateway, controls: Feed[Control]) -> None:
     async for control in controls:
-        if isinstance(control, KeysChanged):
-            accounts.forget(control.keys)
+        match control:
+            case KeysChanged():
+                gateway.accounts.forget(control.keys)
+            case GatewayLoad():
+                gateway.queues.observe(control)
+
+
+async def _tell(gateway: Gateway) -> None:
+    """Let other gateways know what waits here, again and again."""
+    while True:
+        with suppress(BrokerUnavailable):
+            gateway.bus.send_control(control_plane.GATEWAYS, gateway.queues.report())
+        await asyncio.sleep(LOAD_SECONDS)
 
 
 async def _supervise(gateway: Gateway, listening: Coroutine[Any, Any, None]) -> None:

@@ -29,6 +29,7 @@ def body_of(kind: type[Body], guard: ApiKeySecurity) -> Callable[..., Coroutine[
     """A dependency that reads the body as `kind`, for callers whom `guard` lets in."""
 
     async def read(request: Request, caller: Principal = Security(guard)) -> Body:  # noqa: B008 - as FastAPI has it
+        gateway_of(request).protection.check()
         await rate_limits.enter(request, caller)
         settings = gateway_of(request).settings
         strict_json.check_headers(request.headers, settings.max_body_bytes)

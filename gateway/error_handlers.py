@@ -15,17 +15,20 @@ from gateway.errors import (
     GatewayError,
     InvalidRequest,
     MethodNotAllowed,
+    Overloaded,
     UnknownUrl,
     answer_to,
     error_body,
     error_headers,
 )
+from gateway.gateway import gateway_of
 from infra.runtime.strict_json import MalformedRequest
 from router.errors import PublishError
 
 
 def install(app: FastAPI) -> None:
     """Handle every error of `app` in OpenAI's way."""
+    app.add_exception_handler(Overloaded, _overloaded)
     for kind in (GatewayError, MalformedRequest, PublishError, AccountError):
         app.add_exception_handler(kind, _answer)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -35,6 +38,11 @@ def install(app: FastAPI) -> None:
 def error_response(error: Exception) -> JSONResponse:
     """The complete response to an error."""
     return JSONResponse(error_body(error), answer_to(error).status, error_headers(error))
+
+
+async def _overloaded(request: Request, error: Exception) -> JSONResponse:
+    gateway_of(request).metrics.overloaded.labels(getattr(error, "reason", "")).inc()
+    return error_response(error)
 
 
 async def _answer(_request: Request, error: Exception) -> JSONResponse:

@@ -17,6 +17,7 @@ GatewayError
 ├── ModelNotFound
 ├── ModelUnavailable          the model is known, but nobody serves it now
 ├── BrokerDown                known from a local flag, before anything was tried
+├── Overloaded                so is this; `reason` says by what, `retry_after` for how long
 └── GenerationError           the job was opened, and did not finish
     ├── JobFailed             the worker says so; `failure` says why
     ├── JobCancelled          somebody else cancelled it
@@ -35,6 +36,7 @@ the table gives them. This module knows neither FastAPI nor requests.
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -63,6 +65,9 @@ from auth_billing.money.amounts import usd
 from infra.runtime.strict_json import BodyBrokenOff, BodyTooLarge, BodyTooSlow, MalformedRequest, UnsupportedMediaType
 from router.errors import BrokerUnavailable, PublishError, PublishUnknown, QueueFull, Unroutable
 from router.messages import Failed, FailureCode
+
+LONGEST_RETRY_AFTER = 60
+"""Seconds; OpenAI's clients do not wait for more than two minutes, whatever an upstream says."""
 
 
 class GatewayError(Exception):
@@ -164,6 +169,18 @@ class BrokerDown(GatewayError):
     message = "The service is temporarily unavailable. Please try again later."
 
 
+class Overloaded(GatewayError):
+    """More work than can be begun in time; nothing was held or queued for it."""
+
+    message = "The service is overloaded. Please try again later."
+
+    def __init__(self, reason: str, wait: float) -> None:
+        """`reason` is a word for metrics; `wait`: seconds after which it may be otherwise, at most infinite."""
+        super().__init__()
+        self.reason = reason
+        self.retry_after = max(1, math.ceil(min(wait, LONGEST_RETRY_AFTER)))
+
+
 class GenerationError(GatewayError):
     """The job was opened, and did not finish."""
 
@@ -233,6 +250,8 @@ class Answer:
     type: str
     code: str | None
     retry_after: int | None = None
+    retry_until: int | None = None
+    """Drawn at random up to this: those who were refused together do not come again together."""
     should_retry: bool | None = None
     message: str | Callable[[Any], str] | None = None
 
@@ -242,9 +261,6 @@ class Answer:
             return str(error)
         return self.message if isinstance(self.message, str) else self.message(error)
 
-
-LONGEST_RETRY_AFTER = 60
-"""Seconds; OpenAI's clients do not wait for more than two minutes, whatever an upstream says."""
 
 _REQUEST = "invalid_request_error"
 _SERVER = "server_error"
@@ -317,9 +333,10 @@ TABLE: Mapping[type[Exception] | FailureCode, Answer] = {
     ExportsBusy: Answer(503, _SERVER, "exports_busy", retry_after=5),
     ModelNotFound: Answer(404, _REQUEST, "model_not_found"),
     ModelUnavailable: Answer(503, _SERVER, "model_unavailable", retry_after=10),
+    Overloaded: Answer(503, _SERVER, "overloaded", retry_after=5),
     BrokerDown: Answer(503, _SERVER, "service_unavailable", retry_after=5),
     Unroutable: Answer(503, _SERVER, "model_unavailable", retry_after=10, message=ModelUnavailable.message),
-    QueueFull: Answer(503, _SERVER, "overloaded", retry_after=3, message=_BUSY),
+    QueueFull: Answer(503, _SERVER, "overloaded", retry_after=2, retry_until=5, message=_BUSY),
     BrokerUnavailable: Answer(503, _SERVER, "service_unavailable", retry_after=5, message=BrokerDown.message),
     PublishUnknown: Answer(503, _SERVER, "service_unavailable", retry_after=5, message=BrokerDown.message),
     PublishError: Answer(503, _SERVER, "service_unavailable", retry_after=5, message=BrokerDown.message),
@@ -376,6 +393,8 @@ def error_headers(error: Exception) -> dict[str, str]:
     if answer.status == 429 and answer.should_retry is None and isinstance(error, RateLimitExceeded):
         headers |= _wait(error.wait)
     retry_after = getattr(error, "retry_after", None) or answer.retry_after
+    if retry_after is not None and answer.retry_until is not None:
+        retry_after = random.randint(retry_after, answer.retry_until)  # noqa: S311 - no secret
     if retry_after is not None:
         headers["retry-after"] = str(min(retry_after, LONGEST_RETRY_AFTER))
     if answer.should_retry is not None:

@@ -14,8 +14,10 @@ from gateway.aliases import Catalogue
 from gateway.billing_desk import BillingDesk
 from gateway.generation import Generations
 from gateway.idempotency import IdempotentRequests
+from gateway.job_queues import JobQueues
 from gateway.metrics import GatewayMetrics
 from gateway.reply_inbox import ReplyInbox
+from gateway.self_protection import SelfProtection
 from gateway.settings import GatewaySettings
 from gateway.strangers import Strangers
 from router.bus import Bus
@@ -33,6 +35,8 @@ class Gateway:
     models: ModelRegistry
     catalogue: Catalogue
     inbox: ReplyInbox
+    protection: SelfProtection
+    queues: JobQueues
     admission: Admission
     billing: BillingDesk
     generations: Generations

@@ -25,6 +25,7 @@ from gateway.errors import (
     UpstreamUnreachable,
     WorkerLost,
 )
+from gateway.job_queues import JobQueues, Outlook
 from gateway.mailbox import Arrival
 from gateway.metrics import GatewayMetrics
 from gateway.reply_inbox import ReplyInbox
@@ -74,6 +75,7 @@ class Generations:
         inbox: ReplyInbox,
         models: ModelRegistry,
         metrics: GatewayMetrics,
+        queues: JobQueues,
         *,
         no_worker_timeout: float,
     ) -> None:
@@ -81,10 +83,14 @@ class Generations:
         self.inbox = inbox
         self.models = models
         self.metrics = metrics
+        self.queues = queues
         self.no_worker_timeout = no_worker_timeout
 
     def open(self, jobs: Sequence[Job], bill: BilledJobs) -> Generation:
-        """Open the mailbox of a request's jobs (all of one model, with equal `n`). Publish them next."""
+        """Open the mailbox of a request's jobs (all of one model and class, with equal `n`). Publish them next.
+
+        They are in line from now on: open it without waiting for anything since they were admitted.
+        """
         return Generation(self, jobs, bill)
 
 
@@ -101,6 +107,7 @@ class Generation:
         self._shared = shared
         self._bill = bill
         self._mailbox = shared.inbox.open(jobs)
+        self._line = shared.queues.enter(jobs)
         self._unfinished = len(jobs)
         self._opened = time.monotonic()
         self._heard = self._opened
@@ -116,6 +123,17 @@ class Generation:
     def model(self) -> str:
         """The model asked."""
         return self.jobs[0].model
+
+    @property
+    def waiting(self) -> Outlook | None:
+        """How it stands in line; `None` if it is not in line: a worker has begun with it, or it has ended.
+
+        Exact as far as this gateway's jobs go; see `job_queues.py`.
+        """
+        model = self._shared.models.find(self.model)
+        if self._closed or model is None or any(job.attempt for job in self._mailbox.progress.values()):
+            return None
+        return self._shared.queues.outlook(model, self.jobs[0].service_class, self._line)
 
     @property
     def usage(self) -> Usage:
@@ -182,6 +200,7 @@ class Generation:
             return
         self._closed = True
         self._shared.inbox.close(self.jobs)
+        self._line.leave()
         if self._published:
             self._cancel_unfinished()
         self._bill.close(error or ClientDisconnected())
@@ -230,6 +249,7 @@ class Generation:
         for _, reply in arrivals:
             if isinstance(reply, Embedded):
                 vectors.append(reply)
+                self._line.begun(reply.j)
             else:
                 self._note(reply)
         return vectors
@@ -239,6 +259,7 @@ class Generation:
         deltas = []
         for number, reply in arrivals:
             if isinstance(reply, Delta):
+                self._line.begun(reply.j)
                 deltas.append(ChoiceDelta(number * self.jobs[0].n + reply.c, reply))
             elif isinstance(reply, PromptEcho | PromptLogprobs):
                 self.prompts[number].take(reply)
@@ -272,6 +293,7 @@ class Generation:
         match reply:
             case Finished():
                 self._unfinished -= 1
+                self._shared.queues.answered(self.model, reply.usage.completion_tokens / self.jobs[0].n)
             case Failed():
                 self._failure = self._failure or JobFailed(reply)
             case Cancelled():

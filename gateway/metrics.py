@@ -48,6 +48,12 @@ class GatewayMetrics:
             ["reason"],
             registry=registry,
         )
+        self.overloaded = Counter(
+            "headrace_requests_refused",
+            "Requests answered 503 because there is too much work, by what there is too much of.",
+            ["reason"],
+            registry=registry,
+        )
         self.inbox_jobs = Gauge("headrace_inbox_jobs", "Jobs whose replies are awaited.", registry=registry)
         self.replies_dropped = Counter(
             "headrace_replies_dropped", "Replies that were not delivered, by reason.", ["reason"], registry=registry

@@ -9,6 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from auth_billing.rate_limits.limits import Kind, Limits, parse_limits
 from infra.runtime.logging import LogStyle
+from router.messages import ServiceClass
 
 
 class GatewaySettings(BaseSettings):
@@ -65,6 +66,15 @@ class GatewaySettings(BaseSettings):
     no_worker_timeout: PositiveFloat = Field(
         30.0, description="Seconds without a word and without a live worker after which a request fails."
     )
+    max_wait: PositiveFloat = Field(
+        10.0,
+        description="Seconds that a request may have to wait for its turn, by estimate; where it would be longer it is "
+        "refused.",
+    )
+    max_wait_flex: PositiveFloat = Field(60.0, description='The same for `service_tier: "flex"`.')
+    max_loop_lag: PositiveFloat = Field(
+        0.2, description="Seconds that the event loop may be late, for seconds on end, before requests are refused."
+    )
     header_delay: float = Field(
         1.0, ge=0, description="Longest that a stream's status line waits for the worker's first word."
     )
@@ -83,6 +93,12 @@ class GatewaySettings(BaseSettings):
     def _are_limits(cls, text: str) -> str:
         parse_limits(text)
         return text
+
+    @property
+    def longest_waits(self) -> dict[ServiceClass, float]:
+        """Seconds that a request may have to wait for its turn, by class."""
+        flex = max(self.max_wait, self.max_wait_flex)
+        return {each: flex if each is ServiceClass.FLEX else self.max_wait for each in ServiceClass}
 
     @property
     def default_limits(self) -> dict[Kind, Limits]:

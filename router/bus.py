@@ -128,6 +128,11 @@ class Bus:
         """Bytes of windows and heartbeats not yet handed to the operating system."""
         return self._transport.unsent_bytes
 
+    @property
+    def unconfirmed(self) -> int:
+        """Publishes that the broker has not confirmed."""
+        return self._transport.unconfirmed
+
     async def start(self) -> None:
         """Connect and declare what every installation has."""
         await self._transport.start()

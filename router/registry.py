@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from router.messages import PromptBounds, Task, WorkerState, WorkerStatus
+from router.throughput import Throughput
 
 ALIVE_SECONDS = 3.0
 """Three heartbeats."""
@@ -43,6 +44,10 @@ class ModelInfo:
     waiting: int
     capacity: int
     """Sequences that run at once."""
+    places: int
+    """The same as it is now: where jobs wait for a worker, no more run than those that do."""
+    tokens_per_second: float | None
+    """Of all of them while jobs wait; `None`: that was not measured yet."""
     alive: bool
     """A heartbeat came within 3 s."""
     recently_alive: bool
@@ -53,6 +58,7 @@ class ModelInfo:
 class _Sighting:
     status: WorkerStatus
     at: float
+    throughput: Throughput
 
 
 class ModelRegistry:
@@ -67,7 +73,11 @@ class ModelRegistry:
         """Take in a heartbeat."""
         now = self._clock()
         self._forget(now)
-        self._seen[status.worker] = _Sighting(status, now)
+        before = self._seen.get(status.worker)
+        same_life = before is not None and before.status.started == status.started
+        throughput = before.throughput if before is not None and same_life else Throughput()
+        throughput.observe(status)
+        self._seen[status.worker] = _Sighting(status, now, throughput)
         self._created.setdefault(status.model, now)
 
     def models(self) -> list[ModelInfo]:
@@ -90,7 +100,8 @@ class ModelRegistry:
         seen = [sighting for sighting in self._seen.values() if sighting.status.model == name]
         last = max(sighting.at for sighting in seen)
         alive = [sighting.status for sighting in seen if now - sighting.at <= ALIVE_SECONDS]
-        ready = [status for status in alive if status.state is WorkerState.READY]
+        at_work = [sighting for sighting in seen if now - sighting.at <= ALIVE_SECONDS and _is_ready(sighting.status)]
+        ready = [sighting.status for sighting in at_work]
         limits = alive or [sighting.status for sighting in seen]
         token_bytes = [status.max_token_bytes for status in limits]
         return ModelInfo(
@@ -106,6 +117,8 @@ class ModelRegistry:
             running=sum(status.running for status in ready),
             waiting=sum(status.waiting for status in ready),
             capacity=sum(status.max_num_seqs for status in ready),
+            places=sum(_places(sighting) for sighting in at_work),
+            tokens_per_second=_fleet_rate(at_work),
             alive=bool(alive),
             recently_alive=now - last <= RECENTLY_ALIVE_SECONDS,
         )
@@ -114,6 +127,24 @@ class ModelRegistry:
         self._seen = {worker: seen for worker, seen in self._seen.items() if now - seen.at <= KNOWN_SECONDS}
         models = {sighting.status.model for sighting in self._seen.values()}
         self._created = {name: created for name, created in self._created.items() if name in models}
+
+
+def _is_ready(status: WorkerStatus) -> bool:
+    return status.state is WorkerState.READY
+
+
+def _places(sighting: _Sighting) -> int:
+    return sighting.status.running if sighting.throughput.is_full else sighting.status.max_num_seqs
+
+
+def _fleet_rate(workers: Sequence[_Sighting]) -> float | None:
+    """What all make together; those not measured yet count as the others, by their capacity."""
+    measured = [each for each in workers if each.throughput.tokens_per_second is not None]
+    capacity = sum(each.status.max_num_seqs for each in measured)
+    if not capacity:
+        return None
+    rate = sum(each.throughput.tokens_per_second or 0.0 for each in measured)
+    return rate * sum(each.status.max_num_seqs for each in workers) / capacity
 
 
 def _for_all(told: Sequence[PromptBounds]) -> PromptBounds:

@@ -7,8 +7,6 @@ from fastapi.responses import JSONResponse
 
 from gateway.authenticate import public
 from gateway.dependencies import TheGateway
-from gateway.errors import BrokerDown
-from router.transport.base import ConnectionState
 
 router = APIRouter()
 
@@ -23,7 +21,6 @@ async def healthz() -> Response:
 @router.get("/readyz")
 @public
 async def readyz(gateway: TheGateway) -> Response:
-    """It can take requests: the broker takes publishes."""
-    if gateway.bus.state is not ConnectionState.UP:
-        raise BrokerDown
+    """It can take requests: the broker takes publishes, and the gateway keeps up."""
+    gateway.protection.check()
     return JSONResponse({"status": "ready"})

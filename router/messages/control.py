@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
-from router.messages.base import Count, Message, Probability
+from router.messages.base import Count, Message, Probability, ServiceClass
 
 
 class Cancel(Message, frozen=True, kw_only=True, tag="cancel"):
@@ -81,7 +81,27 @@ class KeysChanged(Message, frozen=True, kw_only=True, tag="keys_changed"):
     keys: KeySet
 
 
-Control = Cancel | Drain | Ping | Resume | KeysChanged
+class QueuedWork(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What one gateway has in one queue. Sequences: a job of `n` choices is `n` of them."""
+
+    model: str
+    service_class: ServiceClass
+    waiting: Count = 0
+    """Sequences of jobs without a token yet, wherever they are."""
+    tokens: Count = 0
+    """That those will probably have."""
+    running: Count = 0
+    """Sequences of jobs that have one."""
+
+
+class GatewayLoad(Message, frozen=True, kw_only=True, tag="gateway_load"):
+    """To gateways, once a second: what waits and what runs for one of them, so that each knows how long the line is."""
+
+    gateway: str
+    queues: list[QueuedWork] = msgspec.field(default_factory=list)
+
+
+Control = Cancel | Drain | Ping | Resume | KeysChanged | GatewayLoad
 
 
 class WorkerState(StrEnum):

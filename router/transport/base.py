@@ -156,6 +156,11 @@ class Transport(ABC):
     def unsent_bytes(self) -> int:
         """Bytes given to `post` and not yet handed to the operating system."""
 
+    @property
+    @abstractmethod
+    def unconfirmed(self) -> int:
+        """Publishes that wait for the broker's word, or for their turn to be sent."""
+
     @abstractmethod
     async def declare(self, topology: Topology) -> None:
         """Declare durable objects (idempotent)."""

@@ -138,6 +138,11 @@ class MemoryTransport(Transport):
         return float("-inf")
 
     @property
+    def unconfirmed(self) -> int:
+        """None: a publish is confirmed as it is made."""
+        return 0
+
+    @property
     def unsent_bytes(self) -> int:
         """Nothing ever waits here."""
         return 0

@@ -20,6 +20,7 @@ from router.messages import (
     Failed,
     FailureCode,
     Finished,
+    GatewayLoad,
     Grammar,
     GrammarKind,
     Job,
@@ -31,6 +32,7 @@ from router.messages import (
     PromptBounds,
     PromptEcho,
     PromptLogprobs,
+    QueuedWork,
     Receipt,
     Resume,
     SamplingParams,
@@ -148,7 +150,16 @@ STATUS = WorkerStatus(
     at=1700000001.0,
 )
 
+GATEWAY_LOAD = GatewayLoad(
+    gateway="gateway-1",
+    queues=[
+        QueuedWork(model=JOB.model, service_class=ServiceClass.DEFAULT, waiting=7, tokens=900, running=64),
+        QueuedWork(model=JOB.model, service_class=ServiceClass.FLEX, running=1),
+    ],
+)
+
 EXAMPLES: dict[str, msgspec.Struct] = {
+    "control_gateway_load": GATEWAY_LOAD,
     "receipt": RECEIPT,
     "job_minimal": JOB,
     "job_full": FULL_JOB,

@@ -32,6 +32,7 @@ def codec_of(message: msgspec.Struct) -> Codec[Any]:
         messages.Ping: messages.CONTROLS,
         messages.Resume: messages.CONTROLS,
         messages.KeysChanged: messages.CONTROLS,
+        messages.GatewayLoad: messages.CONTROLS,
         messages.WorkerStatus: messages.STATUSES,
     }
     return by_type[type(message)]

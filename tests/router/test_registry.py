@@ -132,3 +132,43 @@ def test_bounds_hold_for_all_workers_of_a_model(registry: ModelRegistry) -> None
     model = registry.find("m")
     assert model is not None
     assert model.prompt_bounds == PromptBounds()
+
+
+def beats(registry: ModelRegistry, *told: tuple[int, float], **changes: Any) -> None:
+    for waiting, rate in told:
+        registry.observe(status(waiting=waiting, tokens_per_second=rate, **changes))
+
+
+def measured(registry: ModelRegistry) -> tuple[int, float | None]:
+    model = registry.find("m")
+    assert model is not None
+    return model.places, model.tokens_per_second
+
+
+def test_what_a_worker_makes_with_room_left_says_nothing_of_what_it_can(registry: ModelRegistry) -> None:
+    beats(registry, (0, 10.0), (0, 50.0), (2, 400.0), (0, 500.0))
+    assert measured(registry) == (8, None)
+
+
+def test_a_full_second_is_a_measurement_and_what_runs_is_all_that_can(registry: ModelRegistry) -> None:
+    beats(registry, (2, 10.0), (2, 400.0))
+    assert measured(registry) == (3, 400.0)
+    beats(registry, (1, 300.0))
+    assert measured(registry) == (3, pytest.approx(370.0))
+    beats(registry, (0, 5.0))
+    assert measured(registry) == (8, pytest.approx(370.0))  # it can still do that
+
+
+def test_workers_not_measured_yet_count_by_their_capacity(registry: ModelRegistry, clock: Clock) -> None:
+    beats(registry, (2, 10.0), (2, 400.0))
+    beats(registry, (0, 10.0), worker="w-2", max_num_seqs=4)
+    assert measured(registry) == (3 + 4, pytest.approx(600.0))
+    clock.now += 4
+    beats(registry, (0, 10.0), worker="w-2", max_num_seqs=4)
+    assert measured(registry) == (4, None)
+
+
+def test_a_worker_that_starts_again_is_measured_again(registry: ModelRegistry) -> None:
+    beats(registry, (2, 10.0), (2, 400.0))
+    beats(registry, (2, 50.0), started=5.0)
+    assert measured(registry) == (8, None)

@@ -73,6 +73,7 @@ class RabbitMQTransport(Transport):
         self._inboxes: list[Inbox[Any]] = []
         self._answers: set[asyncio.Future[None]] = set()
         self._unconfirmed = asyncio.Semaphore(_UNCONFIRMED_LIMIT)
+        self._publishing = 0
         self._posted_bytes = 0
         self._remembered: list[Topology] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -138,6 +139,11 @@ class RabbitMQTransport(Transport):
             return 0
         return self._posted_bytes - self._poster.taken_bytes + self._publish_link.unsent_bytes
 
+    @property
+    def unconfirmed(self) -> int:
+        """Publishes under way."""
+        return self._publishing
+
     # Sending
 
     async def declare(self, topology: Topology) -> None:
@@ -152,6 +158,7 @@ class RabbitMQTransport(Transport):
     async def publish(self, message: Outgoing) -> None:
         """Send and wait for the broker's confirmation."""
         answer: asyncio.Future[None] | None = None
+        self._publishing += 1
         try:
             async with asyncio.timeout(self._publish_timeout), self._unconfirmed:
                 if self.state is not ConnectionState.UP:
@@ -165,6 +172,7 @@ class RabbitMQTransport(Transport):
                 raise BrokerUnavailable(f"{_UNCONFIRMED_LIMIT} publishes wait for the broker already") from None
             raise PublishUnknown(f"no answer from the broker within {self._publish_timeout:g} s") from None
         finally:
+            self._publishing -= 1
             if answer is not None:
                 self._answers.discard(answer)
 

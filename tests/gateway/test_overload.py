@@ -1,0 +1,137 @@
+"""Too much work is refused at once, in OpenAI's shape, with an honest Retry-After; nothing is held or queued for it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from gateway import self_protection
+from gateway.errors import Overloaded
+from router import control_plane
+from router.messages import GatewayLoad, QueuedWork, ServiceClass
+from tests.fakes.scripted_worker import never, status
+from tests.gateway.conftest import MODEL, SetStage, Stage, eventually
+
+
+def full_fleet(stage: Stage, rate: float | None) -> None:
+    """One worker of 8 places, and for now time stands still: jobs wait for it, and it makes `rate` tokens a second."""
+    stage.gateway.models._clock = lambda: 0.0
+    stage.gateway.queues._clock = lambda: 0.0
+    beat = msgspec.structs.replace(status(MODEL), started=1.0)
+    for _ in range(2):
+        full = {} if rate is None else {"running": 8, "waiting": 1, "tokens_per_second": rate}
+        stage.gateway.models.observe(msgspec.structs.replace(beat, **full))
+
+
+def elsewhere(tokens: int, service_class: ServiceClass = ServiceClass.DEFAULT) -> GatewayLoad:
+    """What another gateway says of ten jobs that wait there and of eight that run."""
+    work = QueuedWork(model=MODEL, service_class=service_class, waiting=10, tokens=tokens, running=8)
+    return GatewayLoad(gateway="gateway-2", queues=[work])
+
+
+async def told(stage: Stage, load: GatewayLoad) -> None:
+    stage.worker.bus.send_control(control_plane.GATEWAYS, load)
+    await eventually(lambda: "gateway-2" in stage.gateway.queues._others)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "tier", "retry_after"),
+    [(10_000, "default", "11"), (10_000, "priority", None), (50_000, "flex", None), (80_000, "flex", "60")],
+)
+async def test_a_turn_that_would_come_too_late_is_refused_with_the_wait(
+    set_stage: SetStage, tokens: int, tier: str, retry_after: str | None
+) -> None:
+    stage = await set_stage()
+    full_fleet(stage, rate=1000.0)
+    await told(stage, elsewhere(tokens))
+    answer = await stage.chat(service_tier=tier)
+    refused = stage.gateway.metrics.overloaded.labels("wait")._value.get()
+    if retry_after is None:
+        assert answer.status_code == 200
+        return
+    assert (answer.status_code, answer.json()["error"]["code"], refused) == (503, "overloaded", 1)
+    assert answer.headers["retry-after"] == retry_after
+    assert answer.headers["x-ratelimit-limit-requests"]
+    assert stage.worker.jobs == []
+    assert stage.billing.held == {}
+
+
+async def test_requests_of_one_moment_are_counted_before_any_of_them_is_queued(set_stage: SetStage) -> None:
+    """256 tokens each at 100 a second: the fourth would wait for more than ten seconds."""
+    stage = await set_stage(never, header_delay=0.0)
+    full_fleet(stage, rate=100.0)
+    work = QueuedWork(model=MODEL, service_class=ServiceClass.DEFAULT, running=8)
+    stage.gateway.queues.observe(GatewayLoad(gateway="gateway-2", queues=[work]))
+    asked = [asyncio.create_task(stage.chat()) for _ in range(40)]
+    await eventually(lambda: sum(task.done() for task in asked) == 37)
+    refused = [task.result() for task in asked if task.done()]
+    assert {(answer.status_code, answer.headers["retry-after"]) for answer in refused} == {(503, "11")}
+    await eventually(lambda: len(stage.worker.jobs) == 3)
+    for task in asked:
+        task.cancel()
+    await asyncio.gather(*asked, return_exceptions=True)
+
+
+async def test_a_line_of_unknown_speed_is_bounded_by_its_length(set_stage: SetStage) -> None:
+    """A fleet of 8 places that nobody has seen full: 8 run, 32 wait."""
+    stage = await set_stage(never)
+    full_fleet(stage, rate=None)
+    asked = [asyncio.create_task(stage.chat(n=4)) for _ in range(16)]
+    await eventually(lambda: sum(task.done() for task in asked) == 6)
+    refused = [task.result() for task in asked if task.done()]
+    assert {(answer.status_code, answer.headers["retry-after"]) for answer in refused} == {(503, "5")}
+    for task in asked:
+        task.cancel()
+    await asyncio.gather(*asked, return_exceptions=True)
+
+
+@pytest.mark.parametrize(("unconfirmed", "status_code"), [(500, 200), (501, 503)])
+async def test_too_many_publishes_without_an_answer(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch, unconfirmed: int, status_code: int
+) -> None:
+    stage = await set_stage()
+    monkeypatch.setattr(type(stage.gateway.bus), "unconfirmed", unconfirmed)
+    answer = await stage.chat()
+    assert answer.status_code == status_code
+    assert (await stage.client.get("/readyz")).status_code == status_code
+    if status_code == 503:
+        assert answer.json()["error"]["code"] == "overloaded"
+
+
+async def test_an_event_loop_that_is_late_for_long(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(self_protection, "PROBE_SECONDS", 0.01)
+    stage = await set_stage(max_loop_lag=0.02)
+
+    async def keep(condition: Callable[[], bool], *, busy: float) -> None:
+        async with asyncio.timeout(20):
+            while not condition():
+                time.sleep(busy)  # noqa: ASYNC251 - that is what it is about
+                await asyncio.sleep(0)
+
+    def is_late() -> bool:
+        try:
+            stage.gateway.protection.check()
+        except Overloaded:
+            return True
+        return False
+
+    await keep(is_late, busy=0.05)
+    answer = await stage.chat()
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+    await keep(lambda: not is_late(), busy=0.0)
+    assert (await stage.chat()).status_code == 200
+
+
+async def test_a_refusal_reads_no_body_and_takes_nothing_from_a_limit(set_stage: SetStage) -> None:
+    stage = await set_stage(limits_per_key="1 requests/minute")
+    stage.broker.alarm = True
+    answer = await stage.client.post("/v1/chat/completions", content=b"no JSON", headers={"idempotency-key": "k"})
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "10")
+    answer = await stage.client.post("/v1/chat/completions", content=b"no JSON")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "10")
+    stage.broker.alarm = False
+    assert (await stage.chat()).status_code == 200
