@@ -7,7 +7,7 @@ export HEADRACE_HOME
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev serve up ps test chaos races kill-points test-bills check format bench bench-peers clean
+.PHONY: help setup setup-dev serve up ps test chaos races kill-points test-bills check format bench overload bench-peers clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,10 @@ format: setup-dev ## Lay the code out and sort its imports
 bench: setup-dev ## Measure ours, alone and as a platform (ten minutes), and write docs/performance.md
 	$(BIN)/python -m benchmarks.engine --quick
 	$(BIN)/python -m benchmarks.server --engine-alone
+	$(BIN)/python -m benchmarks.document
+
+overload: setup-dev ## Ten times the capacity for a minute: goodput, refusals, memory; write docs/performance.md
+	$(BIN)/python -m benchmarks.overload
 	$(BIN)/python -m benchmarks.document
 
 bench-peers: setup-dev ## Install the peers (half an hour), measure them and ours in turns, write docs/performance.md

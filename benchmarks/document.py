@@ -73,6 +73,13 @@ SECTIONS = {
     ),
     "platform-tax": ("The platform's own cost", "A worker that only counts, LiteLLM's proxy before a stub beside it."),
     "platform-fan-out": ("Fan-out", "Streams of one gateway process at once."),
+    "overload": (
+        "Ten times too much",
+        "Streams are asked for at ten times the rate that the worker can serve (Poisson arrivals, counted from when a"
+        " request was due); an engine that only counts, everything else as in production, all on the same cores."
+        " Capacity is what a closed loop gets through just before. Goodput: requests answered whole, from their first"
+        " to their last token. Memory is the gateway process's.",
+    ),
     "cost-of-the-check": (
         "The cost of the check",
         "Authentication, rate limits and a hold on the embedded store, beside the same request where a static key is"

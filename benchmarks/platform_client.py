@@ -19,6 +19,8 @@ from typing import cast
 _FIRST_CONTENT = re.compile(rb'"content":\s?"[^"]')
 _CONTENT = b'"content":"'
 _EMPTY_CONTENT = b'"content":""'
+_LENGTH = re.compile(rb"content-length: (\d+)")
+_RETRY_AFTER = re.compile(rb"retry-after: (\d+)")
 _COMPLETION_TOKENS = re.compile(rb'"completion_tokens":\s?(\d+)')
 
 
@@ -35,6 +37,9 @@ class Exchange:
     tokens: int = 0
     """As counted by the server in `usage`."""
     error: str = ""
+    """What went wrong, or the status of a refusal, which has an `end` too."""
+    retry_after: int | None = None
+    """Seconds, as a refusal says."""
 
 
 @dataclass
@@ -107,8 +112,7 @@ class Connection(asyncio.Protocol):
         if self._done and data.endswith(b"0\r\n\r\n"):
             self._end(exchange)
         elif data.startswith(b"HTTP/1.1 ") and len(data) >= 12 and data[9:12] != b"200":
-            exchange.error = data[9:12].decode()
-            self.close()
+            self._read_refusal(data, exchange)
 
     def connection_lost(self, exc: Exception | None) -> None:
         exchange, self._exchange = self._exchange, None
@@ -125,6 +129,17 @@ class Connection(asyncio.Protocol):
         if b'"usage":{' in frames and (usage := _COMPLETION_TOKENS.search(frames)):
             exchange.tokens = int(usage[1])
         self._done = self._done or b"data: [DONE]" in frames
+
+    def _read_refusal(self, data: bytes, exchange: Exchange) -> None:
+        head, found, body = data.partition(b"\r\n\r\n")
+        head = head.lower()
+        if not found or not (length := _LENGTH.search(head)) or len(body) < int(length[1]):
+            return
+        exchange.error = head[9:12].decode()
+        exchange.retry_after = int(wait[1]) if (wait := _RETRY_AFTER.search(head)) else None
+        if b"connection: close" in head:
+            self._transport.close()
+        self._end(exchange)
 
     def _end(self, exchange: Exchange) -> None:
         exchange.end = time.perf_counter()

@@ -7,6 +7,7 @@ know HTTP, and sends nothing.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -34,6 +35,10 @@ _CLASSES = {
 """By `service_tier`."""
 
 
+PATIENCE = 3.0
+"""Longest waits after which a request that was let in is given up: the estimate was that wrong ..."""
+SHORTEST_PATIENCE = 30.0
+"""... but not before so many seconds."""
 UNMEASURED_LINE = 4
 """Sequences that may wait for each place of a fleet while nobody has measured how fast it is."""
 UNMEASURED_RETRY_SECONDS = 5.0
@@ -46,6 +51,8 @@ class Reservation:
     principal: Principal
     model: ModelInfo
     service_class: ServiceClass
+    begin_by: float
+    """Unix time after which nobody need begin with it."""
 
 
 class Admission:
@@ -86,7 +93,7 @@ class Admission:
         model = self._model(principal, body.model, Task.GENERATE)
         _check_length(body, model)
         self._check_wait(model, _service_class(body))
-        return Reservation(principal, model, _service_class(body))
+        return self._reservation(principal, model, _service_class(body))
 
     async def admit_embeddings(self, principal: Principal, body: EmbeddingRequest) -> Reservation:
         """Leave to queue `body`; raises as `admit` does.
@@ -104,7 +111,11 @@ class Admission:
         if tokens > model.max_model_len:
             raise _too_long(tokens, model, param="input")
         self._check_wait(model, ServiceClass.DEFAULT)
-        return Reservation(principal, model, ServiceClass.DEFAULT)
+        return self._reservation(principal, model, ServiceClass.DEFAULT)
+
+    def _reservation(self, principal: Principal, model: ModelInfo, service_class: ServiceClass) -> Reservation:
+        patience = max(SHORTEST_PATIENCE, PATIENCE * self._max_wait[service_class])
+        return Reservation(principal, model, service_class, time.time() + patience)
 
     def _model(self, principal: Principal, name: str, task: Task) -> ModelInfo:
         model = self._catalogue.find(name, principal.models)

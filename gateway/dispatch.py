@@ -102,6 +102,7 @@ def to_embedding_job(body: EmbeddingRequest, reservation: Reservation, origin: O
         reply_to=origin.gateway_id,
         created=time.time(),
         deadline=origin.deadline,
+        begin_by=min(reservation.begin_by, origin.deadline),
         prompt=EmbeddingPrompt(inputs=list(body.input), dimensions=body.dimensions),
         sampling=SamplingParams(seed=0),
         service_class=reservation.service_class,
@@ -116,6 +117,7 @@ def _job(job_id: str, prompt: Prompt, body: Body, reservation: Reservation, orig
         reply_to=origin.gateway_id,
         created=time.time(),
         deadline=origin.deadline,
+        begin_by=min(reservation.begin_by, origin.deadline),
         prompt=prompt,
         sampling=_sampling(body, origin),
         text=TextOptions(

@@ -12,8 +12,9 @@ from json.encoder import encode_basestring_ascii as quoted
 from typing import Any
 
 DONE = "data: [DONE]\n\n"
+PING = b": ping\n\n"
 
-__all__ = ["DONE", "ChunkFrames", "compact", "frame", "quoted"]
+__all__ = ["DONE", "PING", "ChunkFrames", "compact", "frame", "quoted"]
 
 
 def compact(payload: Any) -> str:

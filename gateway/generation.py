@@ -112,6 +112,7 @@ class Generation:
         self._opened = time.monotonic()
         self._heard = self._opened
         self._deadline = self._opened + max(0.0, jobs[0].deadline - time.time())
+        self._begin_by = self._opened + max(0.0, (jobs[0].begin_by or jobs[0].deadline) - time.time())
         self._tokens = 0
         self._streamed = shared.metrics.tokens.labels(self.model)
         self._failure: GenerationError | None = None
@@ -131,7 +132,7 @@ class Generation:
         Exact as far as this gateway's jobs go; see `job_queues.py`.
         """
         model = self._shared.models.find(self.model)
-        if self._closed or model is None or any(job.attempt for job in self._mailbox.progress.values()):
+        if self._closed or model is None or self._is_begun:
             return None
         return self._shared.queues.outlook(model, self.jobs[0].service_class, self._line)
 
@@ -216,10 +217,21 @@ class Generation:
             seconds=round(time.monotonic() - self._opened, 3),
         )
 
+    @property
+    def _is_begun(self) -> bool:
+        """Whether a worker has given one of the jobs a place."""
+        return any(job.attempt for job in self._mailbox.progress.values())
+
+    @property
+    def _somebody_is_there(self) -> bool:
+        """Whether a worker could begin or go on with it."""
+        model = self._shared.models.find(self.model)
+        return model is not None and model.alive
+
     async def _arrivals(self) -> list[Arrival]:
-        remaining = self._deadline - time.monotonic()
+        remaining = (self._deadline if self._is_begun else self._begin_by) - time.monotonic()
         if remaining <= 0:
-            raise DeadlinePassed
+            raise DeadlinePassed if self._is_begun or self._somebody_is_there else ModelUnavailable()
         if await self._mailbox.news(min(remaining, WATCH_SECONDS)):
             self._heard = time.monotonic()
             return self._mailbox.take_all()
@@ -272,8 +284,7 @@ class Generation:
     def _check_silence(self) -> None:
         """Give up what nobody can be working at; while the broker is away that is not known for longer."""
         silence = time.monotonic() - self._heard
-        model = self._shared.models.find(self.model)
-        if silence < self._shared.no_worker_timeout or (model is not None and model.alive):
+        if silence < self._shared.no_worker_timeout or self._somebody_is_there:
             return
         if self._shared.bus.state is not ConnectionState.UP:
             if silence >= UNREACHABLE_SECONDS:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from starlette.types import Message
 
 from gateway.errors import SlowClient
+from gateway.event_frames import PING
 
 MAX_BYTES = 4 * 1024 * 1024
 LINGER_SECONDS = 10.0
@@ -39,6 +40,8 @@ class LiveAnswer:
 
     def __init__(self) -> None:
         self.head: Head | None = None
+        self.comment = PING
+        """The last that its maker said to keep a stream open: where it stands in line, if it does."""
         self.is_repetition = False
         """Nothing was run for it: it is a kept one."""
         self.abandoned = asyncio.Event()
@@ -168,14 +171,16 @@ class Recorder:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        """Record a part of the answer; the comments that keep a stream open are every reader's own."""
+        """Record a part of the answer; the comments that keep a stream open are told at each reader's own times."""
         if message["type"] == "http.response.start":
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]}
             headers.pop("content-length", None)
             self._answer.start(Head(message["status"], headers))
             return
         chunk: bytes = message.get("body", b"")
-        if chunk and not chunk.startswith(b":"):
+        if chunk.startswith(b":"):
+            self._answer.comment = chunk
+        elif chunk:
             self._answer.append(chunk)
         if not message.get("more_body", False):
             self._answer.end()

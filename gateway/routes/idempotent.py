@@ -83,7 +83,7 @@ async def _response(gateway: Gateway, answer: LiveAnswer, *, repeated: bool) -> 
     head = await answer.started()
     headers = _headers(head, repeated=repeated or answer.is_repetition)
     if head.is_stream:
-        return SharedEventStream(gateway, answer.chunks(), headers)
+        return SharedEventStream(gateway, answer.chunks(), headers, lambda: answer.comment)
     return Response(await answer.whole_body(), head.status, headers)
 
 

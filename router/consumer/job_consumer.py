@@ -218,7 +218,9 @@ class JobConsumer(Generic[T]):
             current.log.warning("duplicate of a running job dropped")
 
     def _expired(self, taken: T) -> bool:
-        if time.time() < taken.job.deadline:
+        """End a job that nobody waits for any more; whoever was promised an answer has it until the deadline."""
+        begun = taken.again or self.admission.has_place(taken)
+        if time.time() < (taken.job.deadline if begun else taken.job.begin_by or taken.job.deadline):
             return False
         self._handler.fail(taken, FailureCode.DEADLINE_EXCEEDED, "The request's deadline has passed.")
         return True

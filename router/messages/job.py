@@ -155,6 +155,8 @@ class Job(Message, frozen=True, kw_only=True, tag="job"):
     reply_to: str
     created: float
     deadline: float
+    begin_by: float = 0.0
+    """After this nobody begins with it any more, but goes on with it if somebody has; 0: as long as the deadline."""
     prompt: Prompt
     sampling: SamplingParams
     """Says nothing to a worker that embeds."""

@@ -199,21 +199,23 @@ class Served:
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection("127.0.0.1", self.port, limit=2**16)
 
-    async def post(self, **fields: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def post(self, *, headers: bytes = b"", **fields: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A chat request; `headers` are lines of its head."""
         body = json.dumps({"model": MODEL, "messages": HI, **fields}).encode()
         reader, writer = await self.connect()
-        writer.write(head(len(body)) + body)
+        writer.write(head(len(body), headers) + body)
         return reader, writer
 
 
 Serve = Callable[..., Awaitable[Served]]
 
 
-def head(length: int) -> bytes:
+def head(length: int, headers: bytes = b"") -> bytes:
     return (
-        f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
-    ).encode()
+        f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\n".encode()
+        + headers
+        + f"Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n".encode()
+    )
 
 
 def free_port() -> int:

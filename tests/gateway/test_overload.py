@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 
 import msgspec
 import pytest
 
-from gateway import self_protection
+from gateway import admit, self_protection
 from gateway.errors import Overloaded
 from router import control_plane
-from router.messages import GatewayLoad, QueuedWork, ServiceClass
-from tests.fakes.scripted_worker import never, status
-from tests.gateway.conftest import MODEL, SetStage, Stage, eventually
+from router.messages import Delta, Finished, GatewayLoad, Job, QueuedWork, ServiceClass, Started
+from tests.fakes.scripted_worker import ScriptedWorker, count, never, status, usage
+from tests.gateway.conftest import HI, MODEL, Serve, SetStage, Stage, eventually
 
 
 def full_fleet(stage: Stage, rate: float | None) -> None:
@@ -135,3 +136,83 @@ async def test_a_refusal_reads_no_body_and_takes_nothing_from_a_limit(set_stage:
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "10")
     stage.broker.alarm = False
     assert (await stage.chat()).status_code == 200
+
+
+async def test_who_waits_in_a_stream_is_told_where_it_stands(serve: Serve) -> None:
+    """Two are before it, 256 tokens each at 100 a second; a client that repeats it by its key hears the same."""
+    go = asyncio.Event()
+
+    async def script(worker: ScriptedWorker, job: Job) -> None:
+        await go.wait()
+        await count(worker, job)
+
+    server = await serve(script, header_delay=0.0, ping_interval=0.05)
+    full_fleet(server.stage, rate=100.0)
+    work = QueuedWork(model=MODEL, service_class=ServiceClass.DEFAULT, running=8)
+    server.stage.gateway.queues.observe(GatewayLoad(gateway="gateway-2", queues=[work]))
+    waiting = [await server.post(stream=True) for _ in range(2)]
+    await eventually(lambda: len(server.stage.worker.jobs) == 2)
+    mine = [await server.post(headers=b"Idempotency-Key: k\r\n", stream=True) for _ in range(2)]
+    for number, (reader, _) in enumerate([*waiting, *mine], 1):
+        position = min(number, 3)
+        await reader.readuntil(f": queue position {position}, about {math.ceil(2.56 * position)} s\n\n".encode())
+    go.set()
+    for reader, writer in [*waiting, *mine]:
+        rest = await reader.readuntil(b"data: [DONE]\n\n")
+        assert b'"content":"4 "' in rest
+        assert b"queue position" not in rest.partition(b"data: ")[2]
+        writer.close()
+
+
+async def test_a_client_of_openai_ignores_where_it_stands(serve: Serve) -> None:
+    async def script(worker: ScriptedWorker, job: Job) -> None:
+        await asyncio.sleep(0.1)
+        await count(worker, job)
+
+    server = await serve(script, header_delay=0.0, ping_interval=0.02)
+    full_fleet(server.stage, rate=None)
+    server.stage.gateway.queues.observe(elsewhere(100))
+    stream = await server.client.chat.completions.create(model=MODEL, messages=HI, stream=True)
+    assert "".join([chunk.choices[0].delta.content or "" async for chunk in stream]) == "0 1 2 3 4 "
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_what_nobody_begins_with_in_time_is_given_up(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    monkeypatch.setattr(admit, "SHORTEST_PATIENCE", 0.2)
+    stage = await set_stage(never, header_delay=0.0, max_wait=0.01)
+    full_fleet(stage, rate=1000.0)
+    answer = await stage.chat(stream=stream)
+    assert answer.status_code == (200 if stream else 408)
+    assert '"code":"deadline_exceeded"' in answer.text
+    [job] = stage.worker.jobs
+    assert job.begin_by < job.deadline
+    await stage.worker.cancel_of(job.id).wait()
+
+
+async def test_what_somebody_has_begun_with_has_until_the_deadline(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admit, "SHORTEST_PATIENCE", 0.1)
+
+    async def script(worker: ScriptedWorker, job: Job) -> None:
+        worker.send(job, Started(j=job.id, a="a", w=worker.worker, prompt_tokens=5))
+        await asyncio.sleep(0.3)
+        worker.send(job, Delta(j=job.id, a="a", s=0, ids=[0], t="0 ", f="stop"))
+        worker.send(job, Finished(j=job.id, a="a", usage=usage(job, 1)))
+
+    stage = await set_stage(script, max_wait=0.01)
+    full_fleet(stage, rate=1000.0)
+    assert (await stage.chat()).status_code == 200
+
+
+async def test_no_worker_after_waiting_for_one(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One was there a minute ago: its model is known, and jobs are queued, but it does not come back."""
+    monkeypatch.setattr(admit, "SHORTEST_PATIENCE", 0.2)
+    stage = await set_stage(never, max_wait=0.01)
+    clock = stage.gateway.models._clock
+    monkeypatch.setattr(stage.gateway.models, "_clock", lambda: clock() + 30)
+    answer = await stage.chat()
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "model_unavailable")
+    assert len(stage.worker.jobs) == 1

@@ -28,7 +28,9 @@ from router.messages import (
     Failed,
     FailureCode,
     Finished,
+    MayResume,
     Outcome,
+    Resume,
     SamplingParams,
     ServiceClass,
     Started,
@@ -36,6 +38,7 @@ from router.messages import (
     TextPrompt,
     TokenPrompt,
     UsageRecord,
+    Verdict,
     WorkerState,
     encode,
 )
@@ -169,6 +172,24 @@ async def test_a_job_past_its_deadline_is_not_begun() -> None:
     assert isinstance(terminal, Failed)
     assert terminal.code is FailureCode.DEADLINE_EXCEEDED
     assert record.error is FailureCode.DEADLINE_EXCEEDED
+    assert bench.engine.submitted == []
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_job_that_should_have_been_begun_is_not_but_for_one_that_others_have_begun(again: bool) -> None:
+    async with Bench().up() as bench:
+        await bench.send(make_job("j", begin_by=time.time() - 1, attempt=int(again)))
+        if again:
+            await bench.until(lambda: bench.of("j"))
+            [question] = bench.of("j")
+            assert isinstance(question, MayResume)
+            start = Resume(job="j", attempt=question.a, verdict=Verdict.START)
+            bench.outside.send_control(control_plane.worker(bench.settings.id), start)
+            await bench.submitted(1)
+            return
+        terminal, _ = await bench.ended("j")
+    assert isinstance(terminal, Failed)
+    assert terminal.code is FailureCode.DEADLINE_EXCEEDED
     assert bench.engine.submitted == []
 
 
