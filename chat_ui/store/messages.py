@@ -2,15 +2,14 @@
 
 An answer that is being written has `open` (its conversation), `lease` (until when its writer counts as alive, 0: it has
 none) and `writer`, so that the two indexes that these are found by hold little. What is written on the way may be lost
-in a crash of the store; the end may not.
+in a crash of the store; the end may not. Changes are updates by `_id`, then reads: for
+`find_one_and_update` the embedded store looks at every document.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from typing import Any
-
-import pymongo
 
 from auth_billing.store.connection import StoreConnection, translated_errors
 from chat_ui.history.records import Claim, Message, Owner, Progress
@@ -92,11 +91,10 @@ class MongoAnswerStore:
         """Make an open answer this writer's, if nobody alive has it."""
         free = {"_id": message_id, "lease": {"$lt": now}}
         with translated_errors():
-            document = await self._passing.find_one_and_update(
-                free,
-                {"$set": {"writer": writer, "lease": until}},
-                return_document=pymongo.ReturnDocument.AFTER,
-            )
+            result = await self._passing.update_one(free, {"$set": {"writer": writer, "lease": until}})
+            if not result.matched_count:
+                return None
+            document = await self._passing.find_one({"_id": message_id, "writer": writer})
         return None if document is None else Claim(owner_from(document), message_from(document))
 
     async def abandoned(self, now: float, limit: int) -> list[str]:
@@ -109,9 +107,12 @@ class MongoAnswerStore:
         """Say that the writer is alive and how far it is; whether it is to stop. `None`: it is not its any more."""
         news = {name: plain(value) for name, value in vars(progress).items() if value is not None}
         with translated_errors():
-            document = await self._passing.find_one_and_update(
-                {"_id": message_id, "writer": writer}, {"$set": {"lease": until, **news}}, {"stop": 1}
+            result = await self._passing.update_one(
+                {"_id": message_id, "writer": writer}, {"$set": {"lease": until, **news}}
             )
+            if not result.matched_count:
+                return None
+            document = await self._passing.find_one({"_id": message_id}, {"stop": 1})
         return None if document is None else bool(document.get("stop", False))
 
     async def release(self, message_id: str, writer: str) -> None:
