@@ -143,6 +143,11 @@ class BillingDesk:
         done = await asyncio.gather(self._receipts.emptied(FLUSH_SECONDS), self._voids.emptied(FLUSH_SECONDS))
         if not all(done):
             _log.error("not all is settled", receipts=len(self._receipts), voids=len(self._voids))
+        try:
+            async with asyncio.timeout(FLUSH_SECONDS):
+                await self._billing.give_back_leases()
+        except (TimeoutError, StoreUnavailable) as error:
+            _log.warning("leases not given back: the sweeper does it", reason=str(error))
 
     def _tell_breaker(self, outcome: str) -> None:
         if outcome == "unavailable":

@@ -14,7 +14,7 @@ from auth_billing.money.ledger import REVENUE, SETTLE, customer
 from router.messages import Outcome, Usage
 
 LATE_SECONDS = 15 * 60.0
-"""After its deadline a hold is gone by then (PROMISES I5)."""
+"""After its deadline a hold is gone by then, and a lease after nobody has used it (PROMISES I5)."""
 YOUNG_SECONDS = 60.0
 """A job younger than that may still be about to hold."""
 CREDIT_SECONDS = 5 * 60.0
@@ -27,7 +27,8 @@ def account_alone(balance: Balance) -> Iterator[Difference]:
     """Of an account's document: true at every moment, since one update changes all of it."""
     name = balance.organisation
     held = sum(hold.amount for hold in balance.held.values())
-    least = min(balance.available, balance.spent, held, balance.credited)
+    leases = [lease.amount for lease in balance.leases.values()]
+    least = min(balance.available, balance.spent, held, balance.credited, *leases)
     if least < 0:
         yield Difference(Check.NOT_NEGATIVE, name, name, f"{least}")
     total = balance.available + held + balance.spent
@@ -46,12 +47,22 @@ def account_alone(balance: Balance) -> Iterator[Difference]:
 def holds_and_jobs(balance: Balance, jobs: Mapping[str, JobRecord]) -> Iterator[Difference]:
     """Of an account and the jobs of its holds, which were read after it."""
     for job_id, hold in balance.held.items():
+        if hold.gateway:
+            continue
         job = jobs.get(job_id)
         if job is None or job.state is JobState.SETTLED:
             yield Difference(Check.HOLD_HAS_JOB, balance.organisation, job_id, f"{hold.amount} held")
         elif (job.organisation, job.hold) != (balance.organisation, hold.amount):
             detail = f"{hold.amount} held, the job of {job.organisation} says {job.hold}"
             yield Difference(Check.HOLD_IS_JOBS, balance.organisation, job_id, detail)
+
+
+def leases_alone(balance: Balance, now: float) -> Iterator[Difference]:
+    """Of the credit that gateways have in hand: what is used grows now and then, and what is not is given back."""
+    for id, lease in balance.leases.items():
+        if lease.at < now - LATE_SECONDS:
+            detail = f"{lease.amount} leased to {lease.gateway} {now - lease.at:.0f} s ago"
+            yield Difference(Check.LEASE_IN_TIME, balance.organisation, id, detail)
 
 
 def ledger_and_account(before: Balance, sums: LedgerSums, pending: int, after: Balance) -> Iterator[Difference]:

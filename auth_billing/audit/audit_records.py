@@ -25,6 +25,7 @@ class Check(StrEnum):
     HOLD_HAS_JOB = "a hold has no job"
     HOLD_IS_JOBS = "a hold is not its job's"
     JOB_HAS_HOLD = "a job runs and holds nothing"
+    LEASE_IN_TIME = "credit was leased to a gateway 15 minutes ago and not given back"
     HOLD_IN_TIME = "a hold is older than its job's deadline and 15 minutes"
     COST_IS_PRICE = "a job's cost is not its price times its usage"
     JOB_IN_LEDGER = "a job is settled and not in the ledger"

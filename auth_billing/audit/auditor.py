@@ -89,6 +89,7 @@ class Auditor:
         return [
             *audit_checks.account_alone(after),
             *audit_checks.holds_and_jobs(after, jobs.jobs),
+            *audit_checks.leases_alone(after, self._clock()),
             *audit_checks.ledger_and_account(before, sums, pending, after),
             *audit_checks.credit_waiting(organisation, sums, self._clock()),
         ]

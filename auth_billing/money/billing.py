@@ -1,5 +1,8 @@
 """The facade of money for gateways: hold before work, void what was not queued, say what clients have got so far.
 
+A hold is taken from credit that the gateway has leased (`credit_leases.py`) where there is enough of it, else from the
+account itself, in one conditional update; what is written of it comes after (`job_writer.py`).
+
 What a job cost in the end is said by a `Receipt` on the queue, and settled by the billing process (`settlement.py`); if
 no receipt comes, by the sweeper (`sweeper.py`). Knows no HTTP and no MongoDB.
 """
@@ -8,15 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry
 
-from auth_billing.errors import AccountClosed, BudgetExhausted, InsufficientCredit, StoreUnavailable
+from auth_billing.errors import AccountClosed, BudgetExhausted, HoldRefused, InsufficientCredit, StoreUnavailable
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.books import Balance, Books, JobRecord, Source, Word
+from auth_billing.money.credit_leases import CreditLeases
 from auth_billing.money.holds import MOST_HELD, Work, check_name, month_of
+from auth_billing.money.job_writer import JobWriter
 from auth_billing.money.settler import Settler
 from auth_billing.prices.price_book import PriceBook
 from auth_billing.service import Principal
@@ -34,6 +38,7 @@ class Billing:
         prices: what jobs cost when they are accepted.
         metrics: counters of this process.
         clock: Unix seconds.
+        monotonic: seconds.
     """
 
     def __init__(
@@ -43,6 +48,7 @@ class Billing:
         *,
         metrics: BillingMetrics | None = None,
         clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._books = books
         self._prices = prices
@@ -52,16 +58,15 @@ class Billing:
         """Of organisations that have any, as last seen: a hold finds out whether they are still so."""
         self._doubtful: set[str] = set()
         """Jobs that were not queued, and of which nobody knows whether they hold anything."""
-        self._unwritten: dict[str, JobRecord] = {}
-        """Jobs that hold something, or may, and have no document yet."""
-        self._writing: asyncio.Task[None] | None = None
+        self._leases = CreditLeases(books.balances, clock=clock, monotonic=monotonic)
+        self._writer = JobWriter(books, self._leases, monotonic=monotonic)
 
     async def reserve(self, principal: Principal, works: Sequence[Work]) -> None:
         """Hold what the jobs of one request may cost at most, all or none; then they may be published.
 
-        Only the hold is waited for, and not for the journal (MONEY 4.9). The jobs' documents are written right after
-        it; until then there is nothing to settle, so receipts wait for `write`. A gateway that dies in between leaves
-        holds without jobs, which the sweeper gives back.
+        Only a hold that no lease pays is waited for, and not for the journal (MONEY 4.9). What is written of the jobs
+        is written right after; until then there is nothing to settle, so receipts wait for `write`. A gateway that dies
+        in between leaves a lease, or holds without jobs, which the sweeper gives back.
 
         Raises:
             InsufficientCredit, BudgetExhausted, AccountClosed: the account does not allow it; nothing is held.
@@ -72,26 +77,23 @@ class Billing:
         needed = sum(job.hold for job in jobs)
         if needed > MOST_HELD:
             raise InsufficientCredit(MOST_HELD, needed)
-        try:
-            await self._hold(jobs)
-        except (StoreUnavailable, asyncio.CancelledError):
-            self._unwritten.update((job.id, job) for job in jobs)
-            self._doubtful.update(job.id for job in jobs)
-            raise
-        self._unwritten.update((job.id, job) for job in jobs)
-        if self._writing is None or self._writing.done():
-            self._writing = asyncio.create_task(self._write_all())
+        lease = None if self._writer.behind else self._leases.take(jobs)
+        if lease is None:
+            try:
+                await self._hold(jobs)
+            except (StoreUnavailable, asyncio.CancelledError):
+                self._doubtful.update(job.id for job in jobs)
+                self._writer.add(jobs)
+                raise
+        self._writer.add(jobs, lease)
 
-    async def write(self, jobs: Sequence[str]) -> None:
-        """Make sure that jobs have their documents: from then on they can be settled.
+    async def write(self, jobs: Collection[str]) -> None:
+        """Make sure that jobs have their holds and documents: from then on they can be settled.
 
         Raises:
             StoreUnavailable: to be done again.
         """
-        if unwritten := [self._unwritten[job] for job in jobs if job in self._unwritten]:
-            await self._books.jobs.insert(unwritten)
-            for job in unwritten:
-                self._unwritten.pop(job.id, None)
+        await self._writer.written(jobs)
 
     async def void(self, jobs: Sequence[str]) -> None:
         """Give back the holds of jobs that were not queued. Of jobs that are settled nothing changes.
@@ -111,6 +113,7 @@ class Billing:
         Raises:
             StoreUnavailable: the next one says more.
         """
+        await self.write(usage_by_job)
         await self._books.jobs.checkpoint(usage_by_job)
 
     async def renew_lease(self, gateway: str) -> None:
@@ -120,15 +123,19 @@ class Billing:
             StoreUnavailable: to be tried again soon.
         """
         await self._books.leases.beat(gateway)
-        await self.write(list(self._unwritten))
+        self._leases.retire_idle()
+        await self._writer.flushed()
         if self._doubtful:
             await self.void(list(self._doubtful))
 
-    async def _write_all(self) -> None:
-        """The documents of all that has come, together; what fails is left to `write`."""
-        with suppress(StoreUnavailable):
-            while self._unwritten:
-                await self.write(list(self._unwritten))
+    async def give_back_leases(self) -> None:
+        """Give back what is leased, when no request comes any more.
+
+        Raises:
+            StoreUnavailable: to be done again, or left to the sweeper.
+        """
+        self._leases.retire_all()
+        await self._writer.flushed()
 
     async def _jobs(self, principal: Principal, works: Sequence[Work]) -> list[JobRecord]:
         prices, now = await self._prices.current(), self._clock()
@@ -164,7 +171,12 @@ class Billing:
             balance = await self._balance(organisation)
             if all(job.id in balance.held for job in jobs):
                 return  # held by a write whose answer was lost
-            _check(balance, jobs)
+            try:
+                _check(balance, jobs)
+            except HoldRefused:
+                if not self._leases.retire(organisation):
+                    raise
+                await self._writer.flushed()  # what this gateway has leased may be enough
             held = await self._books.balances.hold(jobs, balance.budgets)  # it had less, or other budgets, a moment ago
         raise StoreUnavailable("an account changes all the time")
 

@@ -100,12 +100,18 @@ class Charge:
 
 @dataclass(frozen=True)
 class Hold:
-    """An entry of an account's open holds: enough to release it when its job's document is lost."""
+    """An entry of an account's open holds: enough to release it when its job's document is lost.
+
+    One with a `gateway` is no job's: a lease, credit that this gateway may turn into holds (`credit_leases.py`).
+    """
 
     amount: int
     month: str
     project: str
     key: str
+    gateway: str = ""
+    at: float = 0.0
+    """When a lease was last taken or grew (Unix seconds)."""
 
     @property
     def budgets(self) -> tuple[str, ...]:
@@ -121,7 +127,7 @@ class Balance:
     available: int
     spent: int
     held: Mapping[str, Hold] = field(default_factory=dict)
-    """By job."""
+    """By job, or by lease."""
     budgets: Mapping[str, int] = field(default_factory=dict)
     """Most that may be used in a month, by the budget's name (`holds.budgets_of`)."""
     used: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -132,6 +138,11 @@ class Balance:
     """Entries of credit that it has taken in (`credit.py`)."""
     credited: int = 0
     """Their sum: always available, held and spent together."""
+
+    @property
+    def leases(self) -> Mapping[str, Hold]:
+        """Those of `held` that are no job's but gateways'."""
+        return {id: hold for id, hold in self.held.items() if hold.gateway}
 
 
 @dataclass(frozen=True)
@@ -182,12 +193,27 @@ class BalanceStore(Protocol):
         """Put back a hold that a crash of the store has lost; false if the account has changed since `version`."""
         ...
 
+    async def lease(self, seen: Balance, id: str, lease: Hold) -> bool:
+        """Set `lease.amount` more aside for a gateway, onto the lease with this id if `seen` has it. Not journaled.
+
+        False if the account does not allow it, or has other budgets, or the lease is not there any more.
+        """
+        ...
+
+    async def hand_over(self, organisation: str, jobs: Mapping[str, Sequence[JobRecord]]) -> bool:
+        """Turn parts of leases, by their ids, into the holds of jobs, all or none.
+
+        False if a lease has less than that, or a job is held already. Each job has its lease's project, key and month.
+        Not journaled.
+        """
+        ...
+
     async def settle(self, charges: Sequence[Charge]) -> bool:
         """Turn holds into costs, all or none; false if one of them is not held. The jobs are of one organisation."""
         ...
 
-    async def release(self, organisation: str, job: str, hold: Hold) -> bool:
-        """Give back a hold that no job needs; false if it is not there."""
+    async def release(self, organisation: str, id: str, hold: Hold) -> bool:
+        """Give back a hold that no job needs, or a lease; false if it is not there with this amount."""
         ...
 
     async def forget_months(self, organisation: str, months: Collection[str]) -> None:

@@ -49,7 +49,7 @@ class Budgets:
         self._clock = clock
 
     async def set(self, organisation: str, name: str, limit: int | None) -> None:
-        """Set a budget (nano-USD a month; 0 allows nothing), or take it away. It counts for the next request.
+        """Set a budget (nano-USD a month; 0 allows nothing), or take it away. It counts within two seconds.
 
         Raises:
             UnacceptableAmount

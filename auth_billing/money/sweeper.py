@@ -1,7 +1,8 @@
 """Settles what nobody else will: jobs whose gateway is silent, whose end nobody reported, whose settler died half-way.
 
-Any number of sweepers may run: all they do is idempotent, and whoever is first to settle a job has settled it. A job
-is settled to the lesser of what its worker reported and its gateway's last checkpoint; without one it costs nothing.
+Holds without a job and leases of silent gateways are given back. Any number of sweepers may run: all they do is
+idempotent, and whoever is first to settle a job has settled it. A job is settled to the lesser of what its worker
+reported and its gateway's last checkpoint; without one it costs nothing.
 
 A sweeper must not be quicker than a receipt on its way. It acts only after receipts have been coming in freely for
 `CALM_SECONDS`: after an outage of store or broker those that waited are settled first, and gateways that could not
@@ -107,7 +108,9 @@ class Sweeper:
         if now >= self._next_rare:
             self._next_rare = now + RARELY
             overdue = await self._overdue_jobs()
-            strays = await self._stray_holds()
+            balances = await self._books.balances.with_holds()
+            strays = [*await self._stray_holds(balances), *await self._forsaken_leases(balances)]
+            await self._forget_old_months(balances)
             if calm:
                 await self._settle(overdue, "deadline")
                 await self._release(strays)
@@ -117,6 +120,7 @@ class Sweeper:
         self._gateways = Sightings()
         self._held = Sightings()
         self._strays = Sightings()
+        self._leases = Sightings()
 
     async def _finish_settlements(self) -> None:
         jobs = await self._books.jobs.settling_since(self._clock() - UNFINISHED_SECONDS, MOST_JOBS)
@@ -151,21 +155,32 @@ class Sweeper:
             self._metrics.swept.labels(reason).inc(len(words))
             _log.warning("jobs settled without a receipt", reason=reason, jobs=len(words), first=next(iter(words)))
 
-    async def _stray_holds(self) -> list[tuple[str, str, Hold]]:
-        """Holds whose job is not known, or settled, now and at the last look: `reserve` writes both within seconds."""
-        balances, now = await self._books.balances.with_holds(), self._monotonic()
-        held = {job: (balance.organisation, hold) for balance in balances for job, hold in balance.held.items()}
-        jobs = await self._books.jobs.find(held)
+    async def _stray_holds(self, balances: Sequence[Balance]) -> list[tuple[str, str, Hold]]:
+        """Holds whose job is not known, or settled, now and at the last look: a gateway writes both within seconds."""
+        held = {
+            job: (balance.organisation, hold)
+            for balance in balances
+            for job, hold in balance.held.items()
+            if not hold.gateway
+        }
+        jobs, now = await self._books.jobs.find(held), self._monotonic()
         strays = [job for job in held if job not in jobs or jobs[job].state is JobState.SETTLED]
         self._strays.keep(strays)
-        await self._forget_old_months(balances)
         return [(held[job][0], job, held[job][1]) for job in strays if self._strays.seconds(job, now) >= RARELY]
 
+    async def _forsaken_leases(self, balances: Sequence[Balance]) -> list[tuple[str, str, Hold]]:
+        """Leases of gateways that have not been heard of while we listened."""
+        beats, now = await self._books.leases.beats(), self._monotonic()
+        leases = [(balance.organisation, id, lease) for balance in balances for id, lease in balance.leases.items()]
+        signs = {id: f"{id} {beats.get(lease.gateway, 0)}" for _, id, lease in leases}
+        self._leases.keep(list(signs.values()))
+        return [each for each in leases if self._leases.seconds(signs[each[1]], now) >= LEASE_SECONDS]
+
     async def _release(self, strays: Sequence[tuple[str, str, Hold]]) -> None:
-        for organisation, job, hold in strays:
-            if await self._books.balances.release(organisation, job, hold):
+        for organisation, id, hold in strays:
+            if await self._books.balances.release(organisation, id, hold):
                 self._metrics.orphans.inc()
-                _log.warning("a hold without a job was given back", job=job, organisation=organisation)
+                _log.warning("a hold that nobody needs was given back", id=id, organisation=organisation)
 
     async def _forget_old_months(self, balances: Sequence[Balance]) -> None:
         for balance in balances:

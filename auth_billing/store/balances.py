@@ -5,7 +5,10 @@
         open: true | false,            false: no new holds
         available: int,                nano-USD that can be held
         spent: int,                    nano-USD that settled jobs have cost, ever
-        held_map: {job: {amount: int, month: "2026-11", project: str, key: str}},
+        held_map: {
+            job: {amount: int, month: "2026-11", project: str, key: str},
+            lease: {the same, gateway: str, at: float},    credit that a gateway has in hand: `credit_leases.py`
+        },
         budgets: {NAME: int},          nano-USD a month; NAME as in `holds.budgets_of`
         used: {MONTH: {NAME: int}},    nano-USD held and spent of jobs accepted in the month
         version: int,                  goes up with every change to `held_map`
@@ -72,18 +75,10 @@ class MongoBalanceStore:
         Comparing with limits that the caller knows, and these with the document's, takes half the time on the embedded
         store that an expression over both takes.
         """
-        one, total = jobs[0], sum(job.hold for job in jobs)
-        left = {name: budgets[name] - total for name in one.budgets if name in budgets}
-        if any(each < 0 for each in left.values()):
+        possible = _allowing(jobs[0].organisation, jobs[0], sum(job.hold for job in jobs), budgets)
+        if possible is None:
             return False
-        affordable = {
-            "_id": one.organisation,
-            "open": True,
-            "available": {"$gte": total},
-            **{f"held_map.{job.id}": {"$exists": False} for job in jobs},
-            "budgets": dict(budgets),
-            **{f"used.{one.month}.{name}": {"$not": {"$gt": each}} for name, each in left.items()},
-        }
+        affordable = {**possible, **{f"held_map.{job.id}": {"$exists": False} for job in jobs}}
         with translated_errors():
             result = await self._passing.update_one(affordable, _held(jobs))
         return bool(result.matched_count)
@@ -93,6 +88,35 @@ class MongoBalanceStore:
         unchanged = {"_id": job.organisation, "version": version, f"held_map.{job.id}": {"$exists": False}}
         with translated_errors():
             result = await self._accounts.update_one(unchanged, _held([job]))
+        return bool(result.matched_count)
+
+    async def lease(self, seen: Balance, id: str, lease: Hold) -> bool:
+        """Set `lease.amount` more aside for a gateway, onto the lease with this id if `seen` has it."""
+        possible = _allowing(seen.organisation, lease, lease.amount, seen.budgets)
+        if possible is None:
+            return False
+        increase = {"available": -lease.amount, "version": 1, f"held_map.{id}.amount": lease.amount}
+        _use_less(increase, lease, -lease.amount)
+        said = {name: getattr(lease, name) for name in ("month", "project", "key", "gateway", "at")}
+        with translated_errors():
+            result = await self._passing.update_one(
+                {**possible, f"held_map.{id}.amount": {"$exists": id in seen.held}},
+                {"$inc": increase, "$set": {f"held_map.{id}.{name}": value for name, value in said.items()}},
+            )
+        return bool(result.matched_count)
+
+    async def hand_over(self, organisation: str, jobs: Mapping[str, Sequence[JobRecord]]) -> bool:
+        """Turn parts of leases into the holds of jobs, all or none."""
+        amounts = {f"held_map.{lease}.amount": sum(job.hold for job in of_it) for lease, of_it in jobs.items()}
+        entries = {f"held_map.{job.id}": _entry(job) for of_it in jobs.values() for job in of_it}
+        possible = {
+            "_id": organisation,
+            **{amount: {"$gte": least} for amount, least in amounts.items()},
+            **{entry: {"$exists": False} for entry in entries},
+        }
+        increase = {"version": 1, **{amount: -less for amount, less in amounts.items()}}
+        with translated_errors():
+            result = await self._passing.update_one(possible, {"$inc": increase, "$set": entries})
         return bool(result.matched_count)
 
     async def settle(self, charges: Sequence[Charge]) -> bool:
@@ -110,14 +134,14 @@ class MongoBalanceStore:
             )
         return bool(result.matched_count)
 
-    async def release(self, organisation: str, job: str, hold: Hold) -> bool:
-        """Give back a hold that no job needs; false if it is not there."""
+    async def release(self, organisation: str, id: str, hold: Hold) -> bool:
+        """Give back a hold that no job needs, or a lease; false if it is not there with this amount."""
         increase = {"available": hold.amount, "version": 1}
         _use_less(increase, hold, hold.amount)
-        entry = f"held_map.{job}"
+        entry = f"held_map.{id}"
         with translated_errors():
             result = await self._accounts.update_one(
-                {"_id": organisation, entry: {"$exists": True}}, {"$unset": {entry: ""}, "$inc": increase}
+                {"_id": organisation, f"{entry}.amount": hold.amount}, {"$unset": {entry: ""}, "$inc": increase}
             )
         return bool(result.matched_count)
 
@@ -131,6 +155,22 @@ class MongoBalanceStore:
         with translated_errors():
             result = await self._accounts.update_one({"_id": organisation}, {"$set": {"open": False}})
         return bool(result.matched_count)
+
+
+def _allowing(
+    organisation: str, of: JobRecord | Hold, amount: int, budgets: Mapping[str, int]
+) -> dict[str, Any] | None:
+    """What an account is like in which so much can be held; `None` if its budgets never allow it."""
+    left = {name: budgets[name] - amount for name in of.budgets if name in budgets}
+    if any(each < 0 for each in left.values()):
+        return None
+    return {
+        "_id": organisation,
+        "open": True,
+        "available": {"$gte": amount},
+        "budgets": dict(budgets),
+        **{f"used.{of.month}.{name}": {"$not": {"$gt": each}} for name, each in left.items()},
+    }
 
 
 def _held(jobs: Sequence[JobRecord]) -> dict[str, Any]:

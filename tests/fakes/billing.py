@@ -57,6 +57,9 @@ class FakeBilling(Billing):
         self._answer()
         self.renewed.append(gateway)
 
+    async def give_back_leases(self) -> None:
+        """Everything is held from what there is."""
+
     def _answer(self) -> None:
         if self.away:
             raise StoreUnavailable("away")

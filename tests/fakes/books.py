@@ -55,6 +55,41 @@ class DictBalanceStore:
         self._hold(balance, [job])
         return True
 
+    async def lease(self, seen: Balance, id: str, lease: Hold) -> bool:
+        self.absence.check()
+        await asyncio.sleep(0)
+        there = self.balances[seen.organisation]
+        used = there.used.get(lease.month, {})
+        if there.budgets != seen.budgets or (id in there.held) != (id in seen.held):
+            return False
+        if not there.is_open or there.available < lease.amount:
+            return False
+        if any(used.get(name, 0) + lease.amount > there.budgets.get(name, MAX_INT) for name in lease.budgets):
+            return False
+        more = replace(lease, amount=lease.amount + (there.held[id].amount if id in there.held else 0))
+        self.balances[seen.organisation] = replace(
+            there,
+            available=there.available - lease.amount,
+            held={**there.held, id: more},
+            used=_more(there, lease, lease.amount),
+            version=there.version + 1,
+        )
+        return True
+
+    async def hand_over(self, organisation: str, jobs: Mapping[str, Sequence[JobRecord]]) -> bool:
+        self.absence.check()
+        await asyncio.sleep(0)
+        there = self.balances[organisation]
+        held = dict(there.held)
+        for lease, of_it in jobs.items():
+            total = sum(job.hold for job in of_it)
+            if lease not in held or held[lease].amount < total or any(job.id in held for job in of_it):
+                return False
+            held[lease] = replace(held[lease], amount=held[lease].amount - total)
+            held.update((job.id, Hold(job.hold, job.month, job.project, job.key)) for job in of_it)
+        self.balances[organisation] = replace(there, held=held, version=there.version + 1)
+        return True
+
     async def settle(self, charges: Sequence[Charge]) -> bool:
         self.absence.check()
         await asyncio.sleep(0)
@@ -65,11 +100,12 @@ class DictBalanceStore:
             self._release(each.job.organisation, each.job.id, each.job, each.job.hold - each.cost, each.cost)
         return True
 
-    async def release(self, organisation: str, job: str, hold: Hold) -> bool:
+    async def release(self, organisation: str, id: str, hold: Hold) -> bool:
         self.absence.check()
-        if job not in self.balances[organisation].held:
+        there = self.balances[organisation].held.get(id)
+        if there is None or there.amount != hold.amount:
             return False
-        self._release(organisation, job, hold, hold.amount, 0)
+        self._release(organisation, id, hold, hold.amount, 0)
         return True
 
     async def forget_months(self, organisation: str, months: Collection[str]) -> None:

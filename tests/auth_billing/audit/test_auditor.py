@@ -88,13 +88,14 @@ async def test_books_that_were_kept_right_have_no_difference(installation: Insta
 async def test_work_in_between_is_no_difference(installation: Installation) -> None:
     """Jobs are held and settled all the while."""
     await installation.credit.top_up(ORGANISATION, 10**6, "payment-2")
+    billing = Billing(installation.books, price_book(), clock=lambda: LATER)
     over = asyncio.Event()
 
     async def work_on(number: int) -> int:
         done = 0
         while not over.is_set():
             job = f"job-{number}-{done}"
-            await hold(installation.billing, principal(), [work(job)])
+            await hold(billing, principal(), [work(job)])
             await MongoUsageStore(installation.connection).add(record(job=job, usage=USED))
             await installation.settle(job)
             done += 1
@@ -132,6 +133,7 @@ async def test_a_job_that_is_settled_between_two_reads_is_no_difference(installa
 
 
 HOLD = {"amount": 5, "month": "2023-11", "project": "p", "key": "k"}
+LEASE = {**HOLD, "amount": 10, "gateway": "gateway-1", "at": LATER - 901}
 ROW = {"organisation": ORGANISATION, "debit": f"customer:{ORGANISATION}", "credit": "revenue", "amount": 1, "at": 1.0}
 SEEDED: dict[str, tuple[str, str, dict[str, Any], set[Check]]] = {
     # what was done: collection, document, change, what must be found
@@ -186,6 +188,12 @@ SEEDED: dict[str, tuple[str, str, dict[str, Any], set[Check]]] = {
         ORGANISATION,
         {"$unset": {"held_map.running": ""}, "$inc": {"available": HELD}},
         {Check.JOB_HAS_HOLD},
+    ),
+    "a lease that nobody gives back": (
+        "accounts",
+        ORGANISATION,
+        {"$set": {"held_map.lease-1": LEASE}, "$inc": {"available": -10, "used.2023-11.organisation": 10}},
+        {Check.LEASE_IN_TIME},
     ),
     "a damaged account": ("accounts", ORGANISATION, {"$unset": {"available": ""}}, {Check.READABLE}),
     "a job that never ends": ("jobs", "running", {"$set": {"deadline": LATER - 901}}, {Check.HOLD_IN_TIME}),

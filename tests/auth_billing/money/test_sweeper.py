@@ -20,6 +20,7 @@ from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, pr
 from tests.fakes.accounts import Absence, DictUsageStore, FakeClock
 from tests.fakes.books import DictBalanceStore, DictJobStore, dict_books, price_book
 
+PLENTY = 1_000 * HELD
 SAID = Usage(prompt_tokens=10, completion_tokens=6)
 
 
@@ -177,6 +178,22 @@ async def test_a_hold_without_a_job_is_given_back_and_a_job_without_a_hold_close
     await sweeping.pass_time(720)
     assert sweeping.balances.balances[ORGANISATION].held == {}
     assert sweeping.jobs.jobs["job-2"].state is JobState.SETTLED
+
+
+async def test_the_lease_of_a_silent_gateway_is_given_back(sweeping: Sweeping) -> None:
+    balances = sweeping.balances
+    await balances.open(ORGANISATION)
+    balances.balances[ORGANISATION] = replace(balances.balances[ORGANISATION], available=PLENTY)
+    for job in ("job-1", "job-2"):
+        await hold(sweeping.billing, principal(), [work(job)])
+    await sweeping.settler.settle({job: Word(SAID, Outcome.FINISHED, Source.RECEIPT) for job in ("job-1", "job-2")})
+    (lease,) = balances.balances[ORGANISATION].leases.items()
+    for _ in range(24):
+        await sweeping.books.leases.beat("gateway-1")
+        await sweeping.pass_time(5, gateway_lives=False)
+    assert dict([lease]) == balances.balances[ORGANISATION].held
+    await sweeping.pass_time(70, gateway_lives=False)
+    assert await check_idle(sweeping.books, ORGANISATION, PLENTY, ["job-1", "job-2"]) == 2 * 80
 
 
 async def test_months_long_past_are_forgotten(sweeping: Sweeping) -> None:

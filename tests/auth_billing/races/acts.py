@@ -14,6 +14,7 @@ from auth_billing.metrics import BillingMetrics
 from auth_billing.money.billing import Billing
 from auth_billing.money.books import Source, Word
 from auth_billing.money.credit import Credit
+from auth_billing.money.holds import Work
 from auth_billing.money.sweeper import Sweeper
 from auth_billing.prices.price_book import PriceBook, PriceVersion
 from auth_billing.store.credits import MongoCreditStore
@@ -26,6 +27,8 @@ from tests.auth_billing.workload import HELD, hold, principal, work
 from tests.fakes.books import flat_price
 
 GATEWAY = "gateway-1"
+LARGE = Usage(prompt_tokens=0, completion_tokens=16_000)
+"""Holds 160 times what others do."""
 
 
 def word(tokens: int, outcome: Outcome = Outcome.FINISHED) -> Word:
@@ -157,7 +160,54 @@ async def refund_while_it_settles(racer: Racer, names: Sequence[str]) -> list[bo
     return list(await asyncio.gather(*map(refunded, names)))
 
 
+async def lease_and_spend(racer: Racer, names: Sequence[str]) -> list[list[str]]:
+    """Each gateway leases some credit, goes on with it, and wants two fifths of all at once; what each has got."""
+
+    async def spend(name: str) -> list[str]:
+        works = [work(f"{name}-{racer.number}-{n}", gateway=f"gateway-{racer.number}") for n in range(4)]
+        got = [await _held(racer.billing, name, each) for each in works[:2]]
+        works.append(work(f"{name}-{racer.number}-large", gateway=works[0].gateway, most=LARGE))
+        return [*got, *await asyncio.gather(*(_held(racer.billing, name, each) for each in works[2:]))]
+
+    got = await asyncio.gather(*map(spend, names))
+    await racer.billing.give_back_leases()
+    return [[job for job in jobs if job] for jobs in got]
+
+
+async def lease_from_what_is_closed(racer: Racer, names: Sequence[str]) -> list[list[str]]:
+    """Two gateways go on while the account is closed and a sweeper, who never hears of them, takes all back."""
+    if racer.number == 0:
+        for name in names:
+            await asyncio.sleep(racer.random.random() * 0.02)
+            await racer.books.balances.close(name)
+        return [[] for _ in names]
+    if racer.number == 1:
+        await asyncio.sleep(racer.random.random() * 0.2)
+        await _sweep(racer)
+        return [[] for _ in names]
+
+    async def go_on(name: str) -> list[str]:
+        works = [work(f"{name}-{racer.number}-{n}", gateway=f"gateway-{racer.number}") for n in range(5)]
+        got = [await _held(racer.billing, name, each) for each in works[:3]]
+        return [*got, *await asyncio.gather(*(_held(racer.billing, name, each) for each in works[3:]))]
+
+    got = await asyncio.gather(*map(go_on, names))
+    await racer.billing.give_back_leases()
+    return [[job for job in jobs if job] for jobs in got]
+
+
+async def _held(billing: Billing, organisation: str, work: Work) -> str:
+    """The job, if it got its hold."""
+    try:
+        await hold(billing, principal(organisation), [work])
+    except HoldRefused:
+        return ""
+    return work.job
+
+
 RESERVE = Race(reserve)
+LEASE = Race(lease_and_spend)
+LEASE_AND_CLOSE = Race(lease_from_what_is_closed)
 SETTLE_OR_VOID = Race(settle_or_void, reserve)
 SETTLE_DIFFERENTLY = Race(settle_differently, reserve)
 SWEEP = Race(sweep_a_live_gateway, reserve)

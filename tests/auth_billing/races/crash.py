@@ -20,7 +20,22 @@ from tests.auth_billing.workload import hold, principal, work
 from tests.fakes.books import price_book
 
 DIED = 9
-_WRITES = frozenset({"open", "hold", "hold_again", "settle", "release", "insert", "remove", "charge", "finish", "post"})
+_WRITES = frozenset(
+    {
+        "open",
+        "hold",
+        "hold_again",
+        "lease",
+        "hand_over",
+        "settle",
+        "release",
+        "insert",
+        "remove",
+        "charge",
+        "finish",
+        "post",
+    }
+)
 
 
 class _Dying:
@@ -56,6 +71,16 @@ def reserve_and_die(url: str, organisation: str, jobs: list[str], writes: int) -
         await hold(Billing(books, price_book()), principal(organisation), [work(job) for job in jobs])
 
     asyncio.run(_with_books(url, writes, reserve))
+
+
+def lease_and_die(url: str, organisation: str, jobs: list[str], writes: int) -> None:
+    async def lease(books: Books) -> None:
+        billing = Billing(books, price_book(), monotonic=lambda: 0.0)
+        for job in jobs:
+            await hold(billing, principal(organisation), [work(job)])
+        await billing.give_back_leases()
+
+    asyncio.run(_with_books(url, writes, lease))
 
 
 async def _with_books(url: str, writes: int, act: Callable[[Books], Awaitable[Any]]) -> None:

@@ -27,6 +27,9 @@ pytestmark = [pytest.mark.store, pytest.mark.timeout(1800)]
 ITERATIONS = int(os.environ.get("HEADRACE_RACE_ITERATIONS", "20"))
 ROUND = min(ITERATIONS, 25)
 NAMES = [f"org-{number}" for number in range(ITERATIONS)]
+LEASED = NAMES if ITERATIONS > 20 else NAMES[:5]
+"""Races with leases are of many jobs each."""
+LEASED_ROUNDS = [LEASED[start : start + ROUND] for start in range(0, len(LEASED), ROUND)]
 ROUNDS = [NAMES[start : start + ROUND] for start in range(0, ITERATIONS, ROUND)]
 
 
@@ -76,6 +79,31 @@ async def test_the_last_cent(
     await racer.settle({each[0]: acts.word(80) for each in jobs.values()})
     settled = await check_books(connection, HELD + HELD // 2 if budget is None else 100 * HELD)
     assert sorted(settled) == sorted(each[0] for each in jobs.values())
+
+
+async def test_leases_and_the_last_cent(
+    crowd: Crowd, connection: StoreConnection, racer: Racer, database_url: str
+) -> None:
+    """Never more is held than there is, and nobody is refused for what lies in the leases of others but a share."""
+    await open_accounts(connection, LEASED, 400 * HELD)
+    said = crowd.run(acts.LEASE, database_url, LEASED_ROUNDS)
+    got = [job for process in said for rounds in process for jobs in rounds for job in jobs]
+    assert sum(job.endswith("large") for job in got) == 2 * len(LEASED)
+    assert len(got) == 18 * len(LEASED)
+    await racer.settle(dict.fromkeys(got, acts.word(3)))
+    assert sorted(await check_books(connection, 400 * HELD)) == sorted(got)
+
+
+async def test_leases_of_an_account_that_is_closed_and_swept(
+    crowd: Crowd, connection: StoreConnection, racer: Racer, database_url: str
+) -> None:
+    await open_accounts(connection, LEASED, 400 * HELD)
+    said = crowd.run(acts.LEASE_AND_CLOSE, database_url, LEASED_ROUNDS)
+    got = [job for process in said for rounds in process for jobs in rounds for job in jobs]
+    await racer.settle(dict.fromkeys(got, acts.word(3)))
+    jobs = await check_books(connection, 400 * HELD)
+    assert sorted(jobs) == sorted(got)
+    assert {job["cost"] for job in jobs.values()} <= {0, cost(3)}
 
 
 @pytest.mark.parametrize(
