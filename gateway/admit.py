@@ -92,7 +92,7 @@ class Admission:
             )
         model = self._model(principal, body.model, Task.GENERATE)
         _check_length(body, model)
-        self._check_wait(model, _service_class(body))
+        self._check_wait(principal, model, _service_class(body))
         return self._reservation(principal, model, _service_class(body))
 
     async def admit_embeddings(self, principal: Principal, body: EmbeddingRequest) -> Reservation:
@@ -110,7 +110,7 @@ class Admission:
         tokens = max(_fewest_tokens_of(body.input, model.max_token_bytes))
         if tokens > model.max_model_len:
             raise _too_long(tokens, model, param="input")
-        self._check_wait(model, ServiceClass.DEFAULT)
+        self._check_wait(principal, model, ServiceClass.DEFAULT)
         return self._reservation(principal, model, ServiceClass.DEFAULT)
 
     def _reservation(self, principal: Principal, model: ModelInfo, service_class: ServiceClass) -> Reservation:
@@ -126,10 +126,10 @@ class Admission:
         self._protection.check()
         return model
 
-    def _check_wait(self, model: ModelInfo, service_class: ServiceClass) -> None:
+    def _check_wait(self, principal: Principal, model: ModelInfo, service_class: ServiceClass) -> None:
         if not model.workers:  # none just now: whoever waits is told so when one has not come in time
             return
-        outlook = self._queues.outlook(model, service_class)
+        outlook = self._queues.outlook(model, service_class, tenant=principal.tenant)
         if outlook.seconds is None:
             if outlook.position > UNMEASURED_LINE * model.capacity:
                 raise Overloaded("line_unmeasured", UNMEASURED_RETRY_SECONDS)

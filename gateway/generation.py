@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import structlog
@@ -25,13 +25,14 @@ from gateway.errors import (
     UpstreamUnreachable,
     WorkerLost,
 )
+from gateway.fair_queue import FairQueue, Turn
 from gateway.job_queues import JobQueues, Outlook
 from gateway.mailbox import Arrival
 from gateway.metrics import GatewayMetrics
 from gateway.reply_inbox import ReplyInbox
 from router import control_plane
 from router.bus import Bus
-from router.errors import BrokerUnavailable
+from router.errors import BrokerUnavailable, PublishError
 from router.messages import (
     Cancel,
     Cancelled,
@@ -85,6 +86,8 @@ class Generations:
         self.metrics = metrics
         self.queues = queues
         self.no_worker_timeout = no_worker_timeout
+        self.fair = FairQueue(models, queues.elsewhere)
+        metrics.held.set_function(lambda: self.fair.held)
 
     def open(self, jobs: Sequence[Job], bill: BilledJobs) -> Generation:
         """Open the mailbox of a request's jobs (all of one model and class, with equal `n`). Publish them next.
@@ -117,6 +120,9 @@ class Generation:
         self._streamed = shared.metrics.tokens.labels(self.model)
         self._failure: GenerationError | None = None
         """What a worker said that ends it; given out after what came before."""
+        self._turns: list[Turn] = []
+        self._in_turn: asyncio.Task[None] | None = None
+        """Publishes those that have to wait for their turn."""
         self._published = False
         self._closed = False
 
@@ -149,6 +155,8 @@ class Generation:
     async def publish(self, headers: Mapping[str, str]) -> None:
         """Set aside what the jobs may cost, then queue them, confirmed. Close this whatever is raised.
 
+        Those whose tenant's turn has not come are queued when it does; what goes wrong then ends it like any failure.
+
         Raises:
             AccountError: nobody pays for them, or that is not known.
             GenerationError: it has failed meanwhile.
@@ -156,17 +164,36 @@ class Generation:
         """
         await self._bill.reserve()
         self._mailbox.peek()
-        self._published = True
         self._mailbox.headers = headers
+        self._turns = [self._shared.fair.enter(job) for job in self.jobs]
+        come = [number for number, turn in enumerate(self._turns) if turn.came]
+        if len(come) < len(self.jobs):
+            self._in_turn = asyncio.create_task(self._publish_in_turn(set(range(len(self.jobs))).difference(come)))
+        await self._publish(come)
+
+    async def _publish(self, numbers: Sequence[int]) -> None:
+        self._published = self._published or bool(numbers)
+        headers = self._mailbox.headers
         results = await asyncio.gather(
-            *(self._shared.bus.publish_job(job, headers) for job in self.jobs), return_exceptions=True
+            *(self._shared.bus.publish_job(self.jobs[number], headers) for number in numbers), return_exceptions=True
         )
-        for number, result in enumerate(results):
+        for number, result in zip(numbers, results, strict=True):
             if result is None:
                 self._bill.queued(number)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
+
+    async def _publish_in_turn(self, numbers: Iterable[int]) -> None:
+        async def publish(number: int) -> None:
+            await self._turns[number].wait()
+            await self._publish([number])
+
+        try:
+            await asyncio.gather(*map(publish, numbers))
+        except PublishError as error:
+            _log.warning("a job could not be queued when its turn came", job=self.jobs[0].id, reason=str(error))
+            self._mailbox.fail(UpstreamUnreachable())
 
     async def begun(self, seconds: float) -> None:
         """Wait for the worker's first word, `seconds` at most. What is wrong by then is still worth a status line.
@@ -202,6 +229,10 @@ class Generation:
         self._closed = True
         self._shared.inbox.close(self.jobs)
         self._line.leave()
+        if self._in_turn is not None:
+            self._in_turn.cancel()
+        for turn in self._turns:
+            turn.leave()
         if self._published:
             self._cancel_unfinished()
         self._bill.close(error or ClientDisconnected())
@@ -245,6 +276,9 @@ class Generation:
                 arrivals = await self._arrivals()
                 for number, reply in arrivals:
                     self._bill.take(number, reply)
+                    self._turns[number].served(reply)
+                    if isinstance(reply, Finished):
+                        self._turns[number].leave()
                 news = read(arrivals)
                 if news:
                     yield news

@@ -2,7 +2,8 @@
 
 Of this gateway's jobs all is known: each waits from the moment that it is admitted until its first token. Of another
 gateway's as many as it last said, once a second (`GatewayLoad`); where in the line these stand nobody says, so they are
-taken to be spread evenly over it. How fast the line moves is measured (`router/throughput.py`); how long an answer
+taken to be spread evenly over it. Tenants take turns (`fair_queue.py`): of another tenant's jobs no more go before one
+than its own tenant has before it. How fast the line moves is measured (`router/throughput.py`); how long an answer
 will be is taken from the last ones, and from the limit that a request sets. Plain arithmetic: sends nothing, waits for
 nothing, knows no HTTP.
 """
@@ -15,7 +16,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from router.consumer.admission import FLEX_FLOOR
+from gateway.fair_queue import Elsewhere
+from router.fair_line import FLEX_FLOOR
 from router.messages import EmbeddingPrompt, GatewayLoad, Job, QueuedWork, ServiceClass
 from router.registry import ALIVE_SECONDS, ModelInfo
 
@@ -53,18 +55,56 @@ class _Amount:
 
 
 @dataclass
-class _Queue:
-    """This gateway's part of one queue."""
+class _Line:
+    """Jobs that wait."""
 
     numbers: list[int] = field(default_factory=list)
-    """Of the jobs that wait, in the order in which they came."""
+    """In the order in which they came."""
     waiting: _Amount = field(default_factory=_Amount)
-    running: int = 0
-    last: int = 0
+
+    def add(self, place: _Place) -> None:
+        self.numbers.append(place.number)
+        self.waiting.add(place.job.n, place.tokens)
+
+    def remove(self, place: _Place) -> None:
+        del self.numbers[bisect_left(self.numbers, place.number)]
+        self.waiting.add(-place.job.n, -place.tokens)
 
     def share_before(self, number: int, behind: float) -> float:
         """Part of the waiting ones that is before `number`; `behind` of a job is added."""
         return min(1.0, (bisect_left(self.numbers, number) + behind) / len(self.numbers)) if self.numbers else 0.0
+
+
+@dataclass
+class _Queue(_Line):
+    """This gateway's part of one queue."""
+
+    tenants: dict[str, _Line] = field(default_factory=dict)
+    running: int = 0
+    last: int = 0
+
+    def enter(self, place: _Place) -> None:
+        self.add(place)
+        self.tenants.setdefault(place.job.tenant, _Line()).add(place)
+
+    def leave(self, place: _Place) -> None:
+        self.remove(place)
+        line = self.tenants[place.job.tenant]
+        line.remove(place)
+        if not line.numbers:
+            del self.tenants[place.job.tenant]
+
+    def before(self, tenant: str, number: int | None, each: float) -> _Amount:
+        """What goes before job `number` of a tenant, or one that comes now; it has `each` tokens or so."""
+        own, ahead = self.tenants.get(tenant, _Line()), _Amount()
+        share = 1.0 if number is None else own.share_before(number, 0.0)
+        ahead.add(own.waiting.sequences, own.waiting.tokens, share)
+        turn = ahead.tokens + each
+        for who, line in self.tenants.items():
+            if who != tenant:
+                share = min(1.0, turn / line.waiting.tokens) if line.waiting.tokens > 0 else 1.0
+                ahead.add(line.waiting.sequences, line.waiting.tokens, share)
+        return ahead
 
 
 @dataclass
@@ -82,8 +122,12 @@ class InLine:
         self._queue = queue
         self._places: dict[str, _Place] = {place.job.id: place for place in places}
         for place in places:
-            queue.numbers.append(place.number)
-            queue.waiting.add(place.job.n, place.tokens)
+            queue.enter(place)
+
+    @property
+    def tenant(self) -> str:
+        """Whose they are; "" when nothing of them waits."""
+        return "" if (place := self._first) is None else place.job.tenant
 
     @property
     def number(self) -> int | None:
@@ -105,7 +149,7 @@ class InLine:
         if place is not None and not place.begun:
             place.begun = True
             self._queue.running += place.job.n
-            self._stop_waiting(place)
+            self._queue.leave(place)
 
     def leave(self) -> None:
         """The request has ended. Idempotent."""
@@ -113,12 +157,8 @@ class InLine:
             if place.begun:
                 self._queue.running -= place.job.n
             else:
-                self._stop_waiting(place)
+                self._queue.leave(place)
         self._places = {}
-
-    def _stop_waiting(self, place: _Place) -> None:
-        del self._queue.numbers[bisect_left(self._queue.numbers, place.number)]
-        self._queue.waiting.add(-place.job.n, -place.tokens)
 
 
 class JobQueues:
@@ -167,18 +207,28 @@ class JobQueues:
         ]
         return GatewayLoad(gateway=self._gateway_id, queues=queues)
 
-    def outlook(self, model: ModelInfo, service_class: ServiceClass, line: InLine | None = None) -> Outlook:
-        """How `line` stands, or a request that would come now."""
-        ahead = self._ahead(model.name, service_class, None if line is None else line.number)
+    def elsewhere(self, model: str) -> Elsewhere:
+        """What other gateways have of a model."""
+        of_model = [
+            sum(work.waiting + work.running for work in load.queues if work.model == model) for load in self._loads()
+        ]
+        return Elsewhere(sum(sequences > 0 for sequences in of_model), sum(of_model))
+
+    def outlook(
+        self, model: ModelInfo, service_class: ServiceClass, line: InLine | None = None, *, tenant: str = ""
+    ) -> Outlook:
+        """How `line` stands, or a request of `tenant` that would come now."""
+        usual = self._answer_tokens.get(model.name, FIRST_GUESS)
+        own = None if line is None else line.tokens_each
+        tenant, number = (tenant, None) if line is None else (line.tenant, line.number)
+        ahead = self._ahead(model.name, service_class, tenant, number, usual if own is None else own)
         free = max(0, model.places - self._running(model.name))
         beyond = ahead.sequences + 1 - free
         if beyond <= 0:
             return Outlook(0, 0.0)
+        each = usual if own is None else own
         if ahead.sequences:
             each = ahead.tokens / ahead.sequences
-        else:
-            own = None if line is None else line.tokens_each
-            each = self._answer_tokens.get(model.name, FIRST_GUESS) if own is None else own
         return Outlook(math.ceil(beyond), self._seconds(model, service_class, beyond, each))
 
     def _seconds(self, model: ModelInfo, service_class: ServiceClass, sequences: float, each: float) -> float | None:
@@ -193,15 +243,18 @@ class JobQueues:
         flex = self._waiting((model.name, ServiceClass.FLEX)).sequences > 0
         return seconds / (1 - FLEX_FLOOR) if flex else seconds
 
-    def _ahead(self, model: str, service_class: ServiceClass, number: int | None) -> _Amount:
-        """What is begun before job `number` of a class, or before one that comes now."""
+    def _ahead(
+        self, model: str, service_class: ServiceClass, tenant: str, number: int | None, tokens: float
+    ) -> _Amount:
+        """What is begun before job `number` of a class, or before one that comes now; it has so many `tokens`."""
         ahead = _Amount()
         for each in _ORDER[: _ORDER.index(service_class)]:
             waiting = self._waiting((model, each))
             ahead.add(waiting.sequences, waiting.tokens)
         key = (model, service_class)
         own, others = self._own.get(key, _Queue()), self._waiting_elsewhere(key)
-        ahead.add(own.waiting.sequences, own.waiting.tokens, 1.0 if number is None else own.share_before(number, 0.0))
+        before = own.before(tenant, number, tokens)
+        ahead.add(before.sequences, before.tokens)
         ahead.add(others.sequences, others.tokens, 1.0 if number is None else own.share_before(number, 0.5))
         return ahead
 
@@ -223,8 +276,11 @@ class JobQueues:
         return own + sum(work.running for work in self._told() if work.model == model)
 
     def _told(self) -> list[QueuedWork]:
+        return [work for load in self._loads() for work in load.queues]
+
+    def _loads(self) -> list[GatewayLoad]:
         now = self._clock()
-        return [work for at, load in self._others.values() if now - at <= ALIVE_SECONDS for work in load.queues]
+        return [load for at, load in self._others.values() if now - at <= ALIVE_SECONDS]
 
     def _expected_tokens(self, job: Job) -> float:
         if isinstance(job.prompt, EmbeddingPrompt):

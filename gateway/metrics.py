@@ -54,6 +54,9 @@ class GatewayMetrics:
             ["reason"],
             registry=registry,
         )
+        self.held = Gauge(
+            "headrace_jobs_waiting_for_turn", "Jobs held here until it is their tenant's turn.", registry=registry
+        )
         self.inbox_jobs = Gauge("headrace_inbox_jobs", "Jobs whose replies are awaited.", registry=registry)
         self.replies_dropped = Counter(
             "headrace_replies_dropped", "Replies that were not delivered, by reason.", ["reason"], registry=registry

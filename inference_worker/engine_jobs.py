@@ -224,6 +224,7 @@ class EngineJobs(ABC, Generic[J]):
                 prompt_tokens=running.request.prompt_tokens,
                 delivery_count=running.delivery.delivery_count,
             )
+            self._admission.served(running, prompt=running.request.prompt_tokens)
             self._outbox.put(running.job.reply_to, started)
             self._tell_start(running)
             if running.finished:  # but for its terminal, an earlier attempt has done it all
@@ -249,6 +250,7 @@ class EngineJobs(ABC, Generic[J]):
                 self._metrics.tokens_for_nobody.inc(event.tokens)
                 continue
             first, running.moved, running.solo = not running.moved, True, False
+            self._admission.served(running, output=event.tokens)
             self._take(running, event)
             if first:
                 self.admit()

@@ -26,7 +26,7 @@ class GenerationRequest(_Word, frozen=True, kw_only=True, tag="request"):
     """Generate `n` continuations of `prompt_ids` (non-empty, each within the vocabulary).
 
     `delivered[c]` are ids that choice `c` already generated elsewhere: it goes on after them, unless it is in `ended`.
-    `salt` separates prefix caches.
+    `salt` separates prefix caches; `tenant` is whom it is served to: tenants that wait are treated alike.
     """
 
     id: str
@@ -34,6 +34,7 @@ class GenerationRequest(_Word, frozen=True, kw_only=True, tag="request"):
     sampling: SamplingParams
     n: int = 1
     salt: str = ""
+    tenant: str = ""
     delivered: list[list[int]] = []
     ended: list[int] = []
     grammar: Grammar | None = None

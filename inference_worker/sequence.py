@@ -29,6 +29,7 @@ class Sequence:
         matcher: how far it has come in its grammar, if it has one; always as far as `token_ids`.
         siblings: choices of the same request that still wait to fork off this one's prompt.
         bad_words: token sequences that must not be generated.
+        tenant: whom it is served to.
         scored: how many leading tokens of the prompt have had their log probabilities reported, if they are wanted; the
             first has none.
     """
@@ -49,6 +50,7 @@ class Sequence:
     siblings: list[Sequence] = field(default_factory=list)
     bad_words: list[list[int]] = field(default_factory=list)
     scored: int = 1
+    tenant: str = ""
     cached_tokens: int = 0
     """Prompt tokens found in the prefix cache on the first admission."""
     admitted: bool = False

@@ -56,6 +56,7 @@ def _to_sequence(request: GenerationRequest, choice: int, limits: EngineLimits, 
         max_tokens=_max_tokens(request, limits),
         stop_ids=eos | frozenset(request.sampling.stop_token_ids),
         salt=request.salt,
+        tenant=request.tenant,
         matcher=matcher,
         bad_words=[word for word in request.bad_words if word],
     )

@@ -31,9 +31,7 @@ class Counters:
         self.step_tokens += steps * sum(entry.count for entry in batch.entries)
 
     def admit(self, sequence: Sequence) -> None:
-        """Count a prompt on its first admission; a sequence that comes back after preemption counts once."""
-        if sequence.admitted:
-            return
+        """Count a prompt on its first admission."""
         sequence.admitted = True
         sequence.cached_tokens = min(sequence.computed, sequence.prompt_length)
         self.prompt_tokens += sequence.prompt_length

@@ -192,7 +192,9 @@ class Scheduler:
             return False
         self.running.append(self.waiting.pop())
         self.blocks.adopt(sequence, prefix)
-        self._counters.admit(sequence)
+        if not sequence.admitted:
+            self._counters.admit(sequence)
+            self.waiting.served(sequence, prompt=sequence.prompt_length - sequence.cached_tokens)
         self._fork_when_due(sequence)
         return True
 
@@ -266,6 +268,7 @@ class Scheduler:
         if steps > 1 or entry.drafts:
             self.blocks.trim(sequence)
         self._counters.take(drafted=len(entry.drafts), generated=kept)
+        self.waiting.served(sequence, output=kept)
         return kept
 
     def _fail_in_grammar(self, request: str, reason: str) -> None:

@@ -132,6 +132,7 @@ class TextProcessor:
             sampling=_sampling(job, limits.max_model_len - len(prompt_ids)),
             n=job.n,
             salt=job.cache_salt,
+            tenant=job.tenant,
             delivered=job.delivered,
             ended=job.ended,
             bad_words=self._bad_words(job.text.bad_words),

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gateway.job_queues import JobQueues, Outlook
-from router.consumer.admission import FLEX_FLOOR
+from router.fair_line import FLEX_FLOOR
 from router.messages import EmbeddingPrompt, GatewayLoad, Job, QueuedWork, SamplingParams, ServiceClass
 from router.registry import ModelInfo, ModelRegistry
 from tests.contract.examples import JOB
@@ -137,3 +137,28 @@ def test_embeddings_are_as_long_as_their_inputs(queues: JobQueues) -> None:
     prompt = EmbeddingPrompt(inputs=["x" * 40, [1, 2, 3]])
     queues.enter([job(prompt=prompt)])
     assert queues.report().queues[0].tokens == 13
+
+
+def test_another_tenant_s_flood_is_not_before_a_quiet_one(queues: JobQueues) -> None:
+    full = model()
+    for number in range(8):
+        queues.enter([job(id=f"running-{number}")]).begun(f"running-{number}")
+    noisy = [queues.enter([job(id=str(number), max_tokens=50, tenant="noisy")]) for number in range(100)]
+    assert queues.outlook(full, ServiceClass.DEFAULT, tenant="noisy").position == 101
+    for _ in range(100):
+        queues.answered(MODEL, 50)
+    assert queues.outlook(full, ServiceClass.DEFAULT, tenant="quiet").position == 2
+    mine = [queues.enter([job(id=f"q{number}", max_tokens=50, tenant="quiet")]) for number in range(2)]
+    assert [queues.outlook(full, ServiceClass.DEFAULT, line).position for line in mine] == [2, 4]
+    assert queues.outlook(full, ServiceClass.DEFAULT, noisy[1]).position == 4
+    for line in (*noisy, *mine):
+        line.leave()
+    assert queues.outlook(full, ServiceClass.DEFAULT, tenant="quiet").position == 1
+
+
+def test_what_other_gateways_have(queues: JobQueues) -> None:
+    work = QueuedWork(model=MODEL, service_class=ServiceClass.DEFAULT, waiting=10, tokens=1000, running=2)
+    queues.observe(GatewayLoad(gateway="gateway-2", queues=[work]))
+    queues.observe(GatewayLoad(gateway="gateway-3", queues=[]))
+    assert queues.elsewhere(MODEL) == (1, 12)
+    assert queues.elsewhere("another") == (0, 0)

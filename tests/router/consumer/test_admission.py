@@ -19,11 +19,11 @@ class Taken(TakenJob):
     digest = ""
 
 
-def job(service_class: ServiceClass) -> Job:
+def job(service_class: ServiceClass, tenant: str = "t") -> Job:
     return Job(
         id="j",
         model="m",
-        tenant="t",
+        tenant=tenant,
         reply_to="g",
         created=0,
         deadline=0,
@@ -71,3 +71,17 @@ def test_a_place_that_is_given_back_is_given_to_the_next() -> None:
     admission.leave(first)
     assert admission.admit() is third
     assert not admission.has_place(first)
+
+
+def test_a_tenant_that_has_had_little_goes_before_one_that_has_had_much() -> None:
+    admission = Admission[Taken](2)
+    noisy = [Taken(job(ServiceClass.DEFAULT, "noisy"), NO_DELIVERY) for _ in range(5)]
+    for taken in noisy:
+        admission.queue(taken)
+    assert [admission.admit(), admission.admit()] == noisy[:2]
+    admission.served(noisy[0], prompt=10, output=100)
+    quiet = Taken(job(ServiceClass.DEFAULT, "quiet"), NO_DELIVERY)
+    admission.queue(quiet)
+    admission.served(noisy[1], output=1)
+    admission.leave(noisy[0])
+    assert admission.admit() is quiet

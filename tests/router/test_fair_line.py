@@ -1,0 +1,164 @@
+"""Who goes next: bounded differences between tenants that wait all the time, and nothing saved up by being idle."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router import fair_line
+from router.fair_line import OUTPUT_WEIGHT, PROMPT_WEIGHT, TURN_COST, FairLine, FairLines
+from router.messages import ServiceClass
+
+LONGEST_PROMPT, LONGEST_ANSWER = 40, 30
+
+
+@dataclass
+class Request:
+    tenant: str
+    prompt: int
+    answer: int
+
+
+@dataclass
+class Server:
+    """So many places; each step gives every running request a token."""
+
+    places: int
+    line: FairLine[Request] = field(default_factory=FairLine)
+    running: list[Request] = field(default_factory=list)
+    served: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    @property
+    def bound(self) -> float:
+        """Theorem 4.4 of the paper, with the turn as a part of the prompt."""
+        return 2 * max(TURN_COST + PROMPT_WEIGHT * LONGEST_PROMPT, OUTPUT_WEIGHT * self.places * LONGEST_ANSWER)
+
+    def step(self) -> None:
+        while len(self.running) < self.places and len(self.line):
+            request = self.line.pop()
+            self._serve(request.tenant, PROMPT_WEIGHT * request.prompt)
+            self.served[request.tenant] += TURN_COST
+            self.running.append(request)
+        for request in self.running:
+            self._serve(request.tenant, OUTPUT_WEIGHT)
+            request.answer -= 1
+        self.running = [request for request in self.running if request.answer > 0]
+
+    def _serve(self, tenant: str, cost: float) -> None:
+        self.line.charge(tenant, cost)
+        self.served[tenant] += cost
+
+
+sizes = st.tuples(st.integers(1, LONGEST_PROMPT), st.integers(1, LONGEST_ANSWER))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    places=st.integers(1, 6),
+    shapes=st.dictionaries(st.sampled_from("abcd"), st.lists(sizes, min_size=1, max_size=4), min_size=2),
+    flood=st.integers(1, 50),
+    visits=st.lists(st.booleans(), min_size=150, max_size=150),
+)
+def test_tenants_that_wait_all_the_time_are_served_alike(
+    places: int, shapes: dict[str, list[tuple[int, int]]], flood: int, visits: list[bool]
+) -> None:
+    """Whatever they ask for, however much one has queued, and while another one comes and goes."""
+    server, asked = Server(places), Counter[str]()
+
+    def ask(tenant: str) -> None:
+        shape = shapes[tenant][asked[tenant] % len(shapes[tenant])]
+        asked[tenant] += 1
+        server.line.push(tenant, Request(tenant, *shape))
+
+    steady = list(shapes)
+    for _ in range(flood):
+        ask(steady[0])
+    for visit in visits:
+        for tenant in steady:
+            while sum(request.tenant == tenant for request in server.line) < places + 1:
+                ask(tenant)
+        if visit:
+            server.line.push("visitor", Request("visitor", 1, 1))
+        server.step()
+        had = [server.served[tenant] for tenant in steady]
+        assert max(had) - min(had) <= server.bound
+
+
+@settings(max_examples=20, deadline=None)
+@given(places=st.integers(1, 4), idle=st.integers(0, 200))
+def test_being_idle_saves_nothing_up(places: int, idle: int) -> None:
+    server = Server(places)
+
+    def keep_waiting(*tenants: str) -> None:
+        for tenant in tenants:
+            while sum(request.tenant == tenant for request in server.line) < places + 1:
+                server.line.push(tenant, Request(tenant, 10, 10))
+
+    for _ in range(idle):
+        keep_waiting("busy")
+        server.step()
+    before = dict(server.served)
+    for _ in range(100):
+        keep_waiting("busy", "late")
+        server.step()
+        since = [server.served[tenant] - before.get(tenant, 0.0) for tenant in ("busy", "late")]
+        assert abs(since[0] - since[1]) <= server.bound
+
+
+def test_a_newcomer_is_next_however_much_one_has_queued() -> None:
+    line = FairLine[int]()
+    for number in range(1000):
+        line.push("noisy", number)
+    for _ in range(10):
+        line.charge("noisy", line.pop() + 100.0)
+    line.push("quiet", -1)
+    line.charge("noisy", 1.0)
+    assert line.pop() == -1
+    assert line.pop() == 10
+
+
+def test_without_tokens_tenants_take_turns_and_each_keeps_its_order() -> None:
+    line = FairLine[str]()
+    for thing in ("a1", "a2", "a3", "b1", "b2"):
+        line.push(thing[0], thing)
+    assert line.discard("b", list(line)[3]) is True
+    assert line.discard("b", "b7") is False
+    assert [line.pop() for _ in range(len(line))] == ["a1", "b2", "a2", "a3"]
+    assert line.peek() is None
+    with pytest.raises(IndexError):
+        line.pop()
+
+
+def test_who_comes_after_all_have_left_is_lifted_to_the_last_one() -> None:
+    line = FairLine[str]()
+    line.push("a", "a1")
+    line.pop()
+    line.charge("a", 100)
+    line.push("b", "b1")  # nobody waits: it begins where `a` is
+    line.push("a", "a2")
+    line.push("b", "b2")
+    assert [line.pop() for _ in range(3)] == ["b1", "a2", "b2"]
+
+
+def test_tenants_of_long_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fair_line, "REMEMBERED_TENANTS", 10)
+    line = FairLine[int]()
+    for number in range(1000):
+        line.push(f"t{number}", number)
+        line.pop()
+    assert len(line._served) <= 12
+
+
+def test_flex_keeps_its_floor() -> None:
+    lines = FairLines[str]()
+    for service_class in ServiceClass:
+        lines[service_class].push("t", service_class.value)
+    assert lines.peek(places=16, flex=1) == "flex"
+    assert lines.peek(places=16, flex=2) == "priority"
+    lines[ServiceClass.PRIORITY].pop()
+    assert lines.peek(places=16, flex=2) == "default"
+    assert len(lines) == 2
