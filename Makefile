@@ -7,7 +7,7 @@ export HEADRACE_HOME
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev serve up ps test chaos races kill-points test-bills check format bench overload bench-peers clean
+.PHONY: help setup setup-dev serve up ps test chaos races kill-points test-bills check types format bench overload bench-peers clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,7 +49,12 @@ check: setup-dev ## Linters, types and import contracts, front-end too
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m chat_ui.openapi | diff - chat_ui/web/openapi.json || { echo "the page's types are stale: make types"; exit 1; }
 	cd chat_ui/web && npm run --silent check
+
+types: setup-dev ## The page's types, out of the OpenAPI document of the chat's API
+	$(BIN)/python -m chat_ui.openapi > chat_ui/web/openapi.json
+	cd chat_ui/web && npm run --silent types
 
 format: setup-dev ## Lay the code out and sort its imports
 	$(BIN)/ruff check --fix .

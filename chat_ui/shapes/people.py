@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from auth_billing.people.people_records import InvitationStatus
+from auth_billing.people.roles import Role
 from chat_ui.shapes.base import Shape
 
 
@@ -21,11 +23,11 @@ class Named(Shape):
 
 
 class Me(Shape):
-    """Who is signed in, where, and as what: `owner`, `admin`, `member` or `viewer`."""
+    """Who is signed in, where, and as what."""
 
     user: PersonName
     organisation: Named
-    role: str
+    role: Role
     project: str
     """That chats are billed to; empty: there is none, and nothing can be asked."""
     projects: list[Named]
@@ -42,7 +44,7 @@ class InvitationShown(Shape):
     """What an invitation is for, for whoever has its token."""
 
     organisation: str
-    role: str
+    role: Role
     email: str | None
     expires_at: int
 
@@ -53,7 +55,7 @@ class Person(Shape):
     id: str
     email: str
     name: str
-    role: str
+    role: Role
     added_at: int
 
 
@@ -64,12 +66,12 @@ class PersonList(Shape):
 
 
 class Invitation(Shape):
-    """An invitation; `status`: `pending`, `accepted`, `expired` or `revoked`."""
+    """An invitation."""
 
     id: str
     email: str | None
-    role: str
-    status: str
+    role: Role
+    status: InvitationStatus
     created_at: int
     expires_at: int
     invited_by: str | None

@@ -9,5 +9,11 @@ export default defineConfig({
   plugins: [svelte(), svelteTesting()],
   build: { assetsInlineLimit: 0, modulePreload: { polyfill: false }, target: "es2022" },
   server: { host: "127.0.0.1", proxy: { "/v1": "http://127.0.0.1:8000", "/api": "http://127.0.0.1:8000" } },
-  test: { environment: "jsdom", include: ["src/**/*.test.ts"], restoreMocks: true, setupFiles: ["src/jsdom_gaps.ts"] },
+  test: {
+    environment: "jsdom",
+    include: ["src/**/*.test.ts"],
+    restoreMocks: true,
+    setupFiles: ["src/jsdom_gaps.ts"],
+    testTimeout: 60_000,
+  },
 });

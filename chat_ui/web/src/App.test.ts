@@ -1,4 +1,4 @@
-import { render, screen } from "@testing-library/svelte";
+import { render, screen, waitFor } from "@testing-library/svelte";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, it, vi, type MockInstance } from "vitest";
 import * as api from "./api/call";
@@ -50,7 +50,7 @@ it("takes an invitation from the address", async () => {
   await user.type(screen.getByLabelText("E-mail address"), "ada@example.org");
   await user.type(screen.getByLabelText("Password"), "correct horse");
   await user.click(screen.getByRole("button", { name: "Sign up" }));
-  await vi.waitFor(() => expect(location.hash).toBe(""));
+  await waitFor(() => expect(location.hash).toBe(""));
   const body = { email: "ada@example.org", password: "correct horse", name: "Ada", invitation: "t-1" };
   expect(call).toHaveBeenCalledWith("POST /sign-up", { body });
 });

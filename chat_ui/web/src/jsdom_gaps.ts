@@ -1,7 +1,8 @@
 /**
  * What jsdom has not and the page uses: sizes never change there, no media query matches, nothing scrolls, and a dialog
- * is open without being on top. For tests only.
+ * is open without being on top. Waits are for conditions, and long enough for a busy machine. For tests only.
  */
+import { configure } from "@testing-library/svelte";
 import { vi } from "vitest";
 
 class NoResizes implements ResizeObserver {
@@ -12,6 +13,7 @@ class NoResizes implements ResizeObserver {
 
 const nothing = { matches: false, addEventListener: vi.fn(), removeEventListener: vi.fn() };
 
+configure({ asyncUtilTimeout: 20_000 });
 vi.stubGlobal("ResizeObserver", NoResizes);
 vi.stubGlobal("matchMedia", () => nothing);
 vi.stubGlobal("scrollTo", () => undefined);

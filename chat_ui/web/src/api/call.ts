@@ -1,35 +1,42 @@
-/** The operations of the chat's API by their names, with the types of what they take and answer. */
-import { API, json, type Request } from "./http";
-import type { InvitationDetails, Me, SignIn, SignUp } from "./shapes";
+/**
+ * The operations of the chat's API by method and path, with the types of what they take and answer: both are read out of
+ * `openapi.d.ts`, which is made of the API's own document (`npm run types`).
+ */
+import { json, type Request } from "./http";
+import type { paths } from "./openapi";
 
-interface Operations {
-  "GET /me": { answer: Me };
-  "GET /sign-up": { answer: { readonly open: boolean } };
-  "POST /sign-up": { body: SignUp; answer: Me };
-  "GET /invitations/{token}": { answer: InvitationDetails };
-  "POST /session": { body: SignIn; answer: Me };
-  "DELETE /session": { answer: undefined };
-  "DELETE /sessions": { answer: undefined };
-  "POST /password": { body: { old_password: string; password: string }; answer: Me };
-}
+type Paths = keyof paths & `/api/${string}`;
+type Tail<P extends string> = P extends `/api${infer Rest}` ? Rest : never;
+type Method = "get" | "post" | "put" | "patch" | "delete";
+type Methods<P extends Paths> = { [M in Method & keyof paths[P]]: paths[P][M] extends object ? M : never }[Method & keyof paths[P]];
 
-type Name = keyof Operations;
-type Given<N extends Name> = (Operations[N] extends { body: infer Body } ? { body: Body } : { body?: never }) &
-  Omit<Request, "body"> & { path?: Readonly<Record<string, string>> };
+/** Such as `GET /people`. */
+export type Name = { [P in Paths]: `${Uppercase<Methods<P>>} ${Tail<P>}` }[Paths];
+type Operation<N extends Name> = N extends `${infer M} ${infer P}`
+  ? paths[`/api${P}` & Paths][Lowercase<M> & keyof paths[`/api${P}` & Paths]]
+  : never;
 
-/** One operation: `call("GET /people")`. Path parameters go in for `{name}`. Throws `ApiError`. */
-export async function call<N extends Name>(
-  ...[name, given]: Operations[N] extends { body: unknown } ? [N, Given<N>] : [N, Given<N>?]
-): Promise<Operations[N]["answer"]> {
+type Json = { readonly content: { readonly "application/json": unknown } };
+type Inside<C> = C extends { readonly content: { readonly "application/json": infer Value } } ? Value : never;
+type Body<O> = O extends { readonly requestBody: infer B extends Json } ? Inside<B> : never;
+type Good<R> = R extends Readonly<Record<200 | 201 | 202, infer C>> ? C : R[keyof R & (200 | 201 | 202)];
+type Answer<O> = O extends { readonly responses: infer R } ? (keyof R & (200 | 201 | 202) extends never ? undefined : Inside<Good<R>>) : never;
+type Parameters<O> = O extends { readonly parameters: infer P } ? P : never;
+type Query<O> = Parameters<O> extends { readonly query?: infer Q } ? NonNullable<Q> : never;
+type Path<O> = Parameters<O> extends { readonly path: infer P extends object } ? P : never;
+
+type Part<Key extends string, Value> = [Value] extends [never] ? { readonly [K in Key]?: never } : { readonly [K in Key]: Value };
+type Given<O> = Part<"body", Body<O>> &
+  Part<"path", Path<O>> & { readonly query?: Query<O>; readonly signal?: AbortSignal };
+type Optional<T> = object extends T ? [given?: T] : [given: T];
+
+/** One operation: `call("GET /people")`. Values of `path` go in for `{name}`. Throws `ApiError`. */
+export async function call<N extends Name>(name: N, ...[given]: Optional<Given<Operation<N>>>): Promise<Answer<Operation<N>>> {
   const [method = "GET", template = ""] = name.split(" ");
-  return (await json(method, filled(template, given?.path ?? {}), given)) as Operations[N]["answer"];
+  const { path = {}, ...rest } = (given ?? {}) as { path?: Readonly<Record<string, unknown>> } & Request;
+  return (await json(method, filled(template, path), rest)) as Answer<Operation<N>>;
 }
 
-/** Where a file is downloaded from by a plain link. */
-export function linkTo(path: string): string {
-  return API + path;
-}
-
-function filled(template: string, values: Readonly<Record<string, string>>): string {
-  return template.replace(/\{(\w+)\}/g, (_whole, name: string) => encodeURIComponent(values[name] ?? ""));
+function filled(template: string, values: Readonly<Record<string, unknown>>): string {
+  return template.replace(/\{(\w+)\}/g, (_whole, name: string) => encodeURIComponent(String(values[name] ?? "")));
 }

@@ -1,37 +1,20 @@
-/** What the chat's API (`/api`) sends and takes. Times are Unix seconds, money integer nano-USD. */
+/** Names for what the chat's API sends and takes. Times are Unix seconds, money integer nano-USD. */
+import type { components } from "./openapi";
 
-export type Role = "owner" | "admin" | "member" | "viewer";
+type Schemas = components["schemas"];
 
-export interface Named {
-  readonly id: string;
-  readonly name: string;
-}
-
-export interface Me {
-  readonly user: { readonly id: string; readonly email: string; readonly name: string };
-  readonly organisation: Named;
-  readonly role: Role;
-  readonly project: string;
-  readonly projects: readonly Named[];
-}
-
-export interface SignIn {
-  readonly email: string;
-  readonly password: string;
-  readonly organisation?: string;
-}
-
-export interface SignUp {
-  readonly email: string;
-  readonly password: string;
-  readonly name?: string;
-  readonly invitation?: string;
-  readonly organisation?: string;
-}
-
-export interface InvitationDetails {
-  readonly organisation: string;
-  readonly role: Role;
-  readonly email: string | null;
-  readonly expires_at: number;
-}
+export type Role = Schemas["Role"];
+export type Me = Schemas["Me"];
+export type SignIn = Schemas["SignInBody"];
+export type SignUp = Schemas["SignUpBody"];
+export type Person = Schemas["Person"];
+export type Invitation = Schemas["Invitation"];
+export type Project = Schemas["Project"];
+export type Key = Schemas["Key"];
+export type NewKey = Schemas["NewKey"];
+export type BudgetRow = Schemas["BudgetRow"];
+export type DayUsage = Schemas["DayUsage"];
+export type Balance = Schemas["BalanceShown"];
+export type Limit = Schemas["Limit"];
+export type AuditRow = Schemas["AuditRow"];
+export type WorkerList = Schemas["WorkerList"];

@@ -1,3 +1,4 @@
+import { waitFor } from "@testing-library/svelte";
 import { beforeEach, expect, it, vi, type MockInstance } from "vitest";
 import * as api from "../api/call";
 import { ApiError, failureOf } from "../api/failure";
@@ -41,10 +42,10 @@ it("signs in and out, here and everywhere, and other tabs follow", async () => {
   const stop = other.keepUp();
   await session.signIn({ email: "ada@example.org", password: "correct horse" });
   expect(session.status).toBe("signed-in");
-  await vi.waitFor(() => expect(other.status).toBe("signed-in"));
+  await waitFor(() => expect(other.status).toBe("signed-in"));
   await session.signOut({ everywhere: true });
   expect(call).toHaveBeenLastCalledWith("DELETE /sessions");
   expect([session.status, session.me]).toEqual(["signed-out", null]);
-  await vi.waitFor(() => expect(other.status).toBe("signed-out"));
+  await waitFor(() => expect(other.status).toBe("signed-out"));
   stop();
 });

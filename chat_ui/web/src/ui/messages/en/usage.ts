@@ -1,3 +1,40 @@
 /** Texts of the usage page. */
 
-export const usage = {};
+const plural = new Intl.PluralRules("en");
+
+export const usage = {
+  usageTitle: "Usage",
+  balance: "Balance",
+  available: "Credit available",
+  usedThisMonth: "Used this month",
+  setAside: "Set aside for what is running",
+  budgetOfOrganisation: "The organisation’s budget of this month",
+  budgetOfProject: "The project’s budget of this month",
+  usedOf: (used: string, limit: string) => `${used} of ${limit}`,
+  ownUsage: "What you used",
+  period: "Period",
+  lastDays: (count: number) => `Last ${count} ${plural.select(count) === "one" ? "day" : "days"}`,
+  measure: "Measure",
+  measures: { cost: "Cost", tokens: "Tokens", requests: "Requests" },
+  chartLabel: (measure: string, days: number) => `${measure} by day and model, the last ${days} days; the table below has the numbers`,
+  otherModels: "Other models",
+  nothingUsed: "Nothing was used in this time",
+  nothingUsedHint: "Answers in the chat and calls with your API keys appear here within seconds.",
+  asTable: "As a table",
+  usageTable: "Usage by day and model",
+  day: "Day",
+  requests: "Requests",
+  inputTokens: "Input tokens",
+  cachedTokens: "of these cached",
+  outputTokens: "Output tokens",
+  cost: "Cost",
+  limits: "Limits",
+  limitOf: "Of",
+  limitOfProject: "The project",
+  requestsPerMinute: "Requests a minute",
+  tokensPerMinute: "Tokens a minute",
+  requestsPerDay: "Requests a day",
+  concurrentRequests: "At the same time",
+  noLimit: "none",
+  noLimits: "There are no limits.",
+};

@@ -1,0 +1,163 @@
+import { render, screen, waitFor, within } from "@testing-library/svelte";
+import userEvent from "@testing-library/user-event";
+import { beforeEach, expect, it, vi } from "vitest";
+import * as api from "../api/call";
+import { ApiError, failureOf } from "../api/failure";
+import type { Role } from "../api/shapes";
+import type { AdminSection } from "../router/routes";
+import { session } from "../session/session.svelte";
+import AdminPage from "./AdminPage.svelte";
+
+const HOSTILE = "<img src=x onerror=alert(1)>";
+const person = (id: string, role: Role) => ({ id, email: `${id}@example.org`, name: id + HOSTILE, role, added_at: 1_700_000_000 });
+const project = { id: "proj-1", name: "Web", created: 1_700_000_000, archived: null };
+const key = { id: "k1", name: "ci", project: "proj-1", last4: "abcd", created: 1, expires: null, last_used: null, user: "", email: "", models: null };
+
+const answers = new Map<string, unknown>();
+let asked: [string, unknown][];
+
+beforeEach(() => {
+  asked = [];
+  answers.clear();
+  vi.spyOn(api, "call").mockImplementation(async (name, ...[given]) => {
+    asked.push([name, given]);
+    const answer = answers.get(name);
+    if (answer instanceof Error) throw answer;
+    return answer as never;
+  });
+});
+
+function show(section: AdminSection, role: Role = "owner"): ReturnType<typeof userEvent.setup> {
+  session.me = {
+    user: { id: "ada", email: "ada@example.org", name: "Ada" },
+    organisation: { id: "org-1", name: "Engines" },
+    role,
+    project: "proj-1",
+    projects: [],
+  };
+  render(AdminPage, { section });
+  return userEvent.setup();
+}
+
+it("is for administrators", () => {
+  show("people", "member");
+  expect(screen.getByText("This page is for administrators of the organisation.")).toBeTruthy();
+  expect(asked).toEqual([]);
+});
+
+it("shows people, changes a role, removes somebody after a question, and leaves owners to owners", async () => {
+  answers.set("GET /people", { people: [person("ada", "admin"), person("bob", "member"), person("eve", "owner")] });
+  answers.set("GET /invitations", { invitations: [] });
+  const user = show("people", "admin");
+  await user.selectOptions(await screen.findByLabelText(`Role of bob${HOSTILE}`), "viewer");
+  expect(asked).toContainEqual(["PATCH /people/{user}", { path: { user: "bob" }, body: { role: "viewer" } }]);
+  expect(screen.queryByLabelText(`Role of eve${HOSTILE}`)).toBeNull();
+  expect(screen.queryByLabelText(`Role of ada${HOSTILE}`)).toBeNull();
+  expect(document.querySelector("td img")).toBeNull();
+  await user.click(screen.getByRole("button", { name: `Remove: bob${HOSTILE}` }));
+  const dialog = screen.getByRole("dialog");
+  expect(asked.map(([name]) => name)).not.toContain("DELETE /people/{user}");
+  await user.click(within(dialog).getByRole("button", { name: "Remove" }));
+  await waitFor(() => expect(asked).toContainEqual(["DELETE /people/{user}", { path: { user: "bob" } }]));
+  await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
+});
+
+it("invites, and shows the link once", async () => {
+  answers.set("GET /people", { people: [] });
+  answers.set("GET /invitations", { invitations: [] });
+  answers.set("POST /invitations", { token: "t_1" });
+  const user = show("people");
+  await user.click(await screen.findByRole("button", { name: "Invite" }));
+  await user.selectOptions(within(screen.getByRole("dialog")).getByLabelText("Role"), "admin");
+  await user.click(screen.getByRole("button", { name: "Make a link" }));
+  expect(await screen.findByDisplayValue(`${location.origin}/#invitation=t_1`)).toBeTruthy();
+  expect(asked).toContainEqual(["POST /invitations", { body: { role: "admin", email: "" } }]);
+  await user.click(screen.getByRole("button", { name: "Done" }));
+  expect(document.body.textContent).not.toContain("t_1");
+});
+
+it("makes a key with a budget, shows it once, and replaces one", async () => {
+  answers.set("GET /admin/keys", { keys: [key] });
+  answers.set("GET /admin/projects", { projects: [project] });
+  answers.set("POST /admin/keys", { key, text: "hr_live_new" });
+  answers.set("POST /admin/keys/{key_id}/rotate", { key, text: "hr_live_next" });
+  const user = show("keys");
+  await user.click(await screen.findByRole("button", { name: "New key" }));
+  const dialog = within(screen.getByRole("dialog"));
+  await user.type(dialog.getByLabelText("Name"), "build");
+  await user.type(dialog.getByLabelText(/^Budget/), "twelve");
+  await user.click(dialog.getByRole("button", { name: "Make the key" }));
+  expect(dialog.getByText(/not an amount/)).toBeTruthy();
+  await user.clear(dialog.getByLabelText(/^Budget/));
+  await user.type(dialog.getByLabelText(/^Budget/), "12.5");
+  await user.click(dialog.getByRole("button", { name: "Make the key" }));
+  expect(await screen.findByDisplayValue("hr_live_new")).toBeTruthy();
+  const body = { project: "proj-1", name: "build", budget_nano: 12_500_000_000 };
+  expect(asked).toContainEqual(["POST /admin/keys", { body }]);
+  await user.click(screen.getByRole("button", { name: "Done" }));
+  await user.click(await screen.findByRole("button", { name: "Actions: ci" }));
+  await user.keyboard("{ArrowDown}{ArrowUp}{Enter}");
+  expect(await screen.findByDisplayValue("hr_live_next")).toBeTruthy();
+});
+
+it("makes and renames projects, and says what is wrong with a name", async () => {
+  answers.set("GET /admin/projects", { projects: [project] });
+  answers.set("POST /admin/projects", new ApiError(failureOf("refused", "A name has no control characters.", null, "invalid_value")));
+  const user = show("projects");
+  await user.click(await screen.findByRole("button", { name: "New project" }));
+  await user.type(within(screen.getByRole("dialog")).getByLabelText("Name"), "x");
+  await user.click(screen.getByRole("button", { name: "Save" }));
+  expect(await screen.findByText("A name has no control characters.")).toBeTruthy();
+  await user.click(screen.getByRole("button", { name: "Cancel" }));
+  await user.click(screen.getByRole("button", { name: "Actions: Web" }));
+  await user.click(screen.getByRole("menuitem", { name: "Rename" }));
+  await user.type(within(screen.getByRole("dialog")).getByLabelText("Name"), "site");
+  await user.click(screen.getByRole("button", { name: "Save" }));
+  const renamed = { path: { project_id: "proj-1" }, body: { name: "Website" } };
+  await waitFor(() => expect(asked).toContainEqual(["PATCH /admin/projects/{project_id}", { ...renamed, body: { name: "Website" } }]));
+});
+
+it("sets a budget and takes it away", async () => {
+  const row = { name: "project:proj-1", label: "Web", limit_nano: 1_500_000_000, spent_nano: 1, held_nano: 0 };
+  answers.set("GET /admin/budgets", { budgets: [row] });
+  answers.set("GET /admin/credit", { available_nano: 0, held_nano: 0, spent_nano: 0, entries: [] });
+  const user = show("budgets");
+  await user.click(await screen.findByRole("button", { name: "Change: Project Web" }));
+  await user.clear(screen.getByDisplayValue("1.5"));
+  await user.click(screen.getByRole("button", { name: "Save" }));
+  await waitFor(() => expect(asked).toContainEqual(["POST /admin/budgets", { body: { name: row.name, limit_nano: null } }]));
+});
+
+it("shows models, workers and the way to the console", async () => {
+  const load = { running: 3, waiting: 2, capacity: 8 };
+  answers.set("GET /admin/workers", {
+    models: [{ id: "tiny", task: "generate", workers: 1, queued: 7, alive: true, ...load }],
+    workers: [{ id: "w-1", model: "tiny", state: "ready", device: "cpu", kv_cache_usage: 0.25, tokens_per_second: 31.6, started: 1, ...load }],
+    console: "https://rabbit.example/",
+  });
+  show("models");
+  expect(await screen.findByRole("link", { name: "RabbitMQ console" })).toHaveProperty("href", "https://rabbit.example/");
+  expect(screen.getAllByRole("meter", { name: "3 of 8 running" })).toHaveLength(2);
+  expect([screen.getByText("7"), screen.getByText("25%"), screen.getByText("32")]).toHaveLength(3);
+});
+
+it("reads the audit log page by page", async () => {
+  const actor = { user: "", email: "", key: "", address: "" };
+  const entry = (id: string, event: string) => ({ id, event, target: "t", project: "", actor, at: 1, details: { name: HOSTILE, none: null } });
+  answers.set("GET /admin/audit", { entries: [entry("1", "user.deleted")], next: "1" });
+  const user = show("audit");
+  expect(await screen.findByText("Person removed")).toBeTruthy();
+  expect(screen.getByText(`name: ${HOSTILE}`)).toBeTruthy();
+  answers.set("GET /admin/audit", { entries: [entry("0", "something.new")], next: null });
+  await user.click(screen.getByRole("button", { name: "Older entries" }));
+  expect(await screen.findByText("something.new")).toBeTruthy();
+  expect(asked.at(-1)).toEqual(["GET /admin/audit", { query: { cursor: "1" } }]);
+  expect(screen.getByText("Person removed")).toBeTruthy();
+});
+
+it("shows prices of a million tokens", async () => {
+  const price = { input_nano: 150, cached_input_nano: 75, output_nano: 600 };
+  answers.set("GET /admin/prices", { version: 3, prices: [{ model: null, service_class: "standard", price }] });
+  show("prices");
+  expect((await screen.findAllByText(/^\$/)).map((cell) => cell.textContent)).toEqual(["$0.15", "$0.075", "$0.60"]);
+});

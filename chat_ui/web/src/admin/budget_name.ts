@@ -1,0 +1,8 @@
+/** What a budget is called for people. */
+import type { BudgetRow } from "../api/shapes";
+import { texts } from "../ui/messages";
+
+export function budgetName(row: BudgetRow): string {
+  if (row.name === "organisation") return texts.theOrganisation;
+  return row.name.startsWith("key:") ? texts.keyNamed(row.label) : texts.projectNamed(row.label);
+}

@@ -1,0 +1,47 @@
+/** Rows of usage as what a chart draws: the last days, each a number for each model. Knows no screen. */
+import type { DayUsage } from "../api/shapes";
+
+export const MEASURES = ["cost", "tokens", "requests"] as const;
+export type Measure = (typeof MEASURES)[number];
+
+export interface Series {
+  readonly name: string;
+  /** One a day; nano-USD for costs. */
+  readonly values: readonly number[];
+}
+
+const DAY_MS = 86_400_000;
+/** More would not be told apart by their colours: the smallest go together. */
+export const MOST_SERIES = 6;
+
+/** The last `count` days (UTC) up to the one of `now` (milliseconds), oldest first, as `2026-11-21`. */
+export function lastDays(count: number, now: number): string[] {
+  return Array.from({ length: count }, (_none, index) => new Date(now - (count - 1 - index) * DAY_MS).toISOString().slice(0, 10));
+}
+
+export function valueOf(row: DayUsage, measure: Measure): number {
+  if (measure === "cost") return row.cost_nano;
+  return measure === "requests" ? row.requests : row.input_tokens + row.output_tokens;
+}
+
+/** A series for each model, the largest first; the smallest together under `others`. */
+export function seriesOf(rows: readonly DayUsage[], days: readonly string[], measure: Measure, others: string): Series[] {
+  const models = [...new Set(rows.map((row) => row.model))];
+  const all = models.map((name) => {
+    const own = rows.filter((row) => row.model === name);
+    return { name, values: days.map((day) => sum(own, day, measure)) };
+  });
+  all.sort((one, other) => total(other) - total(one));
+  if (all.length <= MOST_SERIES) return all;
+  const rest = all.slice(MOST_SERIES - 1);
+  const together = days.map((_day, index) => rest.reduce((value, each) => value + (each.values[index] ?? 0), 0));
+  return [...all.slice(0, MOST_SERIES - 1), { name: others, values: together }];
+}
+
+export function total(series: Series): number {
+  return series.values.reduce((one, other) => one + other, 0);
+}
+
+function sum(rows: readonly DayUsage[], day: string, measure: Measure): number {
+  return rows.filter((row) => row.day === day).reduce((value, row) => value + valueOf(row, measure), 0);
+}
