@@ -13,17 +13,21 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from gateway.error_handlers import error_response
 from gateway.errors import HeadTooSlow, MalformedHttp, TooManyConnections
+from gateway.gateway import Gateway
 from gateway.request_context import new_request_id, standing_headers
 from gateway.strangers import Strangers
 
 HEAD_SECONDS = 10.0
 """In which the head of a request arrives, from its first byte."""
+LEAVING_SECONDS = 1.0
+"""How long a server that ends hears connections on which nothing is asked: a request may be on its way."""
 
 
 class GatewayProtocol(H11Protocol):
     """The protocol of every connection."""
 
     _head_timer: asyncio.TimerHandle | None = None
+    _leaving = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A silent connection is given up as one that was used before."""
@@ -46,16 +50,34 @@ class GatewayProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Read on, and see whether the head of a request is still incomplete."""
         super().data_received(data)
+        if self._leaving and self.cycle is not None:
+            self.cycle.keep_alive = False
         self._watch_head(waiting=self.conn.their_state is h11.IDLE and not self.transport.is_closing())
+
+    def shutdown(self) -> None:
+        """The server ends: what is asked from now on is the connection's last."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            super().shutdown()
+        elif not self._leaving:
+            self._leaving = True
+            self.loop.call_later(min(LEAVING_SECONDS, self._gateway.settings.shutdown_grace), self._leave)
+
+    def _leave(self) -> None:
+        if not self.transport.is_closing():
+            super().shutdown()
 
     def send_400_response(self, _msg: str) -> None:
         """What was received is not HTTP."""
         self._refuse(MalformedHttp())
 
     @property
+    def _gateway(self) -> Gateway:
+        gateway: Gateway = self.config.app.state.gateway  # type: ignore[union-attr]
+        return gateway
+
+    @property
     def _strangers(self) -> Strangers:
-        strangers: Strangers = self.config.app.state.gateway.strangers  # type: ignore[union-attr]
-        return strangers
+        return self._gateway.strangers
 
     def _watch_head(self, *, waiting: bool) -> None:
         if waiting and self._head_timer is None:

@@ -121,6 +121,7 @@ class JobProgress:
         """Which copy of the job the attempt was given."""
         self.newest_copy = 0
         """The last one that was queued for sure."""
+        self.copied_at = float("-inf")
         self.copied_in_vain = 0
         """How many copies in a row were queued without getting further in between."""
         self._copies = 0
@@ -177,10 +178,10 @@ class JobProgress:
         return self._copies
 
     def copied(self, number: int) -> None:
-        """That copy was queued, so the silence is not its worker's any more."""
+        """That copy was queued."""
         self.copied_in_vain = 1 if self.moved_since_copy else self.copied_in_vain + 1
         self.newest_copy, self._extent_at_copy = number, self._extent
-        self.heard = time.monotonic()
+        self.copied_at = time.monotonic()
 
     @property
     def moved_since_copy(self) -> bool:

@@ -24,7 +24,11 @@ LOOK_SECONDS = 1.0
 PING_SECONDS = 5.0
 """An attempt that was silent for so long is asked whether it is alive."""
 GIVE_UP_SECONDS = 10.0
-"""One that was silent for so long, though asked, is given up."""
+"""One that was silent for so long, though asked, is given up, and a copy of the job published."""
+TAKEN_SECONDS = 1.0
+"""In which somebody asks how a copy goes on, unless all are busy, or it was given to the very worker that hangs: then
+another copy is published, `QUICK_COPIES` in such a hurry."""
+QUICK_COPIES = 3
 GAP_SECONDS = 0.25
 """Between two requests for what is missing; as many as `GAP_TRIES` for the same."""
 GAP_TRIES = 8
@@ -92,5 +96,6 @@ class Mending:
             silence = now - max(progress.heard, self._bus.lost_at, self._blind)
             if progress.heard < self._bus.lost_at or silence >= PING_SECONDS:
                 self._failover.ping(mailbox, job)
-            if silence >= GIVE_UP_SECONDS and not progress.let_go:
+            patience = TAKEN_SECONDS if progress.copied_in_vain < QUICK_COPIES else GIVE_UP_SECONDS
+            if silence >= GIVE_UP_SECONDS and not progress.let_go and now - progress.copied_at >= patience:
                 self.lost(mailbox, job)

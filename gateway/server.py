@@ -49,6 +49,19 @@ class _Server(uvicorn.Server):
         if self.started:
             self.listening.set()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take whoever has connected by now, which closing alone would reset, then nobody."""
+        last = [connection for listener in sockets or () for connection in _take_the_last(listener)]
+        for server in self.servers:
+            server.close()
+        for connection in last:
+            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
+        await super().shutdown(sockets)
+
+    def _protocol(self) -> asyncio.Protocol:
+        """As uvicorn makes it for connections that it takes itself."""
+        return GatewayProtocol(self.config, self.server_state, self.lifespan.state)
+
 
 async def serve_app(app: FastAPI, settings: GatewaySettings, stop: asyncio.Event) -> None:
     """Serve an application made by `create_app` until `stop` is set and its requests are done, or out of grace.
@@ -91,6 +104,16 @@ def bind(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MILLISECONDS)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     return listener
+
+
+def _take_the_last(listener: socket.socket) -> list[socket.socket]:
+    """All connections that wait for us; nobody can connect from then on."""
+    taken = []
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            taken.append(listener.accept()[0])
+    listener.shutdown(socket.SHUT_RDWR)
+    return taken
 
 
 def listener_address(server: uvicorn.Server) -> tuple[str, int]:

@@ -21,8 +21,8 @@ class Balancer:
         """Serve a connection to its end."""
         for _ in self._ports:
             self._turn += 1
-            with suppress(ConnectionRefusedError):
-                port = self._ports[self._turn % len(self._ports)]
+            port = self._ports[self._turn % len(self._ports)]
+            with suppress(OSError):
                 there = await asyncio.open_connection("127.0.0.1", port)
                 await asyncio.gather(_pump(reader, there[1]), _pump(there[0], writer))
                 return

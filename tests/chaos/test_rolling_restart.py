@@ -38,7 +38,7 @@ async def ask_by_sdk(port: int, key: str, stop: asyncio.Event) -> int:
     asked = 0
     async with openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key=key, timeout=60) as client:
         while not stop.is_set():
-            messages = [{"role": "user", "content": "count, request 0"}]
+            messages = [{"role": "user", "content": "count"}]
             answer = await client.chat.completions.create(model=MODEL, messages=messages, max_tokens=5)  # type: ignore[call-overload]
             assert answer.choices[0].message.content == "0 1 2 3 4 "
             asked += 1

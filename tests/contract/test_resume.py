@@ -283,6 +283,27 @@ async def test_a_worker_that_hangs_is_given_up_and_what_it_says_later_is_not_hea
         assert (await settled(fleet, answer)).worker == "worker-2"
 
 
+async def test_a_copy_that_the_hanging_worker_is_given_is_followed_by_another(
+    make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mending, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(mending, "PING_SECONDS", 0.1)
+    monkeypatch.setattr(mending, "GIVE_UP_SECONDS", 0.5)
+    monkeypatch.setattr(mending, "TAKEN_SECONDS", 0.1)
+    async with Fleet(make_transport) as fleet:
+        first = await fleet.start("worker-1", step_time=None)
+        answer = await fleet.ask("j", 30)
+        await until(lambda: first.engine.requests)
+        first.engine.step()
+        await answer.read(1)
+        monkeypatch.setattr(first.worker._consumer, "_answer", lambda _: None)
+        monkeypatch.setattr(first.worker._consumer, "_take", lambda _: None)
+        await fleet.start("worker-2")
+        await answer.read()
+        assert answer.texts == [counted(30)]
+        assert answer.mailbox.progress["j"].worker == "worker-2"
+
+
 async def test_a_job_that_brings_down_its_workers_is_given_up(make_transport: MakeTransport) -> None:
     async with Fleet(make_transport) as fleet:
         answer = await fleet.ask("poison", 5)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections.abc import Callable
 
 import openai
 import pytest
 
-from gateway.server import bind, serve_app
+from gateway.server import _take_the_last, bind, serve_app
 from gateway.settings import GatewaySettings
 from infra.runtime.lifecycle import StartupError
 from router.messages import Delta, FailureCode, Finished, Job, MayResume, Resume, Started, Verdict
@@ -278,6 +279,34 @@ async def test_shutdown_lets_streams_end_and_takes_no_new_ones(serve: Serve) -> 
     assert rest.rstrip().endswith((b"data: [DONE]", b"0"))
     await server.serving
     writer.close()
+
+
+async def test_whoever_has_connected_before_the_end_is_answered(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.http_protocol.LEAVING_SECONDS", 20.0)
+    server = await serve(shutdown_grace=60.0)
+    _, silent = await server.connect()
+    reader, writer = await server.post(stream=False)
+    await reader.readuntil(b"}}}")
+    server.stop.set()
+    await eventually(lambda: not answers(server.port))
+    body = json.dumps({"model": MODEL, "messages": HI}).encode()
+    writer.write(head(len(body)) + body)
+    assert b" 200 " in await reader.read()
+    silent.close()
+    await server.serving
+    writer.close()
+
+
+def test_a_connection_that_nobody_has_taken_yet_is_the_last_one() -> None:
+    listener = bind("127.0.0.1", 0)
+    listener.setblocking(False)
+    waiting = [socket.create_connection(listener.getsockname(), timeout=20) for _ in range(3)]
+    taken = _take_the_last(listener)
+    assert {each.getpeername() for each in taken} == {each.getsockname() for each in waiting}
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(listener.getsockname(), timeout=20)
+    for each in (listener, *waiting, *taken):
+        each.close()
 
 
 async def test_streams_that_outlast_the_grace_end_with_an_error(serve: Serve) -> None:
