@@ -268,7 +268,7 @@ class JobConsumer(Generic[T]):
                 taken.log.warning("usage record not confirmed, trying again", reason=str(error))
                 await asyncio.sleep(delay * random.uniform(0.5, 1))  # noqa: S311 - jitter, no secret
                 delay = min(2 * delay, longest)
-        if taken.delivery.lost:
+        if taken.delivery.lost and taken.attempt in self.outbox.sent:
             self._done.add(taken.job.id)
         if taken.diagnosis is None:
             taken.delivery.ack()
@@ -285,6 +285,7 @@ class JobConsumer(Generic[T]):
             _log.warning("gateway has gone, its jobs are cancelled", gateway=gateway, jobs=len(lost))
         for taken in lost:
             self._handler.cancel(taken)
+            self.outbox.sent.forget(taken.attempt)  # if it comes back and asks, another attempt goes on
         self.outbox.forget(gateway)
 
     # Control and heartbeat

@@ -74,6 +74,8 @@ class SentReplies:
     def forget(self, attempt: str) -> None:
         """An attempt that somebody else goes on with."""
         self._running.pop(attempt, None)
+        if (ended := self._ended.pop(attempt, None)) is not None:
+            self._ended_bytes -= ended.size
 
     def since(self, attempt: str, have: Sequence[int]) -> list[Reply] | None:
         """All replies after so many tokens of each choice; `None`: not all of them are here."""

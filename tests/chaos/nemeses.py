@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import psutil
 
-from infra.process_records import ProcessState, kill_group
+from infra.process_records import kill_group
 from infra.rabbitmq.errors import BrokerFailed
 from tests.chaos.evidence import Struck
 from tests.chaos.schedule import Fault
@@ -35,6 +35,13 @@ async def _kill(stack: Stack, name: str, _lasts: float) -> None:
     if process is not None:
         kill_group(process.pid)
         await _back(stack, name, process.pid)
+
+
+async def _kill_worker(stack: Stack, name: str, lasts: float) -> None:
+    """kill -9 of a worker, as soon as another one is there: what is promised is that the others go on."""
+    while not any(stack.is_ready(other) for other in stack.workers if other != name):
+        await asyncio.sleep(0.1)
+    await _kill(stack, name, lasts)
 
 
 async def _freeze(stack: Stack, name: str, lasts: float) -> None:
@@ -156,7 +163,7 @@ async def _ctl(stack: Stack, *arguments: str) -> None:
 
 async def _back(stack: Stack, name: str, killed: int) -> None:
     """Wait until a process that was killed is ready again."""
-    while (record := stack.record(name)).pid == killed or record.state is not ProcessState.READY:
+    while stack.record(name).pid == killed or not stack.is_ready(name):
         await asyncio.sleep(0.1)
 
 
@@ -173,7 +180,7 @@ def _gateways(stack: Stack) -> list[str]:
 
 
 NEMESES: Mapping[str, tuple[Nemesis, Callable[[Stack], list[str]]]] = {
-    "worker_kill": (_kill, _workers),
+    "worker_kill": (_kill_worker, _workers),
     "worker_freeze": (_freeze, _workers),
     "worker_restart": (_restart, _workers),
     "workers_roll": (_roll_workers, _one("all workers")),

@@ -28,7 +28,7 @@ from infra.processes import BILLING, GATEWAY, WORKER, PlatformProcesses
 from infra.readiness import free_port, state_is_past_starting, url_says_yes
 from infra.runtime.lifecycle import StartupError
 from infra.settings import LauncherSettings
-from infra.supervisor import Backoff, ProcessSpec, Supervisor
+from infra.supervisor import Backoff, ProcessSpec, Supervisor, last_line
 from tests.chaos.mutations import MUTATIONS
 from tests.chaos.tcp_proxy import TcpProxy
 
@@ -36,6 +36,7 @@ MODEL = "counting"
 STORE = "store"
 INSTALLED = Path(os.environ.get("HEADRACE_HOME") or ROOT / ".headrace").resolve()
 GRACE_SECONDS = 150.0
+START_SECONDS = 180.0
 BACKOFF = Backoff(first=0.3, limit=2.0)
 _PORT = re.compile(r":\d+/")
 
@@ -103,10 +104,9 @@ class Stack:
         except psutil.NoSuchProcess:
             return None
 
-    async def ready(self, name: str) -> None:
-        """Wait until a process is."""
-        while self.record(name).state is not ProcessState.READY:
-            await asyncio.sleep(0.1)
+    def is_ready(self, name: str) -> bool:
+        """Whether a process has said that it is."""
+        return self.record(name).state is ProcessState.READY
 
     async def restart(self, name: str) -> None:
         """As `headrace restart` does: SIGTERM, wait, start."""
@@ -206,7 +206,12 @@ async def running(size: Size, mutation: str = "") -> AsyncIterator[Stack]:
 
 async def _need(supervisor: Supervisor, *specs: ProcessSpec) -> None:
     for process in [supervisor.add(spec) for spec in specs]:
-        if await process.settled() is not ProcessState.READY:
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                state = await process.settled()
+        except TimeoutError as error:
+            raise StartupError(f"{process.spec.name} does not start: {last_line(process.spec.log)}") from error
+        if state is not ProcessState.READY:
             raise StartupError(f"{process.spec.name} can't start: {process.reason}")
 
 

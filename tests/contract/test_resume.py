@@ -15,7 +15,7 @@ from router.dead_letters import DeadLetters
 from router.messages import Failed, FailureCode, Finished, SamplingParams, Started, TextOptions, UsageRecord, Window
 from router.topology import JOB_DELIVERY_LIMIT
 from tests.contract.conftest import MakeTransport
-from tests.fakes.fleet import Answer, Fleet, FleetWorker, counted, until
+from tests.fakes.fleet import GATEWAY, Answer, Fleet, FleetWorker, counted, until
 
 
 async def settled(fleet: Fleet, answer: Answer) -> UsageRecord:
@@ -258,6 +258,27 @@ async def test_what_can_not_be_said_again_is_generated_again(
         await answer.read()
         assert answer.texts == [counted(40)]
         assert (await settled(fleet, answer)).usage.completion_tokens == 40
+
+
+async def test_a_gateway_that_was_cut_off_and_comes_back_has_its_streams_go_on(
+    make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PROMISES F10: its workers took it for dead and stopped; it has not heard that, and nobody's answer ends with it."""
+    monkeypatch.setattr(mending, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(mending, "PING_SECONDS", 0.1)
+    async with Fleet(make_transport) as fleet:
+        first = await fleet.start("worker-1", step_time=None)
+        answer = await fleet.ask("j", 20)
+        await until(lambda: first.engine.requests)
+        first.engine.step(3)
+        await answer.read(3)
+        first.worker._consumer._lost_gateway(GATEWAY)
+        await until(lambda: len(first.engine.submitted) == 2)
+        first.engine.step(20)
+        await answer.read()
+        assert answer.texts == [counted(20)]
+        assert isinstance(answer.terminal, Finished)
+        assert answer.terminal.usage.completion_tokens == 20
 
 
 async def test_a_worker_that_hangs_is_given_up_and_what_it_says_later_is_not_heard(
