@@ -4,10 +4,14 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
 # Read when the kernels are defined, so before any test module is imported. On a GPU: tests/gpu.
 os.environ.setdefault("TRITON_INTERPRET", "1")
+
+settings.register_profile("patient", deadline=None)  # how long an example takes is not what it is about
+settings.load_profile("patient")
 
 pytest_plugins = ["tests.model_fixtures", "tests.rabbitmq_fixtures", "tests.store_fixtures"]
 

@@ -45,12 +45,17 @@ async def test_a_stream_goes_on_when_its_worker_is_lost(make_transport: MakeTran
 
 
 async def kill_often(fleet: Fleet, answer: Answer, times: int) -> None:
-    """Have one worker after the other killed, each when it has got further."""
-    await fleet.start("worker-0")
+    """Have one worker after the other killed, each when it has got three tokens further."""
+    worker = await fleet.start("worker-0", step_time=None)
     for number in range(times):
+        await until(lambda worker=worker: worker.engine.requests)  # type: ignore[misc]
+        worker.engine.step(3)
         await answer.read(answer.tokens + 3)
-        await fleet.start(f"worker-{number + 1}")
-        await fleet.workers[f"worker-{number}"].kill()
+        another = await fleet.start(f"worker-{number + 1}", step_time=None)
+        await worker.kill()
+        worker = another
+    await until(lambda: worker.engine.requests)
+    worker.engine.step(200)
     await answer.read()
 
 
@@ -263,7 +268,7 @@ async def test_what_can_not_be_said_again_is_generated_again(
 async def test_a_gateway_that_was_cut_off_and_comes_back_has_its_streams_go_on(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PROMISES F10: its workers took it for dead and stopped; it has not heard that, and nobody's answer ends with it."""
+    """PROMISES F10: its workers took it for dead and stopped. It has not heard that, and no answer ends with it."""
     monkeypatch.setattr(mending, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(mending, "PING_SECONDS", 0.1)
     async with Fleet(make_transport) as fleet:
