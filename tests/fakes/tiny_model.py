@@ -21,6 +21,8 @@ class TinyModel:
         self.shape = ModelShape("tiny", 2, 4, 2, 8, vocab_size, max_position, (EOS,))
         self.steps = 0
         self.poison: set[int] = set()
+        self.memory = 1_000_000
+        """Tokens of a step for which there is memory."""
         generator = torch.Generator().manual_seed(seed)
 
         def weight(*size: int) -> Tensor:
@@ -37,6 +39,8 @@ class TinyModel:
         self.steps += 1
         if self.poison & set(token_ids.tolist()):
             raise ValueError("poisoned token")
+        if len(token_ids) > self.memory:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
         hidden = embedding(token_ids, self.embed)
         for index, (q, k, v, o, mlp) in enumerate(self.layers):
             normed = rms_norm(hidden, hidden.shape[-1:])

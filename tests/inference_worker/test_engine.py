@@ -245,6 +245,16 @@ def test_a_guilty_request_fails_alone(n: int) -> None:
     assert [failure.request for failure in engine.failures()] == ["guilty"]
 
 
+def test_where_memory_is_short_steps_shrink_and_every_answer_is_the_same() -> None:
+    some = requests()[:4]
+    expected = ids(generate(tiny_engine(), some))
+    model = TinyModel()
+    model.memory = 5
+    engine = tiny_engine(model, max_num_batched_tokens=64)
+    assert ids(generate(engine, some)) == expected
+    assert engine.failures() == []
+
+
 def test_a_broken_device_is_nobody_s_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = tiny_engine()
     engine.add(request("r", [5]))

@@ -11,6 +11,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from inference_worker.engine_client import EngineClient
 from inference_worker.generator import Generator
 from inference_worker.metrics import WorkerMetrics
 from inference_worker.settings import WorkerSettings
@@ -48,7 +49,8 @@ def make_job(id_: str, *, prompt: Prompt = CHAT, max_tokens: int | None = 3, **f
 class Bench:
     """One worker, its broker, and everything that it said."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, engine: EngineClient | None = None, **settings: Any) -> None:
+        """Around `engine`; without one around a counting engine, which is then `engine` of the bench."""
         self.broker = MemoryBroker()
         self.transport = MemoryTransport(self.broker, "worker-1")
         self.outside = Bus(MemoryTransport(self.broker, "gateway-1"))
@@ -59,7 +61,7 @@ class Bench:
         metrics = self.metrics = WorkerMetrics(CollectorRegistry(), MODEL)
         self.worker = Worker(
             self.bus,
-            self.engine,
+            engine or self.engine,
             partial(Generator, counting_text()),
             self.settings,
             metrics,
@@ -107,7 +109,7 @@ class Bench:
                 job, {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
             )
 
-    async def until(self, condition: Callable[[], object], seconds: float = 5.0) -> None:
+    async def until(self, condition: Callable[[], object], seconds: float = 20.0) -> None:
         """Wait for something that is about to happen."""
         async with asyncio.timeout(seconds):
             while not condition():

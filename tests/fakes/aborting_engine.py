@@ -1,0 +1,84 @@
+"""An engine for a child process: it counts, as `counting_engine.py` does, and `POISON` in a prompt ends the process.
+
+Imports little, so that it is started again quickly.
+"""
+
+from __future__ import annotations
+
+import os
+from multiprocessing.connection import Connection
+
+from inference_worker.engine_main import Mouth, serve
+from inference_worker.engine_protocol import EngineLoad, GenerationRequest, Ready, RequestFailed, TokenEvent
+from inference_worker.settings import EngineSettings
+from tests.fakes.counting_text import END, FIRST, VOCAB_SIZE
+
+POISON = 7
+"""A token id."""
+PLACES = 32
+
+
+class AbortingEngine:
+    """Gives each request a token a step, unless one of them is poison."""
+
+    def __init__(self) -> None:
+        self._positions: dict[str, int] = {}
+        self._requests: dict[str, GenerationRequest] = {}
+
+    def ready(self) -> Ready:
+        return Ready(
+            max_model_len=2048,
+            vocab_size=VOCAB_SIZE,
+            max_num_seqs=PLACES,
+            kv_blocks=PLACES,
+            block_size=16,
+            device="cpu",
+            dtype="float32",
+            attention="counting",
+            eos_token_ids=[END],
+        )
+
+    def add(self, request: GenerationRequest) -> None:
+        self._requests[request.id] = request
+        self._positions[request.id] = len(request.delivered[0]) if request.delivered else 0
+
+    def abort(self, request: str, choice: int | None = None) -> None:
+        self._requests.pop(request, None)
+
+    def step(self) -> list[TokenEvent]:
+        if any(POISON in request.prompt_ids for request in self._requests.values()):
+            os.abort()
+        return [self._next(request) for request in list(self._requests.values())]
+
+    def has_work(self) -> bool:
+        return bool(self._requests)
+
+    def load(self) -> EngineLoad:
+        return EngineLoad(running=len(self._requests))
+
+    def failures(self) -> list[RequestFailed]:
+        return []
+
+    def _next(self, request: GenerationRequest) -> TokenEvent:
+        position = self._positions[request.id]
+        self._positions[request.id] += 1
+        last = position + 1 == request.sampling.max_tokens
+        if last:
+            del self._requests[request.id]
+        return TokenEvent(
+            request=request.id,
+            choice=0,
+            position=position,
+            token_ids=[FIRST + position],
+            finish_reason="length" if last else None,
+        )
+
+
+def run(_settings: EngineSettings, commands: Connection, reports: Connection) -> None:
+    """The child's main function."""
+    mouth = Mouth(reports)
+    mouth.say(AbortingEngine().ready())
+    try:
+        serve(AbortingEngine(), commands, mouth)
+    except (EOFError, OSError):
+        return
