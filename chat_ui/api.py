@@ -18,7 +18,7 @@ from chat_ui.app import SecurityHeaders
 from chat_ui.chat import Chat
 from chat_ui.errors import ChatError, InvalidField, MethodNotAllowed, UnknownUrl
 from chat_ui.guard import unguarded_routes
-from chat_ui.routes import account, admin, conversations, events, people, presets, session, usage
+from chat_ui.routes import account, admin, conversations, events, files, people, presets, session, usage
 from chat_ui.shapes.base import ErrorBody
 from infra.runtime.lifecycle import StartupError
 from infra.runtime.strict_json import MalformedRequest
@@ -52,7 +52,7 @@ def create_api(chat: Chat) -> FastAPI:
 def routed_app() -> FastAPI:
     """The routes alone: what `openapi.py` describes."""
     app = FastAPI(title="Headrace chat", redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None)
-    for routes in (session, account, people, conversations, events, presets, usage, admin):
+    for routes in (session, account, people, conversations, events, presets, files, usage, admin):
         app.include_router(routes.router, prefix=PREFIX, responses=_ERRORS)
     return app
 

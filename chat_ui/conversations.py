@@ -6,6 +6,7 @@ no MongoDB; who answers is `generations/`.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import secrets
 import time
@@ -101,7 +102,7 @@ class Conversations:
         await self.require_room(owner, 1)
         now = self._clock()
         conversation = Conversation(new_id("conv-"), "", now, now, settings)
-        await self._conversations.add(owner, conversation)
+        await self._conversations.add(owner, {conversation: ()})
         return conversation
 
     async def require_room(self, owner: Owner, more: int) -> None:
@@ -114,12 +115,17 @@ class Conversations:
         if there + more > MOST_CONVERSATIONS:
             raise ConversationFull(f"You have {there} conversations, and may have {MOST_CONVERSATIONS}.")
 
-    async def take_in(self, owner: Owner, conversation: Conversation, messages: Sequence[Message]) -> None:
-        """Store a whole conversation of another program."""
-        await self._messages.add(owner, messages)
-        await self._conversations.add(
-            owner, conversation, terms_of([conversation.title, *(each.text for each in messages)])
-        )
+    async def take_in(self, owner: Owner, brought: Mapping[Conversation, Sequence[Message]]) -> None:
+        """Store whole conversations of another program."""
+        filed = await asyncio.to_thread(_filed, brought)
+        await self._messages.add(owner, [each for messages in brought.values() for each in messages])
+        await self._conversations.add(owner, filed)
+
+    async def whole(self, owner: Owner, conversation: Conversation) -> list[Message]:
+        """All messages of a conversation, in the order in which they were written, with the text of their files."""
+        ids = [each.id for each in await self._messages.all(owner, conversation.id)]
+        found = await self._messages.branch(owner, conversation.id, ids)
+        return sorted(found, key=lambda each: (each.created, each.id))
 
     async def page(self, owner: Owner, query: str, *, archived: bool, before: str | None, limit: int) -> Page:
         """Some of a list: all, or those that all words of `query` are in (the last one may be unfinished)."""
@@ -234,8 +240,8 @@ class Conversations:
         conversation = await self.find(owner, conversation_id)
         message = await self.message(owner, conversation_id, message_id)
         question = message
-        if message.role is Role.ASSISTANT:
-            question = await self.message(owner, conversation_id, message.parent or "")
+        while question.role is Role.ASSISTANT:  # what was imported may have several in a row
+            question = await self.message(owner, conversation_id, question.parent or "")
         settings = settings or message.settings or conversation.settings
         _check(conversation, Question(None, ""), settings)
         now = self._clock()
@@ -341,6 +347,13 @@ class Conversations:
             if conversation_id not in matches and (found := excerpt(text, longest)) is not None:
                 matches[conversation_id] = found
         return matches
+
+
+def _filed(brought: Mapping[Conversation, Sequence[Message]]) -> dict[Conversation, list[str]]:
+    return {
+        conversation: terms_of([conversation.title, *(each.text for each in messages)])
+        for conversation, messages in brought.items()
+    }
 
 
 def _check(conversation: Conversation, question: Question, settings: ModelSettings) -> int:

@@ -87,7 +87,7 @@ class Follower:
             if found is None:
                 return  # deleted
             message = found
-        if title := await self._generations.titled(self._conversation):
+        if title := await self._generations.titled(message):
             yield Event("title", title)
 
     def _news(self, message: Message, live: LiveAnswer | None) -> list[Event]:

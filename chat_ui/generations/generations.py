@@ -56,7 +56,7 @@ class Generations:
         self._principals = principals
         self._clock = clock
         self._writings: dict[str, Writing] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[str, asyncio.Task[str]] = {}
         self.stopping = asyncio.Event()
         """Nothing new is taken over; who follows answers of other processes is to go there."""
 
@@ -80,18 +80,21 @@ class Generations:
             partial(self._principals, owner, message.project),
         )
         self._writings[message.id] = writing
-        task = asyncio.create_task(self._write(writing))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task = self._tasks[message.id] = asyncio.create_task(self._write(writing))
+        loop = asyncio.get_running_loop()
+        task.add_done_callback(lambda _: loop.call_later(REMEMBERED_SECONDS, self._forget, message.id, writing))
 
     def stop(self, message_id: str) -> None:
         """End an answer, if it is being written here."""
         if (writing := self._writings.get(message_id)) is not None:
             writing.stop()
 
-    async def titled(self, conversation_id: str) -> str:
-        """The title that a conversation is being given here; empty: it is not."""
-        return await self._titles.awaited(conversation_id)
+    async def titled(self, message: Message) -> str:
+        """The title that a conversation is given here after an answer that has ended; empty: none is."""
+        if (task := self._tasks.get(message.id)) is not None:
+            await asyncio.wait({task})
+            return "" if task.cancelled() else task.result()
+        return ""
 
     async def run(self) -> None:
         """Look for answers that nobody writes, until cancelled."""
@@ -108,30 +111,31 @@ class Generations:
     async def close(self) -> None:
         """Leave what is being written to whoever comes next."""
         self.stopping.set()
-        for task in self._tasks:
+        for task in self._tasks.values():
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._titles.close()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def _adopt(self, claim: Claim) -> None:
         _log.info("an answer is taken over", answer=claim.message.id, text=len(claim.message.text))
         self.begin(claim.owner, claim.message)
 
-    async def _write(self, writing: Writing) -> None:
+    async def _write(self, writing: Writing) -> str:
+        """The title that the conversation was given after it, if it was."""
         message = writing.live.message
         ended: Message | None = None
         try:
             ended = await writing.run()
-            if ended is not None:
-                await self._titles.after(
-                    writing.owner, ended, partial(self._principals, writing.owner, message.project)
-                )
-        except StoreUnavailable as error:
-            _log.warning("an answer has no title yet", reason=str(error))
         finally:
             if ended is None:
                 await self._leave(message.id)
-            asyncio.get_running_loop().call_later(REMEMBERED_SECONDS, self._forget, message.id, writing)
+        return "" if ended is None else await self._title(writing.owner, ended)
+
+    async def _title(self, owner: Owner, ended: Message) -> str:
+        try:
+            return await self._titles.after(owner, ended, partial(self._principals, owner, ended.project))
+        except StoreUnavailable as error:
+            _log.warning("a conversation has no title yet", reason=str(error))
+            return ""
 
     async def _leave(self, message_id: str) -> None:
         try:
@@ -142,6 +146,7 @@ class Generations:
     def _forget(self, message_id: str, writing: Writing) -> None:
         if self._writings.get(message_id) is writing:
             del self._writings[message_id]
+            del self._tasks[message_id]
 
     async def _turns(self, owner: Owner, answer: Message) -> Sequence[Turn]:
         tree = by_id(await self._messages.all(owner, answer.conversation))

@@ -37,30 +37,23 @@ class Titles:
         self._engine = engine
         self._conversations = conversations
         self._messages = messages
-        self._making: dict[str, asyncio.Task[str]] = {}
+        self._making: set[str] = set()
+        """Conversations that are being given one."""
 
-    async def after(self, owner: Owner, answer: Message, principal: Callable[[], Awaitable[Principal]]) -> None:
-        """An answer has ended: see that its conversation has a title, and can be found by what was said."""
+    async def after(self, owner: Owner, answer: Message, principal: Callable[[], Awaitable[Principal]]) -> str:
+        """An answer has ended: see that its conversation can be found by it, and has a title; empty: it had one."""
         await self._conversations.add_terms(owner, answer.conversation, terms_of([answer.text]))
         conversation = await self._conversations.find(owner, answer.conversation)
         if conversation is None or conversation.title or answer.conversation in self._making:
-            return
+            return ""
         question = await self._messages.find(owner, answer.conversation, answer.parent or "")
-        if question is not None:
-            task = asyncio.create_task(self._give(owner, question, answer, principal))
-            self._making[answer.conversation] = task
-            task.add_done_callback(lambda _: self._making.pop(answer.conversation, None))
-
-    async def awaited(self, conversation_id: str) -> str:
-        """The title that is being made for a conversation; empty: none is."""
-        task = self._making.get(conversation_id)
-        return "" if task is None else await asyncio.shield(task)
-
-    async def close(self) -> None:
-        """Stop; conversations without a title get one after their next answer."""
-        for task in list(self._making.values()):
-            task.cancel()
-        await asyncio.gather(*self._making.values(), return_exceptions=True)
+        if question is None:
+            return ""
+        self._making.add(answer.conversation)
+        try:
+            return await self._give(owner, question, answer, principal)
+        finally:
+            self._making.discard(answer.conversation)
 
     async def _give(
         self, owner: Owner, question: Message, answer: Message, principal: Callable[[], Awaitable[Principal]]
@@ -73,12 +66,8 @@ class Titles:
             except (AskFailed, AccountError, TimeoutError) as error:
                 _log.info("the model makes no title", reason=str(error))
         title = title or cleaned(question.text)
-        try:
-            given = await self._conversations.set_first_title(owner, answer.conversation, title)
-            await self._conversations.add_terms(owner, answer.conversation, terms_of([title]))
-        except AccountError as error:
-            _log.warning("a title is not written", reason=str(error))
-            return ""
+        given = await self._conversations.set_first_title(owner, answer.conversation, title)
+        await self._conversations.add_terms(owner, answer.conversation, terms_of([title]))
         return title if given else ""
 
     async def _made(self, principal: Principal, question: Message, answer: Message) -> str:

@@ -154,7 +154,7 @@ class Writing:
 
     def _take(self, said: Text) -> None:
         if self.live.first_token_seconds is None and self.live.message.first_token_seconds is None:
-            self.live.first_token_seconds = self._desk.clock() - self.live.message.created
+            self.live.first_token_seconds = self._elapsed
         self._count(said.usage, said.cost)
         if said.text:
             self.live.add(said.text)
@@ -211,7 +211,7 @@ class Writing:
             finish_reason=self._finish_reason or None,
             usage=live.usage if live.usage != TokenUsage() else None,
             cost=live.cost if live.usage != TokenUsage() else None,
-            seconds=self._desk.clock() - live.message.created,
+            seconds=self._elapsed,
             first_token_seconds=first if first is not None else live.first_token_seconds,
         )
 
@@ -229,6 +229,11 @@ class Writing:
             if kept:
                 self.live.ended = message
             return message if kept else None
+
+    @property
+    def _elapsed(self) -> float:
+        """Seconds since it was asked."""
+        return max(0.0, self._desk.clock() - self.live.message.created)
 
     @property
     def _settings(self) -> ModelSettings:

@@ -167,8 +167,8 @@ class Preset:
 class ConversationStore(Protocol):
     """Where conversations are."""
 
-    async def add(self, owner: Owner, conversation: Conversation, terms: Collection[str] = ()) -> None:
-        """Store a new one, durably."""
+    async def add(self, owner: Owner, filed: Mapping[Conversation, Collection[str]]) -> None:
+        """Store new ones, durably, each with the terms that it is found by."""
         ...
 
     async def find(self, owner: Owner, conversation_id: str) -> Conversation | None:

@@ -69,6 +69,7 @@ async def events(
     return EventSourceResponse(
         _sent(request, following),
         headers=NEVER_KEPT,
+        sep="\n",
         ping=PING_SECONDS,
         ping_message_factory=lambda: ServerSentEvent(comment="ping", sep="\n"),
         send_timeout=SEND_SECONDS,
@@ -80,7 +81,7 @@ async def _sent(request: Request, following: AsyncIterator[Event]) -> AsyncItera
     looked = time.monotonic()
     try:
         async for event in following:
-            yield {"event": event.name, "data": _shape(event).model_dump_json(), "id": event.id or None, "sep": "\n"}
+            yield {"event": event.name, "data": _shape(event).model_dump_json(), "id": event.id or None}
             if time.monotonic() - looked >= SESSION_SECONDS:
                 looked = time.monotonic()
                 await chat_of(request).access.sessions.of(cookies.read(request, cookies.ACCESS))

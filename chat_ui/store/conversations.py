@@ -35,13 +35,15 @@ class MongoConversationStore:
         self._messages = connection.durable(MESSAGES)
         self._shares = connection.durable(SHARES)
 
-    async def add(self, owner: Owner, conversation: Conversation, terms: Collection[str] = ()) -> None:
-        """Store a new one, durably."""
+    async def add(self, owner: Owner, filed: Mapping[Conversation, Collection[str]]) -> None:
+        """Store new ones, durably, each with the terms that it is found by."""
+        found_by = [
+            of_owner(owner, _id=each.id, terms=list(terms)[:MOST_TERMS]) for each, terms in filed.items() if terms
+        ]
         with translated_errors():
-            await self._conversations.replace_one(
-                of_owner(owner, _id=conversation.id), conversation_document(owner, conversation), upsert=True
-            )
-        await self.add_terms(owner, conversation.id, terms)
+            if found_by:
+                await self._terms.insert_many(found_by)
+            await self._conversations.insert_many([conversation_document(owner, each) for each in filed])
 
     async def find(self, owner: Owner, conversation_id: str) -> Conversation | None:
         """One of the owner's."""

@@ -110,20 +110,20 @@ async def read_body(chunks: AsyncIterator[bytes], max_bytes: int, seconds: float
     return bytes(body)
 
 
-async def parse(body: bytes, build: Callable[[Any], T]) -> T:
+async def parse(body: bytes, build: Callable[[Any], T], max_containers: int = MAX_CONTAINERS) -> T:
     """Decode strict JSON and `build` something of it, off the event loop if it is long.
 
     Raises:
         MalformedRequest: it is not strict JSON in UTF-8, or is nested too deeply.
     """
     if len(body) <= INLINE_BYTES:
-        return build(parse_now(body))
-    return await asyncio.to_thread(lambda: build(parse_now(body)))
+        return build(parse_now(body, max_containers))
+    return await asyncio.to_thread(lambda: build(parse_now(body, max_containers)))
 
 
-def parse_now(body: bytes) -> Any:
+def parse_now(body: bytes, max_containers: int = MAX_CONTAINERS) -> Any:
     """Decode strict JSON, here and now; raises as `parse` does."""
-    _check_shape(body)
+    _check_shape(body, max_containers)
     try:
         value = json.loads(
             body.decode("utf-8"),
@@ -141,12 +141,12 @@ def parse_now(body: bytes) -> Any:
     return value
 
 
-def _check_shape(body: bytes) -> None:
+def _check_shape(body: bytes, max_containers: int) -> None:
     """Before parsing: the parser's own limits are the stack and the memory."""
     plain = _STRING.sub(b"", body.replace(rb"\\", b"").replace(rb"\"", b""))
     brackets = plain.translate(None, _NOT_BRACKETS)
-    if len(brackets) > 2 * MAX_CONTAINERS:
-        raise MalformedRequest(f"The JSON body has more than {MAX_CONTAINERS} arrays and objects.")
+    if len(brackets) > 2 * max_containers:
+        raise MalformedRequest(f"The JSON body has more than {max_containers} arrays and objects.")
     if any(depth > MAX_DEPTH for depth in accumulate(map(_STEPS.__getitem__, brackets))):
         raise MalformedRequest(f"The JSON body is nested deeper than {MAX_DEPTH} levels.")
 

@@ -38,10 +38,11 @@ class DictConversationStore:
     def __init__(self, history: DictHistory) -> None:
         self._all = history
 
-    async def add(self, owner: Owner, conversation: Conversation, terms: Collection[str] = ()) -> None:
+    async def add(self, owner: Owner, filed: Mapping[Conversation, Collection[str]]) -> None:
         self._all.absence.check()
-        self._all.conversations[owner, conversation.id] = conversation
-        await self.add_terms(owner, conversation.id, terms)
+        for conversation, terms in filed.items():
+            self._all.conversations[owner, conversation.id] = conversation
+            await self.add_terms(owner, conversation.id, terms)
 
     async def find(self, owner: Owner, conversation_id: str) -> Conversation | None:
         self._all.absence.check()

@@ -155,8 +155,8 @@ INDEX: dict[str, list[str]] = {
     ],
     "H90": [f"{ORGANIZATION}test_refusals.py::test_queries_that_are_none"],
     "H91": [
-        f"{GATEWAY}test_tables.py::test_xlsx_has_text_and_numbers_and_no_formula",
-        f"{GATEWAY}test_tables.py::test_csv_has_no_cell_that_begins_as_a_formula_does",
+        "tests/infra/runtime/test_tables.py::test_xlsx_has_text_and_numbers_and_no_formula",
+        "tests/infra/runtime/test_tables.py::test_csv_has_no_cell_that_begins_as_a_formula_does",
     ],
     "H92": [f"{ORGANIZATION}test_export.py::test_a_table_is_bounded"],
     "H93": [

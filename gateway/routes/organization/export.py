@@ -18,7 +18,6 @@ from auth_billing.audit_log import Event
 from auth_billing.money.books import JobRecord
 from auth_billing.money.usage_reports import UsageFilter
 from auth_billing.prices.pricing import NANO
-from gateway import tables
 from gateway.api_description import described_files
 from gateway.errors import ExportsBusy, InvalidRequest
 from gateway.openai.organization.keys import shown_key
@@ -27,7 +26,8 @@ from gateway.routes.organization.access import Administrator, Reader
 from gateway.routes.organization.pages import query_of
 from gateway.routes.organization.time_buckets import asked
 from gateway.routes.organization.usage import only_of
-from gateway.tables import Row
+from infra.runtime import tables
+from infra.runtime.tables import Row
 
 router = APIRouter(prefix="/v1/organization/usage")
 

@@ -1,4 +1,4 @@
-"""Tables as files: CSV and XLSX, row by row, of any length. Knows no usage and no HTTP.
+"""Tables as files: CSV and XLSX, row by row, of any length. Knows no HTTP and not what is in them.
 
 Text stays text, whatever it begins with: in XLSX its cells have that type, in CSV an apostrophe keeps programs from
 reading a formula (OWASP, "CSV injection"). Numbers stay numbers.
@@ -18,8 +18,8 @@ from typing import Any, BinaryIO
 
 from xlsxwriter import Workbook
 
-Cell = str | int | Decimal | datetime
-"""Times are in UTC."""
+Cell = str | int | float | Decimal | datetime | None
+"""Times are in UTC, `Decimal` is money; `None` leaves it empty."""
 Row = Sequence[Cell]
 Rows = AsyncIterator[Sequence[Row]]
 """Some at a time."""
@@ -39,7 +39,10 @@ async def csv_file(heads: Sequence[str], rows: Rows) -> BinaryIO:
 
 
 async def xlsx_file(heads: Sequence[str], rows: Rows) -> BinaryIO:
-    """A whole XLSX file, open at its beginning; it is gone from the disk when it is closed."""
+    """A whole XLSX file, open at its beginning; it is gone from the disk when it is closed.
+
+    What is longer than a cell holds is cut: whoever wants it whole gives it more cells (`pieces`).
+    """
     return await _file(_Sheet, heads, rows)
 
 
@@ -65,6 +68,12 @@ async def chunks(file: BinaryIO) -> AsyncIterator[bytes]:
         file.close()
 
 
+def pieces(text: str) -> list[str]:
+    """A text as parts that each fit into a cell of a spreadsheet, which counts UTF-16 units; at least one."""
+    size = LONGEST_TEXT if max(text, default="") <= "\uffff" else LONGEST_TEXT // 2
+    return [text[start : start + size] for start in range(0, len(text), size)] or [""]
+
+
 def harmless(text: str) -> str:
     """Text that no spreadsheet takes for a formula when it reads CSV."""
     return f"'{text}" if text.lstrip(" ")[:1] in _FORMULA and text else text
@@ -88,7 +97,7 @@ class _Lines:
         return self._path.open("rb")
 
 
-def _csv_cell(cell: Cell) -> str | int | Decimal:
+def _csv_cell(cell: Cell) -> str | float | Decimal | None:
     if isinstance(cell, str):
         return harmless(cell)
     return cell.astimezone(UTC).isoformat(timespec="milliseconds") if isinstance(cell, datetime) else cell
@@ -107,7 +116,7 @@ class _Sheet:
             "strings_to_urls": False,
         }
         self._book = Workbook(str(self._path), options)
-        self._sheet: Any = self._book.add_worksheet("Usage")
+        self._sheet: Any = self._book.add_worksheet("Headrace")
         self._time: Any = self._book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss"})
         self._money: Any = self._book.add_format({"num_format": "0.000000000"})
         self._row = 0
@@ -129,5 +138,5 @@ class _Sheet:
             self._sheet.write_string(self._row, column, cell[:LONGEST_TEXT])
         elif isinstance(cell, datetime):
             self._sheet.write_datetime(self._row, column, cell.astimezone(UTC).replace(tzinfo=None), self._time)
-        else:
+        elif cell is not None:
             self._sheet.write_number(self._row, column, cell, self._money if isinstance(cell, Decimal) else None)

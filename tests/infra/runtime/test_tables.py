@@ -13,7 +13,7 @@ from pathlib import Path
 import openpyxl
 import pytest
 
-from gateway import tables
+from infra.runtime import tables
 
 AT = datetime(2026, 11, 21, 15, 4, 5, 250_000, tzinfo=UTC)
 HOSTILE = [

@@ -1,0 +1,86 @@
+"""Conversations as a table: one row a turn of the branch that is shown. Text stays text, numbers stay numbers (H91)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import BinaryIO
+
+from auth_billing.prices.pricing import NANO
+from chat_ui.history.records import Conversation, Message, ModelSettings, TokenUsage
+from chat_ui.history.tree import branch, by_id
+from infra.runtime import tables
+from infra.runtime.tables import Row
+
+HEADS = (
+    "time",
+    "conversation_id",
+    "conversation",
+    "role",
+    "model",
+    "temperature",
+    "top_p",
+    "repetition_penalty",
+    "max_tokens",
+    "system_prompt",
+    "text",
+    "attachments",
+    "state",
+    "prompt_tokens",
+    "cached_tokens",
+    "completion_tokens",
+    "cost_usd",
+    "seconds",
+    "text_continued",
+)
+"""What is behind the last one goes on with the text, where a cell of a spreadsheet can't hold it."""
+
+Whole = AsyncIterator[tuple[Conversation, Sequence[Message]]]
+"""Conversations with all their messages, one after the other."""
+
+
+async def csv(conversations: Whole) -> BinaryIO:
+    """A CSV file; a text is in one cell, however long it is."""
+    return await tables.csv_file(HEADS[:-1], _rows(conversations, in_pieces=False))
+
+
+async def xlsx(conversations: Whole) -> BinaryIO:
+    """An XLSX file."""
+    return await tables.xlsx_file(HEADS, _rows(conversations, in_pieces=True))
+
+
+async def _rows(conversations: Whole, *, in_pieces: bool) -> AsyncIterator[Sequence[Row]]:
+    async for conversation, messages in conversations:
+        shown = branch(by_id(messages), conversation.leaf)
+        yield [_row(conversation, each, in_pieces=in_pieces) for each in shown]
+
+
+def _row(conversation: Conversation, message: Message, *, in_pieces: bool) -> Row:
+    settings, usage = message.settings or ModelSettings(), message.usage
+    text, *continued = tables.pieces(message.text) if in_pieces else [message.text]
+    return (
+        datetime.fromtimestamp(message.created, UTC),
+        conversation.id,
+        conversation.title,
+        message.role.value,
+        settings.model,
+        settings.temperature,
+        settings.top_p,
+        settings.repetition_penalty,
+        settings.max_tokens,
+        settings.system,
+        text,
+        ", ".join(each.name for each in message.attachments),
+        message.state.value,
+        *_tokens(usage),
+        None if message.cost is None else Decimal(message.cost) / NANO,
+        message.seconds,
+        *continued,
+    )
+
+
+def _tokens(usage: TokenUsage | None) -> Sequence[int | None]:
+    if usage is None:
+        return (None, None, None)
+    return (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)

@@ -1,0 +1,80 @@
+"""Conversations as JSON (all branches and files; `/api/import` takes it) and as Markdown (the branch that is shown)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from chat_ui.exporting.tables import Whole
+from chat_ui.history.records import Message
+from chat_ui.history.tree import branch, by_id
+
+FORMAT = "headrace-chat"
+VERSION = 1
+_NOT_TOLD = ("conversation", "project", "attempt")
+
+
+async def as_json(conversations: Whole) -> BinaryIO:
+    """`{"format", "version", "conversations": [{id, title, ..., messages: [...]}]}`, one conversation a line."""
+
+    async def parts() -> AsyncIterator[str]:
+        yield f'{{"format": "{FORMAT}", "version": {VERSION}, "conversations": ['
+        comma = "\n"
+        async for conversation, messages in conversations:
+            told = {**asdict(conversation), "messages": [_told(each) for each in messages]}
+            yield comma + json.dumps(told, ensure_ascii=False)
+            comma = ",\n"
+        yield "\n]}\n"
+
+    return await _file(parts())
+
+
+async def as_markdown(conversations: Whole) -> BinaryIO:
+    """A heading for each conversation and each turn; what was said is Markdown already."""
+
+    async def parts() -> AsyncIterator[str]:
+        async for conversation, messages in conversations:
+            yield f"# {_line(conversation.title) or 'Conversation'}\n\n{_at(conversation.created)}\n\n"
+            for message in branch(by_id(messages), conversation.leaf):
+                yield _markdown(message)
+
+    return await _file(parts())
+
+
+def _told(message: Message) -> dict[str, Any]:
+    return {name: value for name, value in asdict(message).items() if name not in _NOT_TOLD}
+
+
+def _markdown(message: Message) -> str:
+    who = message.model or message.role.value
+    files = "".join(f"\n\n*{_line(each.name)}* ({each.size} bytes)" for each in message.attachments)
+    return f"## {_line(who)}, {_at(message.created)}\n\n{message.text}{files}\n\n"
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _at(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(sep=" ", timespec="seconds")
+
+
+async def _file(parts: AsyncIterator[str]) -> BinaryIO:
+    """A file that is gone from the disk when it is closed, open at its beginning."""
+    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="headrace-chats-"))
+    try:
+        path = folder / "export"
+        file = await asyncio.to_thread(path.open, "w", encoding="utf-8", errors="replace")
+        with file:
+            async for part in parts:
+                await asyncio.to_thread(file.write, part)
+        return await asyncio.to_thread(path.open, "rb")
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""Conversations of other programs: what their files say, and how it becomes ours."""

@@ -1,0 +1,60 @@
+"""Open WebUI's "Export chats": a list of `{title, created_at, updated_at, archived, pinned, chat}`.
+
+A chat is `{title, system, history: {currentId, messages: {ID: {parentId, role, content, model, timestamp}}}}`; one that
+is exported alone is the same, in a list of one or alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chat_ui.history.records import Role
+from chat_ui.importing.brought import Brought, BroughtMessage, identity, mapping, seconds, text
+
+_ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
+
+
+def is_ours(value: Mapping[str, Any]) -> bool:
+    """Whether it may be a conversation of this kind."""
+    return bool(mapping(mapping(_chat(value)).get("history")))
+
+
+def read(value: Mapping[str, Any], now: float) -> Brought:
+    """One conversation."""
+    chat = mapping(_chat(value))
+    history = mapping(chat.get("history"))
+    created = seconds(value.get("created_at")) or seconds(chat.get("timestamp")) or now
+    messages = [
+        BroughtMessage(
+            key,
+            identity(each.get("parentId")),
+            _ROLES[each["role"]],
+            _content(each.get("content")),
+            seconds(each.get("timestamp")),
+            text(each.get("model")),
+        )
+        for key, each in ((key, mapping(each)) for key, each in mapping(history.get("messages")).items())
+        if text(each.get("role")) in _ROLES
+    ]
+    return Brought(
+        title=text(value.get("title")) or text(chat.get("title")),
+        created=created,
+        updated=seconds(value.get("updated_at")) or created,
+        messages=messages,
+        leaf=identity(history.get("currentId")),
+        archived=value.get("archived") is True,
+        pinned=value.get("pinned") is True,
+        system=text(chat.get("system")),
+    )
+
+
+def _chat(value: Mapping[str, Any]) -> Any:
+    return value.get("chat", value)
+
+
+def _content(content: Any) -> str:
+    """Text, or the text among parts."""
+    if isinstance(content, list):
+        return "\n\n".join(text(mapping(part).get("text")) for part in content)
+    return text(content)

@@ -1,0 +1,122 @@
+"""People in browsers who chat, over dictionaries and a scripted engine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import FastAPI
+
+from auth_billing.people.roles import Role
+from chat_ui.api import create_api
+from tests.chat_ui.browsers import HTTPS, Browser
+from tests.fakes.audit_log import ListAuditLogStore
+from tests.fakes.chat import ChatHouse
+from tests.fakes.scripted_engine import MODEL
+from tests.fakes.sessions import ORGANISATION, PeopleHouse
+
+SETTINGS: dict[str, Any] = {"model": MODEL}
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    """Let other tasks run until `condition` holds."""
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+class Scene:
+    """One gateway's chat (more by `gateway`), and people."""
+
+    def __init__(self) -> None:
+        self.house = PeopleHouse()
+        self.audit = ListAuditLogStore()
+        self.chats = ChatHouse()
+        self.chats.organisation.users = self.house.users
+        self.chats.organisation.memberships = self.house.memberships
+        self.chats.organisation.accounts = self.house.accounts
+        self.apps: list[FastAPI] = []
+        self.app = self.gateway()
+        self.engine = self.chats.engine
+
+    def gateway(self) -> FastAPI:
+        """One more gateway on the same stores."""
+        app = create_api(self.chats.chat(self.house.process(), self.audit))
+        self.apps.append(app)
+        return app
+
+    async def person(self, role: Role = Role.MEMBER, name: str = "", organisation: str = ORGANISATION) -> Person:
+        """Somebody with this role, signed in, at an address of his own."""
+        browser = Browser(self.app, HTTPS, f"10.1.{len(self.house.users.users)}.1")
+        token = await self.house.invite(role, organisation)
+        assert (await browser.sign_up(token, name or role.value)).status_code == 200
+        return Person(browser)
+
+    async def close(self) -> None:
+        for app in self.apps:
+            await app.state.chat.generations.close()
+        self.house.passwords.close()
+
+
+class Person:
+    """Somebody who chats."""
+
+    def __init__(self, browser: Browser) -> None:
+        self.browser = browser
+
+    async def call(self, method: str, path: str, body: Any = None, *, status: int = 200) -> Any:
+        """The answer's JSON, which has this status."""
+        sent = self.browser.get(path) if method == "GET" else self.browser.send(method, path, body)
+        response = await sent
+        assert response.status_code == status, response.text
+        return response.json() if response.content else None
+
+    async def conversation(self, **settings: Any) -> str:
+        """The id of a new one."""
+        made = await self.call("POST", "/conversations", {"settings": {**SETTINGS, **settings}}, status=201)
+        return str(made["id"])
+
+    async def ask(self, conversation: str, text: str = "Hi", parent: str | None = None, **more: Any) -> Any:
+        """A question and the answer that is being written."""
+        body = {"parent": parent, "text": text, **more}
+        return await self.call("POST", f"/conversations/{conversation}/messages", body, status=202)
+
+    async def answered(self, conversation: str, text: str = "Hi", parent: str | None = None, **more: Any) -> Any:
+        """The answer to a question, once it has ended."""
+        asked = await self.ask(conversation, text, parent, **more)
+        return (await self.events(conversation, asked["answer"]["id"]))[-1][1]["message"]
+
+    async def events(self, conversation: str, message: str, after: str = "", *, titles: bool = False) -> list[Any]:
+        """Name, data and id of all events until the end; without the title's."""
+        path = f"/conversations/{conversation}/messages/{message}/events"
+        response = await self.browser.get(path, **({"last-event-id": after} if after else {}))
+        assert response.status_code == 200, response.text
+        found = events_of(response.text)
+        return found if titles else [each for each in found if each[0] != "title"]
+
+    async def tree(self, conversation: str) -> Any:
+        """The whole conversation."""
+        return await self.call("GET", f"/conversations/{conversation}")
+
+
+def events_of(text: str) -> list[tuple[str, Any, str]]:
+    """Name, data and id of each event in a stream."""
+    found = []
+    for block in text.split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line and not line.startswith(":"))
+        if "data" in fields:
+            found.append((fields["event"], json.loads(fields["data"]), fields.get("id", "")))
+    return found
+
+
+def text_of(events: list[Any]) -> str:
+    """What a page shows after these events."""
+    shown = b""
+    for name, data, _ in events:
+        if name == "restart":
+            shown = b""
+        elif name == "text":
+            shown = shown[: 2 * data["at"]] + data["text"].encode("utf-16-le")
+    return shown.decode("utf-16-le")
