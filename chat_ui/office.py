@@ -29,8 +29,8 @@ class Fleet(Protocol):
         """The models seen within the hour, by name."""
         ...
 
-    async def queued(self, model: str) -> int | None:
-        """Jobs in a model's queues; `None`: not known."""
+    def queued(self, model: str) -> int:
+        """Answers that wait for a model and that nobody has begun."""
         ...
 
 

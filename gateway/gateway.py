@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 
 from starlette.requests import Request
 
@@ -44,6 +45,8 @@ class Gateway:
     limits: RateLimiter
     metrics: GatewayMetrics
     strangers: Strangers
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    """The server takes no new connections, and waits for those that it has."""
 
 
 def gateway_of(request: Request) -> Gateway:

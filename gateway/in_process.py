@@ -5,6 +5,8 @@ For the web chat, whose people have no API key and whose answers outlive their r
 
 from __future__ import annotations
 
+import asyncio
+import math
 import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -16,9 +18,21 @@ from auth_billing.service import Principal
 from gateway import dispatch, rate_limits
 from gateway.dispatch import Origin
 from gateway.gateway import Gateway
+from gateway.generation import ChoiceDelta, Generation
 from gateway.openai.chat_completions import ChatCompletionRequest
 from infra.runtime import tracing
 from router.messages import FinishReason, Usage
+
+LOOK_SECONDS = 1.0
+"""Between two words about where a request stands in line."""
+
+
+@dataclass(frozen=True)
+class InLine:
+    """Nobody has begun: how many are before it, and for how many seconds about; `None`: not known."""
+
+    position: int
+    seconds: float | None
 
 
 @dataclass(frozen=True)
@@ -33,7 +47,7 @@ class Heard:
 
 async def complete(
     gateway: Gateway, prices: PriceBook, principal: Principal, fields: dict[str, Any]
-) -> AsyncIterator[Heard]:
+) -> AsyncIterator[Heard | InLine]:
     """Answer a request of OpenAI's shape, with one choice and no tools. Closing this stops the engine.
 
     Raises:
@@ -55,10 +69,18 @@ async def complete(
             await generation.publish(tracing.inject())
             finish_reason: FinishReason = "stop"
             async with aclosing(generation.batches()) as batches:  # type: ignore[type-var]
-                async for batch in batches:
+                first = asyncio.create_task(_next(batches))
+                try:
+                    async for place in _in_line(generation, first):
+                        yield place
+                    batch = await first
+                finally:
+                    first.cancel()
+                while batch is not None:
                     finish_reason = next((delta.f for _, delta in batch if delta.f is not None), finish_reason)
                     used = bill.so_far
                     yield Heard("".join(delta.t for _, delta in batch), used, price.cost(used))
+                    batch = await _next(batches)
             yield Heard("", generation.usage, price.cost(generation.usage), finish_reason)
         except BaseException as error:
             # A task that is cancelled, or a closed iterator: whoever asked does not want to hear more.
@@ -66,3 +88,21 @@ async def complete(
             raise
     finally:
         allowance.close()
+
+
+async def _next(batches: AsyncIterator[list[ChoiceDelta]]) -> list[ChoiceDelta] | None:
+    return await anext(batches, None)
+
+
+async def _in_line(generation: Generation, first: asyncio.Task[list[ChoiceDelta] | None]) -> AsyncIterator[InLine]:
+    """Where it stands, whenever that changes, until there is a `first` batch, or none can come."""
+    told: InLine | None = None
+    while not first.done():
+        outlook = generation.waiting
+        if outlook is not None and outlook.position:
+            known = outlook.seconds is not None and math.isfinite(outlook.seconds)
+            place = InLine(outlook.position, outlook.seconds if known else None)
+            if place != told:
+                told = place
+                yield place
+        await asyncio.wait({first}, timeout=LOOK_SECONDS)

@@ -207,6 +207,10 @@ class JobQueues:
         ]
         return GatewayLoad(gateway=self._gateway_id, queues=queues)
 
+    def waiting(self, model: str) -> int:
+        """Sequences that wait for a model, in all classes, at all gateways."""
+        return round(sum(self._waiting((model, service_class)).sequences for service_class in _ORDER))
+
     def elsewhere(self, model: str) -> Elsewhere:
         """What other gateways have of a model."""
         of_model = [

@@ -157,6 +157,7 @@ async def _until(event: asyncio.Event, serving: asyncio.Task[None]) -> None:
 async def _shut_down(server: uvicorn.Server, serving: asyncio.Task[None], gateway: Gateway, grace: float) -> None:
     """No new connections; `grace` seconds for running requests; then each of them gets an error of its own."""
     server.should_exit = True
+    gateway.stopping.set()
     await asyncio.wait({serving}, timeout=grace)
     if not serving.done():
         if len(gateway.inbox):

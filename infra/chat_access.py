@@ -55,6 +55,7 @@ def chat(access: AccountAccess, gateway: Gateway, settings: ChatSettings, announ
         MongoAnswerStore(connection),
         Titles(engine, conversations, messages),
         _principals(browsers.people, gateway.accounts),
+        stopping=gateway.stopping,
     )
     return Chat(
         access=browsers,

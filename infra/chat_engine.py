@@ -23,6 +23,7 @@ from chat_ui.generations.engine import (
     Said,
     ServedModel,
     Text,
+    Waiting,
 )
 from chat_ui.history.records import TokenUsage
 from gateway import in_process
@@ -48,6 +49,9 @@ class GatewayEngine:
         try:
             async with aclosing(in_process.complete(self._gateway, self._prices, principal, _fields(ask))) as heard:  # type: ignore[type-var]
                 async for each in heard:
+                    if isinstance(each, in_process.InLine):
+                        yield Waiting(each.position, each.seconds)
+                        continue
                     begun = True
                     if each.finish_reason is None:
                         yield Text(each.text, _usage(each.usage), each.cost)
@@ -88,9 +92,9 @@ class GatewayFleet:
         """The models seen within the hour, by name."""
         return self._gateway.models.models()
 
-    async def queued(self, model: str) -> int | None:
-        """Jobs in a model's queues; not known."""
-        return None
+    def queued(self, model: str) -> int:
+        """Sequences that wait for a model, by what all gateways say of themselves."""
+        return self._gateway.queues.waiting(model)
 
 
 def _fields(ask: Ask) -> dict[str, Any]:

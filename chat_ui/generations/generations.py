@@ -47,8 +47,10 @@ class Generations:
         titles: Titles,
         principals: Principals,
         *,
+        stopping: asyncio.Event | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """`stopping`: set by whoever serves once this process takes nothing new."""
         self.writer = secrets.token_hex(12)
         self._desk = Desk(engine, answers, self.writer, clock)
         self._messages = messages
@@ -57,7 +59,7 @@ class Generations:
         self._clock = clock
         self._writings: dict[str, Writing] = {}
         self._tasks: dict[str, asyncio.Task[str]] = {}
-        self.stopping = asyncio.Event()
+        self.stopping = stopping or asyncio.Event()
         """Nothing new is taken over; who follows answers of other processes is to go there."""
 
     @property

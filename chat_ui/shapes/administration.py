@@ -174,8 +174,8 @@ class ModelLoad(Shape):
     waiting: int
     """In the workers; those in the queue are `queued`."""
     capacity: int
-    queued: int | None
-    """Jobs in the model's queues; `null`: not known."""
+    queued: int
+    """Answers that nobody has begun, in all queues of the model."""
     alive: bool
 
 

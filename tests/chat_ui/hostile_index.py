@@ -11,6 +11,9 @@ SIGN_IN = "tests/auth_billing/people/test_sign_in.py::"
 PASSWORDS = "tests/auth_billing/people/test_passwords.py::"
 PEOPLE = "tests/auth_billing/people/test_directory.py::"
 
+TENANCY = "tests/chat_ui/test_tenancy.py::"
+FILES = "tests/chat_ui/test_files.py::"
+
 INDEX: dict[str, list[str]] = {
     "H77": [
         f"{TOKENS}test_algorithms_that_are_none",
@@ -64,8 +67,18 @@ INDEX: dict[str, list[str]] = {
         f"{SESSIONS}test_signing_out_ends_one_session_here_at_once_and_elsewhere_within_seconds",
         f"{PEOPLE}test_keys_that_give_more_than_the_role_end_with_it",
     ],
+    "H91": [
+        f"{FILES}test_a_spreadsheet_has_text_and_numbers_and_no_formula",
+        f"{FILES}test_csv_has_no_cell_that_begins_as_a_formula_does",
+    ],
     "H93": [f"{API}test_what_there_is_not", f"{API}test_administrators_invite_and_others_do_not"],
     "H101": [f"{API}test_cookies_over_https_are_out_of_reach", f"{API}test_cookies_over_plain_http_have_other_names"],
-    "H103": [f"{API}test_people_and_invitations_of_others_do_not_exist"],
+    "H103": [
+        f"{API}test_people_and_invitations_of_others_do_not_exist",
+        f"{TENANCY}test_every_route_says_that_it_is_not_there",
+        f"{TENANCY}test_another_persons_message_is_no_parent_and_no_leaf",
+        f"{TENANCY}test_another_persons_answer_can_not_be_stopped",
+        f"{TENANCY}test_only_administrators_administer",
+    ],
     "H104": [f"{API}test_bodies_that_are_none", f"{API}test_a_missing_body_is_missing"],
 }

@@ -54,7 +54,7 @@ class FakeFleet:
     def models(self) -> Sequence[ModelInfo]:
         return self.registry.models()
 
-    async def queued(self, model: str) -> int | None:
+    def queued(self, model: str) -> int:
         return 3
 
 

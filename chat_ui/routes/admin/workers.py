@@ -24,7 +24,7 @@ async def list_workers(request: Request, caller: Admin) -> Response:
             running=each.running,
             waiting=each.waiting,
             capacity=each.capacity,
-            queued=await office.fleet.queued(each.name),
+            queued=office.fleet.queued(each.name),
             alive=each.alive,
         )
         for each in office.fleet.models()
