@@ -412,6 +412,46 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/api/export": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * Export
+         * @description Conversations as a file. Tables and Markdown have the branch that is shown, JSON has all of them.
+         */
+        readonly get: operations["export_api_export_get"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/api/import": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Import Conversations
+         * @description Take in conversations of ChatGPT's (`conversations.json`), of Open WebUI's, or of this chat's JSON.
+         */
+        readonly post: operations["import_conversations_api_import_post"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/api/invitations": {
         readonly parameters: {
             readonly query?: never;
@@ -1191,6 +1231,16 @@ export interface components {
             readonly type: string;
         };
         /**
+         * Imported
+         * @description What came of an import.
+         */
+        readonly Imported: {
+            /** Imported */
+            readonly imported: number;
+            /** Skipped */
+            readonly skipped: readonly components["schemas"]["SkippedConversation"][];
+        };
+        /**
          * Invitation
          * @description An invitation.
          */
@@ -1408,9 +1458,9 @@ export interface components {
             readonly id: string;
             /**
              * Queued
-             * @description Jobs in the model's queues; `null`: not known.
+             * @description Answers that nobody has begun, in all queues of the model.
              */
-            readonly queued: number | null;
+            readonly queued: number;
             /** Running */
             readonly running: number;
             /** Task */
@@ -1854,6 +1904,16 @@ export interface components {
             readonly organisation?: string;
             /** Password */
             readonly password: string;
+        };
+        /**
+         * SkippedConversation
+         * @description A conversation of a file that was not taken.
+         */
+        readonly SkippedConversation: {
+            /** Reason */
+            readonly reason: string;
+            /** Title */
+            readonly title: string;
         };
         /**
          * Stopping
@@ -3040,6 +3100,93 @@ export interface operations {
                     readonly [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description What is wrong with the call */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description What is wrong here */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly export_api_export_get: {
+        readonly parameters: {
+            readonly query: {
+                readonly format: "xlsx" | "csv" | "json" | "markdown";
+                /** @description Conversations' ids with commas between them; `all`: all of them, archived ones too. */
+                readonly ids?: string;
+            };
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description The file */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": string;
+                    readonly "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": string;
+                    readonly "text/csv": string;
+                    readonly "text/markdown": string;
+                };
+            };
+            /** @description What is wrong with the call */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description What is wrong here */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly import_conversations_api_import_post: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": unknown;
+            };
+        };
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["Imported"];
+                };
             };
             /** @description What is wrong with the call */
             readonly "4XX": {
