@@ -39,6 +39,8 @@ class Event(StrEnum):
     RATE_LIMIT_UPDATED = "rate_limit.updated"
     BUDGET_UPDATED = "budget.updated"
     BUDGET_DELETED = "budget.deleted"
+    ACCOUNT_CLOSED = "account.closed"
+    ACCOUNT_REOPENED = "account.reopened"
     CREDIT_GRANTED = "credit.granted"
     CREDIT_REFUNDED = "credit.refunded"
     PRICES_LOADED = "prices.loaded"

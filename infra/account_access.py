@@ -82,7 +82,11 @@ class AccountAccess:
     def keys(self, announce: Callable[[KeySet], None] = nobody) -> ApiKeys:
         """API keys, for whoever makes and ends them; `announce` tells the gateways that one has changed."""
         accounts, keys = MongoAccountStore(self.connection), MongoApiKeyStore(self.connection)
-        return ApiKeys(keys, accounts, self.pepper, announce)
+        return ApiKeys(keys, accounts, self.budgets(), self.pepper, announce)
+
+    def budgets(self) -> Budgets:
+        """Monthly budgets."""
+        return Budgets(MongoBudgetStore(self.connection), MongoBalanceStore(self.connection))
 
     def administration(self, announce: Callable[[KeySet], None]) -> Administration:
         """What administrators ask of a gateway."""
@@ -95,7 +99,7 @@ class AccountAccess:
             invitations=Invitations(MongoInvitationStore(self.connection), self.pepper),
             keys=keys,
             service_accounts=ServiceAccounts(MongoServiceAccountStore(self.connection)),
-            budgets=Budgets(MongoBudgetStore(self.connection), MongoBalanceStore(self.connection)),
+            budgets=self.budgets(),
             audit_log=AuditLog(MongoAuditLogStore(self.connection)),
             usage=MongoUsageReports(self.connection),
         )

@@ -145,6 +145,20 @@ def refund(
     _say(_ask(mongodb_url, lambda money: money.refund(organisation, job, usd, reference)))
 
 
+@credit.command()
+def close(organisation: Organisation, *, mongodb_url: MongoUrl = None) -> None:
+    """Take on no more work of an organisation, whatever it has; what runs is finished and settled."""
+    _ask(mongodb_url, lambda money: money.set_open(organisation, to=False))
+    console.print(f"{organisation} is closed")
+
+
+@credit.command()
+def reopen(organisation: Organisation, *, mongodb_url: MongoUrl = None) -> None:
+    """Take on an organisation's work again."""
+    _ask(mongodb_url, lambda money: money.set_open(organisation, to=True))
+    console.print(f"{organisation} is open")
+
+
 def _add(kind: CreditKind, organisation: str, usd: str, reference: str | None, mongodb_url: str | None) -> None:
     _say(_ask(mongodb_url, lambda money: money.add_credit(kind, organisation, usd, reference)))
 

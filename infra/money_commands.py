@@ -101,6 +101,20 @@ class MoneyCommands:
         await self._record(Event.CREDIT_REFUNDED, organisation, entry)
         return entry
 
+    async def set_open(self, organisation: str, *, to: bool) -> None:
+        """Close an organisation's account, or open it again: a closed one takes on no more work.
+
+        Raises:
+            NoSuchRecord
+        """
+        await self._check_organisation(organisation)
+        balances = MongoBalanceStore(self.connection)
+        await balances.open(organisation)
+        await balances.set_open(organisation, to=to)
+        await self._audit_log().record(
+            organisation, Event.ACCOUNT_REOPENED if to else Event.ACCOUNT_CLOSED, organisation
+        )
+
     async def set_budget(
         self, organisation: str, usd: str | None, *, project: str | None = None, key: str | None = None
     ) -> None:

@@ -32,7 +32,7 @@ def price_table(prices: PriceList) -> Table:
 
 def balance_table(balance: Balance) -> Table:
     """What an organisation has, in USD."""
-    table = _table(balance.organisation, [""], ["USD"])
+    table = _table(balance.organisation if balance.is_open else f"{balance.organisation} (closed)", [""], ["USD"])
     held = sum(hold.amount for hold in balance.held.values())
     for name, amount in (("credited", balance.credited), ("spent", balance.spent), ("held", held)):
         table.add_row(name, usd(amount))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Protocol
 
 from auth_billing.errors import NoSuchRecord, NotPermitted, UnacceptableValue
 from auth_billing.keys.issuing import IssuedKey, KeyWish, issue
@@ -27,11 +28,20 @@ LONGEST_OVERLAP = 30 * 86400.0
 """Seconds for which a key that is being replaced may go on."""
 
 
+class KeyBudgets(Protocol):
+    """Where keys have budgets."""
+
+    async def inherit(self, organisation: str, key: str, heir: str) -> None:
+        """Give the key that takes another's place its budget. Raises `StoreUnavailable`."""
+        ...
+
+
 class ApiKeys:
     """The API keys of organisations.
 
     Args:
         keys, accounts: where they are stored.
+        budgets: what a new key inherits from the one whose place it takes.
         pepper: the installation's secret, as for `AuthBilling`.
         announce: tells every gateway that keys have changed; never fails.
         clock: Unix seconds.
@@ -41,12 +51,15 @@ class ApiKeys:
         self,
         keys: ApiKeyStore,
         accounts: AccountStore,
+        budgets: KeyBudgets,
         pepper: bytes,
         announce: Callable[[KeySet], None],
+        *,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._keys = keys
         self._accounts = accounts
+        self._budgets = budgets
         self._pepper = pepper
         self._announce = announce
         self._clock = clock
@@ -114,6 +127,8 @@ class ApiKeys:
     async def rotate(self, actor: Actor, project: str, key_id: str, *, overlap: float) -> IssuedKey:
         """A new key like an old one, which goes on for `overlap` seconds; one that was to expire lives as long again.
 
+        It inherits the old one's budget, and what is used of it this month.
+
         Raises:
             NoSuchRecord: there is none, or it has expired.
             NotPermitted: it is another person's: end it, and make one.
@@ -129,6 +144,7 @@ class ApiKeys:
         lifetime = None if old.expires is None else now + (old.expires - old.created)
         wish = KeyWish(old.name, old.scopes, old.models, lifetime)
         issued = await self._issue(actor.organisation, project, wish, old.user)
+        await self._budgets.inherit(actor.organisation, key_id, issued.record.key_id)  # before anybody has the key
         try:
             await self._keys.expire(key_id, now + overlap)
         finally:  # an outcome that nobody knows is announced too: it costs a look at the store

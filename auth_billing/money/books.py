@@ -220,8 +220,8 @@ class BalanceStore(Protocol):
         """Forget what was used in months whose jobs are settled long since."""
         ...
 
-    async def close(self, organisation: str) -> bool:
-        """Take no more holds; those that are open are settled as ever. False if there is no such account."""
+    async def set_open(self, organisation: str, *, to: bool) -> bool:
+        """Take no more holds, or take them again; open ones are settled as ever. False if there is no such account."""
         ...
 
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from auth_billing.money.amounts import check_amount
 from auth_billing.money.books import Balance, BalanceStore
-from auth_billing.money.holds import month_of
+from auth_billing.money.holds import key_budget, month_of
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,10 @@ class BudgetStore(Protocol):
 
     async def set(self, organisation: str, name: str, limit: int | None) -> None:
         """Set a budget, or take it away (`None`)."""
+        ...
+
+    async def inherit(self, organisation: str, heir: str, limit: int, month: str, used: int) -> None:
+        """Set a budget that nothing counts against yet, and what is used of it in a month."""
         ...
 
 
@@ -59,6 +63,17 @@ class Budgets:
             check_amount(limit, least=0)
         await self._balances.open(organisation)
         await self._store.set(organisation, name, limit)
+
+    async def inherit(self, organisation: str, key: str, heir: str) -> None:
+        """Give the key that takes another's place its budget, and what is used of it this month, held or spent.
+
+        Raises:
+            StoreUnavailable: to be done again.
+        """
+        balance, month = await self._balances.find(organisation), month_of(self._clock())
+        if balance is not None and (limit := balance.budgets.get(key_budget(key))) is not None:
+            used = balance.used.get(month, {}).get(key_budget(key), 0)
+            await self._store.inherit(organisation, key_budget(heir), limit, month, used)
 
     async def used(self, organisation: str) -> Sequence[BudgetUse]:
         """What is used this month, with and without a budget, by name.

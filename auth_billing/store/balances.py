@@ -150,10 +150,10 @@ class MongoBalanceStore:
         with translated_errors():
             await self._accounts.update_one({"_id": organisation}, {"$unset": {f"used.{each}": "" for each in months}})
 
-    async def close(self, organisation: str) -> bool:
-        """Take no more holds; those that are open are settled as ever. False if there is no such account."""
+    async def set_open(self, organisation: str, *, to: bool) -> bool:
+        """Take no more holds, or take them again; open ones are settled as ever. False if there is no such account."""
         with translated_errors():
-            result = await self._accounts.update_one({"_id": organisation}, {"$set": {"open": False}})
+            result = await self._accounts.update_one({"_id": organisation}, {"$set": {"open": to}})
         return bool(result.matched_count)
 
 

@@ -18,3 +18,9 @@ class MongoBudgetStore:
         change = {"$unset": {field: ""}} if limit is None else {"$set": {field: limit}}
         with translated_errors():
             await self._accounts.update_one({"_id": organisation}, change)
+
+    async def inherit(self, organisation: str, heir: str, limit: int, month: str, used: int) -> None:
+        """Set a budget that nothing counts against yet, and what is used of it in a month."""
+        change = {"$set": {f"budgets.{heir}": limit, f"used.{month}.{heir}": used}}
+        with translated_errors():
+            await self._accounts.update_one({"_id": organisation}, change)

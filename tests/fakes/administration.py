@@ -40,14 +40,15 @@ class DictOrganisation:
 
     @property
     def administration(self) -> Administration:
-        keys = ApiKeys(self.api_keys, self.accounts, b"p" * 32, self.news.append)
+        budgets = Budgets(DictBudgetStore(self.balances), self.balances)
+        keys = ApiKeys(self.api_keys, self.accounts, budgets, b"p" * 32, self.news.append)
         return Administration(
             projects=Projects(self.accounts),
             people=People(self.users, self.memberships, self.accounts, keys.revoke_all),
             invitations=Invitations(self.invitations, b"p" * 32),
             keys=keys,
             service_accounts=ServiceAccounts(self.service_accounts),
-            budgets=Budgets(DictBudgetStore(self.balances), self.balances),
+            budgets=budgets,
             audit_log=AuditLog(self.audit_log),
             usage=self.usage,
         )

@@ -114,11 +114,11 @@ class DictBalanceStore:
         used = {month: each for month, each in balance.used.items() if month not in months}
         self.balances[organisation] = replace(balance, used=used)
 
-    async def close(self, organisation: str) -> bool:
+    async def set_open(self, organisation: str, *, to: bool) -> bool:
         self.absence.check()
         if organisation not in self.balances:
             return False
-        self.balances[organisation] = replace(self.balances[organisation], is_open=False)
+        self.balances[organisation] = replace(self.balances[organisation], is_open=to)
         return True
 
     async def set(self, organisation: str, name: str, limit: int | None) -> None:
@@ -126,6 +126,14 @@ class DictBalanceStore:
         balance = self.balances[organisation]
         budgets = {each: amount for each, amount in balance.budgets.items() if each != name}
         self.balances[organisation] = replace(balance, budgets=budgets if limit is None else {**budgets, name: limit})
+
+    async def inherit(self, organisation: str, heir: str, limit: int, month: str, used: int) -> None:
+        """As `budgets.BudgetStore`."""
+        balance = self.balances[organisation]
+        in_month = {**balance.used.get(month, {}), heir: used}
+        self.balances[organisation] = replace(
+            balance, budgets={**balance.budgets, heir: limit}, used={**balance.used, month: in_month}
+        )
 
     def _hold(self, balance: Balance, jobs: Sequence[JobRecord]) -> None:
         entries = {job.id: Hold(job.hold, job.month, job.project, job.key) for job in jobs}

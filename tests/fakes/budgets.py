@@ -17,3 +17,6 @@ class DictBudgetStore:
         if limit is not None:
             budgets[name] = limit
         self.balances.balances[organisation] = replace(balance, budgets=budgets)
+
+    async def inherit(self, organisation: str, heir: str, limit: int, month: str, used: int) -> None:
+        await self.balances.inherit(organisation, heir, limit, month, used)

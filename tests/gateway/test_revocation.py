@@ -11,6 +11,7 @@ from auth_billing.people.roles import Actor, Role
 from auth_billing.records import Organisation, Project
 from router.messages import KeySet
 from tests.fakes.accounts import DictAccountStore
+from tests.fakes.administration import DictOrganisation
 from tests.gateway.conftest import PEPPER, SetStage, eventually
 
 ENDS = ["key", "project", "user", "organisation"]
@@ -23,7 +24,9 @@ async def test_it_is_refused_at_once(set_stage: SetStage, ended: str) -> None:
     await accounts.ensure_organisation(Organisation("acme", "Acme", 1.0))
     await accounts.ensure_project(Project("proj", "acme", "Web", 1.0))
     elsewhere = stage.worker.bus  # the announcement comes from another process
-    keys = ApiKeys(stage.accounts.store, accounts, PEPPER, announcer(elsewhere))
+    keys = ApiKeys(
+        stage.accounts.store, accounts, DictOrganisation().administration.budgets, PEPPER, announcer(elsewhere)
+    )
     persons, programs = [
         await keys.create(Actor("acme", user, Role.ADMIN), "proj", KeyWish("k")) for user in ("user-1", "")
     ]

@@ -83,6 +83,10 @@ def test_an_operators_way_with_money(
     assert "project:development-default" in money("budget", "development", "5", "--project", "development-default")
     assert money("budget", "development", "5", "--key", "0000000000").startswith("1: headrace: no API key")
     assert money("budget", "development", "5", "--project", "p", "--key", "k").startswith("2:")
+    assert money("credit", "close", "development") == "development is closed\n"
+    assert "development (closed)" in money("credit", "show", "development")
+    assert money("credit", "reopen", "development") == "development is open\n"
+    assert "(closed)" not in money("credit", "show", "development")
     assert money("audit").endswith("no difference\n")
     asyncio.run(spoil(database_url))
     audited = money("audit")

@@ -1,16 +1,23 @@
 """Who may make and end keys, what a new one may do, and that every end is announced."""
 
+from dataclasses import replace
+
 import pytest
 
 from auth_billing.errors import InvalidApiKey, NoSuchRecord, NotPermitted, StoreUnavailable, UnacceptableValue
 from auth_billing.keys.issuing import KeyWish
 from auth_billing.keys.key_management import ADMIN_KEYS, MOST_MODELS, ApiKeys
 from auth_billing.keys.scopes import ADMIN_SCOPES, PROJECT_SCOPES, Scope
+from auth_billing.money.books import Balance
+from auth_billing.money.budgets import Budgets
+from auth_billing.money.holds import key_budget, month_of
 from auth_billing.people.roles import Actor, Role
 from auth_billing.records import Organisation, Project
 from auth_billing.service import AuthBilling, Principal
 from router.messages import KeySet
-from tests.fakes.accounts import DictAccountStore, DictApiKeyStore, FakeClock
+from tests.fakes.accounts import Absence, DictAccountStore, DictApiKeyStore, FakeClock
+from tests.fakes.books import DictBalanceStore
+from tests.fakes.budgets import DictBudgetStore
 
 PEPPER = b"p" * 32
 ADMIN, MEMBER, OTHER = (
@@ -28,7 +35,9 @@ class Stage:
         self.store = DictApiKeyStore()
         self.accounts = DictAccountStore()
         self.announced: list[KeySet] = []
-        self.keys = ApiKeys(self.store, self.accounts, PEPPER, self.announced.append, self.clock)
+        self.balances = DictBalanceStore(Absence())
+        budgets = Budgets(DictBudgetStore(self.balances), self.balances, clock=self.clock)
+        self.keys = ApiKeys(self.store, self.accounts, budgets, PEPPER, self.announced.append, clock=self.clock)
         self.service = AuthBilling(self.store, PEPPER, clock=self.clock)
 
 
@@ -160,6 +169,16 @@ async def test_a_rotated_key_overlaps_with_its_successor(stage):
     await stage.service.authenticate(new.key.text)
     with pytest.raises(NoSuchRecord):
         await stage.keys.rotate(MEMBER, "acme-web", old.record.key_id, overlap=20)
+
+
+async def test_a_rotated_keys_budget_goes_on(stage):
+    old = await stage.keys.create(MEMBER, "acme-web", KeyWish("k"))
+    budget, month = key_budget(old.record.key_id), month_of(stage.clock.now)
+    before = Balance("acme", 100, 0, budgets={budget: 50}, used={month: {budget: 30}})
+    stage.balances.balances["acme"] = before
+    new = await stage.keys.rotate(MEMBER, "acme-web", old.record.key_id, overlap=20)
+    heir, after = key_budget(new.record.key_id), stage.balances.balances["acme"]
+    assert after == replace(before, budgets={budget: 50, heir: 50}, used={month: {budget: 30, heir: 30}})
 
 
 async def test_an_overlap_never_makes_a_key_live_longer(stage):

@@ -109,7 +109,7 @@ async def _sweep(racer: Racer) -> None:
 
 async def close_while_it_runs(racer: Racer, names: Sequence[str]) -> list[bool]:
     if racer.number == 0:
-        return list(await asyncio.gather(*(racer.books.balances.close(name) for name in names)))
+        return list(await asyncio.gather(*(racer.books.balances.set_open(name, to=False) for name in names)))
     if racer.number == 1:
         return await reserve(racer, names)
     await settle_differently(racer, names)
@@ -179,7 +179,7 @@ async def lease_from_what_is_closed(racer: Racer, names: Sequence[str]) -> list[
     if racer.number == 0:
         for name in names:
             await asyncio.sleep(racer.random.random() * 0.02)
-            await racer.books.balances.close(name)
+            await racer.books.balances.set_open(name, to=False)
         return [[] for _ in names]
     if racer.number == 1:
         await asyncio.sleep(racer.random.random() * 0.2)

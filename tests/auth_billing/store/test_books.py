@@ -114,7 +114,7 @@ async def test_an_account_that_is_closed_settles_and_takes_nothing_new(
 ) -> None:
     await set_account(ORGANISATION, available=100 * HELD)
     await hold(billing, principal(), [work("job-1")])
-    assert await books.balances.close(ORGANISATION)
+    assert await books.balances.set_open(ORGANISATION, to=False)
     with pytest.raises(AccountClosed):
         await hold(billing, principal(), [work("job-2")])
     await settler.settle({"job-1": receipt()})

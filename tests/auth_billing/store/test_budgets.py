@@ -10,7 +10,7 @@ from auth_billing.errors import BudgetExhausted, UnacceptableAmount
 from auth_billing.money.billing import Billing
 from auth_billing.money.books import Books
 from auth_billing.money.budgets import Budgets, BudgetUse
-from auth_billing.money.holds import ORGANISATION_BUDGET, project_budget
+from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, project_budget
 from auth_billing.store.budgets import MongoBudgetStore
 from auth_billing.store.connection import StoreConnection
 from tests.auth_billing.store.conftest import SetAccount
@@ -55,3 +55,17 @@ async def test_a_budget_of_nothing_allows_nothing(budgets: Budgets, books: Books
         await hold(Billing(books, price_book(), clock=lambda: NOW), principal(), [work("job-1")])
     with pytest.raises(UnacceptableAmount):
         await budgets.set(ORGANISATION, ORGANISATION_BUDGET, -1)
+
+
+async def test_a_key_that_takes_anothers_place_has_what_is_left_of_its_budget(
+    budgets: Budgets, books: Books, set_account: SetAccount
+) -> None:
+    await set_account(ORGANISATION, available=9 * HELD)
+    billing = Billing(books, price_book(), clock=lambda: NOW)
+    await budgets.inherit(ORGANISATION, "key1", "key0")  # it has none
+    await budgets.set(ORGANISATION, key_budget("key1"), 2 * HELD)
+    await hold(billing, principal(), [work("job-1")])
+    await budgets.inherit(ORGANISATION, "key1", "key2")
+    await hold(billing, principal(key="key2"), [work("job-2")])
+    with pytest.raises(BudgetExhausted):
+        await hold(billing, principal(key="key2"), [work("job-3")])

@@ -159,7 +159,7 @@ async def test_two_gateways_never_have_more_than_a_share_and_never_hold_too_much
 async def test_an_account_that_is_closed_is_closed_for_leases_too(gateway: Gateway, set_account: SetAccount) -> None:
     await set_account(ORGANISATION, available=PLENTY)
     await gateway.hold(3)
-    await gateway.books.balances.close(ORGANISATION)
+    await gateway.books.balances.set_open(ORGANISATION, to=False)
     with pytest.raises(AccountClosed):
         await gateway.hold(3)  # the first may have been paid for
     await gateway.billing.renew_lease("gateway-1")
@@ -181,7 +181,7 @@ async def test_what_the_account_has_not_confirmed_for_long_is_not_given_out(
 ) -> None:
     await set_account(ORGANISATION, available=PLENTY)
     await gateway.hold(3)
-    await gateway.books.balances.close(ORGANISATION)
+    await gateway.books.balances.set_open(ORGANISATION, to=False)
     gateway.clock.now += FRESH_SECONDS + 1
     with pytest.raises(AccountClosed):
         await gateway.billing.reserve(principal(), [work("job-late", gateway="gateway-1")])
