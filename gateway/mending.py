@@ -20,15 +20,15 @@ from gateway.mailbox import Mailbox
 from router.bus import Bus
 from router.transport.base import ConnectionState
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 0.5
 PING_SECONDS = 5.0
 """An attempt that was silent for so long is asked whether it is alive."""
 GIVE_UP_SECONDS = 10.0
 """One that was silent for so long, though asked, is given up, and a copy of the job published."""
-TAKEN_SECONDS = 1.0
-"""In which somebody asks how a copy goes on, unless all are busy, or it was given to the very worker that hangs: then
-another copy is published, `QUICK_COPIES` in such a hurry."""
-QUICK_COPIES = 3
+TAKEN_SECONDS = 0.4
+"""In which somebody asks how a copy goes on, unless all are busy or still away, or it was given to the very worker that
+hangs: then another copy is published, `QUICK_COPIES` in such a hurry, the rest every `GIVE_UP_SECONDS`."""
+QUICK_COPIES = 4
 GAP_SECONDS = 0.25
 """Between two requests for what is missing; as many as `GAP_TRIES` for the same."""
 GAP_TRIES = 8
@@ -67,7 +67,11 @@ class Mending:
             self._ask_for_missing(mailbox, job)
 
     def lost(self, mailbox: Mailbox, job: str) -> None:
-        """Have another worker take a job; if the old one has only been slow, it keeps it."""
+        """Have another worker take a job, unless that was just asked for; if the old one was only slow, it keeps it."""
+        progress = mailbox.progress[job]
+        patience = TAKEN_SECONDS if progress.copied_in_vain < QUICK_COPIES else GIVE_UP_SECONDS
+        if time.monotonic() - progress.copied_at < patience:
+            return
         if not self._copies.publish(mailbox, job):
             mailbox.fail(WorkerLost())
 
@@ -96,6 +100,5 @@ class Mending:
             silence = now - max(progress.heard, self._bus.lost_at, self._blind)
             if progress.heard < self._bus.lost_at or silence >= PING_SECONDS:
                 self._failover.ping(mailbox, job)
-            patience = TAKEN_SECONDS if progress.copied_in_vain < QUICK_COPIES else GIVE_UP_SECONDS
-            if silence >= GIVE_UP_SECONDS and not progress.let_go and now - progress.copied_at >= patience:
+            if silence >= GIVE_UP_SECONDS and not progress.let_go:
                 self.lost(mailbox, job)

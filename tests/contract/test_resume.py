@@ -330,6 +330,26 @@ async def test_a_copy_that_the_hanging_worker_is_given_is_followed_by_another(
         assert answer.mailbox.progress["j"].worker == "worker-2"
 
 
+async def test_a_worker_that_says_again_that_it_lost_a_job_makes_no_more_copies(
+    make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mending, "TAKEN_SECONDS", 1000.0)
+    async with Fleet(make_transport) as fleet:
+        first = await fleet.start("worker-1", step_time=None)
+        answer = await fleet.ask("j", 30)
+        await until(lambda: first.engine.requests)
+        first.engine.step()
+        await answer.read(1)
+        progress = answer.mailbox.progress["j"]
+        first.worker._consumer._take = lambda _: None  # type: ignore[method-assign]  # copies lie about
+        fleet.inbox._mending.lost(answer.mailbox, "j")
+        await until(lambda: progress.newest_copy == 1)
+        for _ in range(10):
+            fleet.inbox._mending.lost(answer.mailbox, "j")
+        assert not fleet.inbox._copies._publishing
+        assert not answer.mailbox.failed
+
+
 async def test_a_job_that_brings_down_its_workers_is_given_up(make_transport: MakeTransport) -> None:
     async with Fleet(make_transport) as fleet:
         answer = await fleet.ask("poison", 5)
