@@ -19,7 +19,7 @@ from router.errors import PublishError
 from router.messages import Failed, FailureCode, MayResume
 from router.topology import JOB_DELIVERY_LIMIT
 
-COPIES = 8
+COPIES = 12
 """A job is published again so often at most while its answer gets no further."""
 WORN = JOB_DELIVERY_LIMIT // 2
 """Returned so often, a message is replaced: some workers may die with it before they could ask."""

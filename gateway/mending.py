@@ -28,7 +28,7 @@ GIVE_UP_SECONDS = 10.0
 TAKEN_SECONDS = 0.4
 """In which somebody asks how a copy goes on, unless all are busy or still away, or it was given to the very worker that
 hangs: then another copy is published, `QUICK_COPIES` in such a hurry, the rest every `GIVE_UP_SECONDS`."""
-QUICK_COPIES = 4
+QUICK_COPIES = 6
 GAP_SECONDS = 0.25
 """Between two requests for what is missing; as many as `GAP_TRIES` for the same."""
 GAP_TRIES = 8
