@@ -7,6 +7,7 @@ Does not know HTTP, SSE, or in which shape the answer is given.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
@@ -114,6 +115,8 @@ class Generation:
         self._unfinished = len(jobs)
         self._opened = time.monotonic()
         self._heard = self._opened
+        self._broker_away = -math.inf
+        """When the broker was last seen to be."""
         self._deadline = self._opened + max(0.0, jobs[0].deadline - time.time())
         self._begin_by = self._opened + max(0.0, (jobs[0].begin_by or jobs[0].deadline) - time.time())
         self._tokens = 0
@@ -317,14 +320,16 @@ class Generation:
 
     def _check_silence(self) -> None:
         """Give up what nobody can be working at; while the broker is away that is not known for longer."""
-        silence = time.monotonic() - self._heard
-        if silence < self._shared.no_worker_timeout or self._somebody_is_there:
-            return
+        now = time.monotonic()
+        silence = now - self._heard
         if self._shared.bus.state is not ConnectionState.UP:
-            if silence >= UNREACHABLE_SECONDS:
+            self._broker_away = now
+            if silence >= UNREACHABLE_SECONDS and not self._somebody_is_there:
                 raise UpstreamUnreachable
             return
-        if time.monotonic() - self._shared.bus.lost_at < self._shared.no_worker_timeout:
+        if silence < self._shared.no_worker_timeout or self._somebody_is_there:
+            return
+        if now - max(self._broker_away, self._shared.bus.lost_at) < self._shared.no_worker_timeout:
             return  # workers have to come back too
         raise WorkerLost if any(job.worker for job in self._mailbox.progress.values()) else ModelUnavailable()
 

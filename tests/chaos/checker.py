@@ -140,7 +140,7 @@ def _terminal(run: Run, request: Request) -> Iterator[Violation]:
             reasons = [request.finish.get(choice) for choice in range(request.choices)]
             if not set(reasons) <= FINISH_REASONS:
                 yield _of(request, "I1", f"finished with {reasons}")
-        case End.FAILED if request.innocent and request.code not in limits.errors:
+        case End.FAILED if request.innocent and not _may_fail(request, limits):
             yield _of(request, "lost", f"its stream ended with {request.code}")
         case End.REFUSED if request.innocent and not _may_be_refused(request, limits):
             yield _of(request, "lost", f"answered {request.status} {request.code}")
@@ -148,6 +148,11 @@ def _terminal(run: Run, request: Request) -> Iterator[Violation]:
 
 def _may_be_refused(request: Request, limits: Limits) -> bool:
     return request.code in limits.refusals or (bool(request.key) and request.code == "idempotency_key_in_use")
+
+
+def _may_fail(request: Request, limits: Limits) -> bool:
+    """A stream's status line does not wait for its worker, so a refusal may come as its only event."""
+    return request.code in limits.errors or (not request.arrivals and _may_be_refused(request, limits))
 
 
 # I2: the numbers are 0, 1, 2, ... to the end

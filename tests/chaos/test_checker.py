@@ -94,6 +94,14 @@ def test_a_request_that_was_refused_when_it_may_be_and_cost_nothing() -> None:
     assert found([refused()], nothing, limits) == set()
 
 
+def test_a_stream_may_begin_with_a_refusal_and_not_end_with_one() -> None:
+    limits = Limits(refusals=frozenset({"model_unavailable"}))
+    nothing = evidence(jobs=[job(billed=Told(0, 0, 0), cost=0)])
+    failed = request(end=End.FAILED, code="model_unavailable", arrivals=[], usage=None)
+    assert found([failed], nothing, limits) == set()
+    assert found([request(end=End.FAILED, code="model_unavailable")], evidence(), limits) == {"lost"}
+
+
 def test_a_client_that_left_pays_what_it_got_and_perhaps_a_little_more() -> None:
     left = request(end=End.LEFT, arrivals=[Arrival(101, 0, "0 1 ")], finish={}, usage=None)
     assert found([left], evidence()) == set()

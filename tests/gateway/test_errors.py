@@ -235,6 +235,22 @@ async def test_while_the_broker_takes_nothing_answers_wait_for_a_minute(
     stage.broker.alarm = False
 
 
+async def test_when_the_broker_is_back_workers_have_their_time_to_come_back_too(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.generation.WATCH_SECONDS", 0.02)
+    monkeypatch.setattr("router.registry.ALIVE_SECONDS", 0.0)
+    stage = await set_stage(start_and_wait, no_worker_timeout=1.0)
+    asking = asyncio.create_task(stage.chat())
+    await stage.worker.received.wait()
+    stage.broker.alarm = True
+    await asyncio.sleep(1.5)
+    stage.broker.alarm = False
+    back = time.monotonic()
+    assert (await asking).json()["error"]["code"] == "worker_lost"
+    assert time.monotonic() - back > 0.9
+
+
 async def test_unexpected_exception_is_an_openai_shaped_500(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
