@@ -1,19 +1,20 @@
 """The built page in a real Chromium against a stub of the API: what a person does, what hostile text must not."""
 
+import re
 import shutil
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import BrowserContext, FilePayload, Page, async_playwright, expect
 
-if TYPE_CHECKING:
-    from conftest import StubOpenAI
+from tests.chat_ui.stub_chat import BUSY, ENDLESS, HOSTILE_NAME, StubChat
 
 pytestmark = pytest.mark.e2e
 
+PATIENCE = 20_000
 HOSTILE = Path(__file__).with_name("hostile_answer.md").read_text()
 SWITCHES = [
     "--no-sandbox",
@@ -37,11 +38,17 @@ class Visit:
 
     page: Page
     origin: str
+    context: BrowserContext
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 
+    def watch(self, page: Page) -> None:
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
     async def ask(self, question: str) -> None:
         await self.page.get_by_label("Write a message").fill(question)
+        await expect(self.page.get_by_role("button", name="Send", exact=True)).to_be_enabled()
         await self.page.keyboard.press("Enter")
 
     async def expect_clean(self) -> None:
@@ -52,71 +59,95 @@ class Visit:
 
 
 @pytest.fixture
-async def visit(origin: str, stub: "StubOpenAI") -> AsyncIterator[Visit]:
+async def visit(origin: str) -> AsyncIterator[Visit]:
     chromium = shutil.which("chromium")
     if chromium is None:
         pytest.skip("no chromium program")
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium, args=SWITCHES)
-        page = await browser.new_page(locale="en-GB")
-        visit = Visit(page, origin)
-        page.on("request", lambda request: visit.requests.append(request.url))
-        page.on("pageerror", lambda error: visit.complaints.append(str(error)))
-        await page.add_init_script(WATCH_VIOLATIONS)
-        await page.goto(f"{origin}/#key={stub.key}")
+        context = await browser.new_context(locale="en-GB", viewport={"width": 1280, "height": 800})
+        context.set_default_timeout(PATIENCE)
+        expect.set_options(timeout=PATIENCE)
+        await context.add_init_script(WATCH_VIOLATIONS)
+        visit = Visit(await context.new_page(), origin, context)
+        visit.watch(visit.page)
+        await visit.page.goto(f"{origin}/")
         yield visit
         await browser.close()
 
 
-async def test_conversation(visit: Visit, stub: "StubOpenAI") -> None:
+async def test_conversation(visit: Visit, stub: StubChat) -> None:
     page = visit.page
     await visit.ask("Hello")
     await expect(page.locator(".answer strong")).to_have_text("bold")
-    await expect(page.locator(".answer pre")).to_have_text("print(1)")
+    await expect(page.locator(".answer pre .hljs-built_in")).to_have_text("print")
     await expect(page.get_by_text("12 in")).to_be_visible()
-    await expect(page.get_by_role("status")).to_contain_text("Answer: Hi! I am bold.")
+    await expect(page.get_by_text("Answer: Hi! I am bold.")).to_be_attached()
+    await expect(page).to_have_url(re.compile("/c/conv_"))
     await visit.ask("Again")
     await expect(page.locator(".answer").nth(1)).to_contain_text("Second.")
-    assert [message["role"] for message in stub.requests[1]["messages"]] == ["user", "assistant", "user"]
-    await page.get_by_role("button", name="New conversation").click()
+    assert stub.asked[1]["parent"] == next(iter(stub.conversations.values()))["messages"][1]["id"]
+    await page.keyboard.press("Control+Shift+O")
     await expect(page.locator(".answer")).to_have_count(0)
+    await page.go_back()
+    await expect(page.locator(".answer")).to_have_count(2)
+    assert await page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}])") == "[{},{}]"
     await visit.expect_clean()
 
 
-async def test_key_is_in_memory_only(visit: Visit, stub: "StubOpenAI") -> None:
+async def test_an_answer_outlives_the_page_and_is_seen_in_two(visit: Visit, stub: StubChat) -> None:
     page = visit.page
-    await expect(page.get_by_label("Write a message")).to_be_visible()
-    assert page.url == f"{visit.origin}/"
-    stored = "JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])"
-    assert await page.evaluate(stored) == '[{},{},""]'
-    assert not [url for url in visit.requests if stub.key in url]
-    await page.reload()
-    await expect(page.get_by_label("API key")).to_have_value("")
-    await visit.expect_clean()
-
-
-async def test_wrong_key_is_explained(visit: Visit) -> None:
-    page = visit.page
-    await page.get_by_role("button", name="Forget the key").click()
-    await page.get_by_label("API key").fill("hr_live_wrong")
-    await page.keyboard.press("Enter")
-    await expect(page.get_by_role("alert")).to_contain_text("not valid")
-    await expect(page.get_by_role("alert")).to_contain_text("No such key: <img")
-    await visit.expect_clean()
-
-
-async def test_stop_ends_the_job(visit: Visit, stub: "StubOpenAI") -> None:
-    page = visit.page
-    await visit.ask("ENDLESS")
+    await visit.ask(ENDLESS)
     await expect(page.locator(".answer")).to_contain_text("more more")
-    await page.get_by_role("button", name="Stop").click()
-    await expect(page.get_by_role("button", name="Send")).to_be_visible()
-    await expect(page.locator(".answer")).to_contain_text("Stopped")
-    assert stub.abandoned.wait(10)
+    await page.reload()
+    await expect(page.locator(".answer")).to_contain_text("more more")
+    second = await visit.context.new_page()
+    visit.watch(second)
+    await second.goto(page.url)
+    await expect(second.locator(".answer")).to_contain_text("more more")
+    await second.get_by_role("button", name="Stop", exact=True).click()
+    for tab in (second, page):
+        await expect(tab.get_by_role("button", name="Send", exact=True)).to_be_visible()
+        await expect(tab.locator(".answer")).to_contain_text("Stopped")
+    written = next(iter(stub.writing.values())).message["text"]
+    await expect(page.locator(".answer .markdown")).to_have_text(written.strip())
     await visit.expect_clean()
 
 
-async def test_settings_reach_the_request_and_retry_waits_as_told(visit: Visit, stub: "StubOpenAI") -> None:
+async def test_a_broken_stream_is_asked_for_again_from_where_it_broke(visit: Visit, stub: StubChat) -> None:
+    stub.breaks = 2
+    stub.answers["Long"] = "one two three four five six seven"
+    await visit.ask("Long")
+    await expect(visit.page.locator(".answer .markdown")).to_have_text(stub.answers["Long"])
+    assert stub.breaks == 0
+    assert stub.resumed
+    await visit.expect_clean()
+
+
+async def test_branches(visit: Visit, stub: StubChat) -> None:
+    page, answers = visit.page, visit.page.locator(".answer")
+    await visit.ask("Hello")
+    await expect(page.get_by_text("12 in")).to_be_visible()
+    await page.get_by_role("button", name="Another answer").click()
+    await expect(answers.get_by_text("2 of 2")).to_be_attached()
+    await page.get_by_role("button", name="Edit the question").click()
+    await page.get_by_role("textbox", name="Edit the question").fill("Again")
+    await page.keyboard.press("Enter")
+    await expect(answers).to_contain_text("Second.")
+    question = page.locator(".question")
+    await question.get_by_role("button", name="Previous version").click()
+    await expect(answers).to_contain_text("I am bold")
+    await answers.get_by_role("button", name="Previous version").click()
+    await expect(answers.get_by_text("1 of 2")).to_be_attached()
+    messages = next(iter(stub.conversations.values()))["messages"]
+    await expect(page.locator(".answer .markdown")).to_have_count(1)
+    await page.reload()
+    await expect(answers.get_by_text("1 of 2")).to_be_attached()
+    assert [message["parent"] for message in messages if message["role"] == "user"] == [None, None]
+    await visit.expect_clean()
+
+
+async def test_settings_and_files_reach_the_request_and_retry_waits_as_told(visit: Visit, stub: StubChat) -> None:
     page = visit.page
     await page.get_by_role("button", name="Settings", exact=True).click()
     await page.get_by_label("System prompt").fill("Be brief.")
@@ -124,26 +155,31 @@ async def test_settings_reach_the_request_and_retry_waits_as_told(visit: Visit, 
     await page.get_by_label("Longest answer").fill("9")
     await page.keyboard.press("Escape")
     await expect(page.get_by_label("System prompt")).to_have_count(0)
-    await visit.ask("BUSY")
-    await expect(page.get_by_role("alert")).to_contain_text("waiting right now")
-    await page.get_by_role("button", name="Try again", exact=True).click()
+    contents = {HOSTILE_NAME: b"a,b", "x": b"\0"}
+    files = [FilePayload(name=name, mimeType="text/plain", buffer=content) for name, content in contents.items()]
+    await page.locator("input[type=file]").set_input_files(files)
+    await expect(page.get_by_text("x is not a text file.")).to_be_visible()
+    await visit.ask(BUSY)
+    await expect(page.get_by_role("alert").filter(has_text="waiting right now")).to_be_visible()
     await expect(page.get_by_role("button", name="Try again in 1 s")).to_be_disabled()
-    asked = stub.requests[-1]
-    assert len(stub.requests) == 2
-    assert (asked["temperature"], asked["max_completion_tokens"]) == (0.5, 9)
-    assert asked["messages"][0] == {"role": "system", "content": "Be brief."}
-    assert "top_p" not in asked
+    await page.get_by_role("button", name="Try again", exact=True).click()
+    await expect(page.locator(".answer").get_by_text("2 of 2")).to_be_attached()
+    assert stub.asked[0]["attachments"] == [{"name": HOSTILE_NAME, "text": "a,b"}]
+    wanted = {"system": "Be brief.", "temperature": 0.5, "max_tokens": 9, "top_p": None, "model": stub.models[0]}
+    assert wanted.items() <= stub.asked[0]["settings"].items()
     await visit.expect_clean()
 
 
-async def test_hostile_text_is_inert(visit: Visit, stub: "StubOpenAI") -> None:
+async def test_hostile_text_is_inert(visit: Visit, stub: StubChat) -> None:
     stub.answers[HOSTILE.strip()] = HOSTILE
+    stub.models = (*stub.models, f"stub/{HOSTILE_NAME}")
     page = visit.page
-    await page.get_by_label("Model").select_option(index=1)
+    await page.get_by_role("button", name="Model:").click()
+    await page.get_by_role("radio", name=HOSTILE_NAME).click()
     await visit.ask(HOSTILE)
     answer = page.locator(".answer")
-    await expect(answer).to_contain_text("ends here", timeout=20_000)
-    await expect(page.get_by_role("button", name="Send")).to_be_visible()
+    await expect(answer).to_contain_text("ends here")
+    await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
     await expect(answer.locator("math msup")).to_have_count(1)
     forbidden = "img, script, iframe, style, form, input, base, meta, mglyph, svg[onload], [style], [id], [onerror]"
     assert await answer.locator(".block").locator(forbidden).count() == 0
@@ -152,4 +188,53 @@ async def test_hostile_text_is_inert(visit: Visit, stub: "StubOpenAI") -> None:
     assert {protocol for protocol, _ in links} == {"https:"}
     assert {rel for _, rel in links} == {"noopener noreferrer nofollow"}
     await expect(answer.get_by_role("link", name="Image: secret (evil.example)")).to_be_visible()
+    await visit.expect_clean()
+
+
+async def test_history(visit: Visit, stub: StubChat) -> None:
+    now = time.time()
+    for number in range(400):
+        stub.add(f"Talk {number}", now - 3600 * number)
+    stub.add(HOSTILE_NAME, now)
+    page = visit.page
+    await page.reload()
+    entries = page.get_by_role("navigation", name="Conversations").get_by_role("listitem")
+    await expect(entries.filter(has_text="Talk 0")).to_be_visible()
+    assert await entries.count() < 60
+    await page.get_by_role("link", name="Talk 0", exact=True).focus()
+    while not await entries.filter(has_text="Talk 399").count():
+        await page.keyboard.press("End")
+    await page.keyboard.press("Control+K")
+    await page.keyboard.type("talk 39")
+    await expect(page.get_by_text("11 conversations found")).to_be_visible()
+    await expect(entries.filter(has_text="Talk 39").first.locator("mark").first).to_have_text(re.compile("talk", re.I))
+    await page.get_by_role("button", name="Actions: Talk 399").click()
+    await page.get_by_role("menuitem", name="Rename").click()
+    await page.get_by_label("Title").fill("Mills")
+    await page.keyboard.press("Enter")
+    await expect(entries.filter(has_text="Mills")).to_be_visible()
+    await page.get_by_role("button", name="Actions: Mills").click()
+    await page.get_by_role("menuitem", name="Delete").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    await expect(entries.filter(has_text="Mills")).to_have_count(0)
+    assert "Mills" not in {row["title"] for row in stub.conversations.values()}
+    await visit.expect_clean()
+
+
+async def test_share(visit: Visit, stub: StubChat) -> None:
+    page = visit.page
+    await visit.ask("Hello")
+    await expect(page.get_by_text("12 in")).to_be_visible()
+    await page.get_by_role("button", name="Share").click()
+    await page.get_by_role("button", name="Make a link").click()
+    link = await page.get_by_label("Link", exact=True).input_value()
+    reader = await visit.context.new_page()
+    visit.watch(reader)
+    await reader.goto(link)
+    await expect(reader.locator(".answer strong")).to_have_text("bold")
+    await expect(reader.get_by_role("button", name="Edit the question")).to_have_count(0)
+    await page.get_by_role("button", name="Stop sharing").click()
+    await expect(page.get_by_text("The link does not work any more.")).to_be_visible()
+    await reader.reload()
+    await expect(reader.get_by_text("not shared any more")).to_be_visible()
     await visit.expect_clean()

@@ -1,69 +1,79 @@
-/** One answer while it comes in: folds stream events into what the screen shows. Knows neither fetch nor Markdown. */
-import type { StreamEvent, Usage } from "../api/events";
-import type { Failure } from "../api/failure";
+/** One message as the screen shows it; an answer grows by what its stream brings. Knows neither fetch nor Markdown. */
+import type { AnswerEvent } from "../api/answer_events";
+import type { Message } from "../api/chat_types";
+import { failureOf, kindOf, type Failure } from "../api/failure";
 
-export type AnswerStatus = "waiting" | "streaming" | "finished" | "stopped" | "failed";
-
-/** Milliseconds on a monotonic clock. */
-export type Clock = () => number;
+export interface Queue {
+  /** How many wait before it. */
+  readonly position: number | null;
+  readonly seconds: number | null;
+}
 
 export class Answer {
+  message = $state.raw<Message>({} as Message);
   text = $state("");
-  status = $state<AnswerStatus>("waiting");
-  finishReason = $state<string | null>(null);
-  usage = $state.raw<Usage | null>(null);
-  failure = $state.raw<Failure | null>(null);
-  firstTextAfter = $state<number | null>(null);
-  #lastTextAfter = 0;
-  readonly #startedAt: number;
+  queue = $state.raw<Queue | null>(null);
+  /** The connection broke and is being made again. */
+  lost = $state(false);
+  /** Somebody reads its stream already. */
+  followed = false;
+  refused = $state.raw<Failure | null>(null);
+  readonly id: string;
+  readonly parent: string | null;
+  readonly created: number;
 
-  constructor(
-    readonly model: string,
-    private readonly clock: Clock,
-  ) {
-    this.#startedAt = clock();
+  constructor(message: Message) {
+    this.id = message.id;
+    this.parent = message.parent;
+    this.created = message.created;
+    this.message = message;
+    this.text = message.text;
   }
 
   get running(): boolean {
-    return this.status === "waiting" || this.status === "streaming";
+    return this.refused === null && (this.message.state === "waiting" || this.message.state === "running");
   }
 
-  /** Tokens a second between the first and the last text; null while unknown or too short to mean anything. */
-  get speed(): number | null {
-    if (this.running || this.usage === null || this.firstTextAfter === null) return null;
-    const seconds = (this.#lastTextAfter - this.firstTextAfter) / 1000;
-    return this.usage.completionTokens < 2 || seconds <= 0 ? null : (this.usage.completionTokens - 1) / seconds;
+  /** Why there is no answer, or not all of it; null while there is nothing to say. */
+  get failure(): Failure | null {
+    if (this.refused !== null) return this.refused;
+    if (this.message.state !== "failed") return null;
+    const error = this.message.error;
+    const code = error?.code ?? "";
+    return failureOf(kindOf(500, code), error?.message ?? "", error?.retry_after ?? null, code);
   }
 
-  apply(event: StreamEvent): void {
+  apply(event: AnswerEvent): void {
+    this.lost = false;
     switch (event.type) {
+      case "waiting":
+        this.queue = { position: event.position, seconds: event.seconds };
+        break;
       case "text":
-        this.#append(event.text);
+        this.#put(event.at, event.text);
         break;
-      case "finished":
-        this.finishReason = event.reason;
+      case "restart":
+        this.#put(0, "");
         break;
-      case "usage":
-        this.usage = event.usage;
+      case "ended":
+        this.end(event.message);
         break;
-      case "failed":
-        this.failure = event.failure;
-        this.status = "failed";
-        break;
-      case "done":
-        this.status = "finished";
+      case "title":
         break;
     }
   }
 
-  stop(): void {
-    if (this.running) this.status = "stopped";
+  end(message: Message): void {
+    this.message = message;
+    this.text = message.text;
+    this.queue = null;
+    this.lost = false;
   }
 
-  #append(text: string): void {
-    this.#lastTextAfter = this.clock() - this.#startedAt;
-    this.firstTextAfter ??= this.#lastTextAfter;
-    this.status = "streaming";
-    this.text += text;
+  /** What there is up to `at` stays: a stream that was asked for again may send some of it twice. */
+  #put(at: number, text: string): void {
+    this.queue = null;
+    if (this.message.state === "waiting") this.message = { ...this.message, state: "running" };
+    this.text = this.text.slice(0, at) + text;
   }
 }

@@ -1,39 +1,32 @@
 import { expect, it } from "vitest";
-import { failureOf } from "../api/failure";
-import { Answer } from "./answer.svelte";
+import { answerOf, messageOf } from "../chat/parts.fixture";
 
-function answerAt(...times: number[]): Answer {
-  return new Answer("m", () => times.shift() ?? 0);
-}
+const waiting = () => answerOf({ state: "waiting", text: "" });
 
-it("collects text and computes speed from the first to the last text", () => {
-  const answer = answerAt(1000, 1500, 3500);
-  expect(answer.running).toBe(true);
-  answer.apply({ type: "text", text: "a" });
-  answer.apply({ type: "text", text: "b" });
-  answer.apply({ type: "finished", reason: "stop" });
-  answer.apply({ type: "usage", usage: { promptTokens: 5, completionTokens: 11 } });
-  expect(answer.speed).toBeNull();
-  answer.apply({ type: "done" });
-  expect(answer).toMatchObject({ text: "ab", status: "finished", firstTextAfter: 500, speed: 5 });
+it("waits, grows and ends", () => {
+  const answer = waiting();
+  answer.apply({ type: "waiting", position: 2, seconds: 3 });
+  expect([answer.running, answer.queue]).toEqual([true, { position: 2, seconds: 3 }]);
+  answer.apply({ type: "text", at: 0, text: "Hel" });
+  answer.apply({ type: "text", at: 3, text: "lo" });
+  expect([answer.text, answer.queue, answer.message.state]).toEqual(["Hello", null, "running"]);
+  answer.apply({ type: "ended", message: messageOf({ id: answer.id, text: "Hello." }) });
+  expect([answer.running, answer.text]).toEqual([false, "Hello."]);
 });
 
-it.each([
-  [1, 2000],
-  [9, 500],
-])("knows no speed for %i tokens when the last text came at %i ms", (completionTokens, last) => {
-  const answer = answerAt(0, 500, last);
-  answer.apply({ type: "text", text: "a" });
-  answer.apply({ type: "text", text: "b" });
-  answer.apply({ type: "usage", usage: { promptTokens: 1, completionTokens } });
-  answer.apply({ type: "done" });
-  expect(answer.speed).toBeNull();
+it("keeps what it has up to where a stream goes on, and begins anew when told", () => {
+  const answer = waiting();
+  answer.apply({ type: "text", at: 0, text: "one two" });
+  answer.lost = true;
+  answer.apply({ type: "text", at: 4, text: "two three" });
+  expect([answer.text, answer.lost]).toEqual(["one two three", false]);
+  answer.apply({ type: "restart" });
+  expect([answer.text, answer.running]).toEqual(["", true]);
 });
 
-it("keeps its text when it fails, and is not stopped after its end", () => {
-  const answer = answerAt(0, 1);
-  answer.apply({ type: "text", text: "half" });
-  answer.apply({ type: "failed", failure: failureOf("cut") });
-  answer.stop();
-  expect(answer).toMatchObject({ text: "half", status: "failed", failure: { kind: "cut" } });
+it("says why it failed", () => {
+  const error = { code: "insufficient_quota", message: "Budget used up.", retry_after: null };
+  const answer = answerOf({ state: "failed", error });
+  expect(answer.failure).toMatchObject({ kind: "quota", detail: "Budget used up." });
+  expect(waiting().failure).toBeNull();
 });

@@ -42,8 +42,8 @@ it("speaks the language that was chosen, and remembers it", () => {
 });
 
 it("counts in both languages", () => {
-  expect(en.usage("1", "1", 1)).toBe("1 in · 1 token out");
-  expect([1, 3, 5, 22].map((count) => pl.usage("1", String(count), count).split(" ").at(-1))).toEqual([
+  expect(en.tokensUsed("1", "1", 1)).toBe("1 in · 1 token out");
+  expect([1, 3, 5, 22].map((count) => pl.tokensUsed("1", String(count), count).split(" ").at(-1))).toEqual([
     "token",
     "tokeny",
     "tokenów",

@@ -1,4 +1,70 @@
 /** Teksty listy rozmów, wyszukiwania, eksportu i stron udostępnionych. */
 import type { history as english } from "../en/history";
 
-export const history: typeof english = {};
+const plural = new Intl.PluralRules("pl");
+const FORMS = new Map<string, string>([
+  ["one", "rozmowa"],
+  ["few", "rozmowy"],
+]);
+const conversations = (count: string, value: number): string => `${count} ${FORMS.get(plural.select(value)) ?? "rozmów"}`;
+
+export const history: typeof english = {
+  history: "Rozmowy",
+  showHistory: "Pokaż rozmowy",
+  hideHistory: "Ukryj rozmowy",
+  search: "Szukaj w rozmowach",
+  searchClear: "Wyczyść wyszukiwanie",
+  found: (count, value) => `Znaleziono: ${conversations(count, value)}`,
+  noneFound: "Nic nie znaleziono.",
+  noneYet: "Tu pojawią się Twoje rozmowy.",
+  noneArchived: "Archiwum jest puste.",
+  pinned: "Przypięte",
+  today: "Dzisiaj",
+  yesterday: "Wczoraj",
+  lastSevenDays: "Ostatnie siedem dni",
+  showArchived: "Archiwum",
+  showCurrent: "Wróć do bieżących",
+  isRunning: "powstaje odpowiedź",
+  actionsOf: (title) => `Działania: ${title}`,
+  moreActions: "Więcej",
+  renameChat: "Zmień nazwę",
+  renameTitle: "Zmień nazwę rozmowy",
+  titleLabel: "Tytuł",
+  pin: "Przypnij",
+  unpin: "Odepnij",
+  archiveChat: "Archiwizuj",
+  unarchive: "Wyjmij z archiwum",
+  deleteChat: "Usuń",
+  deleteChatsTitle: "Usunąć na zawsze?",
+  deleteChatsText: (count, value) =>
+    `Do usunięcia: ${conversations(count, value)}, ze wszystkimi wersjami i odnośnikami. Tego nie można cofnąć.`,
+  select: "Zaznacz",
+  selectOne: (title) => `Zaznacz ${title}`,
+  selectDone: "Gotowe",
+  selected: (count) => `Zaznaczono: ${count}`,
+  exportChosen: "Eksportuj",
+  exportTitle: "Eksportuj rozmowy",
+  exportWhat: "Co",
+  exportAll: "Wszystkie rozmowy",
+  exportSelected: (count, value) => conversations(count, value),
+  exportFormat: "Jako",
+  exportFormats: {
+    xlsx: "Arkusz (XLSX), wiersz na wypowiedź",
+    csv: "CSV, wiersz na wypowiedź",
+    json: "JSON, ze wszystkimi wersjami",
+    markdown: "Markdown, do czytania",
+  },
+  exportDownload: "Pobierz",
+  import: "Importuj",
+  importTitle: "Importuj rozmowy",
+  importIntro: "Plik JSON wyeksportowany z ChatGPT lub Open WebUI, do 32 MiB.",
+  importFile: "Plik",
+  importBegin: "Importuj",
+  importNotJson: "Ten plik nie jest w formacie JSON.",
+  importTooLarge: "Ten plik jest większy niż 32 MiB.",
+  importDone: (count, value) => `Zaimportowano: ${conversations(count, value)}.`,
+  importSkipped: "Pominięto:",
+  sharedTitle: "Udostępniona rozmowa",
+  sharedHint: "Ktoś udostępnił tę rozmowę. Nie można jej tu zmieniać.",
+  sharedGone: "Nie ma takiej rozmowy albo nie jest już udostępniona.",
+};

@@ -1,0 +1,44 @@
+/**
+ * Everything that can arrive on an answer's stream, and how one server-sent event becomes it.
+ * Only fields known here pass: whatever else a server sends is dropped (HOSTILE H102).
+ */
+import type { Message } from "./chat_types";
+import { asCount, asNumber, asObject, asText, parseJson, type Json } from "./json";
+
+export type AnswerEvent =
+  | { readonly type: "waiting"; readonly position: number | null; readonly seconds: number | null }
+  | { readonly type: "text"; readonly at: number; readonly text: string }
+  | { readonly type: "restart" }
+  | { readonly type: "ended"; readonly message: Message }
+  | { readonly type: "title"; readonly title: string };
+
+/** The event named `name` with this `data:`; null for one that is not ours. */
+export function decodeEvent(name: string | undefined, data: string): AnswerEvent | null {
+  const body = asObject(parseJson(data));
+  if (name === "restart") return { type: "restart" };
+  if (body === null) return null;
+  switch (name) {
+    case "waiting":
+      return { type: "waiting", position: asCount(body["position"]), seconds: asNumber(body["seconds"]) };
+    case "text":
+      return textEvent(body);
+    case "done":
+    case "failed":
+      return endOf(asObject(body["message"]));
+    case "title":
+      return { type: "title", title: asText(body["title"]) ?? "" };
+    default:
+      return null;
+  }
+}
+
+function textEvent(body: Json): AnswerEvent | null {
+  const at = asCount(body["at"]);
+  const text = asText(body["text"]);
+  return at === null || text === null ? null : { type: "text", at, text };
+}
+
+function endOf(message: Json | null): AnswerEvent | null {
+  if (message === null || asText(message["id"]) === null || asText(message["text"]) === null) return null;
+  return { type: "ended", message: message as unknown as Message };
+}

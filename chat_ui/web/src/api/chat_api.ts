@@ -1,0 +1,115 @@
+/** The chat's API, a function a call. All throw `ApiError`. Knows neither state nor screen. */
+import { API, json, type Request } from "./http";
+import type {
+  Attachment,
+  ChatSettings,
+  ConversationChanges,
+  ConversationPage,
+  ConversationSummary,
+  ExportFormat,
+  Imported,
+  Message,
+  Model,
+  Preset,
+  SharedConversation,
+  WholeConversation,
+} from "./chat_types";
+
+export interface ListQuery {
+  readonly q: string;
+  readonly archived: boolean;
+  readonly cursor: string | null;
+  readonly limit: number;
+}
+
+export async function listModels(): Promise<readonly Model[]> {
+  return (await call<{ models: readonly Model[] }>("GET", "/models")).models;
+}
+
+export function listConversations({ q, archived, cursor, limit }: ListQuery): Promise<ConversationPage> {
+  return call("GET", "/conversations", undefined, { q, archived, cursor, limit });
+}
+
+export function createConversation(settings: ChatSettings): Promise<ConversationSummary> {
+  return call("POST", "/conversations", { settings });
+}
+
+export function readConversation(id: string): Promise<WholeConversation> {
+  return call("GET", at(id));
+}
+
+export function changeConversation(id: string, changes: ConversationChanges): Promise<ConversationSummary> {
+  return call("PATCH", at(id), changes);
+}
+
+export function deleteConversation(id: string): Promise<void> {
+  return call("DELETE", at(id));
+}
+
+export interface Question {
+  readonly parent: string | null;
+  readonly text: string;
+  readonly attachments: readonly Attachment[];
+  /** A question whose files this one has too: an edited question keeps its own. */
+  readonly attachments_of: string | null;
+  readonly settings: ChatSettings;
+}
+
+export function ask(id: string, question: Question): Promise<{ question: Message; answer: Message }> {
+  return call("POST", `${at(id)}/messages`, question);
+}
+
+export function regenerate(id: string, message: string, settings: ChatSettings): Promise<{ answer: Message }> {
+  return call("POST", `${at(id)}/messages/${encodeURIComponent(message)}/regenerate`, { settings });
+}
+
+export function stopAnswer(id: string, answer: string): Promise<unknown> {
+  return call("POST", `${at(id)}/messages/${encodeURIComponent(answer)}/stop`);
+}
+
+export function share(id: string): Promise<{ token: string }> {
+  return call("POST", `${at(id)}/share`);
+}
+
+export function unshare(id: string): Promise<void> {
+  return call("DELETE", `${at(id)}/share`);
+}
+
+export function readShared(token: string): Promise<SharedConversation> {
+  return call("GET", `/shared/${encodeURIComponent(token)}`);
+}
+
+/** Where the browser downloads an export from; `ids` null: everything. */
+export function exportAddress(format: ExportFormat, ids: readonly string[] | null): string {
+  const query = new URLSearchParams({ format, ids: ids === null ? "all" : ids.join(",") });
+  return `${API}/export?${query.toString()}`;
+}
+
+/** `content`: JSON, as ChatGPT or Open WebUI exports it. */
+export function importConversations(content: unknown): Promise<Imported> {
+  return call("POST", "/import", content);
+}
+
+export async function listPresets(): Promise<readonly Preset[]> {
+  return (await call<{ presets: readonly Preset[] }>("GET", "/presets")).presets;
+}
+
+export function createPreset(name: string, settings: ChatSettings): Promise<Preset> {
+  return call("POST", "/presets", { name, settings });
+}
+
+export function changePreset(id: string, changes: { name?: string; settings?: ChatSettings }): Promise<Preset> {
+  return call("PATCH", `/presets/${encodeURIComponent(id)}`, changes);
+}
+
+export function deletePreset(id: string): Promise<void> {
+  return call("DELETE", `/presets/${encodeURIComponent(id)}`);
+}
+
+async function call<T>(method: string, path: string, body?: unknown, query: Request["query"] = {}): Promise<T> {
+  return (await json(method, path, { body, query })) as T;
+}
+
+function at(id: string): string {
+  return `/conversations/${encodeURIComponent(id)}`;
+}

@@ -1,0 +1,52 @@
+import { beforeEach, expect, it, vi, type MockInstance } from "vitest";
+import { ApiError, failureOf } from "./failure";
+import { followAnswer, type Followed } from "./follow_answer";
+import * as http from "./http";
+
+const encoder = new TextEncoder();
+const END = 'id: 9\nevent: done\ndata: {"message": {"id": "m", "text": "ab"}}\n\n';
+let request: MockInstance<typeof http.request>;
+
+function answering(...bodies: (string | Error)[]): void {
+  request = vi.spyOn(http, "request");
+  for (const body of bodies) {
+    if (typeof body !== "string") request.mockRejectedValueOnce(body);
+    else request.mockResolvedValueOnce(new Response(encoder.encode(body)));
+  }
+}
+
+async function follow(signal = new AbortController().signal): Promise<Followed[]> {
+  const events: Followed[] = [];
+  for await (const event of followAnswer("c", "m", signal)) events.push(event);
+  return events;
+}
+
+beforeEach(() => {
+  vi.stubGlobal("setTimeout", (action: () => void) => queueMicrotask(action));
+});
+
+it("asks again from where the stream broke, until the end", async () => {
+  const cut = 'id: 5\nevent: text\ndata: {"at": 0, "text": "a"}\n\n: ping\n\nid: 6\nevent: te';
+  answering(cut, new ApiError(failureOf("network")), new ApiError(failureOf("busy")), END);
+  expect((await follow()).map(({ type }) => type)).toEqual(["text", "lost", "lost", "lost", "ended"]);
+  expect(request.mock.calls.map(([, , options]) => options?.headers?.["last-event-id"])).toEqual([undefined, "5", "5", "5"]);
+});
+
+it("gives up where the server has nothing for us", async () => {
+  answering(new ApiError(failureOf("model-not-found")));
+  expect(await follow()).toMatchObject([{ type: "refused" }]);
+});
+
+it("ends with an abort, also while it waits", async () => {
+  answering("");
+  const abort = new AbortController();
+  const events: Followed[] = [];
+  const following = (async () => {
+    for await (const event of followAnswer("c", "m", abort.signal)) {
+      events.push(event);
+      abort.abort();
+    }
+  })();
+  await expect(following).rejects.toThrow();
+  expect(events).toEqual([{ type: "lost" }]);
+});

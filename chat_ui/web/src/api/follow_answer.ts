@@ -1,0 +1,91 @@
+/**
+ * Follows one answer to its end, whatever happens to the connection: a generation belongs to the conversation, so a
+ * stream that breaks is asked for again from where it broke (`Last-Event-ID`), for as long as the page is open.
+ */
+import { EventSourceParserStream } from "eventsource-parser/stream";
+import { decodeEvent, type AnswerEvent } from "./answer_events";
+import { request } from "./http";
+import { ApiError, type Failure } from "./failure";
+
+/** Characters of one event: the longest is a whole answer. A server that sends more is not speaking our protocol. */
+const LONGEST_EVENT = 8_000_000;
+const FIRST_PAUSE = 500;
+const LONGEST_PAUSE = 10_000;
+
+export type Followed =
+  | AnswerEvent
+  /** The connection broke; another try follows. */
+  | { readonly type: "lost" }
+  /** The server has no such answer for us: no other try follows. */
+  | { readonly type: "refused"; readonly failure: Failure };
+
+/** Events until the answer has ended or is refused. Throws only for an abort (`AbortError`). */
+export async function* followAnswer(
+  conversation: string,
+  answer: string,
+  signal: AbortSignal,
+): AsyncGenerator<Followed, void, undefined> {
+  const address = `/conversations/${encodeURIComponent(conversation)}/messages/${encodeURIComponent(answer)}/events`;
+  let last = "";
+  let pause = FIRST_PAUSE;
+  for (;;) {
+    try {
+      for await (const message of open(address, last, signal)) {
+        last = message.id ?? last;
+        const event = decodeEvent(message.event, message.data);
+        if (event === null) continue;
+        pause = FIRST_PAUSE;
+        yield event;
+        if (event.type === "ended") return;
+      }
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof ApiError && isFinal(error.failure)) {
+        yield { type: "refused", failure: error.failure };
+        return;
+      }
+    }
+    signal.throwIfAborted();
+    yield { type: "lost" };
+    await wait(pause, signal);
+    pause = Math.min(pause * 2, LONGEST_PAUSE);
+  }
+}
+
+async function* open(address: string, last: string, signal: AbortSignal) {
+  const headers: Record<string, string> = { accept: "text/event-stream" };
+  if (last !== "") headers["last-event-id"] = last;
+  const response = await request("GET", address, { headers, signal });
+  if (response.body === null) return;
+  const events = response.body
+    .pipeThrough(new TextDecoderStream() as TransformStream<Uint8Array, string>)
+    .pipeThrough(new EventSourceParserStream({ maxBufferSize: LONGEST_EVENT }));
+  const reader = events.getReader();
+  try {
+    for (let next = await reader.read(); !next.done; next = await reader.read()) yield next.value;
+  } finally {
+    await reader.cancel().catch(ignoreCancelOfBrokenBody);
+  }
+}
+
+/** A body that failed rejects `cancel` with the error that `read` has already thrown to the caller. */
+function ignoreCancelOfBrokenBody(): void {}
+
+function isFinal(failure: Failure): boolean {
+  return ["unauthorized", "forbidden", "model-not-found", "refused"].includes(failure.kind);
+}
+
+function wait(milliseconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted();
+    const timer = setTimeout(resolve, milliseconds);
+    signal.addEventListener(
+      "abort",
+      () => {
+        clearTimeout(timer);
+        reject(signal.reason as Error);
+      },
+      { once: true },
+    );
+  });
+}

@@ -1,0 +1,31 @@
+/** Messages and conversations in a given state, for the tests of what shows them. */
+import type { Message } from "../api/chat_types";
+import { Answer } from "../state/answer.svelte";
+
+let made = 0;
+
+/** A message; an answer to nothing that is done, unless said otherwise. */
+export function messageOf(changes: Partial<Message> = {}): Message {
+  made += 1;
+  return {
+    id: `msg_${made}`,
+    parent: null,
+    role: "assistant",
+    text: "Text.",
+    created: made,
+    attachments: [],
+    model: "tiny",
+    state: "done",
+    error: null,
+    finish_reason: "stop",
+    usage: null,
+    cost_nano: null,
+    seconds: null,
+    first_token_seconds: null,
+    ...changes,
+  };
+}
+
+export function answerOf(changes: Partial<Message> = {}): Answer {
+  return new Answer(messageOf(changes));
+}

@@ -1,0 +1,27 @@
+import { expect, it } from "vitest";
+import { LARGEST_TOGETHER, MOST_FILES, readFiles } from "./read_files";
+
+/** jsdom's files can't be read, so these bring their bytes with them. */
+function file(name: string, content: string | Uint8Array<ArrayBuffer>): File {
+  const bytes = typeof content === "string" ? new TextEncoder().encode(content) : content;
+  return Object.assign(new File([bytes], name), { arrayBuffer: () => Promise.resolve(bytes.buffer) });
+}
+
+it("takes text, replaces a file of the same name, and says what it left out", async () => {
+  const { attachments, problems } = await readFiles(
+    [{ name: "a", text: "old" }],
+    [file("a", "new"), file("ł", "zażółć"), file("zip", "PK\0"), file("latin", new Uint8Array([0xe9]))],
+  );
+  expect(attachments).toEqual([
+    { name: "a", text: "new" },
+    { name: "ł", text: "zażółć" },
+  ]);
+  expect(problems).toEqual(["zip is not a text file.", "latin is not a text file."]);
+});
+
+it("keeps the API's bounds", async () => {
+  const large = await readFiles([], [file("a", "x".repeat(LARGEST_TOGETHER)), file("b", "x")]);
+  expect(large.attachments.map(({ name }) => name)).toEqual(["a"]);
+  const many = await readFiles([], Array.from({ length: MOST_FILES + 1 }, (_, index) => file(String(index), "")));
+  expect([many.attachments.length, many.problems.length]).toEqual([MOST_FILES, 1]);
+});

@@ -1,0 +1,46 @@
+/** Files that a person attaches, read as text within the API's bounds. Knows no screen but its words. */
+import type { Attachment } from "../api/chat_types";
+import { count } from "../ui/format";
+import { texts } from "../ui/messages";
+
+export const MOST_FILES = 10;
+/** Bytes of UTF-8, of all files of a message together. */
+export const LARGEST_TOGETHER = 1_048_576;
+
+interface Read {
+  readonly attachments: readonly Attachment[];
+  /** In words, why a file was left out. */
+  readonly problems: readonly string[];
+}
+
+/** `present` with `files` added; a file of the same name is replaced, one that is not text is left out. */
+export async function readFiles(present: readonly Attachment[], files: readonly File[]): Promise<Read> {
+  const kept = new Map(present.map((attachment) => [attachment.name, attachment]));
+  const problems: string[] = [];
+  for (const file of files) {
+    const text = file.size > LARGEST_TOGETHER ? "" : await textOf(file);
+    if (text === null) problems.push(texts.fileNotText(file.name));
+    else if (file.size > LARGEST_TOGETHER || sizeOf([...kept.values()]) + file.size > LARGEST_TOGETHER)
+      problems.push(texts.filesTooLarge("1 MiB"));
+    else if (kept.size >= MOST_FILES && !kept.has(file.name)) problems.push(texts.filesTooMany(count(MOST_FILES)));
+    else kept.set(file.name, { name: file.name, text });
+  }
+  return { attachments: [...kept.values()], problems };
+}
+
+export function sizeOf(attachments: readonly Attachment[]): number {
+  const encoder = new TextEncoder();
+  return attachments.reduce((sum, { text }) => sum + encoder.encode(text).length, 0);
+}
+
+/** A file is text if it is UTF-8 without a zero byte. */
+async function textOf(file: File): Promise<string | null> {
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    return text.includes("\0") ? null : text;
+  } catch (error) {
+    if (error instanceof TypeError) return null;
+    throw error;
+  }
+}

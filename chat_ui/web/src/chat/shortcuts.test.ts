@@ -1,0 +1,14 @@
+import { expect, it } from "vitest";
+import { shortcutOf } from "./shortcuts";
+
+it.each([
+  [{ key: "O", ctrlKey: true, shiftKey: true }, "new"],
+  [{ key: "k", metaKey: true }, "search"],
+  [{ key: "Escape", shiftKey: true }, "message"],
+  [{ key: "Escape" }, null],
+  [{ key: "k" }, null],
+  [{ key: "k", ctrlKey: true, altKey: true }, null],
+  [{ key: "k", ctrlKey: true, isComposing: true }, null],
+])("reads %o", (keys, meaning) => {
+  expect(shortcutOf(new KeyboardEvent("keydown", keys))).toBe(meaning);
+});

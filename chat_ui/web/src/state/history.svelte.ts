@@ -1,0 +1,112 @@
+/**
+ * A person's conversations: pages of the list as they are scrolled to, a search, a selection, and what can be done with
+ * one of them. Knows no screen.
+ */
+import { SvelteSet } from "svelte/reactivity";
+import * as api from "../api/chat_api";
+import type { ConversationChanges, ConversationSummary } from "../api/chat_types";
+import { ApiError, type Failure } from "../api/failure";
+
+const PAGE = 100;
+
+export class History {
+  list = $state.raw<readonly ConversationSummary[]>([]);
+  total = $state(0);
+  query = $state("");
+  archived = $state(false);
+  loading = $state(false);
+  failure = $state.raw<Failure | null>(null);
+  readonly selected = new SvelteSet<string>();
+  #next: string | null = null;
+  /** Only the newest read may fill the list: a slow search must not overwrite a later one. */
+  #reading = 0;
+
+  get complete(): boolean {
+    return this.#next === null;
+  }
+
+  /** The list from its beginning, for what is searched now. */
+  async load(): Promise<void> {
+    await this.#read(null, PAGE);
+  }
+
+  async loadMore(): Promise<void> {
+    if (!this.loading && this.#next !== null) await this.#read(this.#next, PAGE);
+  }
+
+  async search(query: string, archived = this.archived): Promise<void> {
+    this.query = query;
+    this.archived = archived;
+    this.selected.clear();
+    await this.#read(null, PAGE);
+  }
+
+  /** A conversation was begun or has a new title: it goes where its time puts it. */
+  noticed(id: string, changes: Partial<ConversationSummary>): void {
+    if (this.list.some((row) => row.id === id)) this.#put(id, changes);
+    else if (this.query === "" && !this.archived) void this.load();
+  }
+
+  async change(id: string, changes: ConversationChanges): Promise<boolean> {
+    return this.#try(async () => {
+      await api.changeConversation(id, changes);
+      if (changes.archived !== undefined && changes.archived !== this.archived) this.#drop(id);
+      else this.#put(id, changes);
+      if (changes.pinned !== undefined) await this.load();
+    });
+  }
+
+  async remove(ids: readonly string[]): Promise<boolean> {
+    return this.#try(async () => {
+      for (const id of ids) {
+        await api.deleteConversation(id);
+        this.#drop(id);
+      }
+    });
+  }
+
+  toggle(id: string): void {
+    if (!this.selected.delete(id)) this.selected.add(id);
+  }
+
+  #put(id: string, changes: Partial<ConversationSummary>): void {
+    this.list = this.list.map((row) => (row.id === id ? { ...row, ...changes } : row));
+  }
+
+  #drop(id: string): void {
+    this.selected.delete(id);
+    this.list = this.list.filter((row) => row.id !== id);
+    this.total -= 1;
+  }
+
+  async #read(cursor: string | null, limit: number): Promise<void> {
+    const reading = (this.#reading += 1);
+    this.loading = true;
+    await this.#try(async () => {
+      const page = await api.listConversations({ q: this.query, archived: this.archived, cursor, limit });
+      if (reading !== this.#reading) return;
+      this.list = cursor === null ? page.conversations : joined(this.list, page.conversations);
+      this.#next = page.next;
+      this.total = page.total;
+    });
+    if (reading === this.#reading) this.loading = false;
+  }
+
+  async #try(action: () => Promise<void>): Promise<boolean> {
+    try {
+      await action();
+      this.failure = null;
+      return true;
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      this.failure = error.failure;
+      return false;
+    }
+  }
+}
+
+/** A conversation that has moved between two reads is on both pages: it is listed once. */
+function joined(list: readonly ConversationSummary[], more: readonly ConversationSummary[]): ConversationSummary[] {
+  const known = Object.fromEntries(list.map((row) => [row.id, true]));
+  return [...list, ...more.filter((row) => known[row.id] === undefined)];
+}

@@ -1,0 +1,24 @@
+/** Settings that a person has given a name. */
+import * as api from "../api/chat_api";
+import type { ChatSettings, Preset } from "../api/chat_types";
+
+export class Presets {
+  list = $state.raw<readonly Preset[]>([]);
+
+  async load(): Promise<void> {
+    this.list = await api.listPresets();
+  }
+
+  /** Keeps `settings` under `name`; a preset that has the name already is changed. */
+  async keep(name: string, settings: ChatSettings): Promise<Preset> {
+    const known = this.list.find((preset) => preset.name === name);
+    const kept = known ? await api.changePreset(known.id, { settings }) : await api.createPreset(name, settings);
+    this.list = [...this.list.filter((preset) => preset.id !== kept.id), kept];
+    return kept;
+  }
+
+  async remove(id: string): Promise<void> {
+    await api.deletePreset(id);
+    this.list = this.list.filter((preset) => preset.id !== id);
+  }
+}
