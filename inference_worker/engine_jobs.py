@@ -24,6 +24,7 @@ from inference_worker.metrics import WorkerMetrics
 from inference_worker.running_jobs import EngineJob
 from inference_worker.stall_watch import StallWatch
 from inference_worker.text.errors import PromptRejected
+from inference_worker.wear import Wear
 from router.consumer.job_consumer import JobConsumer
 from router.messages import Cancelled, Failed, FailureCode, Finished, Job, PromptBounds, Started, Task, Terminal
 from router.transport.base import Delivery
@@ -71,6 +72,9 @@ class EngineJobs(ABC, Generic[J]):
         self._up = False
         self._stall = StallWatch(parts.stall_seconds, self._owed, parts.engine.kill)
         self._deaths: deque[float] = deque()
+        self._wear = Wear()
+        self._renewing = False
+        """It was ended here, to be started afresh: nobody is to blame."""
         self.load = EngineLoad()
         self.tokens = 0
         """Tokens the engine has generated, or embedded, since the start."""
@@ -120,6 +124,7 @@ class EngineJobs(ABC, Generic[J]):
         """
         self._loaded = await self._engine.start()
         self._up = True
+        self._wear.renewed()
         return self._loaded
 
     @property
@@ -149,12 +154,24 @@ class EngineJobs(ABC, Generic[J]):
                 self._stall.heard()
                 self.apply(report)
         except EngineDied as error:
-            _log.error("engine died", reason=str(error))
             self._up = False
-            self._mourn(str(error))
-            await self._revive(str(error))
+            if self._renewing:
+                await self._renew()
+            else:
+                _log.error("engine died", reason=str(error))
+                self._mourn(str(error))
+                await self._revive(str(error))
             return False
         return True
+
+    async def _renew(self) -> None:
+        self._renewing = False
+        try:
+            await self.start()
+        except EngineStartFailed as error:
+            await self._revive(str(error))
+        else:
+            self._go_on()
 
     def _owed(self) -> bool:
         """Whether the engine has something to report: every job that it was given, it answers."""
@@ -193,12 +210,16 @@ class EngineJobs(ABC, Generic[J]):
                 _log.error("engine did not start again", reason=str(error))
                 reason = str(error)
                 continue
-            self._metrics.engine_restarts.inc()
-            for running in self._jobs:
-                if not running.ended and self._admission.has_place(running):
-                    self._submit(running)
-            self.admit()
+            self._go_on()
             return
+
+    def _go_on(self) -> None:
+        """Give a fresh engine what the last one had."""
+        self._metrics.engine_restarts.inc()
+        for running in self._jobs:
+            if not running.ended and self._admission.has_place(running):
+                self._submit(running)
+        self.admit()
 
     # A job's way in
 
@@ -258,6 +279,12 @@ class EngineJobs(ABC, Generic[J]):
             running = self._jobs.attempt(failed.request)
             if running is not None:
                 self._fail_as_reported(running, failed)
+            if failed.in_step:
+                self._wear.fault()
+        if self._wear.worn and not self._renewing:
+            _log.warning("steps have failed again and again, the engine is started afresh")
+            self._renewing = True
+            self._engine.kill()
         self.load = report.load
         self._metrics.observe(report.load, self._admission.waiting)
         self._outbox.flush_due()

@@ -162,6 +162,8 @@ class RequestFailed(_Word, frozen=True, kw_only=True, tag="failed"):
     message: str
     in_grammar: bool = False
     """Because of the request's own grammar; then `message` is for the client."""
+    in_step: bool = False
+    """Computing it failed, after it was taken in."""
 
 
 class EngineLoad(_Word, frozen=True, kw_only=True, tag="load"):

@@ -117,7 +117,7 @@ class EmbeddingEngine:
         except Exception as error:
             if len(batch) == 1:
                 log.exception("request failed in the model", request=batch[0].request)
-                self._fail(batch[0].request, repr(error))
+                self._fail(batch[0].request, repr(error), in_step=True)
                 return []
             log.warning("batch failed, trying each input alone", inputs=len(batch), error=repr(error))
             return [event for each in batch for event in self._compute([each])]
@@ -131,8 +131,8 @@ class EmbeddingEngine:
         data = vector.numpy().astype("<f4").tobytes()
         return [VectorEvent(request=pending.request, index=pending.index, vector=data)]
 
-    def _fail(self, request: str, message: str) -> None:
-        self._failures.append(RequestFailed(request=request, message=message))
+    def _fail(self, request: str, message: str, *, in_step: bool = False) -> None:
+        self._failures.append(RequestFailed(request=request, message=message, in_step=in_step))
         self.abort(request)
 
 

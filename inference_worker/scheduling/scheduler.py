@@ -225,7 +225,9 @@ class Scheduler:
         """Take in a step's outcome; what is over gives its blocks back."""
         self._counters.step(batch, len(result.token_ids[0]) if batch.steps > 1 else 1)
         for request in result.failed:
-            self._failures.append(RequestFailed(request=request, message="the model could not compute this request"))
+            self._failures.append(
+                RequestFailed(request=request, message="the model could not compute it", in_step=True)
+            )
             self.abort(request)
         events = self._early_ends()
         for entry, tokens, logprobs in zip(batch.entries, result.token_ids, result.logprobs, strict=True):

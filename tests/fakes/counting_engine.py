@@ -128,7 +128,7 @@ class CountingEngine(EngineClient):
     def fail(self, request: str) -> None:
         """Fail one request."""
         self._requests.pop(request, None)
-        failed = [RequestFailed(request=request, message="told to")]
+        failed = [RequestFailed(request=request, message="told to", in_step=True)]
         self._reports.put_nowait(StepReport(failed=failed, load=self._load()))
 
     def step(self, steps: int = 1) -> None:

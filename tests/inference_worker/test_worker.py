@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from inference_worker import engine_jobs, stall_watch
+from inference_worker import engine_jobs, stall_watch, wear
 from inference_worker.engine_protocol import StepReport, TokenEvent
 from inference_worker.errors import EngineDied, EngineStartFailed
 from inference_worker.worker import capacity
@@ -376,6 +376,34 @@ async def test_a_job_that_is_there_at_every_death_is_given_up(monkeypatch: pytes
     assert (kept.id, kept.code, kept.deaths, kept.by) == ("poison", terminal.code, 3, "worker-1")
     assert "alone" in kept.reason
     assert "killed by the test" in kept.reason
+
+
+@pytest.mark.parametrize("young", [True, False])
+async def test_an_engine_in_which_steps_keep_failing_is_started_afresh(
+    monkeypatch: pytest.MonkeyPatch, *, young: bool
+) -> None:
+    monkeypatch.setattr(wear, "YOUNG_SECONDS", 600.0 if young else 0.0)
+    async with Bench().up() as bench:
+        await bench.send(make_job("good", max_tokens=6), *(make_job(f"bad-{number}") for number in range(3)))
+        await bench.submitted(4)
+        bench.engine.step(2)
+        await bench.until(lambda: bench.worker._jobs.tokens == 8)
+        await bench.until(lambda: all(bench.of(f"bad-{number}") for number in range(3)))
+        for number in range(3):
+            bench.engine.fail(bench.of(f"bad-{number}")[0].a)
+        for number in range(3):
+            terminal, _ = await bench.ended(f"bad-{number}")
+            assert isinstance(terminal, Failed)
+            assert terminal.code is FailureCode.ENGINE_ERROR
+        if not young:
+            await bench.submitted(5)
+        bench.engine.step(6)
+        terminal, record = await bench.ended("good")
+        assert isinstance(terminal, Finished)
+        assert bench.text("good") == "0 1 2 3 4 5 "
+        assert record.usage.completion_tokens == 6
+        assert bench.engine.starts == (1 if young else 2)
+        assert not bench.worker._jobs._deaths
 
 
 async def test_an_engine_that_will_not_stay_up_ends_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
