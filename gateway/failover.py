@@ -107,7 +107,7 @@ class Failover:
         if alive:
             progress.heard = time.monotonic()
         else:
-            progress.let_go = True
+            progress.gone(report.crashes)
         doubt = self._resolve(report.j)
         if not alive:
             if (next_one := doubt or self._waiting.get(report.j)) is not None:

@@ -168,6 +168,12 @@ class JobProgress:
         self.bound = self.heard = time.monotonic()
         self._moved = False
 
+    def gone(self, crashes: int) -> None:
+        """Its worker has let the attempt go, and tells how often what ran it died with it."""
+        self.let_go = True
+        if not self._moved:
+            self.crashes = max(self.crashes, crashes)
+
     def crashed(self) -> None:
         """The attempt that spoke went without a word; one that got further is only the first of a row."""
         self.crashes = 1 if self._moved else self.crashes + 1

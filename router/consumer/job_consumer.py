@@ -321,8 +321,8 @@ class JobConsumer(Generic[T]):
         state = AttemptState.ALIVE if said else AttemptState.LOST
         self._report(ping.reply_to, ping.job, ping.attempt, state)
 
-    def _report(self, gateway: str, job: str, attempt: str, state: AttemptState) -> None:
-        self.outbox.put(gateway, AttemptReport(j=job, a=attempt, state=state), urgent=True)
+    def _report(self, gateway: str, job: str, attempt: str, state: AttemptState, *, crashes: int = 0) -> None:
+        self.outbox.put(gateway, AttemptReport(j=job, a=attempt, state=state, crashes=crashes), urgent=True)
 
     async def _beat(self) -> None:
         while True:
@@ -362,7 +362,7 @@ class JobConsumer(Generic[T]):
         if taken.ended:  # its usage record is on its way
             return
         self._drop(taken)
-        self._report(taken.job.reply_to, taken.job.id, taken.attempt, AttemptState.HANDED_OVER)
+        self._report(taken.job.reply_to, taken.job.id, taken.attempt, AttemptState.HANDED_OVER, crashes=taken.crashes)
         taken.delivery.reject(requeue=True)
         taken.log.info("job handed back to the queue")
 

@@ -76,6 +76,8 @@ class AttemptReport(_Reply, frozen=True, kw_only=True, tag="attempt"):
     """What a worker knows of an attempt at a job."""
 
     state: AttemptState
+    crashes: Count = 0
+    """Of one that was handed over: how often in a row what ran it died with it."""
 
 
 class ToolCallDelta(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

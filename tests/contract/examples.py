@@ -260,6 +260,9 @@ EXAMPLES: dict[str, msgspec.Struct] = {
             Delta(j="m", a="e", s=0, ids=[1], t="Hi", cached=16),
         ],
     ),
+    "window_handed_over": Window(
+        w="worker-2", b=[AttemptReport(j="l", a="d", state=AttemptState.HANDED_OVER, crashes=2)]
+    ),
     "window_copies": Window(
         w="reaper",
         b=[

@@ -370,3 +370,21 @@ async def test_a_job_that_brings_down_its_workers_is_given_up(make_transport: Ma
         async with DeadLetters(fleet.bus) as letters:
             (kept,) = [letter async for letter in letters]
         assert (kept.id, kept.deaths, kept.by) == ("poison", 3, "worker-3")
+
+
+async def test_deaths_that_a_worker_has_counted_go_with_the_job(make_transport: MakeTransport) -> None:
+    async with Fleet(make_transport) as fleet:
+        first = await fleet.start("worker-1", step_time=None, drain_grace=0.0)
+        answer = await fleet.ask("suspect", 5)
+        await until(lambda: first.engine.requests)
+        first.engine.die()
+        await until(lambda: len(first.engine.submitted) == 2)
+        second = await fleet.start("worker-2", step_time=None)
+        first.stop.set()
+        await until(lambda: second.engine.requests)
+        taken = second.worker._consumer.jobs.job("suspect")
+        assert taken is not None
+        assert taken.crashes == 1
+        second.engine.step(5)
+        await answer.read()
+        assert answer.texts == [counted(5)]
