@@ -25,6 +25,10 @@ from infra.runtime import lifecycle
 HOST = "127.0.0.1"
 STEP_SECONDS = 0.02
 """50 tokens a second for each sequence."""
+PATIENCE_SECONDS = 40.0
+"""For those who are still in line when the flood is over."""
+FILL_SECONDS = 2.0
+"""In which a load fills the worker; what ends then does not count as goodput."""
 MEGABYTE = 1_000_000
 
 
@@ -60,7 +64,7 @@ async def _closed_loop(target: Target, clients: int, seconds: float) -> Row:
 async def _open_loop(target: Target, rate: float, seconds: float) -> Row:
     client = Client(target)
     await client.open_connections(1)
-    await client.open_loop(rate, seconds)
+    await client.open_loop(rate, seconds, patience=PATIENCE_SECONDS)
     client.close()
     return {"load": f"{rate:.0f}/s", **summary(client.exchanges, seconds)}
 
@@ -69,20 +73,25 @@ def summary(exchanges: list[Exchange], seconds: float) -> Row:
     """Of a load that began with its first exchange and lasted so long: what was answered, and what was refused."""
     began = min(each.due for each in exchanges)
     good = [each for each in exchanges if each.end is not None and not each.error and each.first is not None]
-    ended = [each for each in good if cast(float, each.end) - began <= seconds]
+    ended = [each for each in good if FILL_SECONDS < cast(float, each.end) - began <= seconds]
     refused = [each for each in exchanges if each.error == "503" and each.end is not None]
     firsts = [cast(float, each.first) - each.due for each in good]
     refusals = [cast(float, each.end) - each.due for each in refused]
+    others = Counter(
+        each.error or "no end" for each in exchanges if each.error != "503" and (each.end is None or each.first is None)
+    )
     waits = Counter(each.retry_after for each in refused)
     return {
         "requests": len(exchanges),
         "answered": len(good),
         "refused": len(refused),
-        "failed": len(exchanges) - len(good) - len(refused),
-        "goodput_per_s": len(ended) / seconds,
+        "failed": others.total(),
+        "failed_as": ", ".join(f"{error}: {count}" for error, count in others.items()),
+        "goodput_per_s": len(ended) / (seconds - FILL_SECONDS),
         "ttft_p50_ms": milliseconds(percentile(firsts, 50)) if firsts else None,
         "ttft_p99_ms": milliseconds(percentile(firsts, 99)) if firsts else None,
         "refusal_p50_ms": milliseconds(percentile(refusals, 50)) if refusals else None,
+        "refusal_p90_ms": milliseconds(percentile(refusals, 90)) if refusals else None,
         "refusal_p99_ms": milliseconds(percentile(refusals, 99)) if refusals else None,
         "without_retry_after": waits[None],
         "retry_after_p50_s": percentile([float(wait) for wait in waits.elements() if wait], 50) if refused else None,

@@ -170,8 +170,8 @@ class Client:
         for _ in range(count):
             self._free.append(await self._connect())
 
-    async def open_loop(self, rate: float, seconds: float, *, seed: int = 1) -> None:
-        """Poisson arrivals at `rate` a second for `seconds`, then wait until all are answered (10 s at most)."""
+    async def open_loop(self, rate: float, seconds: float, *, seed: int = 1, patience: float = 10.0) -> None:
+        """Poisson arrivals at `rate` a second for `seconds`, then wait until all are answered (`patience` at most)."""
         rng = random.Random(seed)
         due = time.perf_counter()
         until = due + seconds
@@ -179,7 +179,7 @@ class Client:
             if (wait := due - time.perf_counter()) > 0:
                 await asyncio.sleep(wait)
             self._begin(due)
-        await self._settled(10.0)
+        await self._settled(patience)
 
     async def closed_loop(self, clients: int, seconds: float) -> None:
         """`clients` that each send their next request when the last one is answered."""

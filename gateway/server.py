@@ -27,6 +27,9 @@ FAREWELL_SECONDS = 5
 """For the last events of streams that are ended at shutdown."""
 UNREAD_MILLISECONDS = 60_000
 """After so long the kernel gives up on a client that reads nothing."""
+SEND_BUFFER_BYTES = 256 * 1024
+"""That the kernel may hold of an answer that its client does not read (it takes twice that for itself); left alone it
+would take megabytes, and the gateway would hear of a slow client as late."""
 KEEP_ALIVE_SECONDS = 75
 """Longer than load balancers keep idle connections (60 s), so that it is they who close them."""
 
@@ -103,6 +106,7 @@ def bind(host: str, port: int) -> socket.socket:
         ) from error
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MILLISECONDS)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
     return listener
 
 

@@ -21,6 +21,7 @@ from router import control_plane
 from router.bus import Bus, Envelope, Feed, Inbound
 from router.consumer.absences import Absences
 from router.consumer.admission import Admission
+from router.consumer.clocks import Clocks
 from router.consumer.resumption import Resumptions
 from router.consumer.taken_jobs import RecentJobs, TakenJob, TakenJobs
 from router.consumer.windows import Outbox
@@ -121,6 +122,7 @@ class JobConsumer(Generic[T]):
         self.outbox = Outbox(bus, worker, self._lost_gateway)
         self._resumptions = Resumptions(self.outbox)
         self.state = WorkerState.READY
+        self._clocks = Clocks()
         self._cancelled = RecentJobs()
         self._done = RecentJobs()
         self._stop = asyncio.Event()
@@ -188,6 +190,8 @@ class JobConsumer(Generic[T]):
             self._adopt(current, envelope)
             return
         taken = self._handler.open(job, delivery)
+        if not taken.again:
+            self._clocks.hear(job)
         self.jobs.add(taken)
         self._idle.clear()
         if job.id in self._cancelled:
@@ -220,7 +224,8 @@ class JobConsumer(Generic[T]):
     def _expired(self, taken: T) -> bool:
         """End a job that nobody waits for any more; whoever was promised an answer has it until the deadline."""
         begun = taken.again or self.admission.has_place(taken)
-        if time.time() < (taken.job.deadline if begun else taken.job.begin_by or taken.job.deadline):
+        until = taken.job.deadline if begun else taken.job.begin_by or taken.job.deadline
+        if self._clocks.now(taken.job.reply_to) < until:
             return False
         self._handler.fail(taken, FailureCode.DEADLINE_EXCEEDED, "The request's deadline has passed.")
         return True

@@ -156,8 +156,8 @@ async def _receipts(bus: Bus) -> AsyncIterator[list[Receipt]]:
 
     async def take() -> None:
         async for envelope in inbound:
-            assert isinstance(envelope.message, Receipt)
-            received.append(envelope.message)
+            if isinstance(envelope.message, Receipt):  # the rest is what workers say
+                received.append(envelope.message)
             envelope.delivery.ack()
 
     task = asyncio.create_task(take())

@@ -1,4 +1,5 @@
-"""Where each class of hostile input is tested: the rows H1 to H76 and H88 to H95 of the hostile inputs.
+"""Where each class of hostile input is tested: the rows H1 to H76, H88 to H95 and H114 to H118 of the hostile
+inputs.
 
 `test_hostile_index.py` checks that the tests named here exist.
 """
@@ -13,6 +14,10 @@ ORGANIZATION = f"{GATEWAY}organization/"
 REFUSALS = f"{GATEWAY}test_refusals.py::"
 HTTP = f"{GATEWAY}test_hostile_http.py::"
 SERVER = f"{GATEWAY}test_server.py::"
+CLIENTS = f"{GATEWAY}test_hostile_clients.py::"
+MESSAGES = "tests/contract/test_hostile_messages.py::"
+MODELS = "tests/inference_worker/test_hostile_models.py::"
+OPERATORS = f"{GATEWAY}test_operators_window.py::"
 STRICT = "tests/infra/runtime/test_strict_json.py::"
 TEXT = "tests/inference_worker/text/"
 STRUCTURED = "tests/inference_worker/structured/"
@@ -89,10 +94,16 @@ INDEX: dict[str, list[str]] = {
         f"{SERVER}test_a_client_that_leaves_a_stream_cancels_its_job",
         f"{SERVER}test_a_client_that_leaves_before_its_answer_cancels_its_job",
         f"{SERVER}test_a_client_that_leaves_after_the_last_token_got_all_of_it",
+        f"{CLIENTS}test_a_reset_after_the_headers_costs_nothing",
+        f"{CLIENTS}test_a_reset_after_three_chunks_costs_what_was_given_out",
+        f"{CLIENTS}test_a_reset_between_the_last_token_and_done_costs_all_of_them",
+        f"{CLIENTS}test_a_client_that_closes_its_half_has_left",
     ],
     "H55": [
         f"{SERVER}test_a_client_that_does_not_read_is_dropped_by_time",
         f"{SERVER}test_a_client_that_does_not_read_is_dropped_by_size",
+        f"{CLIENTS}test_fifty_that_do_not_read_are_dropped_and_are_felt_by_nobody",
+        f"{CLIENTS}test_the_kernel_keeps_little_of_what_is_not_read",
     ],
     "H56": [f"{GATEWAY}test_chat_completions.py::test_text_of_a_model_never_breaks_a_frame"],
     "H57": [f"{REFUSALS}test_there_is_nothing_to_resume_by_last_event_id"],
@@ -171,5 +182,39 @@ INDEX: dict[str, list[str]] = {
         f"{KEYS}store/test_credit.py::test_a_job_is_paid_back_in_parts_and_never_more_than_it_cost",
         f"{KEYS}store/test_credit.py::test_refunds_at_once_do_not_exceed_the_charge",
         f"{KEYS}store/test_credit.py::test_only_what_the_organisation_was_charged_for_is_paid_back",
+    ],
+    # Internal plane
+    "H114": [
+        f"{MESSAGES}test_shared_queues_lay_it_aside",
+        f"{MESSAGES}test_private_queues_drop_it",
+        f"{MESSAGES}test_headers_that_python_has_no_values_for",
+        f"{MESSAGES}test_a_connection_survives_them",
+        f"{KEYS}test_reaper.py::test_what_cannot_be_read_is_kept_for_people",
+    ],
+    "H115": [
+        f"{GATEWAY}test_job_progress.py::test_an_attempt_that_starts_over_after_delivery_is_not_heard",
+        f"{GATEWAY}test_job_progress.py::test_only_a_start_makes_an_attempt_current",
+        f"{GATEWAY}test_job_progress.py::test_a_choice_that_was_not_asked_for_is_an_error",
+        f"{GATEWAY}test_billing.py::test_more_than_was_held_is_neither_told_nor_paid",
+        "tests/contract/test_bus.py::test_only_signed_control_messages_are_heard_and_the_others_are_counted",
+        "tests/router/test_control_seal.py::test_nothing_of_it_can_be_changed",
+    ],
+    "H116": [
+        "tests/router/consumer/test_clocks.py::test_a_clock_that_is_off",
+        "tests/inference_worker/test_worker.py::test_a_worker_whose_clock_is_an_hour_off_answers_all_the_same",
+    ],
+    "H117": [
+        f"{MODELS}test_code_of_a_repository_is_never_run",
+        f"{MODELS}test_weights_whose_header_lies",
+        f"{MODELS}test_links_out_of_the_folder",
+        f"{MODELS}test_numbers_and_shapes_that_nothing_has",
+        f"{MODELS}test_files_that_are_no_json",
+        f"{MODELS}test_templates_that_would_take_the_machine",
+        f"{TEXT}test_chat_template.py::test_time_is_limited",
+        f"{TEXT}test_chat_template.py::test_size_is_limited",
+    ],
+    "H118": [
+        f"{OPERATORS}test_it_is_not_on_the_port_of_the_api",
+        f"{OPERATORS}test_health_asks_nobody",
     ],
 }

@@ -15,7 +15,8 @@ NO_SUCH_ROW = {6, 10, 14, 16, 18, 20, 24, 35, 45, 47, 54, 58, 62, 67, 89}
 
 
 def test_every_row_is_tested() -> None:
-    assert {f"H{row}" for row in (*range(1, 77), *range(88, 96)) if row not in NO_SUCH_ROW} == INDEX.keys()
+    rows = {*range(1, 77), *range(88, 96), *range(114, 119)} - NO_SUCH_ROW
+    assert {f"H{row}" for row in rows} == INDEX.keys()
 
 
 @pytest.mark.parametrize("row", INDEX)

@@ -193,6 +193,20 @@ async def test_a_job_that_should_have_been_begun_is_not_but_for_one_that_others_
     assert bench.engine.submitted == []
 
 
+@pytest.mark.parametrize("ahead", [3600.0, -3600.0])
+async def test_a_worker_whose_clock_is_an_hour_off_answers_all_the_same(ahead: float) -> None:
+    async with Bench().up() as bench:
+        now = time.time() - ahead  # the gateway's
+        times = {"created": now, "begin_by": now + 30, "deadline": now + 60}
+        body = encode(make_job("j", max_tokens=2, **times))
+        key = topology.job_key(MODEL, ServiceClass.DEFAULT)
+        await bench.outside._transport.publish(Outgoing(topology.JOBS, key, body, persistent=True))
+        await bench.submitted(1)
+        bench.engine.step(2)
+        terminal, _ = await bench.ended("j")
+    assert isinstance(terminal, Finished)
+
+
 async def test_a_running_job_is_stopped_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_consumer, "HEARTBEAT", 0.01)
     async with Bench().up() as bench:

@@ -30,6 +30,7 @@ from router.transport.base import (
     Transport,
 )
 from router.transport.inbox import Inbox
+from router.transport.rabbitmq import header_tables
 from router.transport.rabbitmq.browsing import RabbitMQBrowser
 from router.transport.rabbitmq.channel import RPC_SECONDS, Channel
 from router.transport.rabbitmq.conversion import describe
@@ -83,6 +84,7 @@ class RabbitMQTransport(Transport):
 
     async def start(self) -> None:
         """Connect, trying again until the time is up."""
+        header_tables.tolerate()
         logging.getLogger("pika").setLevel(logging.CRITICAL)  # we log the same events ourselves, once
         self._thread = LoopThread(f"{self._name} amqp")
         self._to_amqp = Mailbox(self._thread.loop)

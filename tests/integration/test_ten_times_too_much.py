@@ -1,0 +1,54 @@
+"""Ten times what a worker can do: each request is answered whole or refused at once, and what is refused costs nothing.
+
+A gateway and a real worker around the counting engine, in memory. How fast it all is: `make overload`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+
+from router.transport.memory import MemoryTransport
+from tests.fakes.counting_engine import CountingEngine
+from tests.fakes.fleet import MODEL, FleetWorker, counted
+from tests.gateway.conftest import HI, eventually, stage
+
+PLACES, TOKENS = 4, 10
+WAVES, WAVE = 4, 60
+
+
+async def test_ten_times_too_much() -> None:
+    async with stage(max_wait=0.5) as set_up:
+        transport = MemoryTransport(set_up.broker, "worker-9")
+        await transport.start()
+        worker = FleetWorker(transport, "worker-9", CountingEngine(step_time=0.01, capacity=PLACES))
+        await eventually(lambda: (model := set_up.gateway.models.find(MODEL)) is not None and model.workers == 1)
+
+        async def ask(number: int) -> httpx.Response:
+            body = {"model": MODEL, "messages": HI, "max_tokens": TOKENS, "stream": number % 2 == 1}
+            return await set_up.client.post("/v1/chat/completions", json=body)
+
+        asked = []
+        for _ in range(WAVES):
+            asked += [asyncio.create_task(ask(number)) for number in range(WAVE)]
+            await asyncio.sleep(0.15)
+        answers = await asyncio.gather(*asked)
+        good = [answer for answer in answers if answer.status_code == 200]
+        refused = [answer for answer in answers if answer.status_code == 503]
+        assert len(good) + len(refused) == WAVES * WAVE
+        assert len(good) >= PLACES
+        assert len(refused) >= WAVE - PLACES - 4 * PLACES  # of the first wave, which nobody has measured the worker for
+        for answer in refused:
+            assert answer.json()["error"]["code"] == "overloaded"
+            assert 1 <= int(answer.headers["retry-after"]) <= 60
+        for answer in good:
+            if answer.headers["content-type"].startswith("text/event-stream"):
+                assert answer.text.endswith("data: [DONE]\n\n")
+            else:
+                assert answer.json()["choices"][0]["message"]["content"] == counted(TOKENS)
+        assert len(set_up.billing.held) == len(good)
+        assert worker.engine.counted.total() == TOKENS * len(good)
+        await eventually(lambda: set_up.gateway.queues.report().queues == [])
+        await worker.end()
+        await transport.close()

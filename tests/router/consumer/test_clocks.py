@@ -1,0 +1,62 @@
+"""H116: a worker whose clock is wrong drops nothing that is wanted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from router.consumer.clocks import Clocks
+from router.messages import Job
+from tests.contract.examples import JOB, msgspec_replace
+from tests.fakes.accounts import FakeClock
+
+
+def job(created: float, seconds: float = 30.0, **changes: Any) -> Job:
+    return msgspec_replace(JOB, created=created, deadline=created + seconds, **changes)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def clocks(clock: FakeClock) -> Clocks:
+    return Clocks(clock)
+
+
+def test_jobs_that_have_waited_say_nothing_of_clocks(clocks: Clocks, clock: FakeClock) -> None:
+    for waited in (0.0, 12.0, 29.0, 34.0):  # the last one: the broker was slow
+        clocks.hear(job(clock.now - waited))
+    assert clocks.now(JOB.reply_to) == clock.now
+
+
+@pytest.mark.parametrize("off", [3600.0, -3600.0, 40.0, -10.0])
+def test_a_clock_that_is_off(clocks: Clocks, clock: FakeClock, off: float) -> None:
+    true = clock.now - off
+    clocks.hear(job(true - 2.0))
+    assert clocks.now(JOB.reply_to) == pytest.approx(true - 2.0)  # late by the wait, never early
+    clocks.hear(job(true))
+    assert clocks.now(JOB.reply_to) == pytest.approx(true)
+    assert clocks.now("another-gateway") == clock.now
+
+
+def test_a_clock_that_is_set_right(clocks: Clocks, clock: FakeClock) -> None:
+    clocks.hear(job(clock.now + 3600))
+    for _ in range(64):
+        clocks.hear(job(clock.now))
+    assert clocks.now(JOB.reply_to) == clock.now
+
+
+def test_a_ghost_among_jobs_is_a_ghost(clocks: Clocks, clock: FakeClock) -> None:
+    """Published into a connection that was blocked for a minute, and here after its time (PROMISES 2.3)."""
+    clocks.hear(job(clock.now - 0.1))
+    clocks.hear(job(clock.now - 60.0))
+    assert clocks.now(JOB.reply_to) == clock.now
+
+
+def test_memory_is_bounded(clocks: Clocks, clock: FakeClock) -> None:
+    for number in range(200):
+        clocks.hear(job(clock.now + 3600, reply_to=f"gateway-{number}"))
+    assert len(clocks._ages) == len(clocks._off) == 64
