@@ -91,6 +91,11 @@ SECTIONS = {
         "Structured output",
         "What a grammar costs a batch that decodes: engines with and without one step in turns.",
     ),
+    "chat-page": (
+        "The chat page",
+        "Gaps between frames in Chromium without a GPU, on the same cores as the server that streams: an answer of"
+        " Markdown with lists, tables, formulas and code, and a list that is scrolled 120 pixels a frame.",
+    ),
     "gpu": ("GPU", "Shapes of published models with random weights."),
 }
 
