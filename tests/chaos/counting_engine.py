@@ -144,6 +144,7 @@ class CountingSteps:
 def run(settings: EngineSettings, commands: Connection, reports: Connection, *, step_seconds: float, log: Path) -> None:
     """The child's main function (`engine_main.Target`)."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    log.with_suffix(".pid").write_text(str(os.getpid()))  # a worker has other children too
     engine, mouth = CountingSteps(settings, step_seconds, log), Mouth(reports)
     mouth.say(engine.ready())
     try:

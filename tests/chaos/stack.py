@@ -99,8 +99,9 @@ class Stack:
     def engine(self, worker: str) -> psutil.Process | None:
         """A worker's engine, if both live."""
         try:
-            children = process.children() if (process := self.process(worker)) is not None else []
-            return next((child for child in children if "spawn_main" in " ".join(child.cmdline())), None)
+            process = self.process(worker)
+            told = None if process is None else self.counts / f"{worker}-{process.pid}.pid"
+            return psutil.Process(int(told.read_text())) if told is not None and told.exists() else None
         except psutil.NoSuchProcess:
             return None
 

@@ -66,5 +66,6 @@ async def test_a_rolling_restart_is_not_noticed() -> None:
         run = Run(clients.history, await collect(stack, [], 0), Limits(pause=60))
     print(f"{(len(run.requests) + sum(asked)) / seconds:.1f} requests/s, {sum(asked)} of them by the SDK")
     print("longest pause in a stream:", max(map(longest_pause, run.requests)))
-    assert [str(each) for each in check(run)] == []
+    wrong = "\n".join(map(str, check(run)))
+    assert not wrong, wrong
     assert Counter(each.end for each in run.requests) == {End.FINISHED: len(run.requests)}
