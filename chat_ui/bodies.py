@@ -47,6 +47,12 @@ class SignUpBody(Body):
     organisation: str = ""
 
 
+class StartBody(Body):
+    """The token of the link that the launcher has printed."""
+
+    invitation: str
+
+
 class PasswordBody(Body):
     """A new password, and the one until now."""
 

@@ -126,8 +126,8 @@ class AllInOne:
                 app = open_front_door(access, bus, settings)
                 await self._listening(self._add(lambda stop: serve_app(app, settings, stop)))
                 if not self._over():
-                    owner = await people_access.first_owner_link(access, self._url)
-                    greet_serve(self._url, key, served, home=str(self._home.path), owner=owner)
+                    token = await people_access.first_owner_token(access)
+                    greet_serve(self._url, key, served, home=str(self._home.path), token=token)
             await self._until_over()
             await self._end_parts()
 

@@ -7,6 +7,7 @@ from rich.markup import escape
 
 from inference_worker.model_source import resolve
 from infra.credentials import password_file
+from infra.people_access import invitation_link, start_link
 from infra.processes import PlatformProcesses
 from infra.rabbitmq import definitions
 
@@ -35,35 +36,37 @@ def curl(url: str, key: str, model: str) -> str:
     )
 
 
-def _invited(owner: str) -> list[tuple[str, str]]:
-    """The link for the first owner, as long as there is none."""
-    if not owner:
-        return []
+def _chat(url: str, token: str) -> list[tuple[str, str]]:
+    """Where the chat is; as long as nobody owns it who can sign in, a link that lets its owner in by one click."""
+    if not token:
+        return [("Chat", f"{url}/")]
     return [
-        ("Owner", owner),
-        ("", "whoever signs up with it is the owner (docs/people.md); until then each start makes a new link"),
+        ("Chat", start_link(url, token)),
+        (
+            "",
+            "lets you in as the owner, once; each start makes a new one until an owner signs up (docs/people.md) at:",
+        ),
+        ("", invitation_link(url, token)),
     ]
 
 
-def greet_serve(url: str, key: str, model: str, *, home: str, owner: str) -> None:
-    """Everything in one process is ready. `owner`: the link for the first one; empty: there is one."""
-    lines = [("API", f"{url}/v1"), ("Chat", f"{url}/"), ("API key", key), ("Model", model)]
+def greet_serve(url: str, key: str, model: str, *, home: str, token: str) -> None:
+    """Everything in one process is ready. `token`: of the invitation for the first owner; empty: there is one."""
+    lines = [("API", f"{url}/v1"), *_chat(url, token), ("API key", key), ("Model", model)]
     lines.append(("For clients", f"{home}/client.env"))
-    lines += _invited(owner)
     _show("Headrace", lines, f"{curl(url, key, model)}\nCtrl-C stops everything.")
 
 
-def greet_platform(processes: PlatformProcesses, running: list[str], key: str, owner: str) -> None:
-    """The platform is ready. `owner`: the link for the first one; empty: there is one."""
+def greet_platform(processes: PlatformProcesses, running: list[str], key: str, token: str) -> None:
+    """The platform is ready. `token`: of the invitation for the first owner; empty: there is one."""
     url = base_url(processes.settings.host, processes.settings.port)
     model = resolve(processes.settings.model_or_default).served_name
     console_url = f"{processes.broker.management_url}/#/queues"
     lines = [
         ("API", f"{url}/v1"),
-        ("Chat", f"{url}/"),
+        *_chat(url, token),
         ("API key", key),
         ("Model", model),
-        *_invited(owner),
         ("Console", f"{console_url} (RabbitMQ)"),
         ("", f"user {definitions.ADMIN}, password in {password_file(processes.home, definitions.ADMIN)}"),
         ("Processes", ", ".join(running)),

@@ -12,6 +12,7 @@ from auth_billing.audit_log import AuditLog, Event
 from auth_billing.errors import NoSuchRecord, StoreUnavailable, UnacceptableValue
 from auth_billing.people.browser_access import BrowserAccess, PeopleStores
 from auth_billing.people.invitations import Invitations
+from auth_billing.people.local_owner import is_unowned
 from auth_billing.people.passwords import Passwords
 from auth_billing.people.projects import Projects
 from auth_billing.people.roles import Actor, Role
@@ -55,16 +56,18 @@ def browsers(access: AccountAccess, settings: ChatSettings, announce: Callable[[
     )
 
 
-async def first_owner_link(access: AccountAccess, url: str) -> str:
-    """A link for whoever is to own the development account's organisation; empty if somebody does.
+async def first_owner_token(access: AccountAccess) -> str:
+    """The token of an invitation to own the development account's organisation; empty if somebody owns it who can
+    sign in.
 
     Raises:
         StartupError: the store went away.
     """
     try:
-        if await MongoMembershipStore(access.connection).has_owner(ORGANISATION):
+        stores = MongoUserStore(access.connection), MongoMembershipStore(access.connection)
+        if not await is_unowned(*stores, ORGANISATION):
             return ""
-        return _link(url, await _invitations(access).invite_first_owner(ORGANISATION))
+        return await _invitations(access).invite_first_owner(ORGANISATION)
     except StoreUnavailable as error:
         raise StartupError(f"the store does not answer: {error}") from error
 
@@ -88,13 +91,18 @@ async def invite(access: AccountAccess, organisation: str, role: Role, email: st
         raise StartupError(f"{email!r}: {error}") from error
     except StoreUnavailable as error:
         raise StartupError(f"the store does not answer: {error}") from error
-    return _link(url, token)
+    return invitation_link(url, token)
 
 
 def _invitations(access: AccountAccess) -> Invitations:
     return Invitations(MongoInvitationStore(access.connection), access.pepper)
 
 
-def _link(url: str, token: str) -> str:
-    """Where an invitation is used; what comes after `#` is in nobody's log."""
+def invitation_link(url: str, token: str) -> str:
+    """Where somebody signs up with an invitation; what comes after `#` is in nobody's log."""
     return f"{url}/#invitation={token}"
+
+
+def start_link(url: str, token: str) -> str:
+    """Where a click lets the local owner in."""
+    return f"{url}/#start={token}"

@@ -44,7 +44,7 @@ class PlatformLauncher:
         self._supervisor = Supervisor(self._records, say)
         self._scaling = asyncio.Lock()
         self._key = ""
-        self._owner = ""
+        self._owner_token = ""
 
     async def run(self) -> None:
         """Start everything, keep it running until SIGTERM or Ctrl-C, stop everything.
@@ -64,7 +64,7 @@ class PlatformLauncher:
                 await self._until(stop, self._start())
                 if not stop.is_set():
                     async with launcher_socket.listening(self._home, self.obey):
-                        self._greet(self._processes, self._supervisor.names(), self._key, self._owner)
+                        self._greet(self._processes, self._supervisor.names(), self._key, self._owner_token)
                         await stop.wait()
             finally:
                 await self._stop()
@@ -110,7 +110,7 @@ class PlatformLauncher:
         await asyncio.gather(self._require(broker), self._require(self._processes.store_program()))
         async with account_access.opened(self._home, self._processes.store.url) as access:
             self._key = await access.give_development_key(f"{self._url}/v1")
-            self._owner = await people_access.first_owner_link(access, self._url)
+            self._owner_token = await people_access.first_owner_token(access)
         self._say("starting billing, workers (they load the model) and gateway ...")
         await self._require(self._processes.billing())
         workers = self._settings.workers

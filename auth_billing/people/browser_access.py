@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from auth_billing.people.access_tokens import AccessTokens
 from auth_billing.people.directory import People
 from auth_billing.people.invitations import Invitations
+from auth_billing.people.local_owner import LocalOwner
 from auth_billing.people.passwords import Passwords
 from auth_billing.people.people_records import InvitationStore, MembershipStore, UserStore
 from auth_billing.people.projects import Projects
@@ -95,6 +96,16 @@ class BrowserAccess:
             sign_in=self.sign_in,
             sessions=self.sessions,
             is_open=open_sign_up,
+            clock=clock,
+        )
+
+        self.local_owner = LocalOwner(
+            users=stores.users,
+            memberships=stores.memberships,
+            people=self.people,
+            invitations=self.invitations,
+            passwords=passwords,
+            sessions=self.sessions,
             clock=clock,
         )
 

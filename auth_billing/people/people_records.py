@@ -124,8 +124,8 @@ class MembershipStore(Protocol):
         """All members of an organisation, oldest first."""
         ...
 
-    async def has_owner(self, organisation: str) -> bool:
-        """Whether anybody owns it."""
+    async def has_owner(self, organisation: str, besides: str = "") -> bool:
+        """Whether anybody owns it, besides this user."""
         ...
 
     async def set_role(self, organisation: str, user: str, role: Role) -> bool:

@@ -42,9 +42,9 @@ class MongoMembershipStore:
         """All members of an organisation, oldest first."""
         return await self._all({"organisation": organisation})
 
-    async def has_owner(self, organisation: str) -> bool:
-        """Whether anybody owns it."""
-        owner = {"organisation": organisation, "role": Role.OWNER.value}
+    async def has_owner(self, organisation: str, besides: str = "") -> bool:
+        """Whether anybody owns it, besides this user."""
+        owner = {"organisation": organisation, "role": Role.OWNER.value, "user": {"$ne": besides}}
         with translated_errors():
             return await self._memberships.find_one(owner) is not None
 

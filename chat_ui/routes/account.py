@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from auth_billing.audit_log import Event
 from auth_billing.people.sign_up import Newcomer
 from chat_ui.answers import json_answer, me
-from chat_ui.bodies import SignUpBody, body_of
+from chat_ui.bodies import SignUpBody, StartBody, body_of
 from chat_ui.chat import address_of, chat_of
 from chat_ui.errors import InvalidField
 from chat_ui.guard import Caller, OurPage, public
@@ -47,6 +47,15 @@ async def sign_up(
         raise InvalidField("organisation", "Give your organisation a name.")
     signed_in = await chat.access.sign_up.uninvited(newcomer, body.organisation)
     return await begun(request, chat, signed_in, Event.ORGANIZATION_CREATED)
+
+
+@router.post("/start", response_model=Me)
+@public
+async def start(request: Request, _ours: OurPage, body: Annotated[StartBody, Depends(body_of(StartBody))]) -> Response:
+    """Let whoever started the installation in, by the link that the launcher has printed."""
+    chat = chat_of(request)
+    signed_in = await chat.access.local_owner.let_in(body.invitation)
+    return await begun(request, chat, signed_in, Event.LOGIN_SUCCEEDED)
 
 
 @router.get("/invitations/{token}", response_model=InvitationShown)

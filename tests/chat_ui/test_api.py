@@ -62,6 +62,43 @@ def error_of(response: Any) -> str:
     return str(error["code"])
 
 
+async def test_the_launchers_link_lets_the_local_owner_in_once(scene: Scene) -> None:
+    await scene.house.invite(Role.MEMBER)
+    invitations = scene.house.process().invitations
+    browser = Browser(scene.app)
+    first = await browser.send("POST", "/start", {"invitation": await invitations.invite_first_owner(ORGANISATION)})
+    assert (first.status_code, first.json()["role"]) == (200, "owner")
+    assert (await browser.get("/me")).json() == first.json()
+    again = await browser.send("POST", "/start", {"invitation": await invitations.invite_first_owner(ORGANISATION)})
+    assert again.json()["user"] == first.json()["user"]
+    assert scene.events == ["login.succeeded"] * 2
+
+
+async def test_what_does_not_let_the_local_owner_in(scene: Scene) -> None:
+    invitations = scene.house.process().invitations
+    used, late = [await invitations.invite_first_owner(ORGANISATION) for _ in range(2)]
+    stranger = Browser(scene.app, address="10.9.0.1")
+    others = [await scene.house.invite(role) for role in (Role.ADMIN, Role.MEMBER)]
+    for token in ("", "x" * 500, used, *others):
+        assert error_of(await stranger.send("POST", "/start", {"invitation": token})) == "invitation_void"
+    elsewhere = await stranger.send("POST", "/start", {"invitation": late}, origin="https://evil.example")
+    assert error_of(elsewhere) == "cross_site"
+    assert error_of(await stranger.send("POST", "/start", {"invitation": None})) == "invalid_value"
+    await scene.browser(Role.OWNER)
+    assert error_of(await stranger.send("POST", "/start", {"invitation": late})) == "invitation_void"
+
+
+async def test_nobody_knows_the_local_owners_password(scene: Scene) -> None:
+    await scene.house.invite(Role.MEMBER)
+    invitations = scene.house.process().invitations
+    browser = Browser(scene.app)
+    me = await browser.send("POST", "/start", {"invitation": await invitations.invite_first_owner(ORGANISATION)})
+    email = me.json()["user"]["email"]
+    for password in ("", "nobody's", PASSWORD):
+        answer = await browser.send("POST", "/session", {"email": email, "password": password})
+        assert error_of(answer) == "invalid_credentials"
+
+
 async def test_a_person_signs_up_and_is_known(scene: Scene) -> None:
     token = await scene.house.invite(Role.ADMIN)
     browser = Browser(scene.app)

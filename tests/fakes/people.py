@@ -73,8 +73,9 @@ class DictMembershipStore:
         self.absence.check()
         return sorted((each for each in self.memberships.values() if each.organisation == organisation), key=_age)
 
-    async def has_owner(self, organisation: str) -> bool:
-        return any(each.role is Role.OWNER for each in await self.of_organisation(organisation))
+    async def has_owner(self, organisation: str, besides: str = "") -> bool:
+        members = await self.of_organisation(organisation)
+        return any(each.role is Role.OWNER and each.user != besides for each in members)
 
     async def set_role(self, organisation: str, user: str, role: Role) -> bool:
         found = await self.find(organisation, user)

@@ -32,16 +32,21 @@ async def test_the_first_owner_comes_in_once_and_invites_others(tmp_path: Path, 
     async with account_access.opened(Home(tmp_path), database_url, PEPPER) as access:
         await create_indexes(access.connection)
         await access.give_development_key(URL)
-        lost = await people_access.first_owner_link(access, URL)
-        link = await people_access.first_owner_link(access, URL)
+        lost = await people_access.first_owner_token(access)
+        token = await people_access.first_owner_token(access)
         chat = ChatHouse().chat(people_access.browsers(access, ChatSettings(), nobody), ListAuditLogStore())
-        assert link.startswith(f"{URL}/#invitation=")
         with pytest.raises(InvitationVoid):
-            await chat.access.invitations.open(lost.partition("=")[2])
+            await chat.access.invitations.open(lost)
 
+        local = Browser(create_api(chat), URL, "10.0.0.3")
+        assert (await local.send("POST", "/start", {"invitation": token})).json()["role"] == "owner"
+        assert (await local.send("POST", "/start", {"invitation": token})).status_code == 404
+        token = await people_access.first_owner_token(access)
+        assert (await local.send("POST", "/start", {"invitation": token})).json()["user"]["name"] == "Owner"
+        token = await people_access.first_owner_token(access)
         owner = Browser(create_api(chat), URL)
-        assert (await owner.sign_up(link.partition("=")[2], "ada")).json()["role"] == "owner"
-        assert await people_access.first_owner_link(access, URL) == ""
+        assert (await owner.sign_up(token, "ada")).json()["role"] == "owner"
+        assert await people_access.first_owner_token(access) == ""
         assert (await owner.send("POST", "/session/refresh")).status_code == 204
         made = await owner.send("POST", "/invitations", {"role": "member"})
         member = Browser(create_api(chat), URL, "10.0.0.2")

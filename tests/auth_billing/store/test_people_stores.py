@@ -89,6 +89,8 @@ async def test_memberships(stores: Stores) -> None:
     assert await stores.memberships.of_organisation("org-1") == [first, second]
     assert await stores.memberships.of_user("user-ada") == [first, elsewhere]
     assert [await stores.memberships.has_owner(each) for each in ("org-1", "org-2")] == [True, False]
+    assert not await stores.memberships.has_owner("org-1", besides="user-ada")
+    assert await stores.memberships.has_owner("org-1", besides="user-bob")
     assert await stores.memberships.set_role("org-1", "user-bob", Role.VIEWER)
     assert await stores.memberships.find("org-1", "user-bob") == replace(second, role=Role.VIEWER)
     assert not await stores.memberships.set_role("org-2", "user-bob", Role.OWNER)

@@ -8,6 +8,7 @@ const ROUTES: Route[] = [
   { name: "sign-in" },
   { name: "sign-up" },
   { name: "invitation", token: "a_b-c" },
+  { name: "start", token: "a_b-c" },
   { name: "account" },
   { name: "usage" },
   ...ADMIN_SECTIONS.map((section): Route => ({ name: "admin", section })),

@@ -9,6 +9,7 @@ export type Route =
   | { readonly name: "sign-in" }
   | { readonly name: "sign-up" }
   | { readonly name: "invitation"; readonly token: string }
+  | { readonly name: "start"; readonly token: string }
   | { readonly name: "account" }
   | { readonly name: "usage" }
   | { readonly name: "admin"; readonly section: AdminSection }
@@ -16,10 +17,13 @@ export type Route =
 
 const UNKNOWN: Route = { name: "unknown" };
 
-/** What is at an address. An invitation's token comes after `#`, so that it is in nobody's log. */
+/** What is at an address. Tokens that let somebody in come after `#`, so that they are in nobody's log. */
 export function parse(path: string, fragment: string): Route {
-  const token = new URLSearchParams(fragment.replace(/^#/, "")).get("invitation");
-  if (token !== null) return { name: "invitation", token };
+  const given = new URLSearchParams(fragment.replace(/^#/, ""));
+  for (const name of ["invitation", "start"] as const) {
+    const token = given.get(name);
+    if (token !== null) return { name, token };
+  }
   const [first = "", second, ...more] = path.split("/").filter((part) => part !== "").map(decoded);
   if (more.length > 0) return UNKNOWN;
   return (second === undefined ? ofOne(first) : ofTwo(first, second)) ?? UNKNOWN;
@@ -33,7 +37,8 @@ export function href(route: Route): string {
     case "shared":
       return `/shared/${encodeURIComponent(route.token)}`;
     case "invitation":
-      return `/#invitation=${encodeURIComponent(route.token)}`;
+    case "start":
+      return `/#${route.name}=${encodeURIComponent(route.token)}`;
     case "admin":
       return `/admin/${route.section}`;
     case "unknown":

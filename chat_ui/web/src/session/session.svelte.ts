@@ -47,6 +47,12 @@ export class Session {
     this.#tabs?.postMessage("in");
   }
 
+  /** By the link that the launcher prints. */
+  async start(invitation: string): Promise<void> {
+    this.#begin(await call("POST /start", { body: { invitation } }));
+    this.#tabs?.postMessage("in");
+  }
+
   async changePassword(old_password: string, password: string): Promise<void> {
     this.#begin(await call("POST /password", { body: { old_password, password } }));
   }

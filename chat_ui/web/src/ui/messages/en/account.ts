@@ -38,4 +38,5 @@ export const account = {
   signOutEverywhere: "Sign out everywhere",
   signOutHere: "Sign out here",
   openFailed: "Signing in by the link did not work",
+  startAgain: "A link works once. Whoever runs Headrace gets a new one by starting it again, as long as no owner has signed up.",
 };

@@ -36,4 +36,5 @@ export const account: typeof english = {
   signOutEverywhere: "Wyloguj wszędzie",
   signOutHere: "Wyloguj tutaj",
   openFailed: "Logowanie przez link nie powiodło się",
+  startAgain: "Link działa raz. Kto uruchamia Headrace, dostanie nowy, gdy uruchomi go ponownie, dopóki żaden właściciel nie założył konta.",
 };
