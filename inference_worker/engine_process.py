@@ -48,6 +48,8 @@ class _Child:
     commands: queue.SimpleQueue[Command | None]
     reports: asyncio.Queue[Report | None]
     """`None`: the pipe is closed, nothing more comes."""
+    ready: bool = False
+    """Whether it has said that it is."""
 
 
 class ProcessEngine(EngineClient):
@@ -67,6 +69,7 @@ class ProcessEngine(EngineClient):
         child = self._child = await asyncio.to_thread(self._spawn, asyncio.get_running_loop())
         first = await child.reports.get()
         if isinstance(first, Ready):
+            child.ready = True
             return first
         await self._end()
         if isinstance(first, StartFailed):
@@ -75,7 +78,8 @@ class ProcessEngine(EngineClient):
 
     def submit(self, request: EngineRequest) -> None:
         """See `EngineClient.submit`."""
-        if self._child is None or not self._child.process.is_alive():
+        if self._child is None or not self._child.ready or not self._child.process.is_alive():
+            # One that is still starting would hear it too, and once more from whoever waits for it to be ready.
             raise EngineDied("the engine process is not running")
         self._child.commands.put(request)
 

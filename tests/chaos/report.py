@@ -93,7 +93,7 @@ def publish(rows: Sequence[Row]) -> None:
 def table(rows: Sequence[Row]) -> str:
     """Markdown."""
     names = ["configuration", "s", "faults", "requests", "tokens", "refused", "cut off", "left"]
-    names += ["duplicates", "gaps", "lost", "mis-billed", "longest pause"]
+    names += ["duplicates", "gaps", "lost", "mis-billed", "other", "longest pause"]
     lines = [_line(names), _line(["---"] * len(names))]
     lines += [_line(_cells(row)) for row in rows]
     return "\n".join(lines) + "\n"
@@ -102,7 +102,7 @@ def table(rows: Sequence[Row]) -> str:
 def _cells(row: Row) -> list[Any]:
     faults = sum(row.faults.values())
     counts = [row.requests, f"{row.tokens:,}", row.refused, row.cut_off, row.left]
-    wrong = [row.duplicates, row.gaps, row.lost, row.misbilled]
+    wrong = [row.duplicates, row.gaps, row.lost, row.misbilled, row.other]
     return [row.configuration, row.seconds, faults, *counts, *wrong, f"{row.longest_pause:.1f} s"]
 
 

@@ -91,6 +91,10 @@ def refuse(settings: EngineSettings, _commands: Connection, reports: Connection)
     Mouth(reports).say(StartFailed(reason=f"no model {settings.model}"))
 
 
+def load_for_ever(_settings: EngineSettings, commands: Connection, _reports: Connection) -> None:
+    commands.recv_bytes()  # until it is told to end
+
+
 def crash(_settings: EngineSettings, _commands: Connection, _reports: Connection) -> None:
     os._exit(3)
 
@@ -186,6 +190,19 @@ async def test_why_it_can_not_start_is_told() -> None:
 async def test_a_child_that_dies_while_starting_is_told_from_one_that_refuses() -> None:
     with pytest.raises(EngineStartFailed, match="exit status 3"):
         await ProcessEngine(EngineSettings(model="m"), target=crash).start()
+
+
+async def test_a_child_that_is_still_starting_takes_no_request() -> None:
+    """Whoever waits for it gives it all that there is as soon as it is ready: it would have the request twice."""
+    engine = ProcessEngine(EngineSettings(model="m"), target=load_for_ever)
+    starting = asyncio.create_task(engine.start())
+    while engine._child is None:
+        await asyncio.sleep(0.01)
+    with pytest.raises(EngineDied):
+        engine.submit(request("a", [1]))
+    await engine.stop()
+    with pytest.raises(EngineStartFailed):
+        await starting
 
 
 @pytest.mark.model

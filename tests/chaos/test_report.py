@@ -1,0 +1,15 @@
+"""What is published is what was measured: the page's table is made of the file of figures."""
+
+from __future__ import annotations
+
+from tests.chaos.configurations import CONFIGURATIONS
+from tests.chaos.report import BEGIN, FINISH, PAGE, read, table
+
+
+def test_the_page_shows_the_figures() -> None:
+    assert f"{BEGIN}\n{table(read())}{FINISH}" in PAGE.read_text()
+
+
+def test_rows_are_of_configurations_in_their_order() -> None:
+    names = [row.configuration for row in read()]
+    assert names == [each.name for each in CONFIGURATIONS if each.name in names]
