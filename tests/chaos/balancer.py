@@ -19,9 +19,10 @@ class Balancer:
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve a connection to its end."""
-        for _ in self._ports:
-            self._turn += 1
-            port = self._ports[self._turn % len(self._ports)]
+        self._turn += 1
+        turn = self._turn  # others take theirs meanwhile
+        for number in range(len(self._ports)):
+            port = self._ports[(turn + number) % len(self._ports)]
             with suppress(OSError):
                 there = await asyncio.open_connection("127.0.0.1", port)
                 await asyncio.gather(_pump(reader, there[1]), _pump(there[0], writer))
