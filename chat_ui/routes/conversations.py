@@ -123,10 +123,15 @@ async def ask(
 ) -> Response:
     """Ask. The answer is written whether anybody looks or not; its events tell how."""
     settings = None if body.settings is None else rendering.settings_of(body.settings)
-    question = Question(body.parent, body.text, [_attachment(each) for each in body.attachments])
-    asked, answer = await chat_of(request).conversations.ask(
-        owner_of(caller), _project(caller), conversation_id, question, settings
+    conversations, owner, files = (
+        chat_of(request).conversations,
+        owner_of(caller),
+        list(map(_attachment, body.attachments)),
     )
+    if body.attachments_of is not None:
+        files = [*(await conversations.message(owner, conversation_id, body.attachments_of)).attachments, *files]
+    question = Question(body.parent, body.text, files)
+    asked, answer = await conversations.ask(owner, _project(caller), conversation_id, question, settings)
     return shown(Asked(question=rendering.message(asked), answer=rendering.message(answer)), 202)
 
 

@@ -164,6 +164,8 @@ class QuestionBody(Body):
     parent: str | None = None
     text: Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_QUESTION)]
     attachments: Annotated[list[AttachmentBody], Field(max_length=MOST_ATTACHMENTS)] = Field(default_factory=list)
+    attachments_of: str | None = None
+    """A question of this conversation whose files this one has too: an edited question keeps its own."""
     settings: SettingsBody | None = None
     """Left out: the conversation's. Given: they become the conversation's."""
 

@@ -108,6 +108,20 @@ async def test_files_are_told_to_the_model_and_not_shown_again(scene: Scene) -> 
     assert "żółw" not in str(await person.tree(conversation))
 
 
+async def test_an_edited_question_keeps_its_files_and_no_other_conversations(scene: Scene) -> None:
+    person = await scene.person()
+    conversation, other = await person.conversation(), await person.conversation()
+    asked = await person.ask(conversation, "Read it", attachments=[{"name": "a", "text": "x"}])
+    first = asked["question"]["id"]
+    edited = await person.ask(conversation, "Read", attachments=[{"name": "b", "text": "y"}], attachments_of=first)
+    assert [file["name"] for file in edited["question"]["attachments"]] == ["a", "b"]
+    await person.events(conversation, edited["answer"]["id"])
+    told = [ask.turns[-1].text for _, ask in scene.engine.asked]
+    assert [text for text in told if text.startswith("<file name") and text.endswith("</file>\n\nRead")]
+    body = {"parent": None, "text": "Hi", "attachments_of": first}
+    await person.call("POST", f"/conversations/{other}/messages", body, status=404)
+
+
 async def test_stopping_stops_the_engine_and_keeps_the_text(scene: Scene) -> None:
     scene.engine.patient = True
     person = await scene.person()

@@ -1781,6 +1781,11 @@ export interface components {
             /** Attachments */
             readonly attachments?: readonly components["schemas"]["AttachmentBody"][];
             /**
+             * Attachments Of
+             * @default null
+             */
+            readonly attachments_of?: string | null;
+            /**
              * Parent
              * @default null
              */
