@@ -1,6 +1,7 @@
-"""What comes in one by one is handled in batches: while one is handled, the next gathers.
+"""What comes in one by one is handled in batches: what gathers for a moment, or while the one before is handled.
 
-A busy platform costs the store few writes, an idle one waits for nothing. Knows nothing of what is handled.
+A busy platform costs the store few writes, and a single request has its answer before the store is busy with its
+settlement. Knows nothing of what is handled.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 INTERVAL = 0.05
-"""Seconds between the beginnings of two batches, or as long as one takes if that is more."""
+"""Seconds from the first of a batch, and between the beginnings of two, or as long as one takes if that is more."""
 
 
 class Batches(Generic[T]):
@@ -36,9 +37,10 @@ class Batches(Generic[T]):
 
     async def _handle_waiting(self, group: asyncio.TaskGroup) -> None:
         loop = asyncio.get_running_loop()
+        next_batch = loop.time() + INTERVAL
         while self._waiting:
+            await asyncio.sleep(max(0.0, next_batch - loop.time()))
             self._handling, self._waiting = self._waiting, []
             next_batch = loop.time() + INTERVAL
             await self._handle(self._handling, group)
-            await asyncio.sleep(max(0.0, next_batch - loop.time()))
         self._handling = None

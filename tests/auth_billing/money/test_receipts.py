@@ -136,4 +136,5 @@ async def test_a_store_that_fails_at_any_step_is_asked_again(
         await buses.others.publish_settlement(receipt("job-1"))
         await buses.others.publish_settlement(receipt("job-2", 0))
         await eventually(lambda: settling.receipts("settled") + settling.receipts("repeated") == 2)
+    settling.absence.failures_after = 0  # two that came together have fewer steps
     assert await check_idle(settling.books, ORGANISATION, 2 * HELD, ["job-1", "job-2"]) == COST + 200

@@ -82,9 +82,10 @@ async def test_records_that_come_during_a_write_are_written_together(buses: Buse
     store = DictUsageStore()
     store.writing = asyncio.Event()
     async with settling(buses.billing, store):
-        for number in range(10):
-            await buses.others.publish_settlement(record(number))
+        await buses.others.publish_settlement(record(0))
         await eventually(lambda: store.batches == [1])
+        for number in range(1, 10):
+            await buses.others.publish_settlement(record(number))
         store.writing.set()
         await eventually(lambda: len(store.records) == 10)
     assert sum(store.batches) == 10
@@ -98,9 +99,10 @@ async def test_one_record_that_is_refused_does_not_keep_the_others_out(buses: Bu
     store.writing = asyncio.Event()
     store.refused = {"chatcmpl-3"}
     async with settling(buses.billing, store):
-        for number in range(6):
-            await buses.others.publish_settlement(record(number))
+        await buses.others.publish_settlement(record(0))
         await eventually(lambda: store.batches == [1])
+        for number in range(1, 6):
+            await buses.others.publish_settlement(record(number))
         store.writing.set()
         await eventually(lambda: ready(buses.broker, topology.PARKED_QUEUE) == 1)
         await eventually(lambda: len(store.records) == 5)
