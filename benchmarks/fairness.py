@@ -1,8 +1,8 @@
-"""`python -m benchmarks.fairness`: what a tenant with a thousand open requests does to the first token of a quiet one.
+"""`python -m benchmarks.fairness`: what a tenant with a thousand queued jobs does to the first token of a quiet one.
 
 One gateway and one worker, whose engine only counts, in one process with their broker and both clients. The quiet
-tenant asks now and then (Poisson, seeded), first alone, then beside a noisy one that always has so many requests open.
-Writes `fairness.json`.
+tenant asks now and then (Poisson, seeded), first alone, then beside a noisy one that has so many jobs queued (a job is
+a prompt of a completion request: a thousand connections would measure the client). Writes `fairness.json`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
+
+import httpx
 
 from auth_billing.errors import InvalidApiKey
 from auth_billing.service import AuthBilling, Principal
@@ -39,6 +41,8 @@ QUIET_TOKENS = 5
 NOISY_TOKENS = (31, 41, 53, 61, 73, 83, 97, 107)
 """Answers of several lengths, so that they do not end all at once."""
 PLACES = 64
+BATCH = 50
+"""Prompts of one noisy request."""
 RATE = 6.0
 """Quiet requests a second."""
 WARM_UP = 2.0
@@ -78,17 +82,32 @@ async def measure(seconds: float, flood: int) -> list[Row]:
         await _ask(port, QUIET, WARM_UP)
         rows = [_row("alone", 0, await _ask(port, QUIET, seconds))]
         fair = platform.gateways[0].generations.fair
-        for tokens in NOISY_TOKENS:
-            noisy = Client(Target("127.0.0.1", port, NOISY, MODEL, tokens))
-            stack.callback(noisy.close)
-            await noisy.hold_open(flood // len(NOISY_TOKENS))
+        http = await stack.enter_async_context(httpx.AsyncClient(timeout=600))
+        batches = [
+            asyncio.create_task(_flood(http, platform.urls[0], NOISY_TOKENS[number % len(NOISY_TOKENS)]))
+            for number in range(flood // BATCH)
+        ]
         async with asyncio.timeout(FILLING):
             while fair.held < flood - 2 * PLACES:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.1)
         held = fair.held
         rows.append(_row("beside the noisy one", held, await _ask(port, QUIET, seconds)))
+        for batch in batches:
+            batch.cancel()
+        await asyncio.gather(*batches, return_exceptions=True)
     alone = rows[0]["ttft_p99_ms"]
     return [{**row, "p99_over_alone": _ratio(row["ttft_p99_ms"], alone)} for row in rows]
+
+
+async def _flood(http: httpx.AsyncClient, url: str, tokens: int) -> None:
+    """Ask for a batch of answers, a job each, again and again."""
+    body = {"model": MODEL, "prompt": [[1, 2, 3]] * BATCH, "max_tokens": tokens}
+    while True:
+        answer = await http.post(f"{url}/completions", json=body, headers={"authorization": f"Bearer {NOISY}"})
+        if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:  # nobody has measured the line yet
+            await asyncio.sleep(0.5)
+        else:
+            answer.raise_for_status()
 
 
 async def _ask(port: int, key: str, seconds: float) -> list[Exchange]:
@@ -103,7 +122,7 @@ def _row(how: str, held: int, exchanges: Sequence[Exchange]) -> Row:
     firsts = [each.first - each.due for each in exchanges if each.first is not None]
     return {
         "quiet_requests": how,
-        "noisy_held": held,
+        "noisy_jobs_held": held,
         "requests": len(exchanges),
         "without_a_token": len(exchanges) - len(firsts),
         "ttft_p50_ms": milliseconds(percentile(firsts, 50)) if firsts else None,
@@ -120,14 +139,14 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fairness", description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result file")
     parser.add_argument("--seconds", type=float, default=8.0, help="of each load")
-    parser.add_argument("--flood", type=int, default=1000, help="requests that the noisy tenant has open")
+    parser.add_argument("--flood", type=int, default=1000, help="jobs that the noisy tenant has queued")
     arguments = parser.parse_args(words)
     os.environ["HEADRACE_MAX_WAIT"] = "600"  # a thousand are let in, or there is nothing to be seen
     logging.configure("benchmark", level="error")
     rows = asyncio.run(measure(arguments.seconds, arguments.flood))
     settings = {
         "seconds": arguments.seconds,
-        "noisy_open": arguments.flood,
+        "noisy_jobs": arguments.flood,
         "places": PLACES,
         "step_ms": 1000 * STEP,
         "quiet_per_s": RATE,

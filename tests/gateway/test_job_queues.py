@@ -56,7 +56,7 @@ def test_an_empty_line_before_free_places(queues: JobQueues) -> None:
 
 
 def test_as_many_as_there_are_places_come_at_once(queues: JobQueues) -> None:
-    free = model(full=False)
+    free = model(full=False, running=0)
     for number in range(8):
         assert queues.outlook(free, ServiceClass.DEFAULT).position == 0
         queues.enter([job(id=str(number))])

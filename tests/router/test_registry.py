@@ -172,3 +172,17 @@ def test_a_worker_that_starts_again_is_measured_again(registry: ModelRegistry) -
     beats(registry, (2, 10.0), (2, 400.0))
     beats(registry, (2, 50.0), started=5.0)
     assert measured(registry) == (8, None)
+
+
+def test_a_worker_that_runs_what_one_tenant_may_have_is_measured_and_not_full() -> None:
+    registry = ModelRegistry(lambda: 0.0)
+    beat = status(model="m", max_num_seqs=64, waiting=0, tokens_per_second=500.0)
+    for running in (56, 56):
+        registry.observe(msgspec.structs.replace(beat, running=running))
+    found = registry.find("m")
+    assert found is not None
+    assert (found.tokens_per_second, found.places) == (500.0, 64)
+    registry.observe(msgspec.structs.replace(beat, running=10, tokens_per_second=1.0))
+    again = registry.find("m")
+    assert again is not None
+    assert again.tokens_per_second == 500.0
