@@ -46,7 +46,7 @@ SMOKE = Configuration(
         Plan("worker_restart", 60, first=14),
     ],
     clients=12,
-    # A machine that is busy with other tests may take half a minute to start a worker: what was queued is given up then.
+    # A machine that is busy with other tests may take half a minute to start a worker: what waits is given up then.
     limits=Limits(refusals=NO_BROKER | NO_STORE | {"overloaded", "deadline_exceeded"}, pause=60),
 )
 SMOKE_SECONDS = 20.0
