@@ -15,6 +15,7 @@ export function messageOf(changes: Partial<Message> = {}): Message {
     created: made,
     attachments: [],
     model: "tiny",
+    settings: null,
     state: "done",
     error: null,
     finish_reason: "stop",
