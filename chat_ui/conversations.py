@@ -14,6 +14,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
+
+from auth_billing.errors import StoreUnavailable
 from auth_billing.ids import new_id
 from chat_ui.errors import AnswerRunning, ConversationFull, InvalidField, NoSuchConversation
 from chat_ui.generations.following import Follower
@@ -41,6 +44,8 @@ from chat_ui.history.terms import excerpt, pattern_of, terms_of, words_of
 from chat_ui.history.tree import branch, by_id
 
 TOKEN_BYTES = 32
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -225,7 +230,10 @@ class Conversations:
         self._generations.begin(owner, answer)
         changes = {"leaf": answer.id, "updated": now, "settings": settings}
         await self._conversations.change(owner, conversation_id, changes, {"messages": 2, "size": size})
-        await self._conversations.add_terms(owner, conversation_id, terms_of([question.text]))
+        try:
+            await self._conversations.add_terms(owner, conversation_id, terms_of([question.text]))
+        except StoreUnavailable as error:  # it is asked all the same
+            _log.warning("a question can't be found by its words", reason=str(error))
         return asked, answer
 
     async def regenerate(

@@ -19,7 +19,7 @@ LARGEST_CONVERSATION = 8 * 1_048_576
 MOST_CONVERSATIONS = 100_000
 """Of a person."""
 MOST_PRESETS = 100
-MOST_TERMS = 4_000
+MOST_TERMS = 2_000
 """Different words of a conversation that it can be found by; the first ones count."""
 LONGEST_TERM = 40
 MOST_WORDS = 10

@@ -7,10 +7,12 @@ index (the embedded store has no text index), so that lists read little.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pymongo
+from pymongo.errors import DuplicateKeyError
 
 from auth_billing.errors import StoreUnavailable
 from auth_billing.store.connection import StoreConnection, translated_errors
@@ -80,11 +82,9 @@ class MongoConversationStore:
                 update["$inc"] = dict(grows)
             unchanged = of_owner(owner, _id=conversation_id, order=before.order)
             with translated_errors():
-                after = await self._conversations.find_one_and_update(
-                    unchanged, update, return_document=pymongo.ReturnDocument.AFTER
-                )
-            if after is not None:
-                return conversation_from(after)
+                result = await self._conversations.update_one(unchanged, update)
+            if result.matched_count:
+                return await self.find(owner, conversation_id)
         raise StoreUnavailable("a conversation changes all the time")
 
     async def set_first_title(self, owner: Owner, conversation_id: str, title: str) -> bool:
@@ -97,15 +97,13 @@ class MongoConversationStore:
 
     async def add_terms(self, owner: Owner, conversation_id: str, terms: Collection[str]) -> None:
         """What it can be found by, besides what it could until now."""
-        if not terms:
-            return
-        with translated_errors():
+        with suppress(DuplicateKeyError), translated_errors():  # another person's, which nobody is told
             known = await self._terms.find_one(of_owner(owner, _id=conversation_id))
             before = [] if known is None else known["terms"]
-            new = list(dict.fromkeys([*before, *terms]))[:MOST_TERMS]
-            if len(new) > len(before):
+            new = list(dict.fromkeys([*before, *terms]))[len(set(before)) : MOST_TERMS]
+            if new:  # pushed: `$addToSet` of a thousand takes the embedded store ten seconds
                 await self._terms.update_one(
-                    of_owner(owner, _id=conversation_id), {"$addToSet": {"terms": {"$each": new}}}, upsert=True
+                    of_owner(owner, _id=conversation_id), {"$push": {"terms": {"$each": new}}}, upsert=True
                 )
 
     async def remove(self, owner: Owner, conversation_id: str) -> bool:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pymongo
-
 from auth_billing.store.connection import StoreConnection, translated_errors
 from chat_ui.history.bounds import MOST_PRESETS
 from chat_ui.history.records import Owner, Preset
@@ -39,9 +37,8 @@ class MongoPresetStore:
         """Set `name` or `settings`; the preset as it is then, `None` if there is none."""
         stored = {name: plain(value) for name, value in changes.items()}
         with translated_errors():
-            document = await self._presets.find_one_and_update(
-                of_owner(owner, _id=preset_id), {"$set": stored}, return_document=pymongo.ReturnDocument.AFTER
-            )
+            await self._presets.update_one(of_owner(owner, _id=preset_id), {"$set": stored})
+            document = await self._presets.find_one(of_owner(owner, _id=preset_id))
         return None if document is None else preset_from(document)
 
     async def remove(self, owner: Owner, preset_id: str) -> bool:

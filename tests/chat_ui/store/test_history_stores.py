@@ -1,0 +1,238 @@
+"""The history's stores, in dictionaries and in MongoDB: one contract, run on both."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from auth_billing.store.connection import StoreConnection
+from chat_ui.history.bounds import MOST_TERMS
+from chat_ui.history.records import (
+    AnswerError,
+    Attachment,
+    Conversation,
+    Message,
+    ModelSettings,
+    Owner,
+    Preset,
+    Progress,
+    Role,
+    State,
+    TokenUsage,
+    Wanted,
+)
+from chat_ui.store.conversations import MongoConversationStore
+from chat_ui.store.indexes import create_indexes
+from chat_ui.store.messages import MongoAnswerStore, MongoMessageStore
+from chat_ui.store.presets import MongoPresetStore
+from chat_ui.store.shares import MongoShareStore
+from tests.fakes.history import (
+    DictAnswerStore,
+    DictConversationStore,
+    DictHistory,
+    DictMessageStore,
+    DictPresetStore,
+    DictShareStore,
+)
+
+ADA, EVE, ELSEWHERE = Owner("org", "ada"), Owner("org", "eve"), Owner("other", "ada")
+SETTINGS = ModelSettings("m", "Be kind.", 0.5, None, 1.1, 7)
+
+
+@dataclass
+class Stores:
+    conversations: Any
+    messages: Any
+    answers: Any
+    presets: Any
+    shares: Any
+
+
+@pytest.fixture(params=["dictionaries", pytest.param("mongodb", marks=pytest.mark.store)])
+async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
+    if request.param == "dictionaries":
+        history = DictHistory()
+        yield Stores(*(kind(history) for kind in _TWINS))
+        return
+    connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
+    await create_indexes(connection)
+    yield Stores(*(kind(connection) for kind in _REAL))
+    connection.close()
+
+
+_TWINS = (DictConversationStore, DictMessageStore, DictAnswerStore, DictPresetStore, DictShareStore)
+_REAL = (MongoConversationStore, MongoMessageStore, MongoAnswerStore, MongoPresetStore, MongoShareStore)
+
+
+def conversation(name: str, updated: float = 100.0, **more: Any) -> Conversation:
+    return Conversation(f"conv-{name}", name, 1.0, updated, SETTINGS, **more)
+
+
+def answer(name: str = "a", **more: Any) -> Message:
+    state = more.pop("state", State.WAITING)
+    return Message(f"msg-{name}", "conv-x", "msg-q", Role.ASSISTANT, "", 2.0, (), state, SETTINGS, "proj", **more)
+
+
+QUESTION = Message("msg-q", "conv-x", None, Role.USER, "Hi żółw", 1.0, [Attachment("a.txt", "text", 4)])
+
+
+async def test_a_list_is_in_order_and_paged(stores: Stores) -> None:
+    filed = {conversation(str(number), 100.0 + number): () for number in range(5)}
+    await stores.conversations.add(ADA, {**filed, conversation("pin", 1.0, pinned=True): ()})
+    await stores.conversations.add(EVE, {conversation("eve"): ()})
+    first = await stores.conversations.page(ADA, Wanted(False, 3))
+    assert [each.title for each in first] == ["pin", "4", "3"]
+    rest = await stores.conversations.page(ADA, Wanted(False, 10, first[-1].order))
+    assert [each.title for each in rest] == ["2", "1", "0"]
+    assert await stores.conversations.count(ADA, Wanted(False, 1)) == 6
+    assert await stores.conversations.page(ELSEWHERE, Wanted(False, 3)) == []
+    assert first[0].settings == SETTINGS
+
+
+async def test_a_change_moves_it_and_is_nobody_elses(stores: Stores) -> None:
+    await stores.conversations.add(ADA, {conversation("x"): (), conversation("y", 200.0): ()})
+    changed = await stores.conversations.change(ADA, "conv-x", {"updated": 300.0, "leaf": "msg"}, {"size": 5})
+    assert (changed.updated, changed.leaf, changed.size, changed.title) == (300.0, "msg", 5, "x")
+    await stores.conversations.change(ADA, "conv-x", {"settings": ModelSettings("n")}, {"size": 5, "messages": 2})
+    found = await stores.conversations.find(ADA, "conv-x")
+    assert (found.settings.model, found.size, found.messages) == ("n", 10, 2)
+    assert [each.title for each in await stores.conversations.page(ADA, Wanted(False, 9))] == ["x", "y"]
+    await stores.conversations.change(ADA, "conv-x", {"archived": True})
+    assert [each.title for each in await stores.conversations.page(ADA, Wanted(True, 9))] == ["x"]
+    for owner in (EVE, ELSEWHERE):
+        assert await stores.conversations.change(owner, "conv-x", {"title": "mine"}) is None
+        assert await stores.conversations.find(owner, "conv-x") is None
+        assert not await stores.conversations.set_first_title(owner, "conv-x", "mine")
+        assert not await stores.conversations.remove(owner, "conv-x")
+    assert (await stores.conversations.find(ADA, "conv-x")).title == "x"
+
+
+async def test_the_first_title_is_the_only_one(stores: Stores) -> None:
+    await stores.conversations.add(ADA, {replace(conversation("x"), title=""): ()})
+    assert await stores.conversations.set_first_title(ADA, "conv-x", "One")
+    assert not await stores.conversations.set_first_title(ADA, "conv-x", "Two")
+
+
+async def test_conversations_are_found_by_all_words_and_the_beginning_of_the_last(stores: Stores) -> None:
+    await stores.conversations.add(
+        ADA, {conversation("x"): ["zolw", "plynie"], conversation("y"): ["zolwik"], conversation("z"): ()}
+    )
+    await stores.conversations.add(EVE, {conversation("eve"): ["zolw"]})
+    await stores.conversations.add_terms(ADA, "conv-z", ["statek", "zolw"])
+    await stores.conversations.add_terms(EVE, "conv-x", ["stolen"])
+
+    async def found(*words: str) -> set[str]:
+        wanted = Wanted(False, 10, words=words)
+        titles = {each.title for each in await stores.conversations.page(ADA, wanted)}
+        assert await stores.conversations.count(ADA, wanted) == len(titles)
+        return titles
+
+    assert await found("zol") == {"x", "y", "z"}
+    assert await found("zolw", "ply") == {"x"}
+    assert await found("zol", "ply") == set()
+    assert await found("statek", "zolw") == {"z"}
+    assert await found("stolen") == set()
+    await stores.conversations.add_terms(ADA, "conv-z", [f"t{number}" for number in range(MOST_TERMS)])
+    assert await found(f"t{MOST_TERMS - 3}") == {"z"}
+    assert await found(f"t{MOST_TERMS - 1}") == set()
+
+
+async def test_messages_are_read_in_order_by_their_owner(stores: Stores) -> None:
+    await stores.messages.add(ADA, [answer(), QUESTION], "me", 10.0)
+    assert [each.id for each in await stores.messages.all(ADA, "conv-x")] == ["msg-q", "msg-a"]
+    found = await stores.messages.find(ADA, "conv-x", "msg-q")
+    assert (found.attachments[0].name, found.attachments[0].text, found.attachments[0].size) == ("a.txt", "", 4)
+    whole = await stores.messages.branch(ADA, "conv-x", ["msg-q", "msg-none"])
+    assert [each.attachments[0].text for each in whole] == ["text"]
+    assert await stores.messages.open_in(ADA, ["conv-x", "conv-y"]) == {"conv-x"}
+    assert await stores.messages.containing(ADA, ["conv-x"], "[zż][oó][lł]") == [("conv-x", "Hi żółw")]
+    assert await stores.messages.find(ADA, "conv-y", "msg-q") is None
+    for owner in (EVE, ELSEWHERE):
+        assert await stores.messages.all(owner, "conv-x") == []
+        assert await stores.messages.branch(owner, "conv-x", ["msg-q"]) == []
+        assert await stores.messages.find(owner, "conv-x", "msg-q") is None
+        assert await stores.messages.open_in(owner, ["conv-x"]) == set()
+        assert await stores.messages.containing(owner, ["conv-x"], "H") == []
+        assert await stores.messages.request_stop(owner, "conv-x", "msg-a") is None
+    assert await stores.answers.keep("msg-a", "me", 11.0, Progress()) is False
+
+
+async def test_an_answer_is_one_writers_until_his_lease_ends(stores: Stores) -> None:
+    await stores.messages.add(ADA, [answer()], "first", 10.0)
+    assert await stores.answers.abandoned(9.0, 5) == []
+    assert await stores.answers.claim("msg-a", "second", 20.0, 9.0) is None
+    assert await stores.answers.abandoned(11.0, 5) == ["msg-a"]
+    claim = await stores.answers.claim("msg-a", "second", 20.0, 11.0)
+    assert (claim.owner, claim.message.settings, claim.message.project) == (ADA, SETTINGS, "proj")
+    assert await stores.answers.claim("msg-a", "third", 20.0, 11.0) is None
+    told = Progress("Half", State.RUNNING, 1, TokenUsage(1, 0, 2), 33, 0.5)
+    assert await stores.answers.keep("msg-a", "first", 30.0, told) is None
+    assert await stores.answers.keep("msg-a", "second", 30.0, told) is False
+    assert await stores.answers.keep("msg-a", "second", 30.0, Progress()) is False
+    found = await stores.messages.find(ADA, "conv-x", "msg-a")
+    assert (found.text, found.state, found.attempt, found.usage, found.cost) == (
+        "Half",
+        State.RUNNING,
+        1,
+        TokenUsage(1, 0, 2),
+        33,
+    )
+    await stores.answers.release("msg-a", "first")
+    assert await stores.answers.abandoned(29.0, 5) == []
+    await stores.answers.release("msg-a", "second")
+    assert await stores.answers.abandoned(29.0, 5) == ["msg-a"]
+
+
+async def test_a_stop_is_told_to_the_writer_and_the_end_is_written_once(stores: Stores) -> None:
+    await stores.messages.add(ADA, [answer()], "me", 10.0)
+    assert (await stores.messages.request_stop(ADA, "conv-x", "msg-a")).id == "msg-a"
+    assert await stores.answers.keep("msg-a", "me", 11.0, Progress()) is True
+    ended = answer(state=State.FAILED, error=AnswerError("busy", "Busy.", 3), finish_reason="stop", cost=5)
+    assert not await stores.answers.finish(ended, "another")
+    assert await stores.answers.finish(ended, "me")
+    assert not await stores.answers.finish(ended, "me")
+    found = await stores.messages.find(ADA, "conv-x", "msg-a")
+    assert (found.state, found.error, found.cost) == (State.FAILED, AnswerError("busy", "Busy.", 3), 5)
+    assert await stores.messages.open_in(ADA, ["conv-x"]) == set()
+    assert await stores.answers.keep("msg-a", "me", 12.0, Progress()) is None
+    assert await stores.answers.abandoned(1e12, 5) == []
+    assert (await stores.messages.request_stop(ADA, "conv-x", "msg-a")).state is State.FAILED
+
+
+async def test_what_is_deleted_is_gone(stores: Stores) -> None:
+    await stores.conversations.add(ADA, {conversation("x"): ["hi"]})
+    await stores.messages.add(ADA, [QUESTION, answer()], "me", 10.0)
+    await stores.shares.put(ADA, "conv-x", b"d" * 32)
+    assert await stores.conversations.remove(ADA, "conv-x")
+    assert await stores.messages.all(ADA, "conv-x") == []
+    assert await stores.shares.find(b"d" * 32) is None
+    assert await stores.conversations.page(ADA, Wanted(False, 5, words=("hi",))) == []
+    assert await stores.answers.keep("msg-a", "me", 11.0, Progress()) is None
+    assert not await stores.conversations.remove(ADA, "conv-x")
+
+
+async def test_a_conversation_has_one_link(stores: Stores) -> None:
+    await stores.shares.put(ADA, "conv-x", b"1" * 32)
+    await stores.shares.put(ADA, "conv-x", b"2" * 32)
+    assert await stores.shares.find(b"1" * 32) is None
+    assert await stores.shares.find(b"2" * 32) == (ADA, "conv-x")
+    await stores.shares.remove(EVE, "conv-x")
+    assert await stores.shares.find(b"2" * 32) is not None
+    await stores.shares.remove(ADA, "conv-x")
+    assert await stores.shares.find(b"2" * 32) is None
+
+
+async def test_presets_are_their_owners(stores: Stores) -> None:
+    for name in ("b", "a"):
+        await stores.presets.add(ADA, Preset(f"preset-{name}", name, SETTINGS))
+    changed = await stores.presets.change(ADA, "preset-b", {"settings": ModelSettings("n")})
+    assert (changed.name, changed.settings.model) == ("b", "n")
+    assert [each.name for each in await stores.presets.all(ADA)] == ["a", "b"]
+    for owner in (EVE, ELSEWHERE):
+        assert await stores.presets.all(owner) == []
+        assert await stores.presets.change(owner, "preset-a", {"name": "mine"}) is None
+        assert not await stores.presets.remove(owner, "preset-a")
+    assert await stores.presets.remove(ADA, "preset-a")
