@@ -102,7 +102,7 @@ INDEX: dict[str, list[str]] = {
     "H55": [
         f"{SERVER}test_a_client_that_does_not_read_is_dropped_by_time",
         f"{SERVER}test_a_client_that_does_not_read_is_dropped_by_size",
-        f"{CLIENTS}test_fifty_that_do_not_read_are_dropped_and_are_felt_by_nobody",
+        f"{CLIENTS}test_those_that_do_not_read_are_dropped_and_are_felt_by_nobody",
         f"{CLIENTS}test_the_kernel_keeps_little_of_what_is_not_read",
     ],
     "H56": [f"{GATEWAY}test_chat_completions.py::test_text_of_a_model_never_breaks_a_frame"],
