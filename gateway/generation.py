@@ -201,11 +201,15 @@ class Generation:
     async def begun(self, seconds: float) -> None:
         """Wait for the worker's first word, `seconds` at most. What is wrong by then is still worth a status line.
 
+        What failed after its first token is not: those tokens are the client's, and the error comes after them.
+
         Raises:
             GenerationError: it has failed already.
         """
         await self._mailbox.news(min(seconds, max(0.0, self._deadline - time.monotonic())))
         for arrival in self._mailbox.peek():
+            if isinstance(arrival.reply, Delta):
+                return
             if isinstance(arrival.reply, Failed):
                 raise JobFailed(arrival.reply)
 

@@ -102,14 +102,20 @@ async def test_an_idempotency_key_with_another_body_is_a_bad_request(serve: Serv
     assert len(server.stage.worker.jobs) == 1
 
 
-async def test_an_error_after_the_first_token_is_raised_in_the_stream(serve: Serve) -> None:
+@pytest.mark.parametrize("at_once", [False, True], ids=["seen before", "together"])
+async def test_an_error_after_the_first_token_is_raised_in_the_stream(serve: Serve, at_once: bool) -> None:
     seen = asyncio.Event()
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
-        worker.send(job, Started(j=job.id, a="a", w=worker.worker, prompt_tokens=5))
-        worker.send(job, Delta(j=job.id, a="a", s=0, ids=[0], t="0 "))
+        begun = Started(j=job.id, a="a", w=worker.worker, prompt_tokens=5)
+        token = Delta(j=job.id, a="a", s=0, ids=[0], t="0 ")
+        failed = Failed(j=job.id, a="a", code=FailureCode.ENGINE_ERROR, message="No.")
+        if at_once:
+            worker.send(job, begun, token, failed)
+            return
+        worker.send(job, begun, token)
         await seen.wait()
-        worker.send(job, Failed(j=job.id, a="a", code=FailureCode.ENGINE_ERROR, message="No."))
+        worker.send(job, failed)
 
     server = await serve(script)
     texts = []
