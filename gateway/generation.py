@@ -182,6 +182,7 @@ class Generation:
         )
         for number, result in zip(numbers, results, strict=True):
             if result is None:
+                self._mailbox.progress[self.jobs[number].id].queued()
                 self._bill.queued(number)
         for result in results:
             if isinstance(result, BaseException):

@@ -117,6 +117,8 @@ class JobProgress:
         """When the attempt began to speak, and was last heard."""
         self.crashes = 0
         """How many attempts in a row went without a word, none but the first having got further."""
+        self.queued_at = float("inf")
+        """When the broker had confirmed that it has the job."""
         self.copy = 0
         """Which copy of the job the attempt was given."""
         self.newest_copy = 0
@@ -177,6 +179,10 @@ class JobProgress:
     def crashed(self) -> None:
         """The attempt that spoke went without a word; one that got further is only the first of a row."""
         self.crashes = 1 if self._moved else self.crashes + 1
+
+    def queued(self) -> None:
+        """The job is in its queue."""
+        self.queued_at = time.monotonic()
 
     def next_copy(self) -> int:
         """The number of a copy that is about to be published."""

@@ -2,7 +2,8 @@
 
 A gap is asked for again. An attempt that is silent is asked whether it is alive; one that does not answer, or says that
 it has lost the job, is given up: the job is published again, and whoever takes it asks how it goes on (`failover.py`).
-Silence while the broker is away is nobody's. Knows no HTTP.
+Silence while the broker is away is nobody's. But a job that was queued before the broker came back, of which nothing is
+heard soon after, may have been done from beginning to end unheard: it is published again. Knows no HTTP.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ PING_SECONDS = 5.0
 """An attempt that was silent for so long is asked whether it is alive."""
 GIVE_UP_SECONDS = 10.0
 """One that was silent for so long, though asked, is given up, and a copy of the job published."""
+UNHEARD_SECONDS = 5.0
+"""After the broker's return, nobody having begun with a job that was queued before, as far as this gateway knows."""
 TAKEN_SECONDS = 0.4
 """In which somebody asks how a copy goes on, unless all are busy or still away, or it was given to the very worker that
 hangs: then another copy is published, `QUICK_COPIES` in such a hurry, the rest every `GIVE_UP_SECONDS`."""
@@ -95,10 +98,23 @@ class Mending:
         now = time.monotonic()
         for job, mailbox in watched:
             progress = mailbox.progress[job]
-            if progress.ended or mailbox.failed or progress.attempt is None:
+            if progress.ended or mailbox.failed:
+                continue
+            if progress.attempt is None:
+                self._look_at_unheard(mailbox, job, now)
                 continue
             silence = now - max(progress.heard, self._bus.lost_at, self._blind)
             if progress.heard < self._bus.lost_at or silence >= PING_SECONDS:
                 self._failover.ping(mailbox, job)
             if silence >= GIVE_UP_SECONDS and not progress.let_go:
                 self.lost(mailbox, job)
+
+    def _look_at_unheard(self, mailbox: Mailbox, job: str, now: float) -> None:
+        """Publish a job again, once for each absence of the broker, if all that was said of it may be lost.
+
+        If it is still in its queue, whoever is given the second of the two messages asks, and lets it be.
+        """
+        progress, back = mailbox.progress[job], max(self._bus.lost_at, self._blind)
+        last = max(progress.queued_at, progress.copied_at)
+        if last <= back + LOOK_SECONDS and now - back >= UNHEARD_SECONDS:
+            self._copies.publish(mailbox, job)

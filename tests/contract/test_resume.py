@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import msgspec
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from auth_billing.reaper import Reaper
 from gateway import copies, mending
 from gateway.errors import ServerShutdown
+from router.bus import Bus
 from router.consumer import resumption, sent_replies
 from router.dead_letters import DeadLetters
 from router.messages import Failed, FailureCode, Finished, SamplingParams, Started, TextOptions, UsageRecord, Window
@@ -284,6 +286,49 @@ async def test_a_gateway_that_was_cut_off_and_comes_back_has_its_streams_go_on(
         assert answer.texts == [counted(20)]
         assert isinstance(answer.terminal, Finished)
         assert answer.terminal.usage.completion_tokens == 20
+
+
+async def test_what_was_said_from_beginning_to_end_while_the_gateway_was_away_is_generated_again(
+    make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PROMISES F7, F8, F10: nothing of it is here, so nothing shows that anything is missing."""
+    monkeypatch.setattr(mending, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(mending, "UNHEARD_SECONDS", 0.1)
+    async with Fleet(make_transport) as fleet:
+        first = await fleet.start("worker-1", step_time=None)
+        lose = deafen(first, monkeypatch)
+        lose.append("everything")
+        answer = await fleet.ask("j", 20)
+        await until(lambda: first.engine.requests)
+        first.engine.step(20)
+        await until(lambda: not first.has(answer.job))
+        lose.clear()
+        away = time.monotonic()
+        monkeypatch.setattr(Bus, "lost_at", property(lambda _: away))
+        await until(lambda: len(first.engine.submitted) == 2)
+        first.engine.step(20)
+        await answer.read()
+        assert answer.texts == [counted(20)]
+        assert isinstance(answer.terminal, Finished)
+        assert answer.mailbox.progress["j"].newest_copy == 1
+
+
+async def test_a_job_that_waited_all_the_while_is_done_once(
+    make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mending, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(mending, "UNHEARD_SECONDS", 0.1)
+    async with Fleet(make_transport) as fleet:
+        answer = await fleet.ask("j", 20)
+        away = time.monotonic()
+        monkeypatch.setattr(Bus, "lost_at", property(lambda _: away))
+        await until(lambda: answer.mailbox.progress["j"].newest_copy == 1)
+        worker = await fleet.start("worker-1")
+        await answer.read()
+        assert answer.texts == [counted(20)]
+        assert (await settled(fleet, answer)).usage.completion_tokens == 20
+        await until(lambda: not worker.has(answer.job))
+        assert len(worker.engine.submitted) == 1
 
 
 async def test_a_worker_that_hangs_is_given_up_and_what_it_says_later_is_not_heard(

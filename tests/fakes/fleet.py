@@ -155,6 +155,7 @@ class Fleet:
         job = Job(id=id_, model=MODEL, tenant="t", reply_to=GATEWAY, prompt=prompt, sampling=sampling, **times | fields)
         answer = Answer(job, self.inbox.open([job]))
         await self.bus.publish_job(job, {})
+        answer.mailbox.progress[id_].queued()
         return answer
 
     def at(self, job: Job) -> FleetWorker:
