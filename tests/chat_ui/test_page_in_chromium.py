@@ -1,79 +1,27 @@
 """The built page in a real Chromium against a stub of the API: what a person does, what hostile text must not."""
 
 import re
-import shutil
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.async_api import BrowserContext, FilePayload, Page, async_playwright, expect
+from playwright.async_api import FilePayload, expect
 
+from tests.chat_ui.chromium import Visit, chromium
 from tests.chat_ui.stub_chat import BUSY, ENDLESS, HOSTILE_NAME, StubChat
 
 pytestmark = pytest.mark.e2e
 
-PATIENCE = 20_000
 HOSTILE = Path(__file__).with_name("hostile_answer.md").read_text()
-SWITCHES = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-default-apps",
-    "--disable-sync",
-    "--no-first-run",
-]
-WATCH_VIOLATIONS = """
-window.__violations = [];
-document.addEventListener("securitypolicyviolation", (event) => window.__violations.push(event.violatedDirective));
-"""
-
-
-@dataclass
-class Visit:
-    """An open page, and every request and complaint that came out of it."""
-
-    page: Page
-    origin: str
-    context: BrowserContext
-    requests: list[str] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
-
-    def watch(self, page: Page) -> None:
-        page.on("request", lambda request: self.requests.append(request.url))
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-
-    async def ask(self, question: str) -> None:
-        await self.page.get_by_label("Write a message").fill(question)
-        await expect(self.page.get_by_role("button", name="Send", exact=True)).to_be_enabled()
-        await self.page.keyboard.press("Enter")
-
-    async def expect_clean(self) -> None:
-        assert await self.page.evaluate("window.__pwned") is None
-        assert await self.page.evaluate("window.__violations") == []
-        assert [url for url in self.requests if not url.startswith(self.origin + "/")] == []
-        assert self.complaints == []
 
 
 @pytest.fixture
 async def visit(origin: str) -> AsyncIterator[Visit]:
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("no chromium program")
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium, args=SWITCHES)
-        context = await browser.new_context(locale="en-GB", viewport={"width": 1280, "height": 800})
-        context.set_default_timeout(PATIENCE)
-        expect.set_options(timeout=PATIENCE)
-        await context.add_init_script(WATCH_VIOLATIONS)
-        visit = Visit(await context.new_page(), origin, context)
-        visit.watch(visit.page)
+    async with chromium() as browser:
+        visit = await Visit.to(origin, browser)
         await visit.page.goto(f"{origin}/")
         yield visit
-        await browser.close()
 
 
 async def test_conversation(visit: Visit, stub: StubChat) -> None:

@@ -8,6 +8,7 @@ export type FailureKind =
   | "too-long"
   | "busy"
   | "quota"
+  | "credit"
   | "refused"
   | "server"
   | "network"
@@ -38,11 +39,14 @@ export function failureOf(kind: FailureKind, detail = "", retryAfter: number | n
 
 const KIND_BY_CODE = new Map<string, FailureKind>([
   ["insufficient_quota", "quota"],
+  ["budget_exhausted", "quota"],
+  ["insufficient_credit", "credit"],
   ["context_length_exceeded", "too-long"],
   ["model_not_found", "model-not-found"],
   ["invalid_api_key", "unauthorized"],
   ["rate_limit_exceeded", "busy"],
   ["overloaded", "busy"],
+  ["unavailable", "busy"],
 ]);
 
 const KIND_BY_STATUS = new Map<number, FailureKind>([

@@ -32,6 +32,12 @@ it("asks again from where the stream broke, until the end", async () => {
   expect(request.mock.calls.map(([, , options]) => options?.headers?.["last-event-id"])).toEqual([undefined, "5", "5", "5"]);
 });
 
+it("hears the title that comes after the end, and asks for nothing more", async () => {
+  answering(`${END}event: title\ndata: {"title": "Mills"}\n\n`);
+  expect((await follow()).at(-1)).toEqual({ type: "title", title: "Mills" });
+  expect(request).toHaveBeenCalledTimes(1);
+});
+
 it("gives up where the server has nothing for us", async () => {
   answering(new ApiError(failureOf("model-not-found")));
   expect(await follow()).toMatchObject([{ type: "refused" }]);

@@ -19,7 +19,10 @@ export type Followed =
   /** The server has no such answer for us: no other try follows. */
   | { readonly type: "refused"; readonly failure: Failure };
 
-/** Events until the answer has ended or is refused. Throws only for an abort (`AbortError`). */
+/**
+ * Events until the answer has ended or is refused; after its end, the title that its conversation may be given, if that
+ * comes on the same connection. Throws only for an abort (`AbortError`).
+ */
 export async function* followAnswer(
   conversation: string,
   answer: string,
@@ -28,6 +31,7 @@ export async function* followAnswer(
   const address = `/conversations/${encodeURIComponent(conversation)}/messages/${encodeURIComponent(answer)}/events`;
   let last = "";
   let pause = FIRST_PAUSE;
+  let ended = false;
   for (;;) {
     try {
       for await (const message of open(address, last, signal)) {
@@ -35,17 +39,18 @@ export async function* followAnswer(
         const event = decodeEvent(message.event, message.data);
         if (event === null) continue;
         pause = FIRST_PAUSE;
+        ended ||= event.type === "ended";
         yield event;
-        if (event.type === "ended") return;
       }
     } catch (error) {
       signal.throwIfAborted();
-      if (error instanceof ApiError && isFinal(error.failure)) {
+      if (!ended && error instanceof ApiError && isFinal(error.failure)) {
         yield { type: "refused", failure: error.failure };
         return;
       }
     }
     signal.throwIfAborted();
+    if (ended) return;
     yield { type: "lost" };
     await wait(pause, signal);
     pause = Math.min(pause * 2, LONGEST_PAUSE);

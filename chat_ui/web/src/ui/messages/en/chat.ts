@@ -11,6 +11,7 @@ const failures: Record<FailureKind, string> = {
   "too-long": "The conversation is longer than this model can read. Start a new one, or ask for fewer tokens.",
   busy: "Too many requests are waiting right now.",
   quota: "The budget is used up. Somebody who administers your organisation can raise it.",
+  credit: "The credit of your organisation is used up. Whoever runs this service can grant more.",
   refused: "The request was refused.",
   server: "Something went wrong on the server.",
   network: "The server cannot be reached. Check the connection.",

@@ -106,6 +106,7 @@ export const chat: typeof english = {
     "too-long": "Rozmowa jest dłuższa, niż ten model może przeczytać. Zacznij nową albo poproś o mniej tokenów.",
     busy: "Zbyt wiele zapytań czeka w tej chwili.",
     quota: "Budżet jest wyczerpany. Może go zwiększyć administrator Twojej organizacji.",
+    credit: "Środki Twojej organizacji są wyczerpane. Może je uzupełnić operator tej usługi.",
     refused: "Zapytanie zostało odrzucone.",
     server: "Coś poszło nie tak na serwerze.",
     network: "Nie można połączyć się z serwerem. Sprawdź połączenie.",

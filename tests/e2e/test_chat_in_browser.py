@@ -1,0 +1,315 @@
+"""A person's path through the page in a real Chromium: `headrace serve`, the real model, the real store.
+
+The pictures of its steps are written into the folder that `HEADRACE_SCREENSHOTS` names, if it names one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import openpyxl
+import pytest
+import pytest_asyncio
+from openpyxl.worksheet.worksheet import Worksheet
+from playwright.async_api import Browser, FilePayload, Locator, Page, expect
+
+from infra.install import ROOT
+from tests.chat_ui.chromium import Visit, chromium
+from tests.e2e.launched import Launched
+
+pytestmark = [pytest.mark.e2e, pytest.mark.model, pytest.mark.store, pytest.mark.asyncio(loop_scope="module")]
+
+PATIENCE = 60_000
+"""Milliseconds for anything that is waited for: this machine may have much else to do."""
+PASSWORD = "correct horse battery"
+AXE = ROOT / "chat_ui" / "web" / "node_modules" / "axe-core" / "axe.min.js"
+PICTURES = os.environ.get("HEADRACE_SCREENSHOTS")
+ASKED = "List three facts about Zanzibar as a Markdown list."
+ENDLESS = "Write a very long story about a river."
+TRIES = 100
+"""For what counts only after a moment, such as a new limit."""
+REPEATING = 0.8
+"""A repetition penalty with which the model goes round in circles: its answer ends only by being stopped."""
+PHONE = {"width": 390, "height": 844}
+FORMULAS = {"-2+3": "+1-1", "@SUM(1+1)": "=1+1", "+cmd|' /C calc'!A0": "@A1", "=HYPERLINK('http://x')": "-1"}
+SECTIONS = ("people", "projects", "keys", "budgets", "prices", "models", "usage", "audit")
+
+
+async def picture(page: Page, name: str) -> None:
+    """The page as it is, light, dark, and what is at its address on a phone."""
+    if PICTURES is None:
+        return
+    for theme in ("light", "dark"):
+        await page.emulate_media(color_scheme=theme)
+        await page.screenshot(path=Path(PICTURES) / f"{name}-{theme}.png")
+    await page.emulate_media(color_scheme="light")
+    phone = await page.context.new_page()
+    await phone.set_viewport_size(PHONE)  # type: ignore[arg-type]
+    await phone.goto(page.url)
+    await loaded(phone)
+    await phone.screenshot(path=Path(PICTURES) / f"{name}-phone.png")
+    await phone.close()
+
+
+async def loaded(page: Page) -> None:
+    """What is at the address is shown, and nothing is awaited any more."""
+    await expect(page.get_by_role("heading", level=1).first).to_be_attached()
+    await expect(page.get_by_text("Loading…")).to_have_count(0)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with chromium() as started:
+        yield started
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def owner(serving: Launched, browser: Browser) -> Visit:
+    """Who has clicked the link that the launcher printed."""
+    visit = await Visit.to(f"http://127.0.0.1:{serving.port}", browser, PATIENCE)
+    await visit.page.goto(re.findall(r"http://\S+#start=\S+", serving.output)[0])
+    await expect(visit.page.get_by_role("heading", name="What would you like to know?")).to_be_visible()
+    return visit
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def member(owner: Visit, browser: Browser) -> Visit:
+    """Somebody whom the owner has invited on the page of the administration, and who has signed up."""
+    await owner.page.get_by_role("link", name="Administration").click()
+    await owner.page.get_by_role("button", name="Invite").click()
+    dialog = owner.page.get_by_role("dialog")
+    await dialog.get_by_role("button", name="Make a link").click()
+    link = await dialog.get_by_label("Invitation link").input_value()
+    await picture(owner.page, "invited")
+    await dialog.get_by_role("button", name="Done").click()
+    visit = await Visit.to(owner.origin, browser, PATIENCE)
+    await visit.page.goto(link)
+    await expect(visit.page.get_by_text("You are invited as: Member.")).to_be_visible()
+    await picture(visit.page, "invitation")
+    await visit.page.get_by_label("Your name").fill("Grace")
+    await visit.page.get_by_label("E-mail address").fill("grace@example.org")
+    await visit.page.get_by_label("Password").fill(PASSWORD)
+    await visit.page.get_by_role("button", name="Sign up").click()
+    await expect(visit.page.get_by_role("heading", name="What would you like to know?")).to_be_visible()
+    return visit
+
+
+def answers(page: Page) -> Locator:
+    return page.locator("article.answer")
+
+
+async def begin(visit: Visit, **settings: float) -> None:
+    """A new conversation with settings, by the labels of their fields."""
+    page = visit.page
+    await page.goto(f"{visit.origin}/")
+    await page.get_by_role("button", name="Settings", exact=True).click()
+    for label, value in {"Temperature": 0, **settings}.items():
+        await page.get_by_label(label.replace("_", " "), exact=label == "Temperature").fill(str(value))
+    await page.get_by_role("button", name="Close settings").click()
+
+
+async def answered(page: Page) -> Locator:
+    """The last answer, once it is no longer written."""
+    answer = answers(page).last
+    await expect(answer).to_have_attribute("aria-busy", "false")
+    return answer
+
+
+async def test_ask_edit_and_walk_between_branches(member: Visit) -> None:
+    page = member.page
+    await begin(member, Longest_answer=48)
+    await member.ask(ASKED)
+    await expect(answers(page)).to_have_count(1)
+    first = await answered(page)
+    await expect(first.get_by_role("listitem").first).to_contain_text("Zanzibar")
+    await expect(first.get_by_text(re.compile(r"^\d+ in · \d+ tokens out$"))).to_be_visible()
+    await expect(first.get_by_text(re.compile(r"^\$0\.0\d+$"))).to_be_visible()
+    await expect(page).to_have_title(re.compile("^(?!New conversation)"))
+    await picture(page, "answered")
+    await page.get_by_role("button", name="Edit the question").click()
+    await page.get_by_role("textbox", name="Edit the question").fill("What is the capital of France?")
+    await page.keyboard.press("Enter")
+    question = page.locator("article.question")
+    await expect(question.get_by_text("2 of 2")).to_be_attached()
+    await expect(await answered(page)).to_contain_text("Paris")
+    await picture(page, "branched")
+    await question.get_by_role("button", name="Previous version").click()
+    await expect(answers(page)).to_contain_text("Zanzibar")
+    await question.get_by_role("button", name="Next version").click()
+    await expect(answers(page)).to_contain_text("Paris")
+    await page.reload()
+    await expect(answers(page)).to_contain_text("Paris")
+    await member.expect_clean()
+
+
+async def test_an_answer_goes_on_over_a_reload_and_in_two_tabs_until_it_is_stopped(member: Visit) -> None:
+    page = member.page
+    await begin(member, Repetition_penalty=REPEATING, Longest_answer=7000)
+    await member.ask(ENDLESS)
+    text = answers(page).locator(".markdown")
+    await expect(text).to_contain_text("river")
+    await expect(page).to_have_url(re.compile("/c/conv-"))
+    before = await text.inner_text()
+    await page.reload()
+    await expect(text).to_contain_text(before.strip())
+    await expect(answers(page)).to_have_attribute("aria-busy", "true")
+    await page.wait_for_function(
+        "least => document.querySelector('article.answer .markdown').innerText.length > least", arg=2 * len(before)
+    )
+    second = replace(member, page=await member.context.new_page())
+    second.watch(second.page)
+    await second.page.goto(page.url)
+    await expect(answers(second.page).locator(".markdown")).to_contain_text(before.strip())
+    await picture(page, "streaming")
+    await second.page.get_by_role("button", name="Stop", exact=True).click()
+    texts = []
+    for tab in (second.page, page):
+        await expect(tab.get_by_role("button", name="Send", exact=True)).to_be_visible()
+        await expect(answers(tab).get_by_text("Stopped")).to_be_visible()
+        texts.append(await answers(tab).locator(".markdown").inner_text())
+    assert texts[0] == texts[1]
+    await picture(page, "stopped")
+    await second.expect_clean()
+    await member.expect_clean()
+    await second.page.close()
+
+
+async def test_search(member: Visit) -> None:
+    page = member.page
+    await begin(member, Longest_answer=4)
+    await member.ask("Is a quagga a zebra?")
+    await answered(page)
+    await begin(member, Longest_answer=4)
+    await page.keyboard.press("Control+K")
+    await page.keyboard.type("quagg")
+    await expect(page.get_by_text("1 conversation found")).to_be_visible()
+    found = page.get_by_role("navigation", name="Conversations").get_by_role("listitem")
+    await expect(found.locator("mark").first).to_have_text(re.compile("quagg", re.IGNORECASE))
+    await picture(page, "searched")
+    await found.get_by_role("link").click()
+    await expect(page.locator("article.question")).to_contain_text("quagga")
+    await member.expect_clean()
+
+
+async def test_the_spreadsheet_has_values_and_no_formula(member: Visit, tmp_path: Path) -> None:
+    page = member.page
+    await begin(member, Longest_answer=5)
+    await member.ask("=1+2")
+    await answered(page)
+    await page.get_by_role("button", name="More").click()
+    await page.get_by_role("menuitem", name="Import").click()
+    file = FilePayload(name="theirs.json", mimeType="application/json", buffer=theirs(FORMULAS))
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("File", exact=True).set_input_files(file)
+    await dialog.get_by_role("button", name="Import").click()
+    await expect(dialog.get_by_text("4 conversations imported.")).to_be_visible()
+    await dialog.get_by_role("button", name="Close").last.click()
+    await page.get_by_role("button", name="More").click()
+    await page.get_by_role("menuitem", name="Export").click()
+    await picture(page, "exporting")
+    async with page.expect_download() as downloading:
+        await dialog.get_by_role("link", name="Download").click()
+    await (await downloading.value).save_as(tmp_path / "all.xlsx")
+    sheet = openpyxl.load_workbook(tmp_path / "all.xlsx").active
+    assert isinstance(sheet, Worksheet)
+    assert {cell.data_type for row in sheet.iter_rows() for cell in row} <= {"s", "n", "d"}
+    head, *rows = sheet.iter_rows(values_only=True)
+    turns = [dict(zip(map(str, head), row, strict=True)) for row in rows]
+    assert {turn["conversation"]: turn["text"] for turn in turns} | FORMULAS == {
+        turn["conversation"]: turn["text"] for turn in turns
+    }
+    asked = next(at for at, turn in enumerate(turns) if turn["text"] == "=1+2")
+    question, answer = turns[asked], turns[asked + 1]
+    assert (question["role"], answer["role"], answer["state"]) == ("user", "assistant", "done")
+    assert (answer["temperature"], answer["max_tokens"]) == (0, 5)
+    assert type(answer["completion_tokens"]) is int
+    assert 0 < answer["completion_tokens"] <= 5
+    assert isinstance(answer["cost_usd"], float)
+    assert answer["cost_usd"] > 0
+    assert isinstance(answer["time"], datetime)
+    await member.expect_clean()
+
+
+def theirs(conversations: Mapping[str, str]) -> bytes:
+    """A file of conversations of one question each, by title."""
+    message = {"id": "1", "parent": None, "role": "user"}
+    found = [
+        {"title": title, "leaf": "1", "messages": [{**message, "text": text}]} for title, text in conversations.items()
+    ]
+    return json.dumps({"conversations": found}).encode()
+
+
+async def test_a_budget_runs_out_with_a_clear_message(member: Visit, owner: Visit, serving: Launched) -> None:
+    page = member.page
+    limit = serving.headrace("budget", "development", "0.000001")
+    assert limit.returncode == 0, limit.stderr
+    await begin(member, Longest_answer=4)
+    refused = page.get_by_role("alert").filter(has_text="The budget is used up.")
+    for asked in range(1, TRIES):
+        await member.ask("How are you?")
+        await expect(answers(page)).to_have_count(asked)
+        await answered(page)
+        if await refused.count():
+            break
+    await expect(refused).to_be_visible()
+    await picture(page, "refused")
+    await owner.page.goto(f"{owner.origin}/admin/budgets")
+    await expect(owner.page.get_by_role("table", name="Budgets")).to_contain_text("organisation")
+    await picture(owner.page, "budgets")
+    assert serving.headrace("budget", "development", "--remove").returncode == 0
+    for version in range(2, TRIES):
+        await page.get_by_role("button", name="Try again", exact=True).click()
+        await expect(answers(page).last.get_by_text(f"{version} of {version}")).to_be_attached()
+        if not await refused.count():
+            break
+    await expect(answers(page).last.get_by_text(re.compile("tokens? out"))).to_be_visible()
+    await member.expect_clean()
+
+
+async def violations(page: Page, source: str) -> Sequence[str]:
+    """What axe-core finds that is serious or critical, in light and in dark."""
+    # The page's policy allows no script from elsewhere; a debugger may evaluate one nevertheless.
+    debugger = await page.context.new_cdp_session(page)
+    await debugger.send("Runtime.evaluate", {"expression": source})
+    await debugger.detach()
+    found: list[str] = []
+    for theme in ("light", "dark"):
+        await page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+        report = await page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        assert report["passes"]
+        found += [
+            f"{page.url} in {theme}: {each['id']} ({each['impact']}) at {[node['target'] for node in each['nodes']]}"
+            for each in report["violations"]
+            if each["impact"] in {"serious", "critical"}
+        ]
+    return found
+
+
+async def test_no_page_has_a_serious_violation_of_accessibility(owner: Visit, browser: Browser) -> None:
+    if not AXE.is_file():
+        pytest.skip("axe-core is not installed (npm ci in chat_ui/web)")
+    source, page = AXE.read_text(), owner.page
+    await begin(owner, Longest_answer=16)
+    await owner.ask(ASKED)
+    await answered(page)
+    await page.get_by_role("button", name="Settings", exact=True).click()
+    found = list(await violations(page, source))
+    for path in ("account", "usage", *(f"admin/{section}" for section in SECTIONS)):
+        await page.goto(f"{owner.origin}/{path}")
+        await loaded(page)
+        found += await violations(page, source)
+        await picture(page, path.replace("/", "-"))
+    stranger = await Visit.to(owner.origin, browser, PATIENCE)
+    await stranger.page.goto(f"{owner.origin}/sign-in")
+    await loaded(stranger.page)
+    found += await violations(stranger.page, source)
+    await picture(stranger.page, "sign-in")
+    assert found == []
+    await owner.expect_clean()
+    await stranger.expect_clean()
