@@ -76,6 +76,7 @@ async def complete(
                     batch = await first
                 finally:
                     first.cancel()
+                    await asyncio.wait({first})  # what it runs in can't be closed while it does
                 while batch is not None:
                     finish_reason = next((delta.f for _, delta in batch if delta.f is not None), finish_reason)
                     used = bill.so_far

@@ -61,13 +61,12 @@ def greet_platform(processes: PlatformProcesses, running: list[str], key: str, t
     """The platform is ready. `token`: of the invitation for the first owner; empty: there is one."""
     url = base_url(processes.settings.host, processes.settings.port)
     model = resolve(processes.settings.model_or_default).served_name
-    console_url = f"{processes.broker.management_url}/#/queues"
     lines = [
         ("API", f"{url}/v1"),
         *_chat(url, token),
         ("API key", key),
         ("Model", model),
-        ("Console", f"{console_url} (RabbitMQ)"),
+        ("Console", f"{processes.console_url} (RabbitMQ)"),
         ("", f"user {definitions.ADMIN}, password in {password_file(processes.home, definitions.ADMIN)}"),
         ("Processes", ", ".join(running)),
         ("", "`headrace ps` shows them, `headrace up --workers N` scales, Ctrl-C stops"),

@@ -60,6 +60,11 @@ class PlatformProcesses:
         passwords = broker_passwords(self.home, definitions.permissions())
         return RabbitMQNode(self.home.path / "rabbitmq", ports, passwords)
 
+    @property
+    def console_url(self) -> str:
+        """The page of RabbitMQ's console that shows the queues."""
+        return f"{self.broker.management_url}/#/queues"
+
     @cached_property
     def control_secret(self) -> str:
         """What workers and proxies check control messages by; also in a file, for those that are added by hand."""
@@ -111,6 +116,7 @@ class PlatformProcesses:
     def gateway(self) -> ProcessSpec:
         """The gateway with the chat, on the port that clients know."""
         own = {"HEADRACE_HOST": self.settings.host, "HEADRACE_PORT": str(self.settings.port)}
+        own["HEADRACE_CONSOLE_URL"] = os.environ.get("HEADRACE_CONSOLE_URL") or self.console_url
         if self.settings.model_aliases:
             own["HEADRACE_MODEL_ALIASES"] = self.settings.model_aliases
         return self._ours("gateway-1", ["gateway", "--id", "gateway-1"], GATEWAY, own | self._accounts("gateway"))

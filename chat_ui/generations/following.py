@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from chat_ui.generations.engine import Waiting
@@ -65,15 +65,18 @@ class Follower:
         self._place: _Place | None = None
         self._waiting: Waiting | None = None
 
-    async def events(self, message: Message, after: str) -> AsyncIterator[Event]:
-        """All that happens from `message` on (the answer as it was looked up); `after`: the last id known."""
+    async def events(self, message: Message, after: str) -> AsyncIterator[Event | None]:
+        """All that happens from `message` on (the answer as it was looked up); `after`: the last id known.
+
+        `None`: nothing has happened for `PATIENCE_SECONDS` at most, and whoever listens may look after other things.
+        """
         self._place = _place(after, message)
         while True:
             live = self._generations.live(self._message)
             seen = 0 if live is None else live.version
             if live is not None and not live.left:
                 message = live.now
-            for event in self._news(message, live):
+            for event in self._news(message, live) or [None]:
                 yield event
             if not message.state.is_open:
                 break
@@ -90,18 +93,19 @@ class Follower:
         if title := await self._generations.titled(message):
             yield Event("title", title)
 
-    def _news(self, message: Message, live: LiveAnswer | None) -> list[Event]:
-        place, events = self._place, []
+    def _news(self, message: Message, live: LiveAnswer | None) -> Sequence[Event | None]:
+        place = self._place
+        events: list[Event] = []
         if place is None:
             place = self._place = _Place(message.attempt)
         if place.attempt != message.attempt:
             place.attempt, place.characters, place.units = message.attempt, 0, 0
             if not message.text:
                 events.append(Event("restart", id=f"{message.attempt}.0"))
-        waiting = live.waiting if live is not None else None
-        if message.state is State.WAITING and (self._waiting is None or self._waiting != waiting):
-            self._waiting = waiting or Waiting(None, None)
-            events.append(Event("waiting", self._waiting))
+        waiting = (live.waiting if live is not None else None) or Waiting(None, None)
+        if message.state is State.WAITING and self._waiting != waiting:
+            self._waiting = waiting
+            events.append(Event("waiting", waiting))
         if new := message.text[place.characters :]:
             at = place.units
             place.characters += len(new)

@@ -83,7 +83,9 @@ class Writing:
         self._told = 0
         self._stopping = asyncio.Event()
         if message.text:
-            self.live.pieces, self.live.length = [message.text], len(message.text)
+            # Templates drop blanks at the end, and models say them themselves: they would be there twice.
+            begun = message.text.rstrip()
+            self.live.pieces, self.live.length = [begun], len(begun)
             self.live.attempt += 1  # who has seen more of it than the store is to look again
 
     def stop(self) -> None:

@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from auth_billing.ids import new_id
 from chat_ui.history.bounds import (
+    LARGEST_ATTACHMENTS,
     LARGEST_CONVERSATION,
     LONGEST_ANSWER,
     LONGEST_SYSTEM,
     LONGEST_TITLE,
+    MOST_ATTACHMENTS,
     MOST_MESSAGES,
 )
-from chat_ui.history.records import Conversation, Message, ModelSettings, Role
+from chat_ui.history.records import Attachment, Conversation, Message, ModelSettings, Role
 from chat_ui.history.tree import branch, by_id
+
+LONGEST_NAME = 200
+"""Of a model or a file."""
 
 
 class NotUnderstood(Exception):
@@ -35,7 +40,9 @@ class BroughtMessage:
     role: Role
     text: str
     created: float | None = None
-    model: str = ""
+    settings: ModelSettings = field(default_factory=ModelSettings)
+    """How its model was asked."""
+    attachments: Sequence[Attachment] = ()
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,8 @@ class Brought:
     leaf: str | None
     archived: bool = False
     pinned: bool = False
-    system: str = ""
+    settings: ModelSettings = field(default_factory=ModelSettings)
+    """How models were asked in it; the model itself is another here."""
 
 
 def ours(brought: Brought, model: str) -> tuple[Conversation, list[Message]]:
@@ -62,7 +70,7 @@ def ours(brought: Brought, model: str) -> tuple[Conversation, list[Message]]:
         raise NotUnderstood("There is no text in it.")
     if len(brought.messages) > MOST_MESSAGES:
         raise NotUnderstood(f"It has more than {MOST_MESSAGES} messages.")
-    size = sum(len(each.text.encode(errors="replace")) for each in brought.messages)
+    size = sum(map(_size, brought.messages))
     if size > LARGEST_CONVERSATION:
         raise NotUnderstood(f"It has more than {LARGEST_CONVERSATION // 2**20} MiB of text.")
     there = by_id(brought.messages)
@@ -70,7 +78,7 @@ def ours(brought: Brought, model: str) -> tuple[Conversation, list[Message]]:
     if not branch(there, leaf):
         raise NotUnderstood("Its messages follow nobody.")
     ids = {each: new_id("msg-") for each in there}
-    settings = ModelSettings(model=model, system=brought.system[:LONGEST_SYSTEM])
+    settings = replace(brought.settings, model=model, system=brought.settings.system[:LONGEST_SYSTEM])
     conversation = Conversation(
         id=new_id("conv-"),
         title=" ".join(brought.title.split())[:LONGEST_TITLE],
@@ -84,6 +92,18 @@ def ours(brought: Brought, model: str) -> tuple[Conversation, list[Message]]:
         size=size,
     )
     return conversation, _in_order(conversation, brought, ids)
+
+
+def _size(message: BroughtMessage) -> int:
+    """Bytes of a turn and its files.
+
+    Raises:
+        NotUnderstood: it has more files than a question may have.
+    """
+    of_files = sum(each.size for each in message.attachments)
+    if len(message.attachments) > MOST_ATTACHMENTS or of_files > LARGEST_ATTACHMENTS:
+        raise NotUnderstood("A question in it has too many files, or too large ones.")
+    return len(message.text.encode(errors="replace")) + of_files
 
 
 def _in_order(conversation: Conversation, brought: Brought, ids: Mapping[str, str]) -> list[Message]:
@@ -117,9 +137,12 @@ def _message(node: BroughtMessage, parent: Message | None, conversation: Convers
         role=node.role,
         text=node.text[:LONGEST_ANSWER],
         created=max(earliest, node.created or 0.0),
+        attachments=list(node.attachments) if node.role is Role.USER else (),
     )
     if node.role is Role.ASSISTANT:
-        message = replace(message, settings=ModelSettings(model=node.model[:200]))
+        settings = node.settings
+        told = replace(settings, model=settings.model[:LONGEST_NAME], system=settings.system[:LONGEST_SYSTEM])
+        message = replace(message, settings=told)
     return message
 
 
@@ -139,6 +162,12 @@ def text(value: Any) -> str:
 def identity(value: Any) -> str | None:
     """An id, if it is one."""
     return value if isinstance(value, str) and value else None
+
+
+def number(value: Any, least: float, most: float) -> float | None:
+    """A number within bounds; `None`: it is none."""
+    is_one = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_one and least <= value <= most else None
 
 
 def seconds(value: Any) -> float | None:

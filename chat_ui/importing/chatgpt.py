@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chat_ui.history.records import Role
+from chat_ui.history.records import ModelSettings, Role
 from chat_ui.importing.brought import Brought, BroughtMessage, NotUnderstood, identity, mapping, seconds, text
 
 MOST_HIDDEN = 200
@@ -36,7 +36,7 @@ def read(value: Mapping[str, Any], now: float) -> Brought:
     messages = []
     for key, message in said.items():
         parent = _nearest(nodes, said, identity(mapping(nodes[key]).get("parent")))
-        messages.append(BroughtMessage(key, parent, message.role, message.text, message.created, message.model))
+        messages.append(BroughtMessage(key, parent, message.role, message.text, message.created, message.settings))
     if not messages:
         raise NotUnderstood("There is no text in it.")
     return Brought(
@@ -60,7 +60,9 @@ def _message(key: str, node: Mapping[str, Any]) -> BroughtMessage | None:
     said = _content(mapping(message.get("content")))
     if not said.strip():
         return None
-    return BroughtMessage(key, None, role, said, seconds(message.get("create_time")), text(metadata.get("model_slug")))
+    return BroughtMessage(
+        key, None, role, said, seconds(message.get("create_time")), ModelSettings(text(metadata.get("model_slug")))
+    )
 
 
 def _content(content: Mapping[str, Any]) -> str:

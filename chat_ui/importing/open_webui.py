@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chat_ui.history.records import Role
+from chat_ui.history.records import ModelSettings, Role
 from chat_ui.importing.brought import Brought, BroughtMessage, identity, mapping, seconds, text
 
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
@@ -32,7 +32,7 @@ def read(value: Mapping[str, Any], now: float) -> Brought:
             _ROLES[each["role"]],
             _content(each.get("content")),
             seconds(each.get("timestamp")),
-            text(each.get("model")),
+            ModelSettings(text(each.get("model"))),
         )
         for key, each in ((key, mapping(each)) for key, each in mapping(history.get("messages")).items())
         if text(each.get("role")) in _ROLES
@@ -45,7 +45,7 @@ def read(value: Mapping[str, Any], now: float) -> Brought:
         leaf=identity(history.get("currentId")),
         archived=value.get("archived") is True,
         pinned=value.get("pinned") is True,
-        system=text(chat.get("system")),
+        settings=ModelSettings(system=text(chat.get("system"))),
     )
 
 

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chat_ui.history.records import Role
-from chat_ui.importing.brought import Brought, BroughtMessage, identity, mapping, seconds, text
+from chat_ui.history.bounds import MOST_TOKENS
+from chat_ui.history.records import Attachment, ModelSettings, Role
+from chat_ui.importing.brought import (
+    LONGEST_NAME,
+    Brought,
+    BroughtMessage,
+    identity,
+    mapping,
+    number,
+    seconds,
+    text,
+)
 
+_ABOVE_NOTHING = 1e-9
 _ROLES = {role.value: role for role in Role}
 
 
@@ -26,7 +37,8 @@ def read(value: Mapping[str, Any], now: float) -> Brought:
             _ROLES[each["role"]],
             text(each.get("text")),
             seconds(each.get("created")),
-            text(mapping(each.get("settings")).get("model")),
+            _settings(each.get("settings")),
+            _files(each.get("attachments")),
         )
         for each in map(mapping, value["messages"])
         if (key := identity(each.get("id"))) is not None and text(each.get("role")) in _ROLES
@@ -39,5 +51,29 @@ def read(value: Mapping[str, Any], now: float) -> Brought:
         leaf=identity(value.get("leaf")),
         archived=value.get("archived") is True,
         pinned=value.get("pinned") is True,
-        system=text(mapping(value.get("settings")).get("system")),
+        settings=_settings(value.get("settings")),
     )
+
+
+def _settings(value: Any) -> ModelSettings:
+    """How a model was asked; what makes no sense is not said."""
+    said = mapping(value)
+    most = number(said.get("max_tokens"), 1, MOST_TOKENS)
+    return ModelSettings(
+        model=text(said.get("model")),
+        system=text(said.get("system")),
+        temperature=number(said.get("temperature"), 0, 2),
+        top_p=number(said.get("top_p"), _ABOVE_NOTHING, 1),
+        repetition_penalty=number(said.get("repetition_penalty"), _ABOVE_NOTHING, 2),
+        max_tokens=None if most is None else int(most),
+    )
+
+
+def _files(value: Any) -> list[Attachment]:
+    """The files of a question; one that has no name is none."""
+    found = []
+    for each in map(mapping, value if isinstance(value, list) else ()):
+        name, content = text(each.get("name"))[:LONGEST_NAME], text(each.get("text"))
+        if name:
+            found.append(Attachment(name, content, len(content.encode(errors="replace"))))
+    return found

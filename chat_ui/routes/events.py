@@ -76,12 +76,13 @@ async def events(
     )
 
 
-async def _sent(request: Request, following: AsyncIterator[Event]) -> AsyncIterator[dict[str, Any]]:
+async def _sent(request: Request, following: AsyncIterator[Event | None]) -> AsyncIterator[dict[str, Any]]:
     """Events as the library sends them. Whoever is signed out, or whose store is away, is to come again."""
     looked = time.monotonic()
     try:
         async for event in following:
-            yield {"event": event.name, "data": _shape(event).model_dump_json(), "id": event.id or None}
+            if event is not None:
+                yield {"event": event.name, "data": _shape(event).model_dump_json(), "id": event.id or None}
             if time.monotonic() - looked >= SESSION_SECONDS:
                 looked = time.monotonic()
                 await chat_of(request).access.sessions.of(cookies.read(request, cookies.ACCESS))

@@ -18,10 +18,22 @@ HTTP, HTTPS = "http://127.0.0.1:8000", "https://chat.example"
 class Browser:
     """One browser: what it sends by itself, and what our page adds."""
 
-    def __init__(self, app: FastAPI, origin: str = HTTPS, address: str = "10.0.0.1") -> None:
+    def __init__(self, app: FastAPI | None, origin: str = HTTPS, address: str = "10.0.0.1") -> None:
+        """`app`: whose routes it calls; `None`: whoever listens at `origin`."""
         self.origin = origin
-        transport = httpx.ASGITransport(app, client=(address, 1234), raise_app_exceptions=False)
-        self.client = httpx.AsyncClient(transport=transport, base_url=origin)
+        self.address = address
+        self.client = httpx.AsyncClient(transport=self._way(app), base_url=origin, timeout=60)
+
+    def _way(self, app: FastAPI | None) -> httpx.AsyncBaseTransport | None:
+        if app is None:
+            return None
+        return httpx.ASGITransport(app, client=(self.address, 1234), raise_app_exceptions=False)
+
+    def move_to(self, app: FastAPI) -> None:
+        """The load balancer sends it to another gateway from now on."""
+        cookies = self.cookies
+        self.client = httpx.AsyncClient(transport=self._way(app), base_url=self.origin, timeout=60)
+        self.take(cookies)
 
     @property
     def csrf(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import FastAPI
@@ -99,6 +100,42 @@ class Person:
     async def tree(self, conversation: str) -> Any:
         """The whole conversation."""
         return await self.call("GET", f"/conversations/{conversation}")
+
+
+@dataclass
+class Reader:
+    """Somebody who follows an answer, over any number of connections."""
+
+    path: str
+    events: list[Any] = field(default_factory=list)
+
+    @property
+    def numbers(self) -> int:
+        """How many he sees."""
+        return len(text_of(self.events).split())
+
+    @property
+    def last_id(self) -> str:
+        """Of the events that have one."""
+        return next((id_ for _, _, id_ in reversed(self.events) if id_), "")
+
+    async def follow(self, browser: Browser, enough: Callable[[], bool]) -> None:
+        """Read from where he is until it is `enough`, or the answer or the connection ends."""
+        headers = {"last-event-id": self.last_id} if self.last_id else {}
+        async with browser.client.stream("GET", f"/api{self.path}", headers=headers) as response:
+            assert response.status_code == 200
+            unread = ""
+            async for piece in response.aiter_text():
+                *whole, unread = (unread + piece).split("\n\n")
+                for event in events_of("\n\n".join(whole)):
+                    self._take(event)
+                if enough():
+                    return
+
+    def _take(self, event: Any) -> None:
+        if event[0] == "text":
+            assert event[1]["at"] <= len(text_of(self.events)), "a gap in the text"
+        self.events.append(event)
 
 
 def events_of(text: str) -> list[tuple[str, Any, str]]:

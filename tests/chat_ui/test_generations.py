@@ -90,13 +90,13 @@ async def half_written(gateways: Gateways) -> tuple[Conversations, Generations, 
 async def test_another_gateway_goes_on_with_the_text_of_one_that_died(gateways: Gateways) -> None:
     _, first, answer = await half_written(gateways)
     gateways.kill(first)
-    _, _, engine = gateways.start("and two.")
+    _, _, engine = gateways.start(" and two.")
     await eventually(lambda: gateways.stored(answer).state is State.DONE)
     stored = gateways.stored(answer)
     assert (stored.text, stored.attempt) == ("One and two.", 1)
     asked_for = engine.asked[0][1]
     assert asked_for.continues
-    assert asked_for.turns[-1].text == "One "
+    assert asked_for.turns[-1].text == "One"  # templates drop the blank, and models say it
     assert asked_for.settings.max_tokens == 49
     assert stored.usage is not None
     assert stored.usage.completion_tokens == 2
@@ -111,7 +111,8 @@ async def test_a_model_that_can_not_go_on_begins_again(gateways: Gateways) -> No
     heard = engine.answer
     engine.answer = lambda principal, ask: _refused() if ask.continues else heard(principal, ask)  # type: ignore
     following = second.follower(ADA, answer.conversation, answer.id)
-    followed = [each async for each in following.events(await second.message(ADA, answer.conversation, answer.id), "")]
+    message = await second.message(ADA, answer.conversation, answer.id)
+    followed = [each async for each in following.events(message, "") if each is not None]
     assert gateways.stored(answer).text == "All of it."
     assert ("text", (0, "All of it.")) in [(each.name, each.data) for each in followed]
     assert gateways.stored(answer).attempt == 2
@@ -125,6 +126,8 @@ async def _refused() -> AsyncIterator[None]:
 
 async def _first(follower: object, answer: Message, number: int) -> AsyncIterator[object]:
     async for event in follower.events(answer, ""):  # type: ignore[attr-defined]
+        if event is None:
+            continue
         yield event
         number -= 1
         if not number:
@@ -136,7 +139,7 @@ async def test_a_gateway_that_stops_hands_over_at_once(gateways: Gateways) -> No
     gateways.running.pop(first).cancel()
     await first.close()
     assert gateways.house.history.leases[answer.id] == ("", 0.0)
-    gateways.start("more.")
+    gateways.start(" more.")
     await eventually(lambda: gateways.stored(answer).state is State.DONE)
     assert gateways.stored(answer).text == "One more."
 
@@ -156,7 +159,7 @@ async def test_a_reader_at_another_gateway_sees_it_all(gateways: Gateways) -> No
 
     async def read() -> list[tuple[str, object]]:
         following = second.follower(ADA, answer.conversation, answer.id)
-        return [(each.name, each.data) async for each in following.events(answer, "")]
+        return [(each.name, each.data) async for each in following.events(answer, "") if each is not None]
 
     reading = asyncio.create_task(read())
     for _ in range(3):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import openai
+from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from auth_billing.__main__ import consume, prepare_store
@@ -135,7 +136,7 @@ class PayingPlatform:
     async def _start_gateway(self, name: str) -> None:
         bus, stop, port = await self._bus(name), asyncio.Event(), free_port()
         settings = GatewaySettings(gateway_id=name, port=port, shutdown_grace=5.0)
-        app = create_app(self._services(bus, settings), settings)
+        app = self._app(bus, settings)
         await self._until_stopped(serve_app(app, settings, stop), stop)
         gateway: Gateway = app.state.gateway
         self.gateways.append(gateway)
@@ -143,6 +144,10 @@ class PayingPlatform:
         async with asyncio.timeout(30):
             while is_free("127.0.0.1", port) or gateway.models.find(MODEL) is None:
                 await asyncio.sleep(0.02)
+
+    def _app(self, bus: Bus, settings: GatewaySettings) -> FastAPI:
+        """What a gateway serves."""
+        return create_app(self._services(bus, settings), settings)
 
     def _services(self, bus: Bus, settings: GatewaySettings) -> GatewayServices:
         access = self._access

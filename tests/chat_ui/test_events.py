@@ -1,0 +1,42 @@
+"""A stream of events lasts as long as its reader is signed in, also when nothing happens in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from chat_ui.generations import following
+from chat_ui.routes import events
+from tests.chat_ui.chatting import Scene, eventually
+
+
+@pytest.fixture
+async def scene() -> AsyncIterator[Scene]:
+    scene = Scene()
+    yield scene
+    await scene.close()
+
+
+@pytest.mark.parametrize("here", [True, False], ids=["at the gateway that writes", "at another one"])
+async def test_a_silent_stream_ends_when_its_reader_is_signed_out(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, *, here: bool
+) -> None:
+    monkeypatch.setattr(events, "SESSION_SECONDS", 0.0)
+    monkeypatch.setattr(following, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(following, "LOOK_SECONDS", 0.01)
+    scene.engine.patient = True
+    person = await scene.person()
+    conversation = await person.conversation()
+    answer = (await person.ask(conversation))["answer"]["id"]
+    await eventually(lambda: bool(scene.engine.asked))
+    if not here:
+        person.browser.move_to(scene.gateway())
+    reading = asyncio.create_task(person.events(conversation, answer))
+    done, _ = await asyncio.wait({reading}, timeout=0.3)
+    assert not done
+    await person.call("DELETE", "/session", status=204)
+    async with asyncio.timeout(30):
+        assert [name for name, _, _ in await reading] == ["waiting"]
+    assert scene.chats.history.messages[answer][1].state.is_open

@@ -1,0 +1,229 @@
+"""The chat's API as it is served: on a port, behind the gateway's door, over the real store and counting engines.
+
+Every answer is held against our own OpenAPI document.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import openai
+import openpyxl
+import pytest
+from fastapi import FastAPI
+
+from gateway.settings import GatewaySettings
+from infra import people_access
+from infra.front_door import open_front_door
+from router.bus import Bus
+from router.transport.memory import MemoryBroker, MemoryTransport
+from tests.chat_ui.browsers import Browser
+from tests.chat_ui.chatting import Reader
+from tests.chat_ui.described import DescribedPerson
+from tests.fakes.counting_engine import CountingEngine
+from tests.fakes.paying_platform import MODEL, PayingPlatform
+
+pytestmark = [pytest.mark.store, pytest.mark.timeout(300)]
+
+ASKED = {"model": MODEL, "max_tokens": 3}
+
+
+class ChattingPlatform(PayingPlatform):
+    """With the chat beside the API, as `headrace gateway` serves it."""
+
+    def _app(self, bus: Bus, settings: GatewaySettings) -> FastAPI:
+        return open_front_door(self._access, bus, settings)
+
+    async def owner(self) -> DescribedPerson:
+        """Whoever owns the installation, who comes in by the link that was printed."""
+        browser = Browser(None, self.urls[0].removesuffix("/v1"))
+        owner = DescribedPerson(browser)
+        await owner.call("POST", "/start", {"invitation": await people_access.first_owner_token(self._access)})
+        return owner
+
+    async def invited(self, owner: DescribedPerson, name: str) -> DescribedPerson:
+        """A member whom the owner has invited."""
+        invitation = await owner.call("POST", "/invitations", {"role": "member"}, status=201)
+        browser = Browser(None, self.urls[0].removesuffix("/v1"))
+        assert (await browser.sign_up(invitation["token"], name)).status_code == 200
+        return DescribedPerson(browser)
+
+
+@asynccontextmanager
+async def platform(database_url: str, home: Path, *, capacity: int = 8) -> AsyncIterator[ChattingPlatform]:
+    """One gateway and one worker."""
+    broker = MemoryBroker()
+    async with ChattingPlatform(lambda name: MemoryTransport(broker, name), database_url, home) as served:
+        await served.start(gateways=1, workers=1, make_engine=lambda: CountingEngine(step_time=0.02, capacity=capacity))
+        yield served
+
+
+async def exported(person: DescribedPerson, form: str) -> bytes:
+    """The file."""
+    response = await person.browser.get(f"/export?format={form}")
+    assert response.status_code == 200, response.text
+    return response.content
+
+
+async def test_conversations_go_out_as_files_and_come_in_again_as_they_were(database_url: str, tmp_path: Path) -> None:
+    async with platform(database_url, tmp_path) as served:
+        ada = await served.owner()
+        conversation = await ada.conversation(**ASKED, system="Be kind.", temperature=0.5)
+        files = [{"name": "notes.txt", "text": "Żółw"}]
+        first = await ada.answered(conversation, "One", attachments=files)
+        await ada.answered(conversation, "Two", first["id"])
+        await ada.answered(conversation, "Other", first["id"])
+        await ada.call("PATCH", f"/conversations/{conversation}", {"title": "=Boats", "pinned": True})
+
+        document = json.loads(await exported(ada, "json"))
+        sheet = openpyxl.load_workbook(io.BytesIO(await exported(ada, "xlsx"))).active
+        assert sheet is not None
+        heads, *rows = [[cell.value for cell in row] for row in sheet.iter_rows()]
+        table = list(csv.DictReader(io.StringIO((await exported(ada, "csv")).decode())))
+        text = (await exported(ada, "markdown")).decode()
+        shown = ["One", "0 1 2 ", "Other", "0 1 2 "]
+        assert [row[heads.index("text")] for row in rows] == [row["text"] for row in table] == shown
+        assert [row["cost_usd"] != "" for row in table] == [False, True, False, True]
+        assert text.startswith("# =Boats\n")
+        assert "*notes.txt* (7 bytes)" in text
+
+        eve = await served.invited(ada, "eve")
+        assert await eve.call("POST", "/import", document) == {"imported": 1, "skipped": []}
+        assert comparable(json.loads(await exported(eve, "json"))) == comparable(document)
+        theirs = (await eve.call("GET", "/conversations?q=other"))["conversations"][0]
+        leaf = (await eve.tree(theirs["id"]))["leaf"]
+        assert (await eve.answered(theirs["id"], "And now?", leaf, settings=ASKED))["text"] == "0 1 2 "
+
+
+def comparable(document: Any) -> Any:
+    """Without ids, but for who follows whom, and without what was paid and measured elsewhere."""
+    (conversation,) = document["conversations"]
+    places = {each["id"]: place for place, each in enumerate(conversation["messages"])}
+    messages = [
+        {name: each[name] for name in ("role", "text", "created", "attachments", "settings")}
+        | {"parent": places.get(each["parent"])}
+        for each in conversation["messages"]
+    ]
+    kept = ("title", "created", "updated", "pinned", "archived", "settings")
+    told = {name: conversation[name] for name in kept}
+    return told | {"leaf": places[conversation["leaf"]], "messages": messages}
+
+
+async def test_who_waits_is_told_where_he_stands(database_url: str, tmp_path: Path) -> None:
+    async with platform(database_url, tmp_path, capacity=1) as served, asyncio.timeout(120):
+        ada = await served.owner()
+        asked: list[str] = []
+        for _ in range(4):
+            conversation = await ada.conversation(model=MODEL, max_tokens=1000)
+            answer = (await ada.ask(conversation))["answer"]["id"]
+            asked.append(f"/conversations/{conversation}/messages/{answer}")
+        reader = Reader(f"{asked[-1]}/events")
+        await reader.follow(ada.browser, lambda: any(data.get("position") for _, data, _ in reader.events))
+        for answer in asked:
+            await ada.call("POST", f"{answer}/stop", status=202)
+        await reader.follow(ada.browser, lambda: False)
+        (ended,) = [data["message"] for name, data, _ in reader.events if name == "done"]
+        assert ended["state"] == "stopped"
+        assert all(data["position"] in (None, 1, 2, 3) for name, data, _ in reader.events if name == "waiting")
+
+
+async def test_an_administrator_sees_and_changes_it_all(database_url: str, tmp_path: Path) -> None:
+    async with platform(database_url, tmp_path) as served, asyncio.timeout(120):
+        ada = await served.owner()
+        await projects(ada)
+        await keys(ada, served)
+        await budgets(ada)
+        cost = (await ada.answered(await ada.conversation(**ASKED)))["cost_nano"]
+        await served.settled()
+        await usage(ada, cost)
+        fleet = await ada.call("GET", "/admin/workers")
+        assert [(each["id"], each["state"]) for each in fleet["workers"]] == [("worker-1", "ready")]
+        assert [(each["id"], each["alive"], each["queued"]) for each in fleet["models"]] == [(MODEL, True, 0)]
+        await audit(ada)
+
+
+async def projects(ada: DescribedPerson) -> None:
+    """Made, renamed, put away."""
+    made = await ada.call("POST", "/admin/projects", {"name": "Boats"}, status=201)
+    renamed = await ada.call("PATCH", f"/admin/projects/{made['id']}", {"name": "Ships"})
+    assert (renamed["id"], renamed["name"]) == (made["id"], "Ships")
+    archived = await ada.call("POST", f"/admin/projects/{made['id']}/archive", {})
+    assert archived["archived"] is not None
+    listed = (await ada.call("GET", "/admin/projects"))["projects"]
+    assert [each["archived"] is None for each in listed if each["name"] == "Ships"] == [False]
+
+
+async def keys(ada: DescribedPerson, served: ChattingPlatform) -> None:
+    """One is made and works, goes on as another, and is ended."""
+    project = (await ada.call("GET", "/me"))["project"]
+    wish = {"project": project, "name": "boat", "budget_nano": 10**9, "models": [MODEL]}
+    made = await ada.call("POST", "/admin/keys", wish, status=201)
+    client = served.client().with_options(api_key=made["text"])
+    assert [each.id async for each in client.models.list()] == [MODEL]
+    old = made["key"]["id"]
+    successor = await ada.call("POST", f"/admin/keys/{old}/rotate", {"overlap_seconds": 3600}, status=201)
+    await ada.call("DELETE", f"/admin/keys/{old}", status=204)
+    while await is_taken(client):
+        await asyncio.sleep(0.05)
+    listed = (await ada.call("GET", "/admin/keys"))["keys"]
+    assert [each for each in listed if each["id"] in (old, successor["key"]["id"])] == [successor["key"]]
+
+
+async def is_taken(client: openai.AsyncOpenAI) -> bool:
+    """Whether its key is good."""
+    try:
+        await client.models.list()
+    except openai.AuthenticationError:
+        return False
+    return True
+
+
+async def budgets(ada: DescribedPerson) -> None:
+    """With nothing left nobody is answered, and says so; without a budget everybody is."""
+    conversation = await ada.conversation(**ASKED)
+    await ada.call("POST", "/admin/budgets", {"name": "organisation", "limit_nano": 0})
+    while (answer := await ada.answered(conversation))["state"] != "failed":
+        await asyncio.sleep(0.2)
+    assert answer["error"]["code"] == "budget_exhausted"
+    freed = await ada.call("POST", "/admin/budgets", {"name": "organisation", "limit_nano": None})
+    assert freed["budgets"][0]["limit_nano"] is None
+    while (await ada.answered(conversation))["state"] != "done":
+        await asyncio.sleep(0.2)
+    assert await ada.call("GET", "/admin/budgets")
+
+
+async def usage(ada: DescribedPerson, cost: int) -> None:
+    """What was asked is there, by whom and for how much."""
+    own, everybody = await ada.call("GET", "/usage?days=2"), await ada.call("GET", "/admin/usage?days=2")
+    spent = sum(each["cost_nano"] for each in own["by_day"])
+    assert own["by_day"] == everybody["by_day"]
+    assert {each["model"] for each in own["by_day"]} == {MODEL}
+    assert spent >= cost > 0
+    assert sum(each["cost_nano"] for each in everybody["by_person"]) == spent
+    credit = await ada.call("GET", "/admin/credit")
+    assert (credit["spent_nano"], credit["entries"][0]["kind"]) == (spent, "promo")
+    assert (await ada.call("GET", "/admin/prices"))["prices"]
+    (served,) = (await ada.call("GET", "/models"))["models"]
+    assert (served["id"], served["ready"]) == (MODEL, True)
+
+
+async def audit(ada: DescribedPerson) -> None:
+    """All of it was written down, page by page."""
+    events: list[str] = []
+    cursor = ""
+    while True:
+        page = await ada.call("GET", f"/admin/audit?limit=3{cursor}")
+        events += [each["event"] for each in page["entries"]]
+        if page["next"] is None:
+            break
+        cursor = f"&cursor={page['next']}"
+    expected = "project.created project.updated project.archived api_key.created api_key.rotated api_key.deleted"
+    assert {*expected.split(), "budget.updated", "budget.deleted"} <= set(events)
+    assert len(events) == len((await ada.call("GET", "/admin/audit?limit=100"))["entries"])

@@ -1,0 +1,163 @@
+"""A completion for somebody of this process: limited, billed, told of and stopped as one by HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from auth_billing.errors import InsufficientCredit, NoPrice, RateLimitExceeded
+from auth_billing.prices.price_book import PriceBook, PriceVersion
+from auth_billing.prices.pricing import PriceList, Rate
+from auth_billing.service import Principal
+from gateway import in_process
+from gateway.errors import InvalidRequest, JobFailed, ModelNotFound
+from gateway.in_process import Heard, InLine
+from router.messages import FailureCode, GatewayLoad, QueuedWork, ServiceClass, Usage
+from tests.fakes.prices import ListPriceStore
+from tests.fakes.scripted_worker import fail, never, start_and_wait, status
+from tests.gateway.conftest import HI, MODEL, SetStage, Stage, eventually
+
+ADA = Principal(key_id="", tenant="org-acme", cache_salt="salt", project="project-1", user="user-ada")
+RATE = Rate(input=3, cached_input=2, output=6)
+
+
+def prices() -> PriceBook:
+    """A list with one model in it."""
+    store = ListPriceStore()
+    store.versions.append(PriceVersion(PriceList(1, {MODEL: {ServiceClass.DEFAULT: RATE}}), 0.0))
+    return PriceBook(store)
+
+
+def completion(stage: Stage, book: PriceBook | None = None, **fields: Any) -> Any:
+    """Ada's."""
+    return in_process.complete(stage.gateway, book or prices(), ADA, {"model": MODEL, "messages": HI, **fields})
+
+
+async def listen(answer: Any, into: list[Any]) -> None:
+    """Hear it to its end, to be looked at meanwhile."""
+    async for each in answer:
+        into.append(each)  # noqa: PERF401 - as it comes
+
+
+async def heard(stage: Stage, **fields: Any) -> list[Heard]:
+    """All that is said, but for the place in line."""
+    return [each async for each in completion(stage, **fields) if isinstance(each, Heard)]
+
+
+async def test_text_comes_with_what_it_has_used_and_cost_and_the_last_word_is_the_bill(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    *texts, last = await heard(stage)
+    assert "".join(each.text for each in texts) == "0 1 2 3 4 "
+    assert (last.text, last.finish_reason) == ("", "length")
+    assert last.usage == Usage(prompt_tokens=5, completion_tokens=5, cached_tokens=2)
+    assert last.cost == 3 * 3 + 2 * 2 + 5 * 6
+    costs = [each.cost for each in texts]
+    assert costs == sorted(costs)
+    await eventually(stage.is_settled)
+    (receipt,) = stage.receipts
+    assert receipt.usage == last.usage
+    (payer,) = stage.billing.payers.values()
+    assert (payer.tenant, payer.project, payer.user, payer.key_id) == ("org-acme", "project-1", "user-ada", "")
+
+
+async def test_without_credit_nobody_is_asked(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    stage.billing.refusal = InsufficientCredit(1, 2)
+    with pytest.raises(InsufficientCredit):
+        await heard(stage)
+    assert not stage.worker.jobs
+
+
+async def test_the_limits_are_those_of_anybody(set_stage: SetStage) -> None:
+    stage = await set_stage(limits_per_project="1 requests/minute")
+    await heard(stage)
+    with pytest.raises(RateLimitExceeded) as refused:
+        await heard(stage)
+    assert 0 < refused.value.wait <= 60
+
+
+async def test_a_place_is_free_again_however_it_ended(set_stage: SetStage) -> None:
+    stage = await set_stage(limits_per_project="1 concurrent")
+    stage.billing.refusal = InsufficientCredit(1, 2)
+    with pytest.raises(InsufficientCredit):
+        await heard(stage)
+    stage.billing.refusal = None
+    with pytest.raises(ModelNotFound):
+        await heard(stage, model="no-such")
+    first = completion(stage)
+    await anext(first)
+    with pytest.raises(RateLimitExceeded):
+        await heard(stage)
+    await first.aclose()
+    assert await heard(stage)
+
+
+async def test_what_is_no_request_is_refused_before_anything_is_held(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    for fields in ({"temperature": 9}, {"messages": []}):
+        with pytest.raises(InvalidRequest):
+            await heard(stage, **fields)
+    with pytest.raises(NoPrice):
+        await anext(
+            in_process.complete(stage.gateway, PriceBook(ListPriceStore()), ADA, {"model": MODEL, "messages": HI})
+        )
+    assert not stage.billing.held
+
+
+async def test_closing_it_stops_the_engine_and_what_was_given_out_is_paid(set_stage: SetStage) -> None:
+    stage = await set_stage(start_and_wait)
+    answer = completion(stage)
+    async for each in answer:
+        if isinstance(each, Heard):
+            assert each.text == "0 1 "
+            break
+    await answer.aclose()
+    (job,) = stage.worker.jobs
+    async with asyncio.timeout(20):
+        await stage.worker.cancel_of(job.id).wait()
+    await eventually(stage.is_settled)
+    assert [receipt.usage.completion_tokens for receipt in stage.receipts] == [2]
+
+
+async def test_who_waits_in_line_is_told_where_and_may_go(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cancelled while the first word is waited for: the engine hears of it, and nobody of anything else."""
+    monkeypatch.setattr(in_process, "LOOK_SECONDS", 0.01)
+    stage = await set_stage(never)
+    full_fleet(stage)
+    places: list[Any] = []
+
+    listening = asyncio.create_task(listen(completion(stage), places))
+    await eventually(lambda: bool(places))
+    assert places == [InLine(1, pytest.approx(2.56))]
+    await asyncio.sleep(0.05)
+    assert len(places) == 1  # it is said again when it has changed
+    listening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await listening
+    (job,) = stage.worker.jobs
+    async with asyncio.timeout(20):
+        await stage.worker.cancel_of(job.id).wait()
+    await eventually(stage.is_settled)
+    assert stage.gateway.metrics.outcomes.labels(MODEL, "ClientDisconnected")._value.get() == 1
+
+
+def full_fleet(stage: Stage) -> None:
+    """All places of the one worker are taken, as the gateways say, at 100 tokens a second; time stands still."""
+    stage.gateway.models._clock = lambda: 0.0
+    stage.gateway.queues._clock = lambda: 0.0
+    beat = msgspec.structs.replace(status(MODEL), started=1.0)
+    for _ in range(2):
+        stage.gateway.models.observe(msgspec.structs.replace(beat, running=8, waiting=1, tokens_per_second=100.0))
+    work = QueuedWork(model=MODEL, service_class=ServiceClass.DEFAULT, running=8)
+    stage.gateway.queues.observe(GatewayLoad(gateway="gateway-2", queues=[work]))
+
+
+async def test_what_fails_midway_was_given_out_before(set_stage: SetStage) -> None:
+    stage = await set_stage(fail(FailureCode.FAILED_REPEATEDLY, after_tokens=True))
+    said: list[Any] = []
+    with pytest.raises(JobFailed):
+        await listen(completion(stage), said)
+    assert "".join(each.text for each in said if isinstance(each, Heard)) == "0 "
