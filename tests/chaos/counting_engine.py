@@ -28,7 +28,7 @@ from inference_worker.engine_protocol import (
 )
 from inference_worker.settings import EngineSettings
 from tests.chaos.evidence import Counted
-from tests.fakes.counting_text import END, FIRST, NUMBERS, VOCAB_SIZE
+from tests.fakes.counting_text import BEGIN, END, FIRST, NUMBERS, VOCAB_SIZE
 
 POISON = "!!segv"
 CONTEXT = 4096
@@ -40,6 +40,14 @@ class _Running:
     request: GenerationRequest
     next: dict[int, int] = field(default_factory=dict)
     """Next position of each choice that goes on."""
+    begun: int | None = None
+    """The last number of a begun answer: it goes on with a space and the number after that."""
+
+    def token(self, position: int) -> int:
+        """The id at a position."""
+        if self.begun is None:
+            return FIRST + position % NUMBERS
+        return FIRST + (self.begun + position) % NUMBERS if position else ord(" ")
 
 
 class CountingSteps:
@@ -75,7 +83,8 @@ class CountingSteps:
             os.kill(os.getpid(), signal.SIGKILL)
         delivered = request.delivered or [[]] * request.n
         going = [choice for choice in range(request.n) if choice not in request.ended]
-        self._running[request.id] = _Running(request, {choice: len(delivered[choice]) for choice in going})
+        begun = _last_number(request.prompt_ids)
+        self._running[request.id] = _Running(request, {choice: len(delivered[choice]) for choice in going}, begun)
         self._prompted += len(request.prompt_ids)
 
     def abort(self, request: str, choice: int | None = None) -> None:
@@ -133,12 +142,19 @@ class CountingSteps:
             request=request.id,
             choice=choice,
             position=position,
-            token_ids=[FIRST + position % NUMBERS],
+            token_ids=[running.token(position)],
             finish_reason="length" if last else None,
         )
 
     def _write(self, line: list[object]) -> None:
         os.write(self._log, json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+
+def _last_number(prompt_ids: Sequence[int]) -> int | None:
+    """Where an answer stands that the prompt has the beginning of (`counting_text.TEMPLATE`)."""
+    turn = bytes(each for each in prompt_ids[len(prompt_ids) - prompt_ids[::-1].index(BEGIN) :] if each < 256)
+    _, _, begun = turn.partition(b"\n")
+    return int(begun.split()[-1]) if begun.split() else None
 
 
 def run(settings: EngineSettings, commands: Connection, reports: Connection, *, step_seconds: float, log: Path) -> None:
