@@ -7,7 +7,7 @@ export HEADRACE_HOME
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev serve up ps test chaos races kill-points test-bills check types format bench overload bench-peers clean
+.PHONY: help setup setup-dev serve up ps test chaos races kill-points test-bills check check-python check-page types format bench overload bench-peers clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,12 +45,16 @@ test-bills: setup-dev ## 300 mixed requests over RabbitMQ: told, billed and coun
 kill-points: setup-dev ## Answers that go on elsewhere, at 20 points each, beside uninterrupted ones: the real model in float32 (some minutes)
 	HEADRACE_KILL_POINTS=20 $(BIN)/pytest tests/integration/test_identical_continuation.py
 
-check: setup-dev ## Linters, types and import contracts, front-end too
+check: check-python check-page ## Linters, types and import contracts, front-end too
+
+check-python: setup-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m chat_ui.openapi | diff - chat_ui/web/openapi.json || { echo "the page's types are stale: make types"; exit 1; }
+
+check-page: setup-dev
 	cd chat_ui/web && npm run --silent check
 
 types: setup-dev ## The page's types, out of the OpenAPI document of the chat's API
