@@ -23,9 +23,10 @@ from inference_worker.structured.errors import GrammarRejected
 from inference_worker.structured.vocabulary import Vocabulary
 from router.messages import Grammar
 
-PATIENCE = 0.4
-"""Seconds that a trial may take."""
-CPU_SECONDS = 1
+CPU_SECONDS = 0.4
+"""That a trial may take."""
+PATIENCE = 5.0
+"""Seconds until it is over on a machine that is too busy to give it those."""
 MEMORY = 512 * 2**20
 """Bytes of address space beyond what the warm process has."""
 NICENESS = 5
@@ -105,7 +106,7 @@ def _confine() -> None:
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     space = pages * resource.getpagesize() + MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (space, space))
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+    signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)  # its signal ends the child
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 

@@ -42,7 +42,7 @@ def test_the_client_reads_a_stream_in_whatever_pieces_it_comes(size: int) -> Non
     assert free == [connection]
 
 
-async def test_a_refusal_and_a_lost_connection_are_failures() -> None:
+async def test_a_refusal_is_a_failure_with_an_end() -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
@@ -54,7 +54,7 @@ async def test_a_refusal_and_a_lost_connection_are_failures() -> None:
     await client.open_loop(rate=100.0, seconds=0.1)
     server.close()
     assert {exchange.error for exchange in client.exchanges} == {"503"}
-    assert all(exchange.end is None for exchange in client.exchanges)
+    assert all(exchange.end for exchange in client.exchanges)
 
 
 def test_medians_and_what_is_added_to_the_stub() -> None:

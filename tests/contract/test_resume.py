@@ -145,6 +145,7 @@ async def test_a_living_worker_keeps_its_job_and_the_other_one_waits(
         first = await fleet.start("worker-1", step_time=None, max_num_seqs=1)
         answer, filler = await fleet.ask("j", 5), await fleet.ask("filler", 5)
         await until(lambda: len(first.engine.requests) == 2)  # it has no room for the second copy
+        await until(lambda: answer.mailbox.progress["j"].attempt)
         second = await fleet.start("worker-2", step_time=None)
         await fleet.bus.publish_job(msgspec.structs.replace(answer.job, attempt=1), {})
         await until(lambda: second.has(answer.job))

