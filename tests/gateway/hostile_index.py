@@ -63,7 +63,7 @@ INDEX: dict[str, list[str]] = {
         TABLE,
         f"{GATEWAY}test_structured_output.py::test_bad_schemas_are_refused_at_once",
         f"{STRUCTURED}test_matchers.py::test_what_is_no_grammar_is_refused_in_one_line",
-        f"{STRUCTURED}test_trial.py::test_bombs_are_answered_in_time_and_nobody_else_waits",
+        f"{STRUCTURED}test_trial.py::test_bombs_are_answered_and_nobody_else_waits",
         f"{STRUCTURED}test_trial.py::test_a_trial_that_takes_too_much_is_ended",
         f"{STRUCTURED}test_bombs.py::test_a_running_stream_keeps_its_pace_beside_bombs",
     ],
