@@ -74,7 +74,7 @@ class StubChat:
     resumed: list[str] = field(default_factory=list)
     """The `Last-Event-ID` of every stream that was asked for again."""
     breaks: int = 0
-    """So many streams end after three events, without an end."""
+    """So many streams end after three events at most, before the answer's end."""
     conversations: dict[str, dict[str, Any]] = field(default_factory=dict)
     writing: dict[str, Writing] = field(default_factory=dict)
     _ids: itertools.count[int] = field(default_factory=itertools.count)
@@ -187,7 +187,7 @@ class StubChat:
         stream = _follow(self.writing[request.path_params["message"]], seen)
         if self.breaks:
             self.breaks -= 1
-            stream = _first(stream, 3)
+            stream = _broken(stream, 3)
         return StreamingResponse(stream, media_type="text/event-stream")
 
     def _message(
@@ -256,9 +256,16 @@ async def _follow(writing: Writing, seen: int) -> AsyncIterator[str]:
                 await writing.changed.wait()
 
 
-async def _first(stream: AsyncIterator[str], most: int) -> AsyncIterator[str]:
+async def _broken(stream: AsyncIterator[str], most: int) -> AsyncIterator[str]:
+    """The first `most` events, and never the last one: a page that asks late finds the answer whole."""
+    following = await anext(stream)
     for _ in range(most):
-        yield await anext(stream)
+        event = following
+        try:
+            following = await anext(stream)
+        except StopAsyncIteration:
+            return
+        yield event
 
 
 def _frame(event: str, data: Mapping[str, Any], identity: int) -> str:
