@@ -95,7 +95,13 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
     catalogue = Catalogue(registry, read_aliases(settings.model_aliases))
     queues = JobQueues(settings.gateway_id)
     protection = SelfProtection(services.bus, max_loop_lag=settings.max_loop_lag)
-    inbox = ReplyInbox(services.bus, settings.gateway_id, metrics, max_unread_bytes=settings.max_unread_bytes)
+    inbox = ReplyInbox(
+        services.bus,
+        settings.gateway_id,
+        metrics,
+        max_unread_bytes=settings.max_unread_bytes,
+        has_room=registry.has_room,
+    )
     return Gateway(
         settings=settings,
         bus=services.bus,

@@ -23,6 +23,7 @@ GatewayError
     ├── JobCancelled          somebody else cancelled it
     ├── DeadlinePassed
     ├── WorkerLost            the worker went, and no other one can go on where it stopped
+    ├── NotQueued             its turn had come, and the broker did not take it
     ├── UpstreamUnreachable   the broker went meanwhile
     ├── RepliesLost           a gap in the tokens
     ├── SlowClient            the client does not read
@@ -212,6 +213,12 @@ class WorkerLost(GenerationError):
     message = "The worker that was generating the answer was lost."
 
 
+class NotQueued(GenerationError):
+    """It had waited for its tenant's turn, and then the broker did not take it: nothing of it was begun."""
+
+    message = BrokerDown.message
+
+
 class UpstreamUnreachable(GenerationError):
     """The broker went while the request was running."""
 
@@ -355,6 +362,7 @@ TABLE: Mapping[type[Exception] | FailureCode, Answer] = {
     JobCancelled: Answer(503, _SERVER, "cancelled", should_retry=False),
     DeadlinePassed: Answer(408, _SERVER, "deadline_exceeded"),
     WorkerLost: Answer(503, _SERVER, "worker_lost", retry_after=1),
+    NotQueued: Answer(503, _SERVER, "service_unavailable", retry_after=5),
     UpstreamUnreachable: Answer(503, _SERVER, "upstream_unreachable", retry_after=5),
     RepliesLost: Answer(503, _SERVER, "replies_lost", retry_after=1),
     SlowClient: Answer(408, _REQUEST, "client_too_slow"),

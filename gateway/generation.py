@@ -23,6 +23,7 @@ from gateway.errors import (
     JobCancelled,
     JobFailed,
     ModelUnavailable,
+    NotQueued,
     UpstreamUnreachable,
     WorkerLost,
 )
@@ -197,7 +198,7 @@ class Generation:
             await asyncio.gather(*map(publish, numbers))
         except PublishError as error:
             _log.warning("a job could not be queued when its turn came", job=self.jobs[0].id, reason=str(error))
-            self._mailbox.fail(UpstreamUnreachable())
+            self._mailbox.fail(NotQueued())
 
     async def begun(self, seconds: float) -> None:
         """Wait for the worker's first word, `seconds` at most. What is wrong by then is still worth a status line.

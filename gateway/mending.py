@@ -3,14 +3,15 @@
 A gap is asked for again. An attempt that is silent is asked whether it is alive; one that does not answer, or says that
 it has lost the job, is given up: the job is published again, and whoever takes it asks how it goes on (`failover.py`).
 Silence while the broker is away is nobody's. But a job that was queued before the broker came back, of which nothing is
-heard soon after, may have been done from beginning to end unheard: it is published again. Knows no HTTP.
+heard soon after, may have been done from beginning to end unheard: it is published again. So is one of which nothing is
+heard though living workers have room: it was given to one that stands still, or is cut off. Knows no HTTP.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import structlog
 
@@ -27,7 +28,7 @@ PING_SECONDS = 5.0
 GIVE_UP_SECONDS = 10.0
 """One that was silent for so long, though asked, is given up, and a copy of the job published."""
 UNHEARD_SECONDS = 5.0
-"""After the broker's return, nobody having begun with a job that was queued before, as far as this gateway knows."""
+"""Nobody having begun with a job, as far as this gateway knows, since the broker's return, or though there is room."""
 TAKEN_SECONDS = 0.4
 """In which somebody asks how a copy goes on, unless all are busy or still away, or it was given to the very worker that
 hangs: then another copy is published, `QUICK_COPIES` in such a hurry, the rest every `GIVE_UP_SECONDS`."""
@@ -42,10 +43,12 @@ _log = structlog.get_logger(__name__)
 class Mending:
     """One gateway's watch over its answers. Use on the event loop only."""
 
-    def __init__(self, bus: Bus, failover: Failover, copies: Copies) -> None:
+    def __init__(self, bus: Bus, failover: Failover, copies: Copies, has_room: Callable[[str], bool]) -> None:
+        """`has_room` says whether a living worker would begin with a job of a model at once."""
         self._bus = bus
         self._failover = failover
         self._copies = copies
+        self._has_room = has_room
         self._gaps: dict[str, tuple[list[int], int]] = {}
         """By job with a gap: what it had, and how often the rest was asked for."""
         self._blind = float("-inf")
@@ -110,11 +113,18 @@ class Mending:
                 self.lost(mailbox, job)
 
     def _look_at_unheard(self, mailbox: Mailbox, job: str, now: float) -> None:
-        """Publish a job again, once for each absence of the broker, if all that was said of it may be lost.
+        """Publish a job again: once for each absence of the broker, if all that was said of it may be lost, and while
+        there is room for it, until somebody has it who is not standing still.
 
         If it is still in its queue, whoever is given the second of the two messages asks, and lets it be.
         """
         progress, back = mailbox.progress[job], max(self._bus.lost_at, self._blind)
         last = max(progress.queued_at, progress.copied_at)
-        if last <= back + LOOK_SECONDS and now - back >= UNHEARD_SECONDS:
+        if last <= back + LOOK_SECONDS:
+            overdue = now - back >= UNHEARD_SECONDS
+        else:
+            patience = TAKEN_SECONDS if progress.copied_in_vain else UNHEARD_SECONDS
+            in_hurry = progress.copied_in_vain < QUICK_COPIES
+            overdue = in_hurry and now - last >= patience and self._has_room(mailbox.jobs[job].model)
+        if overdue:
             self._copies.publish(mailbox, job)

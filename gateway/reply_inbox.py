@@ -7,7 +7,7 @@ what becomes of what it delivers; which attempt at a job may speak is `failover.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gateway.copies import Copies
 from gateway.errors import GenerationError
@@ -23,7 +23,16 @@ from router.messages import REAPER, AttemptReport, AttemptState, Delta, Failed, 
 class ReplyInbox:
     """Job id to mailbox, for every request that is running."""
 
-    def __init__(self, bus: Bus, gateway_id: str, metrics: GatewayMetrics, *, max_unread_bytes: int) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        gateway_id: str,
+        metrics: GatewayMetrics,
+        *,
+        max_unread_bytes: int,
+        has_room: Callable[[str], bool],
+    ) -> None:
+        """`has_room` says whether a living worker would begin with a job of a model at once."""
         self.gateway_id = gateway_id
         self._bus = bus
         self._metrics = metrics
@@ -31,7 +40,7 @@ class ReplyInbox:
         self._mailboxes: dict[str, Mailbox] = {}
         self._copies = Copies(bus)
         self._failover = Failover(bus, metrics, self._copies)
-        self._mending = Mending(bus, self._failover, self._copies)
+        self._mending = Mending(bus, self._failover, self._copies, has_room)
 
     def __len__(self) -> int:
         return len(self._mailboxes)

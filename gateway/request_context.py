@@ -1,14 +1,17 @@
 """Around every request: its id, trace and time, in headers, logs and metrics; and the last net under exceptions.
 
-Also refuses by the headers alone what no route should see. Pure ASGI, so that streams pass through untouched. Knows
-no route and no body.
+Also refuses by the headers alone what no route should see, and hears a client out that is refused before it has sent
+all: a connection that ends with something unread is reset, and with it the refusal may be lost that the client has not
+read yet (RFC 9112, 9.6). Pure ASGI, so that streams pass through untouched. Knows no route and no body.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 
 import structlog
@@ -26,6 +29,10 @@ OPENAI_VERSION = "2020-10-01"
 """The version of the API's conventions that OpenAI itself sends."""
 
 MAX_HEADERS = 128
+
+HEAR_OUT_SECONDS = 0.5
+HEAR_OUT_BYTES = 256 * 1024
+"""How long, and for how much, a client is heard out that has its refusal already."""
 
 _CLIENT_ID = re.compile(r"[\x21-\x7e]{1,512}")
 _HOST = re.compile(rb"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
@@ -80,6 +87,10 @@ class RequestContext:
             if message["type"] == "http.response.start":
                 progress.status = message["status"]
                 _add_headers(MutableHeaders(scope=message), progress, rate_limits.headers(scope))
+            elif not (progress.body_read or message.get("more_body", False)):
+                await send({**message, "more_body": True})
+                await _hear_out(received)
+                message = {"type": "http.response.body"}
             await send(message)
 
         try:
@@ -137,6 +148,18 @@ def _begin(headers: Headers) -> _Progress:
         began=time.monotonic(),
         body_read="transfer-encoding" not in headers and headers.get("content-length", "0") == "0",
     )
+
+
+async def _hear_out(receive: Receive) -> None:
+    """Read the rest of a body that nobody needs, within limits."""
+    heard = 0
+    with suppress(TimeoutError):
+        async with asyncio.timeout(HEAR_OUT_SECONDS):
+            while heard < HEAR_OUT_BYTES:
+                message = await receive()
+                heard += len(message.get("body", b""))
+                if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                    return
 
 
 def _add_headers(headers: MutableHeaders, progress: _Progress, limits: dict[str, str]) -> None:

@@ -90,6 +90,11 @@ class ModelRegistry:
         self._forget(self._clock())
         return self._describe(name) if name in self._created else None
 
+    def has_room(self, name: str) -> bool:
+        """Whether a job of a model would be begun at once: living workers have more places than jobs."""
+        model = self.find(name)
+        return model is not None and model.running + model.waiting < model.places
+
     def workers(self) -> list[WorkerStatus]:
         """The last word of each worker that is alive, by name."""
         alive = self._clock() - ALIVE_SECONDS

@@ -336,17 +336,14 @@ def _ghosts(run: Run, request: Request) -> Iterator[Violation]:
     grace = run.limits.ghost
     late = 0
     for each in run.counted.get(request.number, ()):
-        late += sum(
-            moment > request.ended + grace and not _in_trouble(run, request.ended, moment, grace)
-            for moment in each.times
-        )
+        late += sum(moment > request.ended + grace and not _in_trouble(run, moment, grace) for moment in each.times)
     if late:
         yield _of(request, "ghost", f"{late} tokens were made later than {grace:.0f} s after the client had gone")
 
 
-def _in_trouble(run: Run, since: float, until: float, grace: float) -> bool:
-    """Whether a fault, or its echo, was on between two moments."""
-    return any(each.began <= until and each.ended + grace >= since for each in run.evidence.struck)
+def _in_trouble(run: Run, moment: float, grace: float) -> bool:
+    """Whether a fault, or its echo, was on at a moment."""
+    return any(each.began <= moment <= each.ended + grace for each in run.evidence.struck)
 
 
 # Figures

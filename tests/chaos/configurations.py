@@ -55,8 +55,8 @@ MUTATED = Configuration(
     "mutated",
     "one worker is killed, some clients leave: enough for each of the five bugs to show",
     [Plan("worker_kill", 60, first=3)],
-    clients=10,
-    mix=Mix({"stream": 3, "leave": 1}, tokens=(150, 250)),
+    clients=12,
+    mix=Mix({"stream": 1, "leave": 1}, tokens=(150, 250)),
     limits=Limits(pause=8, ghost=3),
     rest=25,
 )
@@ -81,7 +81,7 @@ CONFIGURATIONS: Sequence[Configuration] = (
     Configuration(
         "rolling-restart",
         "all workers, then both gateways, restarted in turn by SIGTERM",
-        [_plan("workers_roll", 8), _plan("gateways_roll", 12)],
+        [_plan("workers_roll", 45), _plan("gateways_roll", 45)],
         Size(gateways=2, workers=2),
         limits=Limits(pause=15),
     ),

@@ -67,6 +67,8 @@ class Stack:
     key: str = ""
     mutation: str = ""
     """A bug that its processes have (`mutations.py`)."""
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Of who restarts a process: one is done after the other."""
 
     @property
     def home(self) -> Path:
@@ -112,9 +114,10 @@ class Stack:
     async def restart(self, name: str) -> None:
         """As `headrace restart` does: SIGTERM, wait, start."""
         process = self.supervisor[name]
-        await process.stop()
-        process.start()
-        await process.settled()
+        async with self._turn:
+            await process.stop()
+            process.start()
+            await process.settled()
 
     def spec(self, name: str) -> ProcessSpec:
         """How a process of ours is run."""

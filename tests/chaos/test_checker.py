@@ -182,6 +182,8 @@ def test_a_worker_that_was_cut_off_can_not_know_that_nobody_waits() -> None:
     assert found([left], evidence(counted=[late])) == {"ghost"}
     cut = Struck("worker_partition", "worker-1", 100.0, 120.0)
     assert found([left], evidence(counted=[late], struck=[cut])) == set()
+    healed = replace(cut, ended=112.0)
+    assert found([left], evidence(counted=[late], struck=[healed])) == {"ghost"}
 
 
 def test_answers_to_one_idempotency_key_are_one_answer() -> None:

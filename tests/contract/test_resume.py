@@ -376,6 +376,26 @@ async def test_a_copy_that_the_hanging_worker_is_given_is_followed_by_another(
         assert answer.mailbox.progress["j"].worker == "worker-2"
 
 
+async def test_a_job_that_a_hanging_worker_was_given_is_begun_by_one_that_has_room(
+    make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PROMISES F3, before its first word: there is nothing to be silent yet."""
+    monkeypatch.setattr(mending, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(mending, "UNHEARD_SECONDS", 0.1)
+    monkeypatch.setattr(mending, "TAKEN_SECONDS", 0.1)
+    async with Fleet(make_transport) as fleet:
+        first = await fleet.start("worker-1")
+        monkeypatch.setattr(first.worker._consumer, "_take", lambda _: None)
+        answer = await fleet.ask("j", 30)
+        await fleet.start("worker-2")
+        await asyncio.sleep(0.3)
+        assert not answer.mailbox.progress["j"].newest_copy, "it may be waiting for its turn"
+        fleet.has_room = True
+        await answer.read()
+        assert answer.texts == [counted(30)]
+        assert answer.mailbox.progress["j"].worker == "worker-2"
+
+
 async def test_a_worker_that_says_again_that_it_lost_a_job_makes_no_more_copies(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:

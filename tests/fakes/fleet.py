@@ -116,6 +116,8 @@ class Fleet:
         self.workers: dict[str, FleetWorker] = {}
         self.records: list[UsageRecord] = []
         self.metrics = GatewayMetrics(CollectorRegistry())
+        self.has_room = False
+        """What the gateway thinks of its workers' places."""
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Fleet:
@@ -123,7 +125,9 @@ class Fleet:
         await transport.declare(topology.platform())
         self.bus = Bus(transport)
         await self.bus.declare_model(MODEL)
-        self.inbox = ReplyInbox(self.bus, GATEWAY, self.metrics, max_unread_bytes=2**24)
+        self.inbox = ReplyInbox(
+            self.bus, GATEWAY, self.metrics, max_unread_bytes=2**24, has_room=lambda _: self.has_room
+        )
         usage = await self.bus.settlements(prefetch=100)
         self._tasks = [
             asyncio.create_task(self.inbox.run(await self.inbox.listen())),

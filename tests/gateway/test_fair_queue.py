@@ -183,7 +183,7 @@ async def test_who_leaves_while_held_was_never_queued_and_what_cannot_be_queued_
     monkeypatch.setattr(stage.gateway.bus, "publish_job", broken)
     asked[0].cancel()
     answer = await asked[2]
-    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "upstream_unreachable")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "service_unavailable")
     asked[1].cancel()
     await asyncio.gather(*asked, return_exceptions=True)
     await eventually(stage.is_settled)

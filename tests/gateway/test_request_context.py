@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
-from prometheus_client import generate_latest
+import asyncio
 
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from starlette.types import Message, Receive
+
+from gateway import request_context
+from gateway.error_handlers import error_response
+from gateway.errors import BrokerDown
+from gateway.metrics import GatewayMetrics
+from gateway.request_context import RequestContext
 from tests.gateway.conftest import SetStage
 
 
@@ -54,3 +62,45 @@ async def test_metrics_have_few_labels_whatever_is_asked(set_stage: SetStage) ->
     assert "headrace_time_to_first_token_seconds_count" in text
     assert "secret-name" not in text
     assert "coffee" not in text
+
+
+@pytest.mark.parametrize("pieces", [1, 3, 1000], ids=["small", "in pieces", "without end"])
+async def test_who_is_refused_before_all_was_sent_has_the_refusal_and_is_heard_out(pieces: int) -> None:
+    """Else the connection would be reset, and the refusal lost that was not read yet."""
+    happened: list[str] = []
+    left = pieces
+
+    async def receive() -> Message:
+        nonlocal left
+        left -= 1
+        happened.append("heard")
+        return {"type": "http.request", "body": b"x" * 65536, "more_body": left > 0}
+
+    await refused_by(receive, happened)
+    assert happened == ["answered", *["heard"] * min(pieces, 4), "closed"]
+
+
+async def test_a_client_that_sends_nothing_is_not_heard_out_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_context, "HEAR_OUT_SECONDS", 0.01)
+    happened: list[str] = []
+
+    async def receive() -> Message:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    async with asyncio.timeout(20):
+        await refused_by(receive, happened)
+    assert happened == ["answered", "closed"]
+
+
+async def refused_by(receive: Receive, happened: list[str]) -> None:
+    """Have a request refused before its body was read; `happened` says what the server was told to do."""
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            happened.append("answered" if message.get("body") else "closed")
+            assert message.get("more_body", False) is bool(message.get("body"))
+
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"host", b"x"), (b"content-length", b"9")]}
+    app = RequestContext(error_response(BrokerDown()), GatewayMetrics(CollectorRegistry()))
+    await app(scope, receive, send)

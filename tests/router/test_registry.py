@@ -57,6 +57,10 @@ def test_a_model_sums_up_its_workers(registry: ModelRegistry, clock: Clock) -> N
     assert model is not None
     assert (model.created, model.max_model_len, model.max_token_bytes) == (1000.0, 1024, 32)
     assert (model.workers, model.running, model.waiting, model.capacity) == (2, 4, 1, 16)
+    assert registry.has_room("m")
+    registry.observe(status(running=8, waiting=3))
+    registry.observe(status(worker="w-2", running=5))
+    assert not registry.has_room("m")
     assert [info.name for info in registry.models()] == ["m", "other"]
     assert [worker.worker for worker in registry.workers()] == ["w-1", "w-2", "w-9"]
 
