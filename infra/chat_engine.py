@@ -33,6 +33,9 @@ from router.errors import PublishError
 from router.messages import FailureCode, ServiceClass, Task, Usage, WorkerStatus
 from router.registry import ModelInfo
 
+TEMPERATURE, TOP_P = 0.3, 0.9
+"""Of whoever has chosen none (`chat_ui/web/src/chat/SettingsPanel.svelte` shows them): at OpenAI's defaults, 1 and 1,
+small models ramble to the end of their context."""
 _CANNOT_CONTINUE = frozenset({FailureCode.INVALID_PROMPT, FailureCode.INVALID_PARAMETER, FailureCode.UPSTREAM_ERROR})
 
 
@@ -104,8 +107,8 @@ def _fields(ask: Ask) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "model": settings.model,
         "messages": [*system, *({"role": turn.role.value, "content": turn.text} for turn in ask.turns)],
-        "temperature": settings.temperature,
-        "top_p": settings.top_p,
+        "temperature": TEMPERATURE if settings.temperature is None else settings.temperature,
+        "top_p": TOP_P if settings.top_p is None else settings.top_p,
         "repetition_penalty": settings.repetition_penalty,
         "max_completion_tokens": settings.max_tokens,
     }

@@ -26,7 +26,7 @@ from chat_ui.generations.engine import (
 )
 from chat_ui.history.records import ModelSettings, Role, TokenUsage
 from gateway.errors import ServerShutdown
-from infra.chat_engine import GatewayEngine, GatewayFleet
+from infra.chat_engine import TEMPERATURE, TOP_P, GatewayEngine, GatewayFleet
 from router.messages import ChatPrompt, FailureCode, ServiceClass
 from tests.fakes.prices import ListPriceStore
 from tests.fakes.scripted_worker import fail, start_and_wait
@@ -73,6 +73,12 @@ async def test_a_question_becomes_a_request_and_its_answer_is_said(here: Stage) 
     assert (sampling.temperature, sampling.top_p, sampling.max_tokens) == (0.5, 0.9, 4)
     assert sampling.repetition_penalty == 1.1
     assert (job.prompt.add_generation_prompt, job.prompt.continue_final_message) == (True, False)
+
+
+async def test_whoever_chooses_nothing_is_answered_steadily(here: Stage) -> None:
+    await said(here, replace(ASK, settings=ModelSettings(MODEL, max_tokens=4)))
+    sampling = here.worker.jobs[0].sampling
+    assert (sampling.temperature, sampling.top_p) == (TEMPERATURE, TOP_P)
 
 
 async def test_going_on_is_asked_of_the_last_turn(here: Stage) -> None:

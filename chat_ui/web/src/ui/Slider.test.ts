@@ -6,9 +6,9 @@ import Slider from "./Slider.svelte";
 it("says that it is the default until it is moved, and can go back", async () => {
   render(Slider, { label: "Heat", hint: "h", min: 0, max: 2, resting: 1, value: null });
   const slider = screen.getByLabelText<HTMLInputElement>("Heat");
-  expect(slider.getAttribute("aria-valuetext")).toBe("model’s default");
+  expect(slider.getAttribute("aria-valuetext")).toBe("1 (default)");
   await fireEvent.input(slider, { target: { value: "0.5" } });
   expect(slider.getAttribute("aria-valuetext")).toBe("0.5");
   await userEvent.click(screen.getByRole("button", { name: "Use default: Heat" }));
-  expect(slider.getAttribute("aria-valuetext")).toBe("model’s default");
+  expect(slider.getAttribute("aria-valuetext")).toBe("1 (default)");
 });

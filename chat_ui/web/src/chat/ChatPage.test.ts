@@ -1,0 +1,34 @@
+import { render, screen, waitFor } from "@testing-library/svelte";
+import userEvent from "@testing-library/user-event";
+import { afterEach, expect, it, vi } from "vitest";
+import * as api from "../api/chat_api";
+import type { Model } from "../api/chat_types";
+import { ApiError, failureOf } from "../api/failure";
+import ChatPage from "./ChatPage.svelte";
+
+afterEach(() => void vi.useRealTimers());
+
+const MODEL: Model = { id: "tiny", context: 100, price: null, ready: true };
+
+it("sends what was written before there was a model as soon as there is one, and says so", async () => {
+  vi.useFakeTimers({ shouldAdvanceTime: true });
+  const user = userEvent.setup({ advanceTimers: vi.advanceTimersByTime });
+  vi.spyOn(api, "listConversations").mockResolvedValue({ conversations: [], next: null, total: 0 });
+  vi.spyOn(api, "listPresets").mockResolvedValue([]);
+  const listModels = vi.spyOn(api, "listModels");
+  listModels.mockRejectedValueOnce(new ApiError(failureOf("network"))).mockResolvedValueOnce([]).mockResolvedValue([MODEL]);
+  const create = vi.spyOn(api, "createConversation").mockRejectedValue(new ApiError(failureOf("busy")));
+  render(ChatPage, { id: null });
+  expect(await screen.findByText("The server cannot be reached. Check the connection.")).toBeTruthy();
+  await user.type(screen.getByLabelText("Write a message"), "Hello{Enter}");
+  expect(screen.getByText("It is sent as soon as a model is there.")).toBeTruthy();
+  expect(create).not.toHaveBeenCalled();
+  await vi.advanceTimersByTimeAsync(3000);
+  expect(await screen.findByText("No model is being served yet.")).toBeTruthy();
+  await vi.advanceTimersByTimeAsync(3000);
+  await waitFor(() => expect(create).toHaveBeenCalledOnce());
+  expect(create.mock.calls[0]?.[0].model).toBe("tiny");
+  expect(await screen.findByText("Too many requests are waiting right now.")).toBeTruthy();
+  expect(screen.getByLabelText<HTMLTextAreaElement>("Write a message").value).toBe("Hello");
+  expect(create).toHaveBeenCalledOnce();
+});
