@@ -12,8 +12,9 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-INTERVAL = 0.05
-"""Seconds from the first of a batch, and between the beginnings of two, or as long as one takes if that is more."""
+INTERVAL = 0.1
+"""Seconds from the first of a batch, and between two, or as long as one takes if that is more: requests need the store.
+"""
 
 
 class Batches(Generic[T]):
@@ -37,10 +38,11 @@ class Batches(Generic[T]):
 
     async def _handle_waiting(self, group: asyncio.TaskGroup) -> None:
         loop = asyncio.get_running_loop()
-        next_batch = loop.time() + INTERVAL
+        took = 0.0
         while self._waiting:
-            await asyncio.sleep(max(0.0, next_batch - loop.time()))
+            await asyncio.sleep(max(INTERVAL, took))
             self._handling, self._waiting = self._waiting, []
-            next_batch = loop.time() + INTERVAL
+            began = loop.time()
             await self._handle(self._handling, group)
+            took = loop.time() - began
         self._handling = None

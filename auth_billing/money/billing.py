@@ -1,7 +1,7 @@
 """The facade of money for gateways: hold before work, void what was not queued, say what clients have got so far.
 
 A hold is taken from credit that the gateway has leased (`credit_leases.py`) where there is enough of it, else from the
-account itself, in one conditional update; what is written of it comes after (`job_writer.py`).
+account itself, in one conditional update (`joint_holds.py`); what is written of it comes after (`job_writer.py`).
 
 What a job cost in the end is said by a `Receipt` on the queue, and settled by the billing process (`settlement.py`); if
 no receipt comes, by the sweeper (`sweeper.py`). Knows no HTTP and no MongoDB.
@@ -21,6 +21,7 @@ from auth_billing.money.books import Balance, Books, JobRecord, Source, Word
 from auth_billing.money.credit_leases import CreditLeases
 from auth_billing.money.holds import MOST_HELD, Work, check_name, month_of
 from auth_billing.money.job_writer import JobWriter
+from auth_billing.money.joint_holds import JointHolds
 from auth_billing.money.settler import Settler
 from auth_billing.prices.price_book import PriceBook
 from auth_billing.service import Principal
@@ -58,6 +59,7 @@ class Billing:
         """Of organisations that have any, as last seen: a hold finds out whether they are still so."""
         self._doubtful: set[str] = set()
         """Jobs that were not queued, and of which nobody knows whether they hold anything."""
+        self._holds = JointHolds(books.balances)
         self._leases = CreditLeases(books.balances, clock=clock, monotonic=monotonic)
         self._writer = JobWriter(books, self._leases, monotonic=monotonic)
 
@@ -164,7 +166,7 @@ class Billing:
     async def _hold(self, jobs: Sequence[JobRecord]) -> None:
         """Raises: `HoldRefused`, `StoreUnavailable`."""
         organisation = jobs[0].organisation
-        held = await self._books.balances.hold(jobs, self._budgets.get(organisation, {}))
+        held = await self._holds.hold(jobs, self._budgets.get(organisation, {}))
         for _ in range(TRIES):
             if held:
                 return
