@@ -104,12 +104,9 @@ def test_a_public_key_is_no_secret(algorithm: str) -> None:
     refuse(f"{signed}.{_base64(hmac.digest(_PUBLIC_PEM, signed.encode(), hashlib.sha256))}")
 
 
-NOW = int(time.time())
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
+def wrong_claims(now: int) -> list[dict[str, Any]]:
+    """Claims that we do not make; `now` is Unix seconds."""
+    return [
         {"exp": None},
         {"iat": None},
         {"nbf": None},
@@ -117,21 +114,21 @@ NOW = int(time.time())
         {"jti": None},
         {"aud": None},
         {"iss": None},
-        {"exp": str(NOW + 600)},
+        {"exp": str(now + 600)},
         {"exp": "9999999999"},
         {"exp": 9999999999},
         {"exp": 1e26},
         {"exp": 10**26},
-        {"exp": float(NOW + 600)},
+        {"exp": float(now + 600)},
         {"exp": True},
-        {"exp": NOW - 60, "iat": NOW - 600},
-        {"exp": NOW - 600},
-        {"exp": NOW + SECONDS_VALID + 1, "iat": NOW},
-        {"exp": [NOW + 600]},
-        {"iat": NOW + 7200},
-        {"iat": str(NOW)},
+        {"exp": now - 60, "iat": now - 600},
+        {"exp": now - 600},
+        {"exp": now + SECONDS_VALID + 1, "iat": now},
+        {"exp": [now + 600]},
+        {"iat": now + 7200},
+        {"iat": str(now)},
         {"iat": -1},
-        {"nbf": NOW + 7200},
+        {"nbf": now + 7200},
         {"nbf": "soon"},
         {"aud": "headrace"},
         {"aud": ["headrace-web"]},
@@ -146,11 +143,12 @@ NOW = int(time.time())
         {"ver": True},
         {"sid": None},
         {"sid": {"$ne": 1}},
-    ],
-    ids=repr,
-)
-def test_claims_that_we_do_not_make(changes: dict[str, Any]) -> None:
-    refuse(forged(**changes))
+    ]
+
+
+@pytest.mark.parametrize("number", range(len(wrong_claims(0))))
+def test_claims_that_we_do_not_make(number: int) -> None:
+    refuse(forged(**wrong_claims(int(time.time()))[number]))
 
 
 @pytest.mark.parametrize(
