@@ -330,14 +330,24 @@ async def test_a_store_that_keeps_failing_is_not_asked(set_stage: SetStage, monk
 
 
 async def test_a_slow_store_gathers_no_crowd(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(billing_desk, "RESERVE_SECONDS", 0.3)
+    monkeypatch.setattr(billing_desk, "RESERVE_SECONDS", 60.0)
     monkeypatch.setattr(billing_desk, "MOST_RESERVING", 4)
     stage = await set_stage()
     stage.billing.slow = asyncio.Event()
-    answers = await asyncio.gather(*(stage.chat() for _ in range(20)))
-    assert {answer.status_code for answer in answers} == {503}
+    asking = asyncio.as_completed([stage.chat() for _ in range(20)])
+    refused = [await next(asking) for _ in range(16)]
+    assert {answer.status_code for answer in refused} == {503}
     assert stage.billing.asked == 4
+    stage.billing.slow.set()
+    assert {(await answer).status_code for answer in asking} == {200}
     assert MOST_RESERVING > 4
+
+
+async def test_a_store_that_is_too_slow_is_not_waited_for(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(billing_desk, "RESERVE_SECONDS", 0.1)
+    stage = await set_stage()
+    stage.billing.slow = asyncio.Event()
+    assert (await stage.chat()).status_code == 503
 
 
 async def test_a_receipt_waits_for_the_broker(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
