@@ -7,10 +7,10 @@ export HEADRACE_HOME
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev serve up ps test chaos races kill-points test-bills check check-python check-page types format bench overload bench-peers clean
+.PHONY: help setup setup-dev serve up ps test chaos races kill-points test-bills test-schemas check check-python check-page types format bench overload bench-peers clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Set up everything that is needed to run (every other verb does it too)
 	@$(PYTHON) -m infra.install
@@ -29,7 +29,7 @@ ps: setup ## What runs, and what it is doing
 
 test: setup-dev ## Every test, with a real RabbitMQ, store and model where they are installed
 	cd chat_ui/web && npm run --silent test
-	$(BIN)/pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 chaos: setup-dev ## Faults of every kind on the whole platform: 14 configurations x 180 s (CHAOS_SECONDS, CHAOS_SEED, CHAOS="name ...")
 	CHAOS_MUTATIONS=1 CHAOS_ROLLING=1 CHAOS_CHAT=1 $(BIN)/pytest -s tests/chaos/test_mutations.py tests/chaos/test_rolling_restart.py \
@@ -41,6 +41,9 @@ races: setup-dev ## The races of money at full size: four processes, a thousand 
 
 test-bills: setup-dev ## 300 mixed requests over RabbitMQ: told, billed and counted alike, to the token
 	HEADRACE_TEST_BILLS=300 $(BIN)/pytest -s tests/integration/test_exact_bills.py
+
+test-schemas: setup-dev ## 200 schemas, the real model at temperature 1: every answer validates
+	HEADRACE_TEST_SCHEMAS=200 $(BIN)/pytest tests/inference_worker/structured/test_real_model.py
 
 kill-points: setup-dev ## Answers that go on elsewhere, at 20 points each, beside uninterrupted ones: the real model in float32 (some minutes)
 	HEADRACE_KILL_POINTS=20 $(BIN)/pytest tests/integration/test_identical_continuation.py
