@@ -35,7 +35,8 @@ hangs: then another copy is published, `QUICK_COPIES` in such a hurry, the rest 
 QUICK_COPIES = 6
 GAP_SECONDS = 0.25
 """Between two requests for what is missing; as many as `GAP_TRIES` for the same."""
-GAP_TRIES = 8
+GAP_TRIES = 80
+"""In which whoever has to say it again comes back from a broker's death too; those of its absence are not counted."""
 
 _log = structlog.get_logger(__name__)
 
@@ -89,7 +90,7 @@ class Mending:
         if tries >= GAP_TRIES:
             mailbox.fail(RepliesLost())
             return
-        self._gaps[job] = progress.have, tries + 1
+        self._gaps[job] = progress.have, tries + (self._bus.state is ConnectionState.UP)
         self._failover.ping(mailbox, job)
         asyncio.get_running_loop().call_later(GAP_SECONDS, self._look_at_gap, mailbox, job)
 

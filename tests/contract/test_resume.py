@@ -16,6 +16,7 @@ from router.consumer import resumption, sent_replies
 from router.dead_letters import DeadLetters
 from router.messages import Failed, FailureCode, Finished, SamplingParams, Started, TextOptions, UsageRecord, Window
 from router.topology import JOB_DELIVERY_LIMIT
+from router.transport.base import ConnectionState
 from tests.contract.conftest import MakeTransport
 from tests.fakes.fleet import GATEWAY, Answer, Fleet, FleetWorker, counted, until
 
@@ -242,6 +243,35 @@ async def test_lost_windows_are_said_again(make_transport: MakeTransport, monkey
         assert answer.texts == [counted(20)] * 2
         assert len(first.engine.submitted) == 1
         assert fleet.metrics.resumed._value.get() == 0
+
+
+async def test_a_gap_is_asked_for_until_the_broker_is_back(
+    make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes first after its death may come before questions can go out."""
+    monkeypatch.setattr(mending, "GAP_SECONDS", 0.005)
+    monkeypatch.setattr(mending, "GAP_TRIES", 3)
+    async with Fleet(make_transport) as fleet:
+        first = await fleet.start("worker-1", step_time=None)
+        answer = await fleet.ask("j", 20)
+        await until(lambda: first.engine.requests)
+        lose = deafen(first, monkeypatch)
+        first.engine.step(3)
+        await answer.read(3)
+        asked: list[object] = []
+        with monkeypatch.context() as broken:
+            broken.setattr(Bus, "state", property(lambda _: ConnectionState.DOWN))
+            broken.setattr(first.worker._consumer, "_answer", asked.append)
+            lose.append("some in the middle")
+            first.engine.step(5)
+            await until(lambda: first.worker._jobs.tokens == 8)
+            await asyncio.sleep(0.05)
+            lose.clear()
+            first.engine.step()
+            await until(lambda: len(asked) >= 20)
+        first.engine.step(11)
+        await answer.read()
+        assert answer.texts == [counted(20)]
 
 
 async def test_what_can_not_be_said_again_is_generated_again(
