@@ -32,8 +32,8 @@ test: setup-dev ## Every test, with a real RabbitMQ, store and model where they 
 	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 chaos: setup-dev ## Faults of every kind on the whole platform: 14 configurations x 180 s (CHAOS_SECONDS, CHAOS_SEED, CHAOS="name ...")
-	CHAOS_MUTATIONS=1 CHAOS_ROLLING=1 CHAOS_CHAT=1 $(BIN)/pytest -s tests/chaos/test_mutations.py tests/chaos/test_rolling_restart.py \
-		tests/chaos/test_chat.py
+	CHAOS_MUTATIONS=1 CHAOS_ROLLING=1 CHAOS_CHAT=1 CHAOS_CANCELS=1 $(BIN)/pytest -s tests/chaos/test_mutations.py \
+		tests/chaos/test_rolling_restart.py tests/chaos/test_chat.py tests/chaos/test_cancellation.py
 	$(BIN)/python -m tests.chaos --publish $(CHAOS)
 
 races: setup-dev ## The races of money at full size: four processes, a thousand times each (some minutes)

@@ -116,7 +116,7 @@ CONFIGURATIONS: Sequence[Configuration] = (
     Configuration(
         "broker-kill",
         "`kill -9` of RabbitMQ",
-        [_plan("broker_kill", 20)],
+        [_plan("broker_kill", 30)],
         limits=Limits(refusals=NO_BROKER, pause=45),
     ),
     Configuration(
