@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, Locator, Page, async_playwright, expect
 
 PATIENCE = 20_000
 SWITCHES = [
@@ -68,6 +68,11 @@ class Visit:
         await self.page.get_by_label("Write a message").fill(question)
         await expect(self.page.get_by_role("button", name="Send", exact=True)).to_be_enabled()
         await self.page.keyboard.press("Enter")
+
+    async def walk(self, message: Locator, button: str) -> None:
+        """To another version of a message; the server has been told when this returns, so a reload shows it again."""
+        async with self.page.expect_response(lambda response: response.request.method == "PATCH"):
+            await message.get_by_role("button", name=button).click()
 
     async def expect_clean(self) -> None:
         assert await self.page.evaluate("window.__pwned") is None

@@ -22,7 +22,8 @@ from starlette.routing import Mount, Route
 from chat_ui.app import create_app
 
 ENDLESS, BUSY = "ENDLESS", "BUSY"
-"""Questions: the answer goes on until it is stopped; the answer fails, and may be asked again in a second."""
+"""Questions: the answer goes on until it is stopped; the answer fails, and may be asked again in `BUSY_SECONDS`."""
+BUSY_SECONDS = 60
 HOSTILE_NAME = "<img src=x onerror=window.__pwned=1>"
 SETTINGS: dict[str, Any] = {
     "model": "",
@@ -220,7 +221,7 @@ class StubChat:
 
     async def _write(self, writing: Writing, question: str) -> None:
         if question == BUSY:
-            error = {"code": "overloaded", "message": "All workers are busy.", "retry_after": 1}
+            error = {"code": "overloaded", "message": "All workers are busy.", "retry_after": BUSY_SECONDS}
             await writing.end(state="failed", error=error)
             return
         text = "more " if question == ENDLESS else self.answers[question]

@@ -9,9 +9,10 @@ export type Row =
 /** `grouped`: with headings; what a search finds has none. `now`: in the person's time zone. */
 export function rowsOf(list: readonly ConversationSummary[], now: Date, grouped: boolean): Row[] {
   const rows: Row[] = [];
+  const headingOf = headings(now);
   let last = "";
   for (const [place, summary] of list.entries()) {
-    const heading = grouped ? headingOf(summary, now) : last;
+    const heading = grouped ? headingOf(summary) : last;
     if (heading !== last) rows.push({ type: "heading", key: `heading ${heading}`, text: heading });
     last = heading;
     rows.push({ type: "conversation", key: summary.id, summary, place });
@@ -19,21 +20,21 @@ export function rowsOf(list: readonly ConversationSummary[], now: Date, grouped:
   return rows;
 }
 
-function headingOf({ pinned, updated }: ConversationSummary, now: Date): string {
-  if (pinned) return texts.pinned;
-  const then = new Date(updated * 1000);
-  const days = Math.round((midnight(now) - midnight(then)) / 86_400_000);
-  if (days <= 0) return texts.today;
-  if (days === 1) return texts.yesterday;
-  if (days < 7) return texts.lastSevenDays;
-  return monthOf(then);
+/** Tells headings; one formatter for thousands of dates, each of which costs as much to make as a hundred to use. */
+function headings(now: Date): (summary: ConversationSummary) => string {
+  const month = new Intl.DateTimeFormat(texts.locale, { month: "long", year: "numeric" });
+  const today = midnight(now);
+  return ({ pinned, updated }) => {
+    if (pinned) return texts.pinned;
+    const then = new Date(updated * 1000);
+    const days = Math.round((today - midnight(then)) / 86_400_000);
+    if (days <= 0) return texts.today;
+    if (days === 1) return texts.yesterday;
+    return days < 7 ? texts.lastSevenDays : month.format(then);
+  };
 }
 
 /** As a UTC day, so that a change to summer time does not count. */
 function midnight(date: Date): number {
   return Date.UTC(date.getFullYear(), date.getMonth(), date.getDate());
-}
-
-function monthOf(date: Date): string {
-  return date.toLocaleDateString(texts.locale, { month: "long", year: "numeric" });
 }

@@ -40,7 +40,7 @@ Setext
 function grown(text: string, step: number) {
   const markdown = new GrowingMarkdown();
   for (let end = step; end < text.length; end += step) markdown.update(text.slice(0, end), false);
-  return markdown.update(text, true);
+  return markdown.update(text, true).flat();
 }
 
 describe("GrowingMarkdown", () => {
@@ -52,24 +52,28 @@ describe("GrowingMarkdown", () => {
     const markdown = new GrowingMarkdown();
     markdown.update("[r]: https://example.org/\n\nOne.\n\nTwo.", false);
     const blocks = markdown.update("[r]: https://example.org/\n\nOne.\n\nTwo.\n\n[here][r]", false);
-    expect(JSON.stringify(blocks.at(-1))).toContain("https://example.org/");
+    expect(JSON.stringify(blocks.flat().at(-1))).toContain("https://example.org/");
   });
 
   it("gives the very same objects for what is settled", () => {
     const markdown = new GrowingMarkdown();
-    const [first] = markdown.update("One.\n\nTwo.\n\nTh", false);
-    expect(markdown.update("One.\n\nTwo.\n\nThree", false)[0]).toBe(first);
+    const paragraphs = Array.from({ length: 30 }, (_, number) => `Number ${number}.`).join("\n\n");
+    const before = markdown.update(paragraphs, false);
+    const after = markdown.update(`${paragraphs} And`, false);
+    expect(before.length).toBeGreaterThan(2);
+    expect(after.map((group, index) => group === before[index])).toEqual(before.map((group) => group !== before.at(-1)));
+    expect(after.flat().slice(0, -1).every((block, index) => block === before.flat()[index])).toBe(true);
   });
 
   it("begins anew when the text is another one", () => {
     const markdown = new GrowingMarkdown();
     markdown.update("One.\n\nTwo.\n\nThree.", false);
-    expect(markdown.update("Other.\n\nText.", false)).toEqual(toBlocks("Other.\n\nText."));
+    expect(markdown.update("Other.\n\nText.", false).flat()).toEqual(toBlocks("Other.\n\nText."));
   });
 
   it("says whether code is still being written", () => {
     const open = (text: string, finished = false) => {
-      const block = new GrowingMarkdown().update(text, finished).at(-1);
+      const block = new GrowingMarkdown().update(text, finished).flat().at(-1);
       return block?.type === "code" ? block.open : null;
     };
     expect(open("```py\nx")).toBe(true);

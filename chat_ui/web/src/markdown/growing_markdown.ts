@@ -3,7 +3,7 @@
  * again. So a frame costs the same at the ten-thousandth word as at the tenth. Knows no screen.
  */
 import type { Token, Tokens } from "marked";
-import type { Block } from "./blocks";
+import { withBlock, type Group } from "./blocks";
 import { isShown, read, toBlock, toBlocks, type Links } from "./render_markdown";
 
 /** A list this long is settled item by item. */
@@ -13,24 +13,24 @@ const LONG_PARAGRAPH = 8_000;
 const KEPT_OF_PARAGRAPH = 1_000;
 
 export class GrowingMarkdown {
-  #settled: Block[] = [];
+  #settled: readonly Group[] = [];
   #source = "";
   /** Where named links lead, as far as it is settled: a later text may use one. */
   #links: Links = {};
 
-  /** The blocks of `text`. Cheap if it begins as it did at the last call; `finished`: it will not grow any more. */
-  update(text: string, finished: boolean): readonly Block[] {
+  /** The blocks of `text`, in groups. Cheap if it begins as it did at the last call; `finished`: it will not grow any more. */
+  update(text: string, finished: boolean): readonly Group[] {
     const normal = text.includes("\r") ? text.replace(/\r\n?/g, "\n") : text;
     if (!normal.startsWith(this.#source)) this.#reset();
     const tail = read(normal.slice(this.#source.length), this.#links);
     // A link may have been written before the line that says where it leads.
-    if (finished && Object.keys(tail.links).length > 0) return toBlocks(normal);
+    if (finished && Object.keys(tail.links).length > 0) return toBlocks(normal).reduce<readonly Group[]>(withBlock, []);
     const last = tail.findLastIndex(isShown);
     this.#settle(tail.slice(0, Math.max(last, 0)));
     const growing = tail[last];
     if (growing === undefined) return this.#settled;
     const rest = finished ? growing : this.#settlePartOf(growing);
-    return [...this.#settled, toBlock(rest, !finished)];
+    return withBlock(this.#settled, toBlock(rest, !finished));
   }
 
   #reset(): void {
@@ -43,7 +43,7 @@ export class GrowingMarkdown {
     for (const token of tokens) {
       this.#source += token.raw;
       if (isDefinition(token)) this.#links[token.tag] ??= { href: token.href, title: token.title };
-      else if (isShown(token)) this.#settled.push(toBlock(token));
+      else if (isShown(token)) this.#settled = withBlock(this.#settled, toBlock(token));
     }
   }
 
