@@ -57,7 +57,8 @@ MUTATED = Configuration(
     [Plan("worker_kill", 60, first=3)],
     clients=12,
     mix=Mix({"stream": 1, "leave": 1}, tokens=(150, 250)),
-    limits=Limits(pause=8, ghost=3),
+    # A worker that comes back is asked after a job that it had lost after 5 s of silence: by an early ack it is lost.
+    limits=Limits(pause=4, ghost=3),
     rest=25,
 )
 MUTATED_SECONDS = 8.0
