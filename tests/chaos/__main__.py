@@ -34,13 +34,13 @@ def main() -> int:
         print(f"[{number}/{len(names)}] {name}: {by_name[name].about}", flush=True)
         outcome = asyncio.run(experiment(by_name[name], seed, seconds, _say, keep))
         rows.append(report.row_of(outcome))
+        if arguments.publish:  # at once: whoever stops the rest keeps what there is
+            report.publish(rows[-1:])
         wrong += len(outcome.violations)
         for violation in outcome.violations[:20]:
             print(f"  VIOLATION {violation}", flush=True)
         print(report.table(rows[-1:]), flush=True)
     print(report.table(rows))
-    if arguments.publish:
-        report.publish(rows)
     print(f"{wrong} promises were broken; logs, histories and verdicts are in {keep}")
     return 1 if wrong else 0
 
