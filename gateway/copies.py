@@ -36,7 +36,8 @@ class Copies:
 
     def publish(self, mailbox: Mailbox, job: str) -> bool:
         """Have a fresh copy queued, unless one is on its way; false: it has been tried too often in vain."""
-        if mailbox.progress[job].copied_in_vain >= COPIES:
+        progress = mailbox.progress[job]
+        if progress.copied_in_vain >= COPIES and not progress.moved_since_copy:
             return False
         if job not in self._publishing:
             self._publishing[job] = asyncio.create_task(self._publish(mailbox, job))

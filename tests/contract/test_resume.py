@@ -446,6 +446,27 @@ async def test_a_worker_that_says_again_that_it_lost_a_job_makes_no_more_copies(
         assert not answer.mailbox.failed
 
 
+async def test_copies_in_vain_are_forgiven_once_an_answer_gets_further(
+    make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copies, "COPIES", 1)
+    async with Fleet(make_transport) as fleet:
+        answer = await fleet.ask("j", 30)
+        progress = answer.mailbox.progress["j"]
+        assert fleet.inbox._copies.publish(answer.mailbox, "j")
+        await until(lambda: progress.newest_copy == 1)
+        assert not fleet.inbox._copies.publish(answer.mailbox, "j"), "nobody has begun with it"
+        worker = await fleet.start("worker-1", step_time=None)
+        await until(lambda: worker.engine.requests)
+        worker.engine.step()
+        await answer.read(1)
+        assert fleet.inbox._copies.publish(answer.mailbox, "j")
+        await until(lambda: progress.newest_copy == 2)
+        worker.engine.step(29)
+        await answer.read()
+        assert answer.texts == [counted(30)]
+
+
 async def test_a_job_that_brings_down_its_workers_is_given_up(make_transport: MakeTransport) -> None:
     async with Fleet(make_transport) as fleet:
         answer = await fleet.ask("poison", 5)
