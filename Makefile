@@ -2,12 +2,13 @@
 PYTHON ?= python3
 WORKERS ?=
 CHAOS ?=
+PICTURES ?= $(HEADRACE_HOME)/pictures
 HEADRACE_HOME ?= .headrace
 export HEADRACE_HOME
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev serve up ps test chaos races kill-points test-bills test-schemas check check-python check-page types format bench overload bench-peers clean
+.PHONY: help setup setup-dev serve up ps test pictures chaos races kill-points test-bills test-schemas check check-python check-page types format bench overload bench-peers clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +31,10 @@ ps: setup ## What runs, and what it is doing
 test: setup-dev ## Every test, with a real RabbitMQ, store and model where they are installed
 	cd chat_ui/web && npm run --silent test
 	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+
+pictures: setup-dev ## A person's path in Chromium over RabbitMQ, with a picture of each step in PICTURES (.headrace/pictures)
+	@mkdir -p $(PICTURES)
+	HEADRACE_SCREENSHOTS=$(abspath $(PICTURES)) $(BIN)/pytest tests/e2e/test_chat_in_browser.py
 
 chaos: setup-dev ## Faults of every kind on the whole platform: 14 configurations x 180 s (CHAOS_SECONDS, CHAOS_SEED, CHAOS="name ...")
 	CHAOS_MUTATIONS=1 CHAOS_ROLLING=1 CHAOS_CHAT=1 CHAOS_CANCELS=1 $(BIN)/pytest -s tests/chaos/test_mutations.py \

@@ -25,6 +25,8 @@ LONGEST = 80
 SHOWN = 1_000
 """Characters of question and answer that the model sees."""
 _ASKED = "Write a title of two to six words for this conversation, in its language. Answer with the title only."
+_ITEM = re.compile(r"^\s*(?:\d{1,2}[.)]|[-•])\s+")
+"""Of a list: what a model begins that was asked for a title."""
 _DECORATION = re.compile(r"^[\s\"'“”„«»*#`_]+|[\s\"'“”„«»*#`_.:]+$")
 
 _log = structlog.get_logger(__name__)
@@ -83,7 +85,7 @@ def cleaned(text: str) -> str:
     """The first line of a text, without decoration, cut at a word."""
     line = next((each for each in text.splitlines() if each.strip()), "")
     line = " ".join("".join(each if each.isprintable() else " " for each in line).split())
-    line = _DECORATION.sub("", line)
+    line = _DECORATION.sub("", _ITEM.sub("", line))
     if len(line) <= LONGEST:
         return line
     return f"{line[: LONGEST - 1].rsplit(' ', 1)[0]}…"

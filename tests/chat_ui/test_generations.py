@@ -244,6 +244,7 @@ async def test_failures_say_when_to_try_again(gateways: Gateways) -> None:
     [
         ('\n  "Ships and birds."\nMore', "Ships and birds"),
         ("**Title**", "Title"),
+        ("1. A list of things\n2. More", "A list of things"),
         ("word " * 40, f"{'word ' * 15}".strip() + "…"),
         ("\u202etricky\x00", "tricky"),
         ("...", ""),

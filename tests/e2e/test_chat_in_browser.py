@@ -1,6 +1,7 @@
 """A person's path through the page in a real Chromium: `headrace serve`, the real model, the real store.
 
-The pictures of its steps are written into the folder that `HEADRACE_SCREENSHOTS` names, if it names one.
+Where `HEADRACE_SCREENSHOTS` names a folder (`make pictures`) it is walked on `headrace up`, over RabbitMQ and with two
+workers, of which one is killed; and pictures of its steps are written there.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+import signal
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -17,9 +19,10 @@ import openpyxl
 import pytest
 import pytest_asyncio
 from openpyxl.worksheet.worksheet import Worksheet
-from playwright.async_api import Browser, FilePayload, Locator, Page, expect
+from playwright.async_api import Browser, FilePayload, Locator, Page, ViewportSize, expect
 
 from infra.install import ROOT
+from infra.readiness import free_port
 from tests.chat_ui.chromium import Visit, chromium
 from tests.e2e.launched import Launched
 
@@ -36,25 +39,37 @@ TRIES = 100
 """For what counts only after a moment, such as a new limit."""
 REPEATING = 0.8
 """A repetition penalty with which the model goes round in circles: its answer ends only by being stopped."""
-PHONE = {"width": 390, "height": 844}
+PHONE: ViewportSize = {"width": 390, "height": 844}
 FORMULAS = {"-2+3": "+1-1", "@SUM(1+1)": "=1+1", "+cmd|' /C calc'!A0": "@A1", "=HYPERLINK('http://x')": "-1"}
 SECTIONS = ("people", "projects", "keys", "budgets", "prices", "models", "usage", "audit")
 
 
-async def picture(page: Page, name: str) -> None:
-    """The page as it is, light, dark, and what is at its address on a phone."""
+async def picture(page: Page, name: str, *, as_it_is: bool = False) -> None:
+    """The page light, dark, and on a phone: what is at its address, or (`as_it_is`) a dialog or list that is open."""
     if PICTURES is None:
         return
     for theme in ("light", "dark"):
         await page.emulate_media(color_scheme=theme)
+        await drawn(page)
         await page.screenshot(path=Path(PICTURES) / f"{name}-{theme}.png")
     await page.emulate_media(color_scheme="light")
-    phone = await page.context.new_page()
-    await phone.set_viewport_size(PHONE)  # type: ignore[arg-type]
-    await phone.goto(page.url)
-    await loaded(phone)
+    phone = page if as_it_is else await page.context.new_page()
+    wide = page.viewport_size
+    await phone.set_viewport_size(PHONE)
+    if not as_it_is:
+        await phone.goto(page.url)
+        await loaded(phone)
+    await drawn(phone)
     await phone.screenshot(path=Path(PICTURES) / f"{name}-phone.png")
-    await phone.close()
+    if not as_it_is:
+        await phone.close()
+    elif wide is not None:
+        await page.set_viewport_size(wide)
+
+
+async def drawn(page: Page) -> None:
+    """What follows a change of theme or width has happened: a chart is drawn anew."""
+    await page.evaluate("new Promise((done) => setTimeout(() => requestAnimationFrame(done), 300))")
 
 
 async def loaded(page: Page) -> None:
@@ -69,11 +84,24 @@ async def browser() -> AsyncIterator[Browser]:
         yield started
 
 
+@pytest.fixture(scope="module")
+def launched(e2e_home: Path) -> Iterator[Launched]:
+    """`headrace serve`, or `headrace up` where pictures are made, ready."""
+    ports = {name: str(free_port()) for name in ("HEADRACE_RABBITMQ_PORT", "HEADRACE_RABBITMQ_CONSOLE_PORT")}
+    arguments, extra = (["serve"], {}) if PICTURES is None else (["up", "--workers", "2"], ports)
+    launched = Launched(arguments, e2e_home, free_port(), **extra)
+    try:
+        launched.until_ready()
+        yield launched
+    finally:
+        launched.end()
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def owner(serving: Launched, browser: Browser) -> Visit:
+async def owner(launched: Launched, browser: Browser) -> Visit:
     """Who has clicked the link that the launcher printed."""
-    visit = await Visit.to(f"http://127.0.0.1:{serving.port}", browser, PATIENCE)
-    await visit.page.goto(re.findall(r"http://\S+#start=\S+", serving.output)[0])
+    visit = await Visit.to(f"http://127.0.0.1:{launched.port}", browser, PATIENCE)
+    await visit.page.goto(re.findall(r"http://\S+#start=\S+", launched.output)[0])
     await expect(visit.page.get_by_role("heading", name="What would you like to know?")).to_be_visible()
     return visit
 
@@ -86,7 +114,7 @@ async def member(owner: Visit, browser: Browser) -> Visit:
     dialog = owner.page.get_by_role("dialog")
     await dialog.get_by_role("button", name="Make a link").click()
     link = await dialog.get_by_label("Invitation link").input_value()
-    await picture(owner.page, "invited")
+    await picture(owner.page, "invited", as_it_is=True)
     await dialog.get_by_role("button", name="Done").click()
     visit = await Visit.to(owner.origin, browser, PATIENCE)
     await visit.page.goto(link)
@@ -181,6 +209,26 @@ async def test_an_answer_goes_on_over_a_reload_and_in_two_tabs_until_it_is_stopp
     await second.page.close()
 
 
+@pytest.mark.skipif(PICTURES is None, reason="the only worker of `headrace serve` is in its process")
+async def test_an_answer_goes_on_when_its_worker_is_killed(member: Visit, launched: Launched) -> None:
+    page = member.page
+    await begin(member, Repetition_penalty=REPEATING, Longest_answer=7000)
+    await member.ask(ENDLESS)
+    text = answers(page).locator(".markdown")
+    await expect(text).to_contain_text("river")
+    (worker,) = re.findall(r"(worker-\d+).* 1 running", launched.headrace("ps").stdout)
+    before = await text.inner_text()
+    os.kill(int((launched.home / "run" / f"{worker}.pid").read_text()), signal.SIGKILL)
+    longer = "least => document.querySelector('article.answer .markdown').innerText.length > least"
+    await page.wait_for_function(longer, arg=2 * len(before))
+    await expect(text).to_contain_text(before.strip())
+    await picture(page, "worker-killed")
+    await page.get_by_role("button", name="Stop", exact=True).click()
+    await expect(answers(page).get_by_text("Stopped")).to_be_visible()
+    assert f"{worker} was ended by SIGKILL" in launched.output
+    await member.expect_clean()
+
+
 async def test_search(member: Visit) -> None:
     page = member.page
     await begin(member, Longest_answer=4)
@@ -192,7 +240,7 @@ async def test_search(member: Visit) -> None:
     await expect(page.get_by_text("1 conversation found")).to_be_visible()
     found = page.get_by_role("navigation", name="Conversations").get_by_role("listitem")
     await expect(found.locator("mark").first).to_have_text(re.compile("quagg", re.IGNORECASE))
-    await picture(page, "searched")
+    await picture(page, "searched", as_it_is=True)
     await found.get_by_role("link").click()
     await expect(page.locator("article.question")).to_contain_text("quagga")
     await member.expect_clean()
@@ -213,7 +261,7 @@ async def test_the_spreadsheet_has_values_and_no_formula(member: Visit, tmp_path
     await dialog.get_by_role("button", name="Close").last.click()
     await page.get_by_role("button", name="More").click()
     await page.get_by_role("menuitem", name="Export").click()
-    await picture(page, "exporting")
+    await picture(page, "exporting", as_it_is=True)
     async with page.expect_download() as downloading:
         await dialog.get_by_role("link", name="Download").click()
     await (await downloading.value).save_as(tmp_path / "all.xlsx")
@@ -246,9 +294,9 @@ def theirs(conversations: Mapping[str, str]) -> bytes:
     return json.dumps({"conversations": found}).encode()
 
 
-async def test_a_budget_runs_out_with_a_clear_message(member: Visit, owner: Visit, serving: Launched) -> None:
+async def test_a_budget_runs_out_with_a_clear_message(member: Visit, owner: Visit, launched: Launched) -> None:
     page = member.page
-    limit = serving.headrace("budget", "development", "0.000001")
+    limit = launched.headrace("budget", "development", "0.000001")
     assert limit.returncode == 0, limit.stderr
     await begin(member, Longest_answer=4)
     refused = page.get_by_role("alert").filter(has_text="The budget is used up.")
@@ -263,7 +311,7 @@ async def test_a_budget_runs_out_with_a_clear_message(member: Visit, owner: Visi
     await owner.page.goto(f"{owner.origin}/admin/budgets")
     await expect(owner.page.get_by_role("table", name="Budgets")).to_contain_text("organisation")
     await picture(owner.page, "budgets")
-    assert serving.headrace("budget", "development", "--remove").returncode == 0
+    assert launched.headrace("budget", "development", "--remove").returncode == 0
     for version in range(2, TRIES):
         await page.get_by_role("button", name="Try again", exact=True).click()
         await expect(answers(page).last.get_by_text(f"{version} of {version}")).to_be_attached()
@@ -300,6 +348,7 @@ async def test_no_page_has_a_serious_violation_of_accessibility(owner: Visit, br
     await owner.ask(ASKED)
     await answered(page)
     await page.get_by_role("button", name="Settings", exact=True).click()
+    await picture(page, "settings", as_it_is=True)
     found = list(await violations(page, source))
     for path in ("account", "usage", *(f"admin/{section}" for section in SECTIONS)):
         await page.goto(f"{owner.origin}/{path}")

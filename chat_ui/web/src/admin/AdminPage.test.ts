@@ -81,10 +81,12 @@ it("makes a key with a budget, shows it once, and replaces one", async () => {
   answers.set("GET /admin/projects", { projects: [project] });
   answers.set("POST /admin/keys", { key, text: "hr_live_new" });
   answers.set("POST /admin/keys/{key_id}/rotate", { key, text: "hr_live_next" });
+  answers.set("GET /models", { models: [{ id: "tiny", context: 1, price: null, ready: true }] });
   const user = show("keys");
   await user.click(await screen.findByRole("button", { name: "New key" }));
   const dialog = within(screen.getByRole("dialog"));
   await user.type(dialog.getByLabelText("Name"), "build");
+  await user.selectOptions(dialog.getByLabelText("Model"), "tiny");
   await user.type(dialog.getByLabelText(/^Budget/), "twelve");
   await user.click(dialog.getByRole("button", { name: "Make the key" }));
   expect(dialog.getByText(/not an amount/)).toBeTruthy();
@@ -92,7 +94,7 @@ it("makes a key with a budget, shows it once, and replaces one", async () => {
   await user.type(dialog.getByLabelText(/^Budget/), "12.5");
   await user.click(dialog.getByRole("button", { name: "Make the key" }));
   expect(await screen.findByDisplayValue("hr_live_new")).toBeTruthy();
-  const body = { project: "proj-1", name: "build", budget_nano: 12_500_000_000 };
+  const body = { project: "proj-1", name: "build", budget_nano: 12_500_000_000, models: ["tiny"] };
   expect(asked).toContainEqual(["POST /admin/keys", { body }]);
   await user.click(screen.getByRole("button", { name: "Done" }));
   await user.click(await screen.findByRole("button", { name: "Actions: ci" }));

@@ -45,8 +45,8 @@ export const history = {
   exportSelected: (count: string, value: number) => conversations(count, value),
   exportFormat: "As",
   exportFormats: {
-    xlsx: "Spreadsheet (XLSX), a row a turn",
-    csv: "CSV, a row a turn",
+    xlsx: "Spreadsheet (XLSX)",
+    csv: "CSV",
     json: "JSON, with all branches",
     markdown: "Markdown, to read",
   },
