@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 
 import h11
 
@@ -81,9 +82,10 @@ class Exchange:
         return event
 
     def close(self, *, reset: bool = False) -> None:
-        """Hang up: in order, or by RST."""
+        """Hang up: in order, or by RST; nothing if the other side has done it already."""
         if reset:
-            self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+            with suppress(OSError):
+                self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
             self._writer.transport.abort()
         else:
             self._writer.close()
