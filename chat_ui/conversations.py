@@ -44,6 +44,7 @@ from chat_ui.history.terms import excerpt, pattern_of, terms_of, words_of
 from chat_ui.history.tree import branch, by_id
 
 TOKEN_BYTES = 32
+TAKEN_AT_ONCE = 50
 
 _log = structlog.get_logger(__name__)
 
@@ -121,10 +122,13 @@ class Conversations:
             raise ConversationFull(f"You have {there} conversations, and may have {MOST_CONVERSATIONS}.")
 
     async def take_in(self, owner: Owner, brought: Mapping[Conversation, Sequence[Message]]) -> None:
-        """Store whole conversations of another program."""
-        filed = await asyncio.to_thread(_filed, brought)
-        await self._messages.add(owner, [each for messages in brought.values() for each in messages])
-        await self._conversations.add(owner, filed)
+        """Store whole conversations of another program, a few at a time: a store has to answer within seconds."""
+        found = list(brought.items())
+        for start in range(0, len(found), TAKEN_AT_ONCE):
+            some = dict(found[start : start + TAKEN_AT_ONCE])
+            filed = await asyncio.to_thread(_filed, some)
+            await self._messages.add(owner, [each for messages in some.values() for each in messages])
+            await self._conversations.add(owner, filed)
 
     async def whole(self, owner: Owner, conversation: Conversation) -> list[Message]:
         """All messages of a conversation, in the order in which they were written, with the text of their files."""
