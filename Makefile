@@ -30,7 +30,7 @@ ps: setup ## What runs, and what it is doing
 
 test: setup-dev ## Every test, with a real RabbitMQ, store and model where they are installed
 	cd chat_ui/web && npm run --silent test
-	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder # more threads would spin in one another's way
 
 pictures: setup-dev ## A person's path in Chromium over RabbitMQ, with a picture of each step in PICTURES (.headrace/pictures)
 	@mkdir -p $(PICTURES)
