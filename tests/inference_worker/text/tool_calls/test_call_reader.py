@@ -104,7 +104,7 @@ def test_what_is_no_call_is_text(markup: Markup, text: str) -> None:
     reader, spans = read(markup, text)
     assert answer(spans) == (text, [])
     assert not reader.all_complete
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < 20  # not quadratic
 
 
 BROKEN: list[tuple[str, Answer]] = [
