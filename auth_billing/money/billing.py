@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import islice
 
 from prometheus_client import CollectorRegistry
 
@@ -20,7 +21,7 @@ from auth_billing.metrics import BillingMetrics
 from auth_billing.money.books import Balance, Books, JobRecord, Source, Word
 from auth_billing.money.credit_leases import CreditLeases
 from auth_billing.money.holds import MOST_HELD, Work, check_name, month_of
-from auth_billing.money.job_writer import JobWriter
+from auth_billing.money.job_writer import BATCH, JobWriter
 from auth_billing.money.joint_holds import JointHolds
 from auth_billing.money.settler import Settler
 from auth_billing.prices.price_book import PriceBook
@@ -116,7 +117,9 @@ class Billing:
             StoreUnavailable: the next one says more.
         """
         await self.write(usage_by_job)
-        await self._books.jobs.checkpoint(usage_by_job)
+        waiting = iter(usage_by_job.items())
+        while batch := dict(islice(waiting, BATCH)):
+            await self._books.jobs.checkpoint(batch)
 
     async def renew_lease(self, gateway: str) -> None:
         """Say that a gateway is alive, every 10 s or so: the jobs of a silent one are settled to their checkpoints.

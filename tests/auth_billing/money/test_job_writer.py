@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
 from auth_billing.errors import RecordRefused, StoreUnavailable
 from auth_billing.money.billing import Billing
 from auth_billing.money.books import Balance, JobRecord
+from auth_billing.money.job_writer import BATCH
+from router.messages import Usage
 from tests.auth_billing.workload import HELD, ORGANISATION, hold, principal, work
 from tests.fakes.accounts import Absence, FakeClock
 from tests.fakes.books import DictBalanceStore, DictJobStore, dict_books, price_book
@@ -87,6 +89,21 @@ async def test_who_is_slow_to_write_asks_the_account(writing: Writing) -> None:
     version = writing.balances.balances[ORGANISATION].version
     await writing.reserve("job-4")
     assert writing.balances.balances[ORGANISATION].version == version + 1
+
+
+async def test_checkpoints_of_many_jobs_are_several_writes(writing: Writing, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint, sizes = DictJobStore.checkpoint, []
+
+    async def counted(store: DictJobStore, usage: Mapping[str, Usage]) -> None:
+        sizes.append(len(usage))
+        await checkpoint(store, usage)
+
+    monkeypatch.setattr(DictJobStore, "checkpoint", counted)
+    jobs = [f"many-{n}" for n in range(BATCH + 6)]
+    await asyncio.gather(*map(writing.reserve, jobs))
+    await writing.billing.checkpoint(dict.fromkeys(jobs, Usage(prompt_tokens=1, completion_tokens=2)))
+    assert sizes == [BATCH, 6]
+    assert all(writing.jobs.jobs[job].checkpoint for job in jobs)
 
 
 async def test_a_job_that_the_store_refuses_holds_up_nobody(writing: Writing, monkeypatch: pytest.MonkeyPatch) -> None:
