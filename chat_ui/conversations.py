@@ -24,7 +24,6 @@ from chat_ui.generations.generations import Generations
 from chat_ui.history.bounds import (
     LARGEST_ATTACHMENTS,
     LARGEST_CONVERSATION,
-    MOST_CONVERSATIONS,
     MOST_MESSAGES,
 )
 from chat_ui.history.records import (
@@ -40,11 +39,11 @@ from chat_ui.history.records import (
     State,
     Wanted,
 )
+from chat_ui.history.room import Room
 from chat_ui.history.terms import excerpt, pattern_of, terms_of, words_of
 from chat_ui.history.tree import branch, by_id
 
 TOKEN_BYTES = 32
-TAKEN_AT_ONCE = 50
 
 _log = structlog.get_logger(__name__)
 
@@ -73,7 +72,8 @@ class Page:
 
     rows: Sequence[Row]
     next: str | None
-    total: int
+    total: int | None
+    """How many a search has found."""
 
 
 class Conversations:
@@ -98,6 +98,7 @@ class Conversations:
         self._shares = shares
         self._generations = generations
         self._clock = clock
+        self.room = Room(conversations)
 
     async def create(self, owner: Owner, settings: ModelSettings) -> Conversation:
         """A new one, empty.
@@ -105,30 +106,17 @@ class Conversations:
         Raises:
             ConversationFull: the owner has as many as he may have.
         """
-        await self.require_room(owner, 1)
+        await self.room.take(owner, 1)
         now = self._clock()
         conversation = Conversation(new_id("conv-"), "", now, now, settings)
-        await self._conversations.add(owner, {conversation: ()})
+        await self._conversations.add(owner, conversation)
         return conversation
 
-    async def require_room(self, owner: Owner, more: int) -> None:
-        """See that the owner may have so many more.
-
-        Raises:
-            ConversationFull: he may not.
-        """
-        there = sum([await self._conversations.count(owner, Wanted(archived, 1)) for archived in (False, True)])
-        if there + more > MOST_CONVERSATIONS:
-            raise ConversationFull(f"You have {there} conversations, and may have {MOST_CONVERSATIONS}.")
-
     async def take_in(self, owner: Owner, brought: Mapping[Conversation, Sequence[Message]]) -> None:
-        """Store whole conversations of another program, a few at a time: a store has to answer within seconds."""
-        found = list(brought.items())
-        for start in range(0, len(found), TAKEN_AT_ONCE):
-            some = dict(found[start : start + TAKEN_AT_ONCE])
-            filed = await asyncio.to_thread(_filed, some)
-            await self._messages.add(owner, [each for messages in some.values() for each in messages])
-            await self._conversations.add(owner, filed)
+        """Store whole conversations of another program."""
+        filed = await asyncio.to_thread(_filed, brought)
+        await self._messages.bring(owner, [each for messages in brought.values() for each in messages])
+        await self._conversations.bring(owner, filed)
 
     async def whole(self, owner: Owner, conversation: Conversation) -> list[Message]:
         """All messages of a conversation, in the order in which they were written, with the text of their files."""
@@ -136,22 +124,22 @@ class Conversations:
         found = await self._messages.branch(owner, conversation.id, ids)
         return sorted(found, key=lambda each: (each.created, each.id))
 
-    async def page(self, owner: Owner, query: str, *, archived: bool, before: str | None, limit: int) -> Page:
-        """Some of a list: all, or those that all words of `query` are in (the last one may be unfinished)."""
-        words = words_of(query)
-        if query.strip() and not words:
-            return Page([], None, 0)
-        wanted = Wanted(archived, limit + 1, before, words)
-        found = await self._conversations.page(owner, wanted)
-        shown, more = found[:limit], len(found) > limit
-        ids = [each.id for each in shown]
-        running = await self._messages.open_in(owner, ids)
-        matches = await self._matches(owner, shown, words)
+    async def page(self, owner: Owner, *, archived: bool, before: str | None, limit: int) -> Page:
+        """Some of a list, the latest first."""
+        found = await self._conversations.page(owner, Wanted(archived, limit + 1, before))
         return Page(
-            [Row(each, each.id in running, matches.get(each.id)) for each in shown],
-            shown[-1].order if more else None,
-            await self._conversations.count(owner, wanted),
+            await self._rows(owner, found[:limit], ()), found[limit - 1].order if len(found) > limit else None, None
         )
+
+    async def search(self, owner: Owner, query: str, *, archived: bool, before: str | None, limit: int) -> Page:
+        """Some of those that all words of `query` are in (the last one may be unfinished), the latest first."""
+        words = words_of(query)
+        found = await self._conversations.search(owner, words, archived=archived) if words else []
+        rest = [each for each in found if before is None or each.order < before]
+        shown = {each.id: each for each in await self._conversations.some(owner, [each.id for each in rest[:limit]])}
+        conversations = [shown[each.id] for each in rest[:limit] if each.id in shown]
+        following = rest[limit - 1].order if len(rest) > limit else None
+        return Page(await self._rows(owner, conversations, words), following, len(found))
 
     async def row(self, owner: Owner, conversation_id: str) -> Row:
         """One of them, as in a list."""
@@ -348,10 +336,13 @@ class Conversations:
         if message.state.is_open:
             raise AnswerRunning(parent)
 
+    async def _rows(self, owner: Owner, shown: Sequence[Conversation], words: Collection[str]) -> list[Row]:
+        running = await self._messages.open_in(owner, [each.id for each in shown]) if shown else set()
+        matches = await self._matches(owner, shown, words) if words and shown else {}
+        return [Row(each, each.id in running, matches.get(each.id)) for each in shown]
+
     async def _matches(self, owner: Owner, shown: Sequence[Conversation], words: Collection[str]) -> dict[str, str]:
         """Excerpts around what was searched for, by conversation."""
-        if not words or not shown:
-            return {}
         longest = sorted(words, key=len, reverse=True)
         texts = await self._messages.containing(owner, [each.id for each in shown], pattern_of(longest[0]))
         matches: dict[str, str] = {}

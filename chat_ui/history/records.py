@@ -151,8 +151,14 @@ class Wanted:
     archived: bool
     limit: int
     before: str | None = None
-    words: Sequence[str] = ()
-    """Terms (`terms.py`) that are in it; the last one may be the beginning of one."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A conversation that a search has found."""
+
+    id: str
+    order: str
 
 
 @dataclass(frozen=True)
@@ -167,8 +173,12 @@ class Preset:
 class ConversationStore(Protocol):
     """Where conversations are."""
 
-    async def add(self, owner: Owner, filed: Mapping[Conversation, Collection[str]]) -> None:
-        """Store new ones, durably, each with the terms that it is found by."""
+    async def add(self, owner: Owner, conversation: Conversation) -> None:
+        """Store a new one, durably."""
+        ...
+
+    async def bring(self, owner: Owner, filed: Mapping[Conversation, Collection[str]]) -> None:
+        """Store many, durably, each with the terms that it is found by; those that are there already stay."""
         ...
 
     async def find(self, owner: Owner, conversation_id: str) -> Conversation | None:
@@ -179,8 +189,18 @@ class ConversationStore(Protocol):
         """Some of the owner's, greatest `order` first."""
         ...
 
-    async def count(self, owner: Owner, wanted: Wanted) -> int:
-        """How many there are in all pages; of a search, up to `bounds.MOST_FOUND`."""
+    async def some(self, owner: Owner, conversation_ids: Collection[str]) -> list[Conversation]:
+        """Those of these that are the owner's, in any order."""
+        ...
+
+    async def search(self, owner: Owner, words: Sequence[str], *, archived: bool) -> list[Found]:
+        """Those that have all words (the last one may be the beginning of one), greatest `order` first; up to
+        `bounds.MOST_FOUND`. Words are terms (`terms.py`), one at least.
+        """
+        ...
+
+    async def count(self, owner: Owner) -> int:
+        """How many the owner has, archived ones too."""
         ...
 
     async def change(
@@ -207,6 +227,10 @@ class MessageStore(Protocol):
 
     async def add(self, owner: Owner, messages: Sequence[Message], writer: str = "", until: float = 0.0) -> None:
         """Store new ones, durably; those that are open are `writer`'s to write, who counts as alive `until` then."""
+        ...
+
+    async def bring(self, owner: Owner, messages: Sequence[Message]) -> None:
+        """Store many that have ended, durably; those that are there already stay."""
         ...
 
     async def all(self, owner: Owner, conversation_id: str) -> list[Message]:

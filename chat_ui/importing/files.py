@@ -43,7 +43,7 @@ async def take_in(conversations: Conversations, owner: Owner, value: Any, model:
         ConversationFull: the owner may not have so many more.
     """
     found = _conversations(value)
-    await conversations.require_room(owner, len(found))
+    await conversations.room.take(owner, len(found))
     outcome = Outcome()
     taken = _ours(found, model, outcome)
     # In a thread, some at a time: a large file must not hold up the streams of this process.

@@ -62,9 +62,11 @@ class ListQuery(BaseModel):
 @router.get("/conversations", response_model=ConversationPage)
 async def list_conversations(request: Request, caller: Caller, query: Annotated[ListQuery, Query()]) -> Response:
     """A page of the caller's conversations: pinned ones first, then the latest."""
-    page = await chat_of(request).conversations.page(
-        owner_of(caller), query.q, archived=query.archived, before=query.cursor, limit=query.limit
-    )
+    conversations, owner, words = chat_of(request).conversations, owner_of(caller), query.q.strip()
+    if words:
+        page = await conversations.search(owner, words, archived=query.archived, before=query.cursor, limit=query.limit)
+    else:
+        page = await conversations.page(owner, archived=query.archived, before=query.cursor, limit=query.limit)
     return shown(
         ConversationPage(conversations=[rendering.row(each) for each in page.rows], next=page.next, total=page.total)
     )

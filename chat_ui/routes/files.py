@@ -120,7 +120,7 @@ async def _whole(
     for archived in (False, True):
         before = None
         while True:
-            page = await conversations.page(owner, "", archived=archived, before=before, limit=PAGE)
+            page = await conversations.page(owner, archived=archived, before=before, limit=PAGE)
             for row in page.rows:
                 yield row.conversation, await conversations.whole(owner, row.conversation)
             if (before := page.next) is None:

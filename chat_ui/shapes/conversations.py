@@ -121,8 +121,8 @@ class ConversationPage(Shape):
     conversations: list[ConversationRow]
     next: str | None
     """The `cursor` of the next page."""
-    total: int
-    """How many there are in all pages; of a search, counted up to 1,000."""
+    total: int | None
+    """How many a search has found, counted up to 1,000; `null` for a list, which nobody counts."""
 
 
 class Conversation(ConversationRow):

@@ -24,8 +24,12 @@ _CONVERSATION = {each.name for each in fields(Conversation)} - {"id"}
 
 
 def of_owner(owner: Owner, **more: Any) -> dict[str, Any]:
-    """A filter that nothing of anybody else's passes."""
-    return {"user": owner.user, "organisation": owner.organisation, **more}
+    """A filter that nothing of anybody else's passes.
+
+    What is the most particular comes first: the embedded store takes the first field that it has an index for, and
+    reads all that the index gives.
+    """
+    return {**more, "user": owner.user, "organisation": owner.organisation}
 
 
 def owner_from(document: dict[str, Any]) -> Owner:

@@ -15,7 +15,6 @@ async def create_indexes(connection: StoreConnection) -> None:
     whose = [("user", 1), ("organisation", 1)]
     with translated_errors():
         await connection.durable(conversations.COLLECTION).create_index([*whose, ("archived", 1), ("order", -1)])
-        await connection.durable(conversations.TERMS).create_index([*whose, ("terms", 1)])
         await connection.durable(messages.COLLECTION).create_index([("conversation", 1), ("created", 1)])
         await connection.durable(messages.COLLECTION).create_index([("open", 1)], sparse=True)
         await connection.durable(messages.COLLECTION).create_index([("lease", 1)], sparse=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 from auth_billing.store.connection import StoreConnection, translated_errors
 from chat_ui.history.records import Claim, Message, Owner, Progress
+from chat_ui.store.batches import insert_new
 from chat_ui.store.documents import message_document, message_from, of_owner, owner_from, plain
 
 COLLECTION = "messages"
@@ -34,9 +35,12 @@ class MongoMessageStore:
         for document, message in zip(documents, messages, strict=True):
             if message.state.is_open:
                 document |= {"open": message.conversation, "lease": until, "writer": writer}
-        if documents:
-            with translated_errors():
-                await self._messages.insert_many(documents)
+        with translated_errors():
+            await self._messages.insert_many(documents)
+
+    async def bring(self, owner: Owner, messages: Sequence[Message]) -> None:
+        """Store many that have ended, durably; those that are there already stay."""
+        await insert_new(self._messages, [message_document(owner, message) for message in messages])
 
     async def all(self, owner: Owner, conversation_id: str) -> list[Message]:
         """Those of a conversation, in the order in which they were written; attachments have no text."""

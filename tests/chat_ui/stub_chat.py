@@ -133,7 +133,7 @@ class StubChat:
         start, limit = int(request.query_params.get("cursor", 0)), int(request.query_params.get("limit", 50))
         shown = [_row(row) | {"match": f"… {row['title']} …" if query else None} for row in rows[start : start + limit]]
         following = str(start + limit) if start + limit < len(rows) else None
-        return JSONResponse({"conversations": shown, "next": following, "total": len(rows)})
+        return JSONResponse({"conversations": shown, "next": following, "total": len(rows) if query else None})
 
     async def _create(self, request: Request) -> Response:
         body = await request.json()

@@ -175,7 +175,7 @@ async def test_a_list_is_paged_pinned_first_and_then_the_latest(scene: Scene) ->
     cursor = ""
     while True:
         page = await person.call("GET", f"/conversations?limit=2{cursor}")
-        assert page["total"] == 4
+        assert page["total"] is None
         seen += page["conversations"]
         if page["next"] is None:
             break
@@ -183,7 +183,6 @@ async def test_a_list_is_paged_pinned_first_and_then_the_latest(scene: Scene) ->
     assert [each["title"] for each in seen] == ["No. 1", "No. 3", "No. 2", "No. 0"]
     archived = await person.call("GET", "/conversations?archived=true")
     assert [each["title"] for each in archived["conversations"]] == ["No. 4"]
-    assert archived["total"] == 1
 
 
 async def test_conversations_are_found_by_what_was_said(scene: Scene) -> None:

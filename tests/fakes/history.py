@@ -11,6 +11,7 @@ from chat_ui.history.bounds import MOST_FOUND, MOST_TERMS
 from chat_ui.history.records import (
     Claim,
     Conversation,
+    Found,
     Message,
     Owner,
     Preset,
@@ -38,22 +39,41 @@ class DictConversationStore:
     def __init__(self, history: DictHistory) -> None:
         self._all = history
 
-    async def add(self, owner: Owner, filed: Mapping[Conversation, Collection[str]]) -> None:
+    async def add(self, owner: Owner, conversation: Conversation) -> None:
+        await self.bring(owner, {conversation: ()})
+
+    async def bring(self, owner: Owner, filed: Mapping[Conversation, Collection[str]]) -> None:
         self._all.absence.check()
         for conversation, terms in filed.items():
-            self._all.conversations[owner, conversation.id] = conversation
-            await self.add_terms(owner, conversation.id, terms)
+            if (owner, conversation.id) not in self._all.conversations:
+                self._all.conversations[owner, conversation.id] = conversation
+                await self.add_terms(owner, conversation.id, terms)
 
     async def find(self, owner: Owner, conversation_id: str) -> Conversation | None:
         self._all.absence.check()
         return self._all.conversations.get((owner, conversation_id))
 
     async def page(self, owner: Owner, wanted: Wanted) -> list[Conversation]:
-        found = [each for each in self._matching(owner, wanted) if wanted.before is None or each.order < wanted.before]
+        found = [
+            each
+            for each in self._of(owner)
+            if each.archived == wanted.archived and (wanted.before is None or each.order < wanted.before)
+        ]
         return sorted(found, key=lambda each: each.order, reverse=True)[: wanted.limit]
 
-    async def count(self, owner: Owner, wanted: Wanted) -> int:
-        return len(self._matching(owner, wanted))
+    async def some(self, owner: Owner, conversation_ids: Collection[str]) -> list[Conversation]:
+        return [each for each in self._of(owner) if each.id in conversation_ids]
+
+    async def search(self, owner: Owner, words: Sequence[str], *, archived: bool) -> list[Found]:
+        found = [
+            Found(each.id, each.order)
+            for each in self._of(owner)
+            if each.archived == archived and _has(self._all.terms.get((owner, each.id), []), words)
+        ]
+        return sorted(found, key=lambda each: each.order, reverse=True)[:MOST_FOUND]
+
+    async def count(self, owner: Owner) -> int:
+        return len(self._of(owner))
 
     async def change(
         self, owner: Owner, conversation_id: str, changes: Mapping[str, Any], grows: Mapping[str, int] | None = None
@@ -73,7 +93,8 @@ class DictConversationStore:
         return True
 
     async def add_terms(self, owner: Owner, conversation_id: str, terms: Collection[str]) -> None:
-        self._all.absence.check()
+        if await self.find(owner, conversation_id) is None:
+            return
         known = self._all.terms.get((owner, conversation_id), [])
         self._all.terms[owner, conversation_id] = list(dict.fromkeys([*known, *terms]))[:MOST_TERMS]
 
@@ -88,21 +109,12 @@ class DictConversationStore:
         self._all.terms.pop((owner, conversation_id), None)
         return self._all.conversations.pop((owner, conversation_id), None) is not None
 
-    def _matching(self, owner: Owner, wanted: Wanted) -> list[Conversation]:
+    def _of(self, owner: Owner) -> list[Conversation]:
         self._all.absence.check()
-        found = [
-            conversation
-            for (whose, key), conversation in self._all.conversations.items()
-            if whose == owner
-            and conversation.archived == wanted.archived
-            and _has(self._all.terms.get((owner, key), []), wanted.words)
-        ]
-        return found[:MOST_FOUND] if wanted.words else found
+        return [conversation for (whose, _), conversation in self._all.conversations.items() if whose == owner]
 
 
 def _has(terms: Sequence[str], words: Sequence[str]) -> bool:
-    if not words:
-        return True
     *whole, last = words
     return all(word in terms for word in whole) and any(term.startswith(last) for term in terms)
 
@@ -117,6 +129,9 @@ class DictMessageStore:
             self._all.messages[message.id] = (owner, message)
             if message.state.is_open:
                 self._all.leases[message.id] = (writer, until)
+
+    async def bring(self, owner: Owner, messages: Sequence[Message]) -> None:
+        await self.add(owner, [each for each in messages if each.id not in self._all.messages])
 
     async def all(self, owner: Owner, conversation_id: str) -> list[Message]:
         found = [each for each in self._of(owner) if each.conversation == conversation_id]

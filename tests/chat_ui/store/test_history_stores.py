@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -81,19 +82,47 @@ QUESTION = Message("msg-q", "conv-x", None, Role.USER, "Hi żółw", 1.0, [Attac
 
 async def test_a_list_is_in_order_and_paged(stores: Stores) -> None:
     filed = {conversation(str(number), 100.0 + number): () for number in range(5)}
-    await stores.conversations.add(ADA, {**filed, conversation("pin", 1.0, pinned=True): ()})
-    await stores.conversations.add(EVE, {conversation("eve"): ()})
+    await stores.conversations.bring(ADA, {**filed, conversation("pin", 1.0, pinned=True): ()})
+    await stores.conversations.bring(EVE, {conversation("eve"): ()})
     first = await stores.conversations.page(ADA, Wanted(False, 3))
     assert [each.title for each in first] == ["pin", "4", "3"]
     rest = await stores.conversations.page(ADA, Wanted(False, 10, first[-1].order))
     assert [each.title for each in rest] == ["2", "1", "0"]
-    assert await stores.conversations.count(ADA, Wanted(False, 1)) == 6
+    assert await stores.conversations.count(ADA) == 6
     assert await stores.conversations.page(ELSEWHERE, Wanted(False, 3)) == []
     assert first[0].settings == SETTINGS
 
 
+async def test_a_list_reaches_back_over_the_years(stores: Stores) -> None:
+    days = [0, 0.5, 3, 40, 41, 5_000]
+    now = time.time()
+    filed = {conversation(str(day), max(1.0, now - 86_400 * day), pinned=day == 40): () for day in days}
+    await stores.conversations.bring(ADA, filed)
+    listed: list[Conversation] = []
+    while more := await stores.conversations.page(ADA, Wanted(False, 2, listed[-1].order if listed else None)):
+        listed += more
+    assert [each.title for each in listed] == ["40", "0", "0.5", "3", "41", "5000"]
+    for odd in ("0", "1", "x", "0²³", "\uffff"):
+        await stores.conversations.page(ADA, Wanted(False, 2, odd))
+
+
+async def test_what_is_brought_twice_is_there_once(stores: Stores) -> None:
+    many = {conversation(str(number)): ["word"] for number in range(7)}
+    messages = [replace(QUESTION, id=f"msg-{number}") for number in range(450)]
+    await stores.conversations.bring(ADA, dict(list(many.items())[:3]))
+    await stores.conversations.change(ADA, "conv-1", {"title": "mine"})
+    await stores.conversations.bring(ADA, many)
+    await stores.messages.bring(ADA, messages[200:300])
+    await stores.messages.bring(ADA, messages)
+    assert await stores.conversations.count(ADA) == 7
+    assert (await stores.conversations.find(ADA, "conv-1")).title == "mine"
+    assert len(await stores.messages.all(ADA, "conv-x")) == 450
+    found = await stores.conversations.search(ADA, ["word"], archived=False)
+    assert [each.order for each in found] == sorted((each.order for each in many), reverse=True)
+
+
 async def test_a_change_moves_it_and_is_nobody_elses(stores: Stores) -> None:
-    await stores.conversations.add(ADA, {conversation("x"): (), conversation("y", 200.0): ()})
+    await stores.conversations.bring(ADA, {conversation("x"): (), conversation("y", 200.0): ()})
     changed = await stores.conversations.change(ADA, "conv-x", {"updated": 300.0, "leaf": "msg"}, {"size": 5})
     assert (changed.updated, changed.leaf, changed.size, changed.title) == (300.0, "msg", 5, "x")
     await stores.conversations.change(ADA, "conv-x", {"settings": ModelSettings("n")}, {"size": 5, "messages": 2})
@@ -111,24 +140,22 @@ async def test_a_change_moves_it_and_is_nobody_elses(stores: Stores) -> None:
 
 
 async def test_the_first_title_is_the_only_one(stores: Stores) -> None:
-    await stores.conversations.add(ADA, {replace(conversation("x"), title=""): ()})
+    await stores.conversations.bring(ADA, {replace(conversation("x"), title=""): ()})
     assert await stores.conversations.set_first_title(ADA, "conv-x", "One")
     assert not await stores.conversations.set_first_title(ADA, "conv-x", "Two")
 
 
 async def test_conversations_are_found_by_all_words_and_the_beginning_of_the_last(stores: Stores) -> None:
-    await stores.conversations.add(
+    await stores.conversations.bring(
         ADA, {conversation("x"): ["zolw", "plynie"], conversation("y"): ["zolwik"], conversation("z"): ()}
     )
-    await stores.conversations.add(EVE, {conversation("eve"): ["zolw"]})
+    await stores.conversations.bring(EVE, {conversation("eve"): ["zolw"]})
     await stores.conversations.add_terms(ADA, "conv-z", ["statek", "zolw"])
     await stores.conversations.add_terms(EVE, "conv-x", ["stolen"])
 
     async def found(*words: str) -> set[str]:
-        wanted = Wanted(False, 10, words=words)
-        titles = {each.title for each in await stores.conversations.page(ADA, wanted)}
-        assert await stores.conversations.count(ADA, wanted) == len(titles)
-        return titles
+        ids = [each.id for each in await stores.conversations.search(ADA, words, archived=False)]
+        return {each.title for each in await stores.conversations.some(ADA, ids)}
 
     assert await found("zol") == {"x", "y", "z"}
     assert await found("zolw", "ply") == {"x"}
@@ -203,13 +230,13 @@ async def test_a_stop_is_told_to_the_writer_and_the_end_is_written_once(stores: 
 
 
 async def test_what_is_deleted_is_gone(stores: Stores) -> None:
-    await stores.conversations.add(ADA, {conversation("x"): ["hi"]})
+    await stores.conversations.bring(ADA, {conversation("x"): ["hi"]})
     await stores.messages.add(ADA, [QUESTION, answer()], "me", 10.0)
     await stores.shares.put(ADA, "conv-x", b"d" * 32)
     assert await stores.conversations.remove(ADA, "conv-x")
     assert await stores.messages.all(ADA, "conv-x") == []
     assert await stores.shares.find(b"d" * 32) is None
-    assert await stores.conversations.page(ADA, Wanted(False, 5, words=("hi",))) == []
+    assert await stores.conversations.search(ADA, ["hi"], archived=False) == []
     assert await stores.answers.keep("msg-a", "me", 11.0, Progress()) is None
     assert not await stores.conversations.remove(ADA, "conv-x")
 

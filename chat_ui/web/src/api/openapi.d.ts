@@ -1119,9 +1119,9 @@ export interface components {
             readonly next: string | null;
             /**
              * Total
-             * @description How many there are in all pages; of a search, counted up to 1,000.
+             * @description How many a search has found, counted up to 1,000; `null` for a list, which nobody counts.
              */
-            readonly total: number;
+            readonly total: number | null;
         };
         /**
          * ConversationRow

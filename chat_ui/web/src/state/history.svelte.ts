@@ -11,6 +11,7 @@ const PAGE = 100;
 
 export class History {
   list = $state.raw<readonly ConversationSummary[]>([]);
+  /** How many a search has found. */
   total = $state(0);
   query = $state("");
   archived = $state(false);
@@ -87,7 +88,7 @@ export class History {
       if (reading !== this.#reading) return;
       this.list = cursor === null ? page.conversations : joined(this.list, page.conversations);
       this.#next = page.next;
-      this.total = page.total;
+      this.total = page.total ?? 0;
     });
     if (reading === this.#reading) this.loading = false;
   }

@@ -1,0 +1,50 @@
+"""Writes many documents at once, of which some may be there already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import bson
+import pymongo
+from pymongo.errors import BulkWriteError
+
+from auth_billing.errors import StoreUnavailable
+from auth_billing.store.connection import BATCH_SECONDS, translated_errors
+
+MOST_DOCUMENTS = 200
+MOST_BYTES = 1_048_576
+"""Of a batch, unless one document alone has more: the store is others' as well, and does one thing at a time."""
+_DUPLICATE_KEY = 11000
+
+
+async def insert_new(collection: Any, documents: Sequence[dict[str, Any]]) -> None:
+    """Insert what is not there yet, by `_id`; what is there stays as it is. A failure leaves some of it written.
+
+    Raises:
+        StoreUnavailable: try again.
+        RecordRefused: a document is too large.
+    """
+    for batch in _batches(documents):
+        with translated_errors(), pymongo.timeout(BATCH_SECONDS):
+            try:
+                await collection.insert_many(batch, ordered=False)
+            except BulkWriteError as error:
+                details = error.details or {}
+                codes = {each["code"] for each in details.get("writeErrors", ())}
+                if codes != {_DUPLICATE_KEY} or details.get("writeConcernErrors"):
+                    raise StoreUnavailable("not all of a batch is written") from error
+
+
+def _batches(documents: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    batch: list[dict[str, Any]] = []
+    size = 0
+    for document in documents:
+        more = len(bson.encode(document))
+        if batch and (len(batch) == MOST_DOCUMENTS or size + more > MOST_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(document)
+        size += more
+    if batch:
+        yield batch
