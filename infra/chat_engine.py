@@ -23,9 +23,8 @@ from chat_ui.generations.engine import (
     Said,
     ServedModel,
     Text,
-    Waiting,
 )
-from chat_ui.history.records import TokenUsage
+from chat_ui.history.records import TokenUsage, Waiting
 from gateway import in_process
 from gateway.errors import GatewayError, JobFailed, ServerShutdown, answer_to, error_body, error_headers
 from gateway.gateway import Gateway

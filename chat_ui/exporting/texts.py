@@ -18,7 +18,7 @@ from chat_ui.history.tree import branch, by_id
 
 FORMAT = "headrace-chat"
 VERSION = 1
-_NOT_TOLD = ("conversation", "project", "attempt")
+_NOT_TOLD = ("conversation", "project", "attempt", "waiting")
 
 
 async def as_json(conversations: Whole) -> BinaryIO:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from auth_billing.service import Principal
-from chat_ui.history.records import ModelSettings, Role, TokenUsage
+from chat_ui.history.records import ModelSettings, Role, TokenUsage, Waiting
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,6 @@ class Ask:
     settings: ModelSettings
     turns: Sequence[Turn]
     continues: bool = False
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """It is queued: how many are before it and for how long about, as far as that is known."""
-
-    position: int | None
-    seconds: float | None
 
 
 @dataclass(frozen=True)

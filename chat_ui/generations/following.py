@@ -11,10 +11,8 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
-from chat_ui.generations.engine import Waiting
 from chat_ui.generations.generations import Generations
-from chat_ui.generations.live import LiveAnswer
-from chat_ui.history.records import Message, MessageStore, Owner, State
+from chat_ui.history.records import Message, MessageStore, Owner, State, Waiting
 
 LOOK_SECONDS = 0.3
 """Between two looks into the store."""
@@ -76,7 +74,7 @@ class Follower:
             seen = 0 if live is None else live.version
             if live is not None and not live.left:
                 message = live.now
-            for event in self._news(message, live) or [None]:
+            for event in self._news(message) or [None]:
                 yield event
             if not message.state.is_open:
                 break
@@ -93,7 +91,7 @@ class Follower:
         if title := await self._generations.titled(message):
             yield Event("title", title)
 
-    def _news(self, message: Message, live: LiveAnswer | None) -> Sequence[Event | None]:
+    def _news(self, message: Message) -> Sequence[Event | None]:
         place = self._place
         events: list[Event] = []
         if place is None:
@@ -102,7 +100,7 @@ class Follower:
             place.attempt, place.characters, place.units = message.attempt, 0, 0
             if not message.text:
                 events.append(Event("restart", id=f"{message.attempt}.0"))
-        waiting = (live.waiting if live is not None else None) or Waiting(None, None)
+        waiting = message.waiting or Waiting(None, None)
         if message.state is State.WAITING and self._waiting != waiting:
             self._waiting = waiting
             events.append(Event("waiting", waiting))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field, replace
 
-from chat_ui.generations.engine import Waiting
-from chat_ui.history.records import Message, State, TokenUsage
+from chat_ui.history.records import Message, State, TokenUsage, Waiting
 
 
 @dataclass
@@ -43,7 +42,7 @@ class LiveAnswer:
         """The answer as it is now."""
         if self.ended is not None:
             return self.ended
-        return replace(self.message, text=self.text, state=self.state, attempt=self.attempt)
+        return replace(self.message, text=self.text, state=self.state, attempt=self.attempt, waiting=self.waiting)
 
     def add(self, text: str) -> None:
         """More of it."""

@@ -25,7 +25,6 @@ from chat_ui.generations.engine import (
     EngineStopping,
     Text,
     Turn,
-    Waiting,
 )
 from chat_ui.generations.live import LiveAnswer
 from chat_ui.history.bounds import LONGEST_ANSWER
@@ -39,6 +38,7 @@ from chat_ui.history.records import (
     Role,
     State,
     TokenUsage,
+    Waiting,
 )
 
 LEASE_SECONDS = 10.0
@@ -81,6 +81,7 @@ class Writing:
         self._cost_before = message.cost or 0
         self._finish_reason = ""
         self._told = 0
+        self._place_told = False
         self._stopping = asyncio.Event()
         if message.text:
             # Templates drop blanks at the end, and models say them themselves: they would be there twice.
@@ -171,7 +172,8 @@ class Writing:
         while True:
             await asyncio.sleep(KEEP_SECONDS)
             silent += 1
-            if self.live.length == self._told and silent < SILENT_KEEPS:
+            has_place = self.live.waiting is not None and not self._place_told
+            if self.live.length == self._told and not has_place and silent < SILENT_KEEPS:
                 continue
             silent = 0
             try:
@@ -186,7 +188,8 @@ class Writing:
 
     async def _tell(self) -> bool | None:
         live, told = self.live, self.live.length
-        progress = Progress()
+        progress = Progress(waiting=live.waiting)
+        self._place_told = live.waiting is not None
         if told != self._told or live.attempt != live.message.attempt:
             progress = Progress(
                 text=live.text,
@@ -215,6 +218,7 @@ class Writing:
             cost=live.cost if live.usage != TokenUsage() else None,
             seconds=self._elapsed,
             first_token_seconds=first if first is not None else live.first_token_seconds,
+            waiting=None,
         )
 
     async def _finish(self, message: Message) -> Message | None:

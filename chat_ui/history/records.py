@@ -91,6 +91,14 @@ class AnswerError:
 
 
 @dataclass(frozen=True)
+class Waiting:
+    """Its place in line: how many are before it and for how long about, as far as that is known."""
+
+    position: int | None
+    seconds: float | None
+
+
+@dataclass(frozen=True)
 class Message:
     """A question or an answer. `settings` and what follows is about answers."""
 
@@ -114,6 +122,8 @@ class Message:
     first_token_seconds: float | None = None
     attempt: int = 0
     """How often the text began again."""
+    waiting: Waiting | None = None
+    """While it waits: what its writer has said of that, some seconds ago at most."""
 
     @property
     def model(self) -> str | None:
@@ -312,6 +322,7 @@ class Progress:
     usage: TokenUsage | None = None
     cost: int | None = None
     first_token_seconds: float | None = None
+    waiting: Waiting | None = None
 
 
 class AnswerStore(Protocol):

@@ -15,10 +15,9 @@ from auth_billing.errors import InvalidSession, StoreUnavailable
 from chat_ui import cookies, rendering
 from chat_ui.answers import NEVER_KEPT
 from chat_ui.chat import chat_of, owner_of
-from chat_ui.generations.engine import Waiting
 from chat_ui.generations.following import Event
 from chat_ui.guard import Caller
-from chat_ui.history.records import Message
+from chat_ui.history.records import Message, Waiting
 from chat_ui.shapes.base import Shape
 from chat_ui.shapes.conversations import (
     ChatEvents,

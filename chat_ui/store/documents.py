@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, is_dataclass
 from enum import Enum
 from typing import Any
 
@@ -17,6 +17,7 @@ from chat_ui.history.records import (
     Role,
     State,
     TokenUsage,
+    Waiting,
 )
 
 _MESSAGE = {each.name for each in fields(Message)} - {"id"}
@@ -43,7 +44,9 @@ def plain(value: Any) -> Any:
         return value.value
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
-    return asdict(value) if isinstance(value, ModelSettings | TokenUsage | AnswerError | Attachment) else value
+    return (
+        asdict(value) if isinstance(value, ModelSettings | TokenUsage | AnswerError | Attachment | Waiting) else value
+    )
 
 
 def message_document(owner: Owner, message: Message) -> dict[str, Any]:
@@ -57,6 +60,7 @@ def message_from(document: dict[str, Any]) -> Message:
     known = {name: document[name] for name in _MESSAGE & document.keys()}
     attachments = [Attachment(each["name"], each.get("text", ""), each["size"]) for each in known["attachments"]]
     settings, error, usage = known.get("settings"), known.get("error"), known.get("usage")
+    waiting = known.get("waiting")
     return Message(
         **known
         | {
@@ -67,6 +71,7 @@ def message_from(document: dict[str, Any]) -> Message:
             "settings": None if settings is None else ModelSettings(**settings),
             "error": None if error is None else AnswerError(**error),
             "usage": None if usage is None else TokenUsage(**usage),
+            "waiting": None if waiting is None else Waiting(**waiting),
         }
     )
 

@@ -20,7 +20,7 @@ COLLECTION = "messages"
 MOST_SEARCHED = 200
 """Messages that are looked through for excerpts of one page."""
 _NO_FILES = {"attachments.text": 0}
-_NOT_OPEN = {"open": "", "lease": "", "writer": "", "stop": ""}
+_NOT_OPEN = dict.fromkeys(("open", "lease", "writer", "stop", "waiting"), "")
 
 
 class MongoMessageStore:

@@ -13,7 +13,7 @@ from chat_ui.generations import generations, writing
 from chat_ui.generations.engine import AskFailed, CannotContinue, EngineStopping
 from chat_ui.generations.generations import Generations
 from chat_ui.generations.titles import cleaned
-from chat_ui.history.records import Message, ModelSettings, Owner, State
+from chat_ui.history.records import Message, ModelSettings, Owner, State, Waiting
 from tests.chat_ui.chatting import eventually
 from tests.fakes.chat import ChatHouse
 from tests.fakes.scripted_engine import MODEL, ScriptedEngine
@@ -169,6 +169,23 @@ async def test_a_reader_at_another_gateway_sees_it_all(gateways: Gateways) -> No
     assert events[-1][0] == "done"
     assert "".join(data[1] for name, data in events if name == "text") == "One two three"  # type: ignore[index]
     assert events[-1][0] == "done"
+
+
+async def test_a_reader_at_another_gateway_knows_his_place_in_line(gateways: Gateways) -> None:
+    first, _, engine = gateways.start("One", patient=True)
+    engine.line = [Waiting(7, 12.5)]
+    second, _, _ = gateways.start("never")
+    answer = await asked(first)
+    following = second.follower(ADA, answer.conversation, answer.id).events(answer, "")
+    async with asyncio.timeout(30):
+        told = [await anext(following)]
+        while (event := told[-1]) is None or event.data != Waiting(7, 12.5):
+            told.append(await anext(following))
+    assert event.name == "waiting"
+    engine.go.release()
+    ended = [each async for each in following if each is not None][-1]
+    assert ended.name == "done"
+    assert gateways.stored(answer).waiting is None
 
 
 async def test_a_stop_is_heard_at_another_gateway(gateways: Gateways) -> None:

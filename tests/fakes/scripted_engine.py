@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from auth_billing.service import Principal
-from chat_ui.generations.engine import Ask, Ended, Price, Said, ServedModel, Text, Waiting
-from chat_ui.history.records import TokenUsage
+from chat_ui.generations.engine import Ask, Ended, Price, Said, ServedModel, Text
+from chat_ui.history.records import TokenUsage, Waiting
 
 MODEL = "org/counting-model"
 
@@ -21,6 +21,8 @@ class ScriptedEngine:
     asked: list[tuple[Principal, Ask]] = field(default_factory=list)
     closed: int = 0
     """Answers that were not heard to their end."""
+    line: list[Waiting] = field(default_factory=lambda: [Waiting(0, None)])
+    """What is said before the first word."""
     patient: bool = False
     """Wait for `go` before every word."""
     go: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
@@ -30,7 +32,8 @@ class ScriptedEngine:
         words = ["A title"] if ask.turns[-1].text.startswith("Write a title") else self.words
         ended = False
         try:
-            yield Waiting(0, None)
+            for place in self.line:
+                yield place
             for number, word in enumerate(words, 1):
                 if self.patient and words is self.words:
                     await self.go.acquire()

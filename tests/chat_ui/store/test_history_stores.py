@@ -23,6 +23,7 @@ from chat_ui.history.records import (
     Role,
     State,
     TokenUsage,
+    Waiting,
     Wanted,
 )
 from chat_ui.store.conversations import MongoConversationStore
@@ -184,7 +185,9 @@ async def test_messages_are_read_in_order_by_their_owner(stores: Stores) -> None
         assert await stores.messages.open_in(owner, ["conv-x"]) == set()
         assert await stores.messages.containing(owner, ["conv-x"], "H") == []
         assert await stores.messages.request_stop(owner, "conv-x", "msg-a") is None
+    assert await stores.answers.keep("msg-a", "me", 11.0, Progress(waiting=Waiting(3, 4.5))) is False
     assert await stores.answers.keep("msg-a", "me", 11.0, Progress()) is False
+    assert (await stores.messages.find(ADA, "conv-x", "msg-a")).waiting == Waiting(3, 4.5)
 
 
 async def test_an_answer_is_one_writers_until_his_lease_ends(stores: Stores) -> None:
@@ -216,13 +219,14 @@ async def test_an_answer_is_one_writers_until_his_lease_ends(stores: Stores) -> 
 async def test_a_stop_is_told_to_the_writer_and_the_end_is_written_once(stores: Stores) -> None:
     await stores.messages.add(ADA, [answer()], "me", 10.0)
     assert (await stores.messages.request_stop(ADA, "conv-x", "msg-a")).id == "msg-a"
-    assert await stores.answers.keep("msg-a", "me", 11.0, Progress()) is True
+    assert await stores.answers.keep("msg-a", "me", 11.0, Progress(waiting=Waiting(3, None))) is True
     ended = answer(state=State.FAILED, error=AnswerError("busy", "Busy.", 3), finish_reason="stop", cost=5)
     assert not await stores.answers.finish(ended, "another")
     assert await stores.answers.finish(ended, "me")
     assert not await stores.answers.finish(ended, "me")
     found = await stores.messages.find(ADA, "conv-x", "msg-a")
     assert (found.state, found.error, found.cost) == (State.FAILED, AnswerError("busy", "Busy.", 3), 5)
+    assert found.waiting is None
     assert await stores.messages.open_in(ADA, ["conv-x"]) == set()
     assert await stores.answers.keep("msg-a", "me", 12.0, Progress()) is None
     assert await stores.answers.abandoned(1e12, 5) == []
