@@ -44,9 +44,7 @@ def plain(value: Any) -> Any:
         return value.value
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
-    return (
-        asdict(value) if isinstance(value, ModelSettings | TokenUsage | AnswerError | Attachment | Waiting) else value
-    )
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def message_document(owner: Owner, message: Message) -> dict[str, Any]:
