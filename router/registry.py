@@ -17,6 +17,7 @@ ALIVE_SECONDS = 3.0
 """Three heartbeats."""
 RECENTLY_ALIVE_SECONDS = 60.0
 KNOWN_SECONDS = 3600.0
+_SPANS = (ALIVE_SECONDS, RECENTLY_ALIVE_SECONDS, KNOWN_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,17 @@ class _Sighting:
     at: float
     throughput: Throughput
 
+    def changes_after(self, now: float) -> float:
+        """When time alone will next change what it means."""
+        return next(end for span in _SPANS if (end := self.at + span) >= now)
+
+
+@dataclass(frozen=True)
+class _Description:
+    model: ModelInfo
+    until: float
+    """It is true up to then, unless a heartbeat comes before."""
+
 
 class ModelRegistry:
     """The workers seen within the last hour. `clock` gives Unix seconds; heartbeats are dated by their arrival."""
@@ -68,11 +80,14 @@ class ModelRegistry:
         self._clock = clock
         self._seen: dict[str, _Sighting] = {}
         self._created: dict[str, float] = {}
+        self._described: dict[str, _Description] = {}
+        """By name: a model is asked for several times a request, and its workers are heard of once a second."""
 
     def observe(self, status: WorkerStatus) -> None:
         """Take in a heartbeat."""
         now = self._clock()
         self._forget(now)
+        self._described.clear()
         before = self._seen.get(status.worker)
         same_life = before is not None and before.status.started == status.started
         throughput = before.throughput if before is not None and same_life else Throughput()
@@ -82,13 +97,21 @@ class ModelRegistry:
 
     def models(self) -> list[ModelInfo]:
         """The models seen within the hour, by name."""
-        self._forget(self._clock())
-        return [self._describe(name) for name in sorted(self._created)]
+        now = self._clock()
+        self._forget(now)
+        return [self._describe(name, now) for name in sorted(self._created)]
 
     def find(self, name: str) -> ModelInfo | None:
         """A model seen within the hour."""
-        self._forget(self._clock())
-        return self._describe(name) if name in self._created else None
+        now = self._clock()
+        if (described := self._described.get(name)) is not None and now <= described.until:
+            return described.model
+        self._forget(now)
+        if name not in self._created:
+            return None
+        until = min(sighting.changes_after(now) for sighting in self._seen.values() if sighting.status.model == name)
+        described = self._described[name] = _Description(self._describe(name, now), until)
+        return described.model
 
     def has_room(self, name: str) -> bool:
         """Whether a job of a model would be begun at once: living workers have more places than jobs."""
@@ -100,8 +123,7 @@ class ModelRegistry:
         alive = self._clock() - ALIVE_SECONDS
         return [self._seen[worker].status for worker in sorted(self._seen) if self._seen[worker].at >= alive]
 
-    def _describe(self, name: str) -> ModelInfo:
-        now = self._clock()
+    def _describe(self, name: str, now: float) -> ModelInfo:
         seen = [sighting for sighting in self._seen.values() if sighting.status.model == name]
         last = max(sighting.at for sighting in seen)
         alive = [sighting.status for sighting in seen if now - sighting.at <= ALIVE_SECONDS]

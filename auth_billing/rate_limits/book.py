@@ -33,7 +33,7 @@ class LimitBook:
         self._defaults = defaults
         self._circuit = circuit
         self._known: dict[str, tuple[float, Limits]] = {}
-        """When it was read, and what was set."""
+        """When it was read, and what holds since then."""
         self._reading: dict[tuple[str, ...], asyncio.Task[None]] = {}
 
     async def limits_of(self, subjects: Sequence[Subject]) -> list[Limits]:
@@ -43,10 +43,10 @@ class LimitBook:
             StoreUnavailable: and they were never read.
         """
         now = self._circuit.now()
-        old = [s.id for s in subjects if now >= self._known.get(s.id, (-1e9, _NONE))[0] + REMEMBERED_SECONDS]
+        old = [s for s in subjects if now >= self._known.get(s.id, (-1e9, _NONE))[0] + REMEMBERED_SECONDS]
         if old:
-            await asyncio.shield(self._reading_of(tuple(old), now))
-        return [self._effective(subject, self._known[subject.id][1]) for subject in subjects]
+            await asyncio.shield(self._reading_of(old, now))
+        return [self._known[subject.id][1] for subject in subjects]
 
     async def change(self, subject: Subject, changes: Limits) -> Limits:
         """Set limits of a subject, for good; the limits that it has then.
@@ -56,33 +56,32 @@ class LimitBook:
         """
         with self._circuit.asking():
             said = await self._store.change(subject.id, changes)
-        self._remember(subject.id, self._circuit.now(), said)
-        return self._effective(subject, said)
+        return self._remember(subject, self._circuit.now(), said)
 
-    def _reading_of(self, subjects: tuple[str, ...], now: float) -> asyncio.Task[None]:
+    def _reading_of(self, subjects: Sequence[Subject], now: float) -> asyncio.Task[None]:
         """One for all requests that come while it lasts."""
-        reading = self._reading.get(subjects)
+        names = tuple(subject.id for subject in subjects)
+        reading = self._reading.get(names)
         if reading is None:
-            reading = self._reading[subjects] = asyncio.create_task(self._read(subjects, now))
-            reading.add_done_callback(lambda _: self._reading.pop(subjects, None))
+            reading = self._reading[names] = asyncio.create_task(self._read(subjects, now))
+            reading.add_done_callback(lambda _: self._reading.pop(names, None))
         return reading
 
-    async def _read(self, subjects: Sequence[str], now: float) -> None:
+    async def _read(self, subjects: Sequence[Subject], now: float) -> None:
         try:
             with self._circuit.asking():
-                found = await self._store.find(subjects)
+                found = await self._store.find([subject.id for subject in subjects])
         except StoreUnavailable:
-            if not all(subject in self._known for subject in subjects):
+            if not all(subject.id in self._known for subject in subjects):
                 raise
             return
         for subject in subjects:
-            self._remember(subject, now, found.get(subject, _NONE))
+            self._remember(subject, now, found.get(subject.id, _NONE))
 
-    def _remember(self, subject: str, now: float, said: Limits) -> None:
-        self._known.pop(subject, None)
+    def _remember(self, subject: Subject, now: float, said: Limits) -> Limits:
+        self._known.pop(subject.id, None)
         if len(self._known) >= CAPACITY:
             self._known.pop(next(iter(self._known)))
-        self._known[subject] = (now, said)
-
-    def _effective(self, subject: Subject, said: Limits) -> Limits:
-        return self._defaults.get(subject.kind, _NONE).changed_by(said)
+        limits = self._defaults.get(subject.kind, _NONE).changed_by(said)
+        self._known[subject.id] = (now, limits)
+        return limits

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
+from functools import cached_property
 
 UNLIMITED = 1_000_000_000
 """A limit of this or more is none. It is also what clients are told of where nothing limits them."""
@@ -63,7 +64,7 @@ class Limits:
             if value is not None and value < 1:
                 raise ValueError(f"{field.name} must be at least 1")
 
-    @property
+    @cached_property
     def rates(self) -> dict[Dimension, Rate]:
         """What is limited over time."""
         said = {dimension: getattr(self, dimension.value) for dimension in Dimension}
@@ -77,8 +78,7 @@ class Limits:
 
     def changed_by(self, other: Limits) -> Limits:
         """These, but for what `other` says."""
-        said = {field.name: getattr(other, field.name) for field in fields(other)}
-        return Limits(**{**vars(self), **{name: limit for name, limit in said.items() if limit is not None}})
+        return replace(self, **{name: limit for name, limit in asdict(other).items() if limit is not None})
 
 
 def parse_limits(text: str) -> Limits:
