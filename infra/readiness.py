@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
+import os
 import socket
 import urllib.request
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 TIMEOUT = 2.0
+LOWEST, FEWEST, LAST_PORT = 20_000, 1_000, 65_535
+"""Where ports of our own choice begin, and how many there are at least."""
+FIRST_DYNAMIC = 49_152
+"""By RFC 6335, 6; Linux says itself where it begins."""
+APART = 97
+"""Ports between those with which two processes begin that were started one after the other."""
+_PORTS_GIVEN = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def get_json(url: str, *, timeout: float = TIMEOUT, headers: dict[str, str] | None = None) -> dict[str, Any] | None:
@@ -70,10 +80,26 @@ def is_free(host: str, port: int) -> bool:
 
 
 def free_port() -> int:
-    """A loopback port that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A loopback port on which nobody listens, and which no outgoing connection will be given before somebody does."""
+    return next(port for port in _ports if is_free("127.0.0.1", port))
+
+
+def _quiet_ports() -> range:
+    """Ports below those that the system itself gives out, to connections and to whoever asks for any, if any."""
+    try:
+        first_given = int(_PORTS_GIVEN.read_text().split()[0])
+    except OSError:
+        first_given = FIRST_DYNAMIC
+    return range(LOWEST, first_given if first_given >= LOWEST + FEWEST else LAST_PORT)
+
+
+def _from_somewhere_on(ports: Sequence[int]) -> Iterator[int]:
+    """Each in turn, for ever: two calls in one process never get the same, nor in two that were started together."""
+    somewhere = os.getpid() * APART % len(ports)
+    return itertools.cycle([*ports[somewhere:], *ports[:somewhere]])
+
+
+_ports = _from_somewhere_on(_quiet_ports())
 
 
 def state_is_past_starting(url: str) -> Callable[[], Awaitable[bool]]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import os
-import socket
 import urllib.request
 import uuid
 from collections.abc import Iterator
@@ -19,21 +18,15 @@ import pytest
 from infra.rabbitmq.definitions import ADMIN, permissions
 from infra.rabbitmq.errors import BrokerNotInstalled
 from infra.rabbitmq.node import NodePorts, RabbitMQNode
+from infra.readiness import free_port
 
 _PASSWORD = "test"
 
 
-def free_ports() -> NodePorts:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(5)]
-    ports = NodePorts(*(open_socket.getsockname()[1] for open_socket in sockets))
-    for open_socket in sockets:
-        open_socket.close()
-    return ports
-
-
 def make_node(home: Path) -> RabbitMQNode:
     """A node that is not started yet; a missing program is a reason to skip, but not in CI."""
-    return RabbitMQNode(home, free_ports(), dict.fromkeys(permissions(), _PASSWORD), disk_free_limit="50MB")
+    ports = NodePorts(*(free_port() for _ in range(5)))
+    return RabbitMQNode(home, ports, dict.fromkeys(permissions(), _PASSWORD), disk_free_limit="50MB")
 
 
 def start_or_skip(node: RabbitMQNode) -> None:

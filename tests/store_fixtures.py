@@ -6,7 +6,6 @@ Without the program these tests are skipped on a laptop and fail where `CI` is s
 from __future__ import annotations
 
 import os
-import socket
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,13 +13,9 @@ from pathlib import Path
 import pytest
 
 from infra.embedded_store import PROGRAM, EmbeddedStore, StoreNotInstalled
+from infra.readiness import free_port
 
 _IN_CHECKOUT = Path(__file__).resolve().parents[1] / ".headrace" / PROGRAM
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def make_store(home: Path) -> EmbeddedStore:

@@ -14,6 +14,7 @@ from auth_billing.__main__ import serve
 from auth_billing.settings import BillingSettings
 from auth_billing.store.connection import StoreConnection
 from infra.rabbitmq.node import RabbitMQNode
+from infra.readiness import free_port
 from infra.runtime.lifecycle import StartupError
 from router import messages, topology
 from router.bus import Bus
@@ -21,7 +22,6 @@ from router.messages import Job, SamplingParams, TextPrompt
 from router.transport.base import Outgoing
 from router.transport.rabbitmq import RabbitMQTransport
 from tests.auth_billing.money.test_settlement import record
-from tests.store_fixtures import free_port
 
 NOWHERE = "127.0.0.1:1"
 

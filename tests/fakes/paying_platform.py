@@ -38,12 +38,11 @@ from inference_worker.worker import Worker
 from infra import account_access
 from infra.account_access import AccountAccess
 from infra.home import Home
-from infra.readiness import is_free
+from infra.readiness import free_port, is_free
 from router.bus import Bus
 from router.transport.base import Transport
 from tests.fakes.counting_engine import CountingEngine
 from tests.fakes.counting_text import counting_text
-from tests.store_fixtures import free_port
 
 MODEL = "counting"
 MakeTransport = Callable[[str], Transport]

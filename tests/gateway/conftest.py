@@ -26,6 +26,7 @@ from gateway.app import GatewayServices, create_app
 from gateway.gateway import Gateway
 from gateway.server import serve_app
 from gateway.settings import GatewaySettings
+from infra.readiness import free_port
 from router.bus import Bus
 from router.messages import Receipt
 from router.transport.memory import MemoryBroker, MemoryTransport
@@ -216,11 +217,6 @@ def head(length: int, headers: bytes = b"") -> bytes:
         + headers
         + f"Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n".encode()
     )
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 @asynccontextmanager

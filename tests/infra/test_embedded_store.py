@@ -9,7 +9,8 @@ import psutil
 import pytest
 
 from infra.embedded_store import EmbeddedStore, StoreFailed, StoreNotInstalled, answers
-from tests.store_fixtures import free_port, make_store, start_or_skip
+from infra.readiness import free_port
+from tests.store_fixtures import make_store, start_or_skip
 
 
 @pytest.mark.store
