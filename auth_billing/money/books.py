@@ -229,7 +229,7 @@ class JobStore(Protocol):
     """Where jobs are."""
 
     async def insert(self, jobs: Sequence[JobRecord]) -> None:
-        """Store new jobs; those that are there already stay as they are. Not journaled."""
+        """Store new jobs; those that are there already stay as they are."""
         ...
 
     async def find(self, jobs: Collection[str]) -> Mapping[str, JobRecord]:

@@ -50,9 +50,9 @@ class MongoJobStore:
         with translated_errors():
             if len(documents) == 1:  # two thirds of the time that `insert_many` takes on the embedded store
                 with suppress(DuplicateKeyError):
-                    await self._passing.insert_one(documents[0])
+                    await self._jobs.insert_one(documents[0])
             else:
-                await insert_new(self._passing, documents)
+                await insert_new(self._jobs, documents)
 
     async def find(self, jobs: Collection[str]) -> Mapping[str, JobRecord]:
         """Those of the jobs that are known, by id."""

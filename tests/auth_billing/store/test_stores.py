@@ -20,10 +20,12 @@ from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.idempotency import MongoIdempotencyStore
 from auth_billing.store.indexes import create_indexes
+from auth_billing.store.jobs import MongoJobStore
 from auth_billing.store.usage import MongoUsageStore
 from infra.embedded_store import EmbeddedStore
 from router.messages import Usage
 from tests.auth_billing.money.test_settlement import record
+from tests.auth_billing.money.test_usage_reports import job
 
 pytestmark = pytest.mark.store
 
@@ -189,4 +191,18 @@ async def test_kill_9_loses_no_acknowledged_record(own_store: Callable[[], Embed
     found = {each["job"] async for each in connection.durable("usage").find()}
     assert {f"chatcmpl-{number}" for number in acknowledged} <= found
     assert await usage.add(msgspec.structs.replace(record(acknowledged[0]))) is Insertion.REPEATED
+    connection.close()
+
+
+async def test_kill_9_loses_no_job_that_was_accepted(own_store: Callable[[], EmbeddedStore]) -> None:
+    """Its receipt would find nothing to settle."""
+    store = own_store()
+    connection = StoreConnection(store.url)
+    jobs = MongoJobStore(connection)
+    accepted = [job(number, at=1.0, usage=Usage(prompt_tokens=1)) for number in range(10)]
+    await jobs.insert(accepted[:-1])
+    await jobs.insert(accepted[-1:])
+    store.kill()
+    await asyncio.to_thread(store.start)
+    assert set(await jobs.find([each.id for each in accepted])) == {each.id for each in accepted}
     connection.close()
