@@ -8,6 +8,7 @@ export default defineConfig({
   base: "/",
   plugins: [svelte(), svelteTesting()],
   build: { assetsInlineLimit: 0, modulePreload: { polyfill: false }, target: "es2022" },
+  worker: { format: "es" },
   server: { host: "127.0.0.1", proxy: { "/v1": "http://127.0.0.1:8000", "/api": "http://127.0.0.1:8000" } },
   test: {
     environment: "jsdom",

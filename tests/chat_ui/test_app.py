@@ -14,6 +14,7 @@ from chat_ui.app import create_app
 POLICY = {
     "default-src 'self'",
     "script-src 'self'",
+    "worker-src 'self'",
     "style-src 'self'",
     "object-src 'none'",
     "base-uri 'none'",

@@ -4,33 +4,37 @@ import { texts } from "../ui/messages";
 
 export type Row =
   | { readonly type: "heading"; readonly key: string; readonly text: string }
-  | { readonly type: "conversation"; readonly key: string; readonly summary: ConversationSummary; readonly place: number };
+  | { readonly type: "conversation"; readonly key: string; readonly summary: ConversationSummary };
 
 /** `grouped`: with headings; what a search finds has none. `now`: in the person's time zone. */
 export function rowsOf(list: readonly ConversationSummary[], now: Date, grouped: boolean): Row[] {
   const rows: Row[] = [];
   const headingOf = headings(now);
   let last = "";
-  for (const [place, summary] of list.entries()) {
+  for (const summary of list) {
     const heading = grouped ? headingOf(summary) : last;
     if (heading !== last) rows.push({ type: "heading", key: `heading ${heading}`, text: heading });
     last = heading;
-    rows.push({ type: "conversation", key: summary.id, summary, place });
+    rows.push({ type: "conversation", key: summary.id, summary });
   }
   return rows;
 }
 
-/** Tells headings; one formatter for thousands of dates, each of which costs as much to make as a hundred to use. */
+/** Tells headings. Naming a month costs as much as all else: neighbours are mostly of the same one. */
 function headings(now: Date): (summary: ConversationSummary) => string {
-  const month = new Intl.DateTimeFormat(texts.locale, { month: "long", year: "numeric" });
+  const format = new Intl.DateTimeFormat(texts.locale, { month: "long", year: "numeric" });
   const today = midnight(now);
+  let [month, name] = [-1, ""];
   return ({ pinned, updated }) => {
     if (pinned) return texts.pinned;
     const then = new Date(updated * 1000);
     const days = Math.round((today - midnight(then)) / 86_400_000);
     if (days <= 0) return texts.today;
     if (days === 1) return texts.yesterday;
-    return days < 7 ? texts.lastSevenDays : month.format(then);
+    if (days < 7) return texts.lastSevenDays;
+    const itsMonth = then.getFullYear() * 12 + then.getMonth();
+    if (itsMonth !== month) [month, name] = [itsMonth, format.format(then)];
+    return name;
   };
 }
 

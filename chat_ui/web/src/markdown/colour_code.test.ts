@@ -1,10 +1,11 @@
 import { expect, it } from "vitest";
+import { codeElements } from "./code_elements";
 import { colour } from "./colour_code";
 
 it("colours code in elements and leaves its text as it is", () => {
   const code = 'def f(x):\n    return "<img src=x onerror=alert(1)>"\n';
   const box = document.createElement("div");
-  box.append(colour(code, "python") ?? "");
+  box.append(codeElements(colour(code, "python") ?? []));
   expect(box.textContent).toBe(code);
   expect(box.querySelector(".hljs-keyword")?.textContent).toBe("def");
   expect(box.querySelector("img")).toBeNull();

@@ -1,9 +1,10 @@
 import { expect, it } from "vitest";
-import { typeset } from "./math";
+import { sanitise } from "./draw_formulas";
+import { mathML } from "./math";
 
 function drawn(tex: string): HTMLElement {
   const box = document.createElement("div");
-  box.appendChild(typeset(tex, false));
+  box.appendChild(sanitise(mathML(tex, false)));
   return box;
 }
 

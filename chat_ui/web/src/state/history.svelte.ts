@@ -108,6 +108,6 @@ export class History {
 
 /** A conversation that has moved between two reads is on both pages: it is listed once. */
 function joined(list: readonly ConversationSummary[], more: readonly ConversationSummary[]): ConversationSummary[] {
-  const known = Object.fromEntries(list.map((row) => [row.id, true]));
-  return [...list, ...more.filter((row) => known[row.id] === undefined)];
+  const known = new Set(list.map((row) => row.id));
+  return [...list, ...more.filter((row) => !known.has(row.id))];
 }

@@ -1,0 +1,20 @@
+/** Coloured code as elements: text and classes only, never markup. */
+import type { Coloured } from "./colour_code";
+import "./code_colours.css";
+
+export function codeElements(pieces: readonly Coloured[]): DocumentFragment {
+  return append(document.createDocumentFragment(), pieces);
+}
+
+function append<T extends Node>(parent: T, pieces: readonly Coloured[]): T {
+  for (const piece of pieces) {
+    if (typeof piece === "string") {
+      parent.appendChild(document.createTextNode(piece));
+    } else {
+      const span = document.createElement("span");
+      span.className = piece.classes;
+      parent.appendChild(append(span, piece.pieces));
+    }
+  }
+  return parent;
+}
