@@ -16,6 +16,7 @@ from chat_ui.conversations import Conversations
 from chat_ui.generations.engine import Engine
 from chat_ui.generations.generations import Generations
 from chat_ui.history.records import Owner, PresetStore
+from chat_ui.importing.importer import Importer
 from chat_ui.office import Office
 
 
@@ -28,6 +29,7 @@ class Chat:
     conversations: Conversations
     presets: PresetStore
     generations: Generations
+    importer: Importer
     engine: Engine
     office: Office
     principal: Callable[[BrowserSession], Principal]

@@ -6,7 +6,6 @@ no MongoDB; who answers is `generations/`.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import secrets
 import time
@@ -82,6 +81,7 @@ class Conversations:
     Args:
         conversations, messages, shares: where they are.
         generations: writes answers.
+        room: how many more there may be.
         clock: Unix seconds.
     """
 
@@ -91,14 +91,16 @@ class Conversations:
         messages: MessageStore,
         shares: ShareStore,
         generations: Generations,
+        *,
+        room: Room,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._conversations = conversations
         self._messages = messages
         self._shares = shares
         self._generations = generations
+        self._room = room
         self._clock = clock
-        self.room = Room(conversations)
 
     async def create(self, owner: Owner, settings: ModelSettings) -> Conversation:
         """A new one, empty.
@@ -106,17 +108,11 @@ class Conversations:
         Raises:
             ConversationFull: the owner has as many as he may have.
         """
-        await self.room.take(owner, 1)
+        await self._room.take(owner, 1)
         now = self._clock()
         conversation = Conversation(new_id("conv-"), "", now, now, settings)
         await self._conversations.add(owner, conversation)
         return conversation
-
-    async def take_in(self, owner: Owner, brought: Mapping[Conversation, Sequence[Message]]) -> None:
-        """Store whole conversations of another program."""
-        filed = await asyncio.to_thread(_filed, brought)
-        await self._messages.bring(owner, [each for messages in brought.values() for each in messages])
-        await self._conversations.bring(owner, filed)
 
     async def whole(self, owner: Owner, conversation: Conversation) -> list[Message]:
         """All messages of a conversation, in the order in which they were written, with the text of their files."""
@@ -350,13 +346,6 @@ class Conversations:
             if conversation_id not in matches and (found := excerpt(text, longest)) is not None:
                 matches[conversation_id] = found
         return matches
-
-
-def _filed(brought: Mapping[Conversation, Sequence[Message]]) -> dict[Conversation, list[str]]:
-    return {
-        conversation: terms_of([conversation.title, *(each.text for each in messages)])
-        for conversation, messages in brought.items()
-    }
 
 
 def _check(conversation: Conversation, question: Question, settings: ModelSettings) -> int:

@@ -5,6 +5,7 @@ ChatError
 ├── InvalidField    a field of the body is wrong; `param` names it
 ├── NoSuchConversation   or message, share or preset: there is none, or it is somebody else's
 ├── ConversationFull     it has as much as one may have; or a person has as many as he may have
+├── ImportRunning   a person takes in one file at a time
 ├── AnswerRunning   it can't be asked again before it has ended
 ├── Busy            as much of this is being done as may be at a time
 ├── UnknownUrl
@@ -65,6 +66,10 @@ class AnswerRunning(ChatError):
     """What is being written can't be changed."""
 
 
+class ImportRunning(ChatError):
+    """A person takes in one file at a time."""
+
+
 class Busy(ChatError):
     """As much of this is being done as may be at a time."""
 
@@ -107,6 +112,7 @@ TABLE: Mapping[type[Exception], Answer] = {
     NoSuchConversation: Answer(404, "not_found", "There is no such thing here, or it is not yours."),
     ConversationFull: Answer(409, "full"),
     AnswerRunning: Answer(409, "answer_running", "This is being written. Stop it first, or wait for its end."),
+    ImportRunning: Answer(409, "import_running", "Another file is being imported. Please wait for its end."),
     Busy: Answer(503, "busy", _BUSY, retry_after=3),
     CreditError: Answer(400, "invalid_value"),
     MalformedRequest: Answer(400, "invalid_json"),

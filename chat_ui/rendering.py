@@ -7,7 +7,9 @@ from typing import Any
 
 from chat_ui.conversations import Row
 from chat_ui.history import records
+from chat_ui.importing.records import Import
 from chat_ui.shapes import conversations as shapes
+from chat_ui.shapes import imports as shapes_of_imports
 from chat_ui.shapes.presets import Preset
 
 
@@ -75,6 +77,20 @@ def shared(value: records.Conversation, branch: Sequence[records.Message]) -> sh
 def preset(value: records.Preset) -> Preset:
     """A preset."""
     return Preset(id=value.id, name=value.name, settings=settings(value.settings))
+
+
+def import_of(value: Import) -> shapes_of_imports.Import:
+    """An import."""
+    return shapes_of_imports.Import(
+        id=value.id,
+        state=value.state.value,
+        begun=value.begun,
+        total=value.total,
+        done=value.done,
+        imported=value.imported,
+        known=value.known,
+        skipped=[shapes_of_imports.SkippedConversation(title=each.title, reason=each.reason) for each in value.skipped],
+    )
 
 
 def _row(value: Row) -> dict[str, Any]:

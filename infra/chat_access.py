@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from auth_billing.audit_log import AuditLog
 from auth_billing.errors import StoreUnavailable
@@ -23,9 +23,14 @@ from chat_ui.conversations import Conversations
 from chat_ui.generations.generations import Generations, Principals
 from chat_ui.generations.titles import Titles
 from chat_ui.history.records import Owner
+from chat_ui.history.room import Room
+from chat_ui.importing.importer import Importer
+from chat_ui.importing.reading_apart import read_apart
+from chat_ui.importing.taking_in import Shelves
 from chat_ui.office import Office
 from chat_ui.settings import ChatSettings
 from chat_ui.store.conversations import MongoConversationStore
+from chat_ui.store.imports import MongoImportStore
 from chat_ui.store.indexes import create_indexes
 from chat_ui.store.messages import MongoAnswerStore, MongoMessageStore
 from chat_ui.store.presets import MongoPresetStore
@@ -57,10 +62,12 @@ def chat(access: AccountAccess, gateway: Gateway, settings: ChatSettings, announ
         _principals(browsers.people, gateway.accounts),
         stopping=gateway.stopping,
     )
+    room = Room(conversations)
     return Chat(
         access=browsers,
         audit=AuditLog(MongoAuditLogStore(connection)),
-        conversations=Conversations(conversations, messages, MongoShareStore(connection), generations),
+        conversations=Conversations(conversations, messages, MongoShareStore(connection), generations, room=room),
+        importer=Importer(Shelves(conversations, messages, MongoImportStore(connection)), room, read_apart),
         presets=MongoPresetStore(connection),
         generations=generations,
         engine=engine,
@@ -79,7 +86,8 @@ def chat(access: AccountAccess, gateway: Gateway, settings: ChatSettings, announ
 
 @asynccontextmanager
 async def running(access: AccountAccess, chat: Chat) -> AsyncIterator[None]:
-    """Inside, answers are taken over that nobody writes; at the end, those that are written are left to others.
+    """Inside, answers are taken over that nobody writes; at the end, those that are written are left to others, and
+    imports break off.
 
     Raises:
         StartupError: the store went away.
@@ -88,14 +96,14 @@ async def running(access: AccountAccess, chat: Chat) -> AsyncIterator[None]:
         await create_indexes(access.connection)
     except StoreUnavailable as error:
         raise StartupError(f"the store does not answer: {error}") from error
-    looking = asyncio.create_task(chat.generations.run())
+    looking = [asyncio.create_task(each) for each in (chat.generations.run(), chat.importer.run())]
     try:
         yield
     finally:
-        await chat.generations.close()
-        looking.cancel()
-        with suppress(asyncio.CancelledError):
-            await looking
+        await asyncio.gather(chat.generations.close(), chat.importer.close())
+        for task in looking:
+            task.cancel()
+        await asyncio.gather(*looking, return_exceptions=True)
 
 
 def _principals(people: People, accounts: AuthBilling) -> Principals:

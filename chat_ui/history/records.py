@@ -243,6 +243,10 @@ class MessageStore(Protocol):
         """Store many that have ended, durably; those that are there already stay."""
         ...
 
+    async def discard(self, owner: Owner, conversation_ids: Collection[str]) -> None:
+        """Delete all of these conversations."""
+        ...
+
     async def all(self, owner: Owner, conversation_id: str) -> list[Message]:
         """Those of a conversation, in the order in which they were written; attachments have no text."""
         ...

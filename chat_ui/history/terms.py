@@ -10,6 +10,7 @@ from chat_ui.history.bounds import LONGEST_TERM, MOST_TERMS, MOST_WORDS
 
 _STROKES = str.maketrans({"ł": "l", "Ł": "l", "ø": "o", "Ø": "o", "đ": "d", "Đ": "d", "ħ": "h", "ı": "i", "æ": "ae"})
 """Letters that Unicode does not take apart."""
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _WORD = re.compile(r"\w+")
 EXCERPT = 60
 """Characters before and behind what was found."""
@@ -18,7 +19,11 @@ EXCERPT = 60
 def folded(text: str) -> str:
     """Text without what makes no difference."""
     taken_apart = unicodedata.normalize("NFKD", text.translate(_STROKES).casefold())
-    return "".join(each for each in taken_apart if not unicodedata.combining(each))
+    return _NOT_ASCII.sub(_uncombined, taken_apart)
+
+
+def _uncombined(letter: re.Match[str]) -> str:
+    return "" if unicodedata.combining(letter[0]) else letter[0]
 
 
 def terms_of(texts: Iterable[str]) -> list[str]:

@@ -1,16 +1,17 @@
 """What a file of another program holds, in our words, and how much of it is taken. Nothing in a file is trusted:
 
-ids are new, times and texts are checked, what is too large or makes no sense is left out with a reason.
+times and texts are checked, what is too large or makes no sense is left out with a reason. Ids are made of the owner
+and of what was said, so the same conversation has the same ids whenever the same person brings it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from auth_billing.ids import new_id
 from chat_ui.history.bounds import (
     LARGEST_ATTACHMENTS,
     LARGEST_CONVERSATION,
@@ -20,9 +21,10 @@ from chat_ui.history.bounds import (
     MOST_ATTACHMENTS,
     MOST_MESSAGES,
 )
-from chat_ui.history.records import Attachment, Conversation, Message, ModelSettings, Role
+from chat_ui.history.records import Attachment, Conversation, Message, ModelSettings, Owner, Role
 from chat_ui.history.tree import branch, by_id
 
+_ID_LENGTH = 32
 LONGEST_NAME = 200
 """Of a model or a file."""
 
@@ -58,10 +60,12 @@ class Brought:
     pinned: bool = False
     settings: ModelSettings = field(default_factory=ModelSettings)
     """How models were asked in it; the model itself is another here."""
+    origin: str | None = None
+    """Its id in a file of ours."""
 
 
-def ours(brought: Brought, model: str) -> tuple[Conversation, list[Message]]:
-    """A conversation of ours, new; `model`: that it goes on with.
+def ours(brought: Brought, owner: Owner, model: str) -> tuple[Conversation, list[Message]]:
+    """A conversation of the owner's; `model`: that it goes on with.
 
     Raises:
         NotUnderstood: there is nothing in it, or too much.
@@ -77,10 +81,11 @@ def ours(brought: Brought, model: str) -> tuple[Conversation, list[Message]]:
     leaf = brought.leaf if brought.leaf in there else brought.messages[-1].id
     if not branch(there, leaf):
         raise NotUnderstood("Its messages follow nobody.")
-    ids = {each: new_id("msg-") for each in there}
+    key = _key(owner, brought)
+    ids = {each: f"msg-{_digest(key, each)}" for each in there}
     settings = replace(brought.settings, model=model, system=brought.settings.system[:LONGEST_SYSTEM])
     conversation = Conversation(
-        id=new_id("conv-"),
+        id=f"conv-{key}",
         title=" ".join(brought.title.split())[:LONGEST_TITLE],
         created=brought.created,
         updated=brought.updated,
@@ -92,6 +97,20 @@ def ours(brought: Brought, model: str) -> tuple[Conversation, list[Message]]:
         size=size,
     )
     return conversation, _in_order(conversation, brought, ids)
+
+
+def _key(owner: Owner, brought: Brought) -> str:
+    """The same for the same messages of the same owner; titles and times may be others."""
+    said = (part for each in brought.messages for part in (each.id, each.parent or "", each.role.value, each.text))
+    return _digest(owner.organisation, owner.user, *said)
+
+
+def _digest(*parts: str) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        encoded = part.encode(errors="replace")
+        digest.update(b"%d:" % len(encoded) + encoded)
+    return digest.hexdigest()[:_ID_LENGTH]
 
 
 def _size(message: BroughtMessage) -> int:

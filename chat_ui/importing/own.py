@@ -52,6 +52,7 @@ def read(value: Mapping[str, Any], now: float) -> Brought:
         archived=value.get("archived") is True,
         pinned=value.get("pinned") is True,
         settings=_settings(value.get("settings")),
+        origin=identity(value.get("id")),
     )
 
 

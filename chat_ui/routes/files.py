@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from chat_ui import rendering
 from chat_ui.answers import NEVER_KEPT, shown
 from chat_ui.bodies import raw_body
 from chat_ui.chat import chat_of, owner_of
@@ -20,17 +21,14 @@ from chat_ui.exporting import tables as table_files
 from chat_ui.exporting import texts
 from chat_ui.guard import Caller, takes_up_to
 from chat_ui.history.records import Conversation, Message, Owner
-from chat_ui.importing.files import take_in
-from chat_ui.shapes.presets import Imported, SkippedConversation
-from infra.runtime import strict_json, tables
+from chat_ui.shapes.imports import Import, LastImport
+from infra.runtime import tables
 
 router = APIRouter()
 
 IMPORT_BYTES = 32 * 2**20
-MOST_CONTAINERS = 2_000_000
-"""Arrays and objects in such a file."""
 AT_ONCE = 2
-"""Exports that a gateway makes at a time, and imports."""
+"""Exports that a gateway makes at a time."""
 PAGE = 100
 
 _FORMATS = {
@@ -40,7 +38,6 @@ _FORMATS = {
     "markdown": (texts.as_markdown, "text/markdown; charset=utf-8", "md"),
 }
 _exports = asyncio.Semaphore(AT_ONCE)
-_imports = asyncio.Semaphore(AT_ONCE)
 
 
 class ExportQuery(BaseModel):
@@ -84,29 +81,31 @@ async def export(request: Request, caller: Caller, query: Annotated[ExportQuery,
 
 @router.post(
     "/import",
-    response_model=Imported,
+    response_model=Import,
+    status_code=202,
     openapi_extra={
         "requestBody": {"required": True, "content": {"application/json": {"schema": {}}}},
     },
 )
 @takes_up_to(IMPORT_BYTES)
 async def import_conversations(request: Request, caller: Caller) -> Response:
-    """Take in conversations of ChatGPT's (`conversations.json`), of Open WebUI's, or of this chat's JSON."""
-    if _imports.locked():
-        raise Busy
-    async with _imports:
-        value = await _json(request)
-        chat = chat_of(request)
-        models = await chat.engine.models(chat.principal(caller))
-        model = next((each.id for each in models if each.ready), "")
-        outcome = await take_in(chat.conversations, owner_of(caller), value, model)
-    skipped = [SkippedConversation(title=title, reason=reason) for title, reason in outcome.skipped]
-    return shown(Imported(imported=outcome.imported, skipped=skipped))
+    """Begin to take in conversations of ChatGPT's (`conversations.json`), of Open WebUI's, or of this chat's JSON.
 
-
-async def _json(request: Request) -> Any:
+    It goes on whether anybody looks or not; `GET /import` tells how far it is. What is there already is not taken
+    again; a conversation that has grown since comes as another one.
+    """
+    chat = chat_of(request)
     raw = await raw_body(request)
-    return await strict_json.parse(raw, lambda value: value, MOST_CONTAINERS)
+    models = await chat.engine.models(chat.principal(caller))
+    model = next((each.id for each in models if each.ready), "")
+    return shown(rendering.import_of(await chat.importer.begin(owner_of(caller), raw, model)), 202)
+
+
+@router.get("/import", response_model=LastImport)
+async def last_import(request: Request, caller: Caller) -> Response:
+    """How far the caller's last import is, from any gateway."""
+    last = await chat_of(request).importer.last(owner_of(caller))
+    return shown(LastImport(last=None if last is None else rendering.import_of(last)))
 
 
 async def _whole(

@@ -1,4 +1,4 @@
-"""Presets, models that can be chosen, and what comes of an import."""
+"""Presets, and models that can be chosen."""
 
 from __future__ import annotations
 
@@ -65,17 +65,3 @@ class ModelList(Shape):
     """The models, by name."""
 
     models: list[ChatModel]
-
-
-class SkippedConversation(Shape):
-    """A conversation of a file that was not taken."""
-
-    title: str
-    reason: str
-
-
-class Imported(Shape):
-    """What came of an import."""
-
-    imported: int
-    skipped: list[SkippedConversation]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from auth_billing.store.connection import StoreConnection, translated_errors
-from chat_ui.store import conversations, messages, presets, shares
+from chat_ui.store import conversations, imports, messages, presets, shares
 
 
 async def create_indexes(connection: StoreConnection) -> None:
@@ -18,5 +18,6 @@ async def create_indexes(connection: StoreConnection) -> None:
         await connection.durable(messages.COLLECTION).create_index([("conversation", 1), ("created", 1)])
         await connection.durable(messages.COLLECTION).create_index([("open", 1)], sparse=True)
         await connection.durable(messages.COLLECTION).create_index([("lease", 1)], sparse=True)
+        await connection.durable(imports.COLLECTION).create_index([("until", 1)])
         await connection.durable(presets.COLLECTION).create_index([*whose, ("name", 1)])
         await connection.durable(shares.COLLECTION).create_index([("digest", 1)], unique=True)

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from auth_billing.store.connection import StoreConnection, translated_errors
+import pymongo
+
+from auth_billing.store.connection import BATCH_SECONDS, StoreConnection, translated_errors
 from chat_ui.history.records import Claim, Message, Owner, Progress
 from chat_ui.store.batches import insert_new
 from chat_ui.store.documents import message_document, message_from, of_owner, owner_from, plain
@@ -41,6 +43,11 @@ class MongoMessageStore:
     async def bring(self, owner: Owner, messages: Sequence[Message]) -> None:
         """Store many that have ended, durably; those that are there already stay."""
         await insert_new(self._messages, [message_document(owner, message) for message in messages])
+
+    async def discard(self, owner: Owner, conversation_ids: Collection[str]) -> None:
+        """Delete all of these conversations."""
+        with translated_errors(), pymongo.timeout(BATCH_SECONDS):
+            await self._messages.delete_many(of_owner(owner, conversation={"$in": list(conversation_ids)}))
 
     async def all(self, owner: Owner, conversation_id: str) -> list[Message]:
         """Those of a conversation, in the order in which they were written; attachments have no text."""

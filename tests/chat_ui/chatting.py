@@ -58,6 +58,7 @@ class Scene:
     async def close(self) -> None:
         for app in self.apps:
             await app.state.chat.generations.close()
+            await app.state.chat.importer.close()
         self.house.passwords.close()
 
 
@@ -96,6 +97,15 @@ class Person:
         assert response.status_code == 200, response.text
         found = events_of(response.text)
         return found if titles else [each for each in found if each[0] != "title"]
+
+    async def imported(self, document: Any) -> Any:
+        """What came of a file, once it has ended."""
+        begun = await self.call("POST", "/import", document, status=202)
+        async with asyncio.timeout(60):
+            while (last := (await self.call("GET", "/import"))["last"])["state"] == "running":
+                await asyncio.sleep(0.02)
+        assert last["id"] == begun["id"]
+        return last
 
     async def tree(self, conversation: str) -> Any:
         """The whole conversation."""

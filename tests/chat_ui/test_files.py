@@ -115,7 +115,8 @@ async def test_what_was_exported_can_be_imported(scene: Scene) -> None:
     await ada.answered(conversation, "Two", first["id"])
     await ada.answered(conversation, "Other", first["id"])
     document = json.loads(await exported(ada, "json"))
-    assert await eve.call("POST", "/import", document) == {"imported": 1, "skipped": []}
+    outcome = await eve.imported(document)
+    assert (outcome["state"], outcome["imported"], outcome["skipped"]) == ("done", 1, [])
     listed = (await eve.call("GET", "/conversations?q=other"))["conversations"]
     theirs, ours = await eve.tree(listed[0]["id"]), await ada.tree(conversation)
     assert [each["text"] for each in theirs["messages"]] == [each["text"] for each in ours["messages"]]
@@ -157,7 +158,7 @@ CHATGPT: list[Any] = [
 
 async def test_an_export_of_chatgpt(scene: Scene) -> None:
     person = await scene.person()
-    outcome = await person.call("POST", "/import", CHATGPT)
+    outcome = await person.imported(CHATGPT)
     assert outcome["imported"] == 2
     assert [each["title"] for each in outcome["skipped"]] == ["Nothing", ""]
     listed = (await person.call("GET", "/conversations?archived=true"))["conversations"]
@@ -180,7 +181,7 @@ async def test_an_export_of_open_webui(scene: Scene) -> None:
     chat = {"title": "Greeting", "system": "Be kind.", "history": {"currentId": "a", "messages": messages}}
     row = {"title": "Greeting", "created_at": 1_700_000_000, "updated_at": 1_700_000_050_000, "pinned": True}
     person = await scene.person()
-    outcome = await person.call("POST", "/import", [{**row, "chat": chat}, {"chat": {"history": {"messages": []}}}])
+    outcome = await person.imported([{**row, "chat": chat}, {"chat": {"history": {"messages": []}}}])
     assert (outcome["imported"], len(outcome["skipped"])) == (1, 1)
     listed = (await person.call("GET", "/conversations"))["conversations"][0]
     assert (listed["pinned"], listed["updated"]) == (True, 1_700_000_050.0)

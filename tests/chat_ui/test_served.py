@@ -95,7 +95,8 @@ async def test_conversations_go_out_as_files_and_come_in_again_as_they_were(data
         assert "*notes.txt* (7 bytes)" in text
 
         eve = await served.invited(ada, "eve")
-        assert await eve.call("POST", "/import", document) == {"imported": 1, "skipped": []}
+        assert (await eve.imported(document))["imported"] == 1
+        assert (await eve.imported(document))["known"] == 1
         assert comparable(json.loads(await exported(eve, "json"))) == comparable(document)
         theirs = (await eve.call("GET", "/conversations?q=other"))["conversations"][0]
         leaf = (await eve.tree(theirs["id"]))["leaf"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from auth_billing.audit_log import AuditLog
@@ -18,6 +18,11 @@ from chat_ui.conversations import Conversations
 from chat_ui.generations.generations import Generations
 from chat_ui.generations.titles import Titles
 from chat_ui.history.records import Owner
+from chat_ui.history.room import Room
+from chat_ui.importing.frames import Frame, Order, Read
+from chat_ui.importing.importer import Importer
+from chat_ui.importing.reading import read
+from chat_ui.importing.taking_in import Shelves
 from chat_ui.office import Office
 from router.messages import WorkerStatus
 from router.registry import ModelInfo, ModelRegistry
@@ -30,6 +35,7 @@ from tests.fakes.history import (
     DictAnswerStore,
     DictConversationStore,
     DictHistory,
+    DictImportStore,
     DictMessageStore,
     DictPresetStore,
     DictShareStore,
@@ -58,6 +64,12 @@ class FakeFleet:
         return 3
 
 
+async def read_here(raw: bytes, order: Order) -> AsyncIterator[Frame]:
+    """A file's frames, without a process."""
+    for frame in read(raw, order):
+        yield frame
+
+
 @dataclass
 class ChatHouse:
     """What the gateways of one chat share."""
@@ -83,7 +95,14 @@ class ChatHouse:
             DictMessageStore(self.history),
             DictShareStore(self.history),
             generations,
+            room=Room(DictConversationStore(self.history)),
         )
+
+    def importer(self, read: Read | None = None) -> Importer:
+        """One gateway's; by default it reads files itself."""
+        conversations = DictConversationStore(self.history)
+        shelves = Shelves(conversations, DictMessageStore(self.history), DictImportStore(self.history))
+        return Importer(shelves, Room(conversations), read or read_here)
 
     async def principal(self, owner: Owner, project: str) -> Principal:
         return Principal(key_id="", tenant=owner.organisation, cache_salt="salt", project=project, user=owner.user)
@@ -95,6 +114,7 @@ class ChatHouse:
             access=access,
             audit=AuditLog(audit),
             conversations=self.conversations(generations),
+            importer=self.importer(),
             presets=DictPresetStore(self.history),
             generations=generations,
             engine=self.engine,

@@ -18,6 +18,7 @@ from chat_ui.history.records import (
     Progress,
     Wanted,
 )
+from chat_ui.importing.records import Import
 from tests.fakes.accounts import Absence
 
 
@@ -33,6 +34,7 @@ class DictHistory:
         self.stops: set[str] = set()
         self.presets: dict[tuple[Owner, str], Preset] = {}
         self.shares: dict[str, tuple[Owner, bytes]] = {}
+        self.imports: dict[Owner, Import] = {}
 
 
 class DictConversationStore:
@@ -132,6 +134,11 @@ class DictMessageStore:
 
     async def bring(self, owner: Owner, messages: Sequence[Message]) -> None:
         await self.add(owner, [each for each in messages if each.id not in self._all.messages])
+
+    async def discard(self, owner: Owner, conversation_ids: Collection[str]) -> None:
+        for each in self._of(owner):
+            if each.conversation in conversation_ids:
+                del self._all.messages[each.id]
 
     async def all(self, owner: Owner, conversation_id: str) -> list[Message]:
         found = [each for each in self._of(owner) if each.conversation == conversation_id]
@@ -253,3 +260,32 @@ class DictShareStore:
     async def find(self, digest: bytes) -> tuple[Owner, str] | None:
         self._all.absence.check()
         return next(((owner, key) for key, (owner, each) in self._all.shares.items() if each == digest), None)
+
+
+class DictImportStore:
+    def __init__(self, history: DictHistory) -> None:
+        self._all = history
+
+    async def find(self, owner: Owner) -> Import | None:
+        self._all.absence.check()
+        return self._all.imports.get(owner)
+
+    async def begin(self, owner: Owner, started: Import, before: Import | None, now: float) -> bool:
+        there = await self.find(owner)
+        if (there is None) != (before is None):
+            return False
+        if there is not None and (before is None or there.id != before.id or there.until >= now):
+            return False
+        self._all.imports[owner] = started
+        return True
+
+    async def keep(self, owner: Owner, at: Import) -> bool:
+        there = await self.find(owner)
+        if there is None or there.id != at.id:
+            return False
+        self._all.imports[owner] = at
+        return True
+
+    async def abandoned(self, now: float, limit: int) -> list[tuple[Owner, Import]]:
+        self._all.absence.check()
+        return [(owner, each) for owner, each in self._all.imports.items() if 0 < each.until < now][:limit]

@@ -26,7 +26,9 @@ from chat_ui.history.records import (
     Waiting,
     Wanted,
 )
+from chat_ui.importing.records import Import, ImportState, Skipped
 from chat_ui.store.conversations import MongoConversationStore
+from chat_ui.store.imports import MongoImportStore
 from chat_ui.store.indexes import create_indexes
 from chat_ui.store.messages import MongoAnswerStore, MongoMessageStore
 from chat_ui.store.presets import MongoPresetStore
@@ -35,6 +37,7 @@ from tests.fakes.history import (
     DictAnswerStore,
     DictConversationStore,
     DictHistory,
+    DictImportStore,
     DictMessageStore,
     DictPresetStore,
     DictShareStore,
@@ -51,6 +54,7 @@ class Stores:
     answers: Any
     presets: Any
     shares: Any
+    imports: Any
 
 
 @pytest.fixture(params=["dictionaries", pytest.param("mongodb", marks=pytest.mark.store)])
@@ -65,8 +69,15 @@ async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
     connection.close()
 
 
-_TWINS = (DictConversationStore, DictMessageStore, DictAnswerStore, DictPresetStore, DictShareStore)
-_REAL = (MongoConversationStore, MongoMessageStore, MongoAnswerStore, MongoPresetStore, MongoShareStore)
+_TWINS = (DictConversationStore, DictMessageStore, DictAnswerStore, DictPresetStore, DictShareStore, DictImportStore)
+_REAL = (
+    MongoConversationStore,
+    MongoMessageStore,
+    MongoAnswerStore,
+    MongoPresetStore,
+    MongoShareStore,
+    MongoImportStore,
+)
 
 
 def conversation(name: str, updated: float = 100.0, **more: Any) -> Conversation:
@@ -120,6 +131,34 @@ async def test_what_is_brought_twice_is_there_once(stores: Stores) -> None:
     assert len(await stores.messages.all(ADA, "conv-x")) == 450
     found = await stores.conversations.search(ADA, ["word"], archived=False)
     assert [each.order for each in found] == sorted((each.order for each in many), reverse=True)
+
+
+async def test_messages_of_conversations_are_discarded(stores: Stores) -> None:
+    await stores.messages.bring(ADA, [QUESTION, replace(QUESTION, id="msg-r", conversation="conv-y")])
+    await stores.messages.discard(EVE, ["conv-x"])
+    await stores.messages.discard(ADA, ["conv-x", "conv-none"])
+    assert await stores.messages.all(ADA, "conv-x") == []
+    assert len(await stores.messages.all(ADA, "conv-y")) == 1
+
+
+async def test_a_person_has_one_import_at_a_time(stores: Stores) -> None:
+    first = Import("import-1", 1.0, 3, until=10.0)
+    assert await stores.imports.find(ADA) is None
+    assert await stores.imports.begin(ADA, first, None, 5.0)
+    assert not await stores.imports.begin(ADA, replace(first, id="import-2"), None, 5.0)
+    assert not await stores.imports.begin(ADA, replace(first, id="import-2"), first, 5.0)
+    assert await stores.imports.begin(EVE, replace(first, id="import-3"), None, 5.0)
+    at = replace(first, done=2, imported=1, known=1, skipped=[Skipped("a", "b")], writing=["conv-x"], until=20.0)
+    assert await stores.imports.keep(ADA, at)
+    assert await stores.imports.find(ADA) == at
+    ((owner, left),) = await stores.imports.abandoned(20.0, 5)
+    assert (owner, left.id, left.until) == (EVE, "import-3", 10.0)
+    assert sorted(owner.user for owner, _ in await stores.imports.abandoned(21.0, 5)) == ["ada", "eve"]
+    assert await stores.imports.begin(ADA, replace(first, id="import-2", until=30.0), at, 21.0)
+    assert not await stores.imports.keep(ADA, at)
+    assert await stores.imports.keep(ADA, replace(at, id="import-2", state=ImportState.DONE, until=0.0))
+    assert [owner.user for owner, _ in await stores.imports.abandoned(1e9, 5)] == ["eve"]
+    assert (await stores.imports.find(ADA)).state is ImportState.DONE
 
 
 async def test_a_change_moves_it_and_is_nobody_elses(stores: Stores) -> None:

@@ -7,7 +7,7 @@ import type {
   ConversationPage,
   ConversationSummary,
   ExportFormat,
-  Imported,
+  Import,
   Message,
   Model,
   Preset,
@@ -85,9 +85,14 @@ export function exportAddress(format: ExportFormat, ids: readonly string[] | nul
   return `${API}/export?${query.toString()}`;
 }
 
-/** `content`: JSON, as ChatGPT or Open WebUI exports it. */
-export function importConversations(content: unknown): Promise<Imported> {
-  return call("POST", "/import", content);
+/** Begins to take in a file of JSON, as ChatGPT or Open WebUI exports it. */
+export async function beginImport(file: Blob): Promise<Import> {
+  return (await json("POST", "/import", { file })) as Import;
+}
+
+/** How far the last import is; null: there was none. */
+export async function lastImport(): Promise<Import | null> {
+  return (await call<{ last: Import | null }>("GET", "/import")).last;
 }
 
 export async function listPresets(): Promise<readonly Preset[]> {

@@ -15,6 +15,6 @@ export type ConversationChanges = Partial<Pick<ConversationSummary, "title" | "p
 export type Attachment = Schemas["AttachmentBody"];
 export type SharedConversation = Schemas["SharedConversation"];
 export type Preset = Schemas["Preset"];
-export type Imported = Schemas["Imported"];
+export type Import = Schemas["Import"];
 
 export type ExportFormat = "xlsx" | "csv" | "json" | "markdown";

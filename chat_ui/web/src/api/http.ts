@@ -12,6 +12,8 @@ const SAFE = new Set(["GET", "HEAD"]);
 export interface Request {
   readonly query?: Readonly<Record<string, string | number | boolean | null | undefined>>;
   readonly body?: unknown;
+  /** A file of JSON, sent as it is instead of `body`. */
+  readonly file?: Blob;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
 }
@@ -72,12 +74,12 @@ async function isLapsed(response: Response): Promise<boolean> {
   return (await readFailure(response.clone())).code === "not_signed_in";
 }
 
-async function send(method: string, path: string, { query, body, headers, signal }: Request): Promise<Response> {
+async function send(method: string, path: string, { query, body, file, headers, signal }: Request): Promise<Response> {
   const changes = !SAFE.has(method);
   return await fetch(API + path + searchOf(query), {
     method,
     headers: { ...(changes ? { "content-type": "application/json", "x-csrf-token": csrfToken() } : {}), ...headers },
-    ...(changes ? { body: JSON.stringify(body ?? {}) } : {}),
+    ...(changes ? { body: file ?? JSON.stringify(body ?? {}) } : {}),
     ...(signal === undefined ? {} : { signal }),
     credentials: "same-origin",
     redirect: "error",

@@ -439,11 +439,18 @@ export interface paths {
             readonly path?: never;
             readonly cookie?: never;
         };
-        readonly get?: never;
+        /**
+         * Last Import
+         * @description How far the caller's last import is, from any gateway.
+         */
+        readonly get: operations["last_import_api_import_get"];
         readonly put?: never;
         /**
          * Import Conversations
-         * @description Take in conversations of ChatGPT's (`conversations.json`), of Open WebUI's, or of this chat's JSON.
+         * @description Begin to take in conversations of ChatGPT's (`conversations.json`), of Open WebUI's, or of this chat's JSON.
+         *
+         *     It goes on whether anybody looks or not; `GET /import` tells how far it is. What is there already is not taken
+         *     again; a conversation that has grown since comes as another one.
          */
         readonly post: operations["import_conversations_api_import_post"];
         readonly delete?: never;
@@ -1251,14 +1258,36 @@ export interface components {
             readonly type: string;
         };
         /**
-         * Imported
-         * @description What came of an import.
+         * Import
+         * @description The taking in of a file: `total` conversations, of which `done` were looked at.
          */
-        readonly Imported: {
+        readonly Import: {
+            /** Begun */
+            readonly begun: number;
+            /** Done */
+            readonly done: number;
+            /** Id */
+            readonly id: string;
             /** Imported */
             readonly imported: number;
-            /** Skipped */
+            /**
+             * Known
+             * @description How many were there already.
+             */
+            readonly known: number;
+            /**
+             * Skipped
+             * @description The first of those that were not taken.
+             */
             readonly skipped: readonly components["schemas"]["SkippedConversation"][];
+            /**
+             * State
+             * @description `failed`: it has broken off. What was taken is there, and is not taken again.
+             * @enum {string}
+             */
+            readonly state: "running" | "done" | "failed";
+            /** Total */
+            readonly total: number;
         };
         /**
          * Invitation
@@ -1361,6 +1390,13 @@ export interface components {
         readonly KeyList: {
             /** Keys */
             readonly keys: readonly components["schemas"]["Key"][];
+        };
+        /**
+         * LastImport
+         * @description The last import of a person; `null`: there was none.
+         */
+        readonly LastImport: {
+            readonly last: components["schemas"]["Import"] | null;
         };
         /**
          * Limit
@@ -3199,6 +3235,44 @@ export interface operations {
             };
         };
     };
+    readonly last_import_api_import_get: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["LastImport"];
+                };
+            };
+            /** @description What is wrong with the call */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description What is wrong here */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     readonly import_conversations_api_import_post: {
         readonly parameters: {
             readonly query?: never;
@@ -3213,12 +3287,12 @@ export interface operations {
         };
         readonly responses: {
             /** @description Successful Response */
-            readonly 200: {
+            readonly 202: {
                 headers: {
                     readonly [name: string]: unknown;
                 };
                 content: {
-                    readonly "application/json": components["schemas"]["Imported"];
+                    readonly "application/json": components["schemas"]["Import"];
                 };
             };
             /** @description What is wrong with the call */

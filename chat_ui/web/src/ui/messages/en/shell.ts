@@ -5,6 +5,7 @@ const problems: Readonly<Record<string, string>> = {
   invalid_credentials: "The e-mail address or the password is wrong.",
   not_signed_in: "You are signed out. Please sign in again.",
   too_many_sign_ins: "Too many tries to sign in. Please wait a moment.",
+  import_running: "Another file is being imported. Please wait for its end.",
   busy: "The service is busy. Please try again in a moment.",
   unavailable: "The service is busy. Please try again in a moment.",
   not_permitted: "Your role does not allow this.",

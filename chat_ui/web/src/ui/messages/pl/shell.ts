@@ -5,6 +5,7 @@ const problems: typeof english.problems = {
   invalid_credentials: "Adres e-mail lub hasło jest nieprawidłowe.",
   not_signed_in: "Nie jesteś zalogowany. Zaloguj się ponownie.",
   too_many_sign_ins: "Zbyt wiele prób logowania. Odczekaj chwilę.",
+  import_running: "Trwa już import innego pliku. Poczekaj, aż się skończy.",
   busy: "Usługa jest zajęta. Spróbuj ponownie za chwilę.",
   unavailable: "Usługa jest zajęta. Spróbuj ponownie za chwilę.",
   not_permitted: "Twoja rola na to nie pozwala.",

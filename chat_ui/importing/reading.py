@@ -1,0 +1,77 @@
+"""A whole file of another program as batches of our conversations. Knows no process and no store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+from chat_ui.history.terms import terms_of
+from chat_ui.importing import chatgpt, open_webui, own
+from chat_ui.importing.brought import NotUnderstood, mapping, ours, text
+from chat_ui.importing.frames import Batch, Frame, Opened, Order, Refused, Taken
+from chat_ui.importing.records import Skipped
+from infra.runtime.strict_json import MalformedRequest, parse_now
+
+MOST_CONTAINERS = 2_000_000
+"""Arrays and objects in a file."""
+AT_ONCE = 50
+"""Conversations in a batch, at most."""
+BATCH_BYTES = 1_048_576
+"""Text in a batch, unless one conversation alone has more."""
+_KINDS: Sequence[ModuleType] = (chatgpt, open_webui, own)
+
+
+def read(raw: bytes, order: Order) -> Iterator[Frame]:
+    """The frames of a file."""
+    try:
+        found = _conversations(parse_now(raw, MOST_CONTAINERS))
+    except (MalformedRequest, NotUnderstood) as error:
+        yield Refused(str(error), is_json=isinstance(error, NotUnderstood))
+        return
+    yield Opened(len(found))
+    taken: list[Taken] = []
+    skipped: list[Skipped] = []
+    size = 0
+    while found:
+        read_one = _one(found.pop(), order)  # popped: what is done with needs no memory
+        if isinstance(read_one, Skipped):
+            skipped.append(read_one)
+        else:
+            taken.append(read_one)
+            size += read_one.conversation.size
+        if len(taken) + len(skipped) == AT_ONCE or size >= BATCH_BYTES:
+            yield Batch(taken, skipped)
+            taken, skipped, size = [], [], 0
+    if taken or skipped:
+        yield Batch(taken, skipped)
+
+
+def _conversations(value: Any) -> list[Any]:
+    """Those of a file, the last one first."""
+    inner = mapping(value).get("conversations")
+    found = value if isinstance(value, list) else inner if isinstance(inner, list) else [value]
+    if not any(_kind(mapping(each)) is not None for each in found):
+        raise NotUnderstood("This is no export of ChatGPT, of Open WebUI or of this chat.")
+    found.reverse()
+    return found
+
+
+def _kind(value: Any) -> Any:
+    return next((kind for kind in _KINDS if kind.is_ours(value)), None)
+
+
+def _one(found: Any, order: Order) -> Taken | Skipped:
+    value = mapping(found)
+    title = text(value.get("title")) or text(mapping(value.get("chat")).get("title"))
+    kind = _kind(value)
+    try:
+        if kind is None:
+            raise NotUnderstood("It is no conversation that we know.")
+        brought = kind.read(value, order.now)
+        conversation, messages = ours(brought, order.owner, order.model)
+    except NotUnderstood as error:
+        return Skipped(title[:200], str(error))
+    return Taken(
+        conversation, messages, terms_of([conversation.title, *(each.text for each in messages)]), brought.origin
+    )

@@ -1,0 +1,223 @@
+"""Files of other programs come in whole or not at all, once, and whoever dies on the way leaves no halves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from auth_billing.errors import StoreUnavailable
+from chat_ui.errors import Busy, ImportRunning
+from chat_ui.history.records import Owner
+from chat_ui.importing import importer as importers
+from chat_ui.importing import taking_in
+from chat_ui.importing.frames import Batch, Frame, Opened, Order, ReaderDied, Refused
+from chat_ui.importing.importer import Importer
+from chat_ui.importing.reading import AT_ONCE, read
+from chat_ui.importing.reading_apart import read_apart
+from chat_ui.importing.records import Import, ImportState
+from tests.chat_ui.chatting import eventually
+from tests.fakes.chat import ChatHouse
+
+ADA = Owner("org-acme", "user-ada")
+
+
+def exported(number: int, *more: Any) -> bytes:
+    """An export of Open WebUI's with so many conversations of two messages."""
+    return json.dumps([*(conversation(each) for each in range(number)), *more]).encode()
+
+
+def conversation(name: object, answers: int = 1) -> dict[str, Any]:
+    messages: dict[str, Any] = {f"q{name}": {"role": "user", "content": f"Question {name}"}}
+    for answer in range(answers):
+        messages[f"a{name}-{answer}"] = {"parentId": f"q{name}", "role": "assistant", "content": "Żółw 🐢"}
+    return {"title": f"No. {name}", "chat": {"history": {"messages": messages}}}
+
+
+class House(ChatHouse):
+    """With readers that wait for a word before each batch, and the imports that run."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.go = asyncio.Semaphore(0)
+        self.death: Exception | None = None
+        self.made: list[Importer] = []
+
+    async def hesitant(self, raw: bytes, order: Order) -> AsyncIterator[Frame]:
+        for frame in read(raw, order):
+            if isinstance(frame, Batch):
+                await self.go.acquire()
+                if self.death is not None:
+                    raise self.death
+            yield frame
+
+    def gateway(self) -> Importer:
+        self.made.append(self.importer(self.hesitant))
+        return self.made[-1]
+
+    async def ended(self, importer: Importer) -> Import:
+        await eventually(lambda: not importer._running)
+        last = await importer.last(ADA)
+        assert last is not None
+        return last
+
+    async def taken(self, raw: bytes) -> Import:
+        importer = self.gateway()
+        for _ in range(100):
+            self.go.release()
+        await importer.begin(ADA, raw, "m")
+        last = await self.ended(importer)
+        self.go = asyncio.Semaphore(0)
+        return last
+
+    @property
+    def there(self) -> int:
+        """Conversations, each of which has its messages and no other ones are there."""
+        found = {each.conversation for _, each in self.history.messages.values()}
+        assert found == {key for _, key in self.history.conversations}
+        return len(found)
+
+
+@pytest.fixture
+async def house(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
+    monkeypatch.setattr(taking_in, "PATIENCE_SECONDS", 0.0)
+    house = House()
+    yield house
+    for each in house.made:
+        await each.close()
+
+
+async def test_a_file_is_taken_in_batches_and_once(house: House) -> None:
+    raw = exported(AT_ONCE * 2 + 3, {"title": "No", "chat": 3})
+    last = await house.taken(raw)
+    number = AT_ONCE * 2 + 3
+    assert (last.state, last.total, last.done, last.imported, last.known) == (
+        ImportState.DONE,
+        number + 1,
+        number + 1,
+        number,
+        0,
+    )
+    assert [each.title for each in last.skipped] == ["No"]
+    assert house.there == number
+    last = await house.taken(raw)
+    assert (last.done, last.imported, last.known, len(last.skipped)) == (number + 1, 0, number, 1)
+    assert house.there == number
+
+
+async def test_what_has_grown_comes_beside_what_is_here_and_titles_make_no_difference(house: House) -> None:
+    await house.taken(exported(0, conversation("a"), conversation("b")))
+    renamed = conversation("a") | {"title": "Another"}
+    last = await house.taken(exported(0, renamed, conversation("b", answers=2), conversation("b", answers=2)))
+    assert (last.imported, last.known) == (1, 2)
+    assert house.there == 3
+    assert (await house.importer().last(Owner("org-acme", "user-eve"))) is None
+
+
+async def test_a_person_takes_in_one_file_at_a_time_and_a_process_a_few(house: House) -> None:
+    first, second = house.gateway(), house.gateway()
+    begun = await first.begin(ADA, exported(1), "m")
+    assert (begun.state, begun.total) == (ImportState.RUNNING, 1)
+    for importer in (first, second):
+        with pytest.raises(ImportRunning):
+            await importer.begin(ADA, exported(1), "m")
+    await first.begin(Owner("org-acme", "user-eve"), exported(1), "m")
+    with pytest.raises(Busy):
+        await first.begin(Owner("org-acme", "user-bob"), exported(1), "m")
+    assert (await second.last(ADA)) == begun
+    house.go.release()
+    house.go.release()
+    assert (await house.ended(first)).state is ImportState.DONE
+
+
+Break = Callable[[House, Importer], Awaitable[None]]
+
+
+async def gone(*_: object) -> Any:
+    raise StoreUnavailable("gone")
+
+
+async def store_goes(house: House, importer: Importer) -> None:
+    """Between the messages and their conversations."""
+    importer._shelves.conversations.bring = gone  # type: ignore[method-assign]
+    house.go.release()
+    await eventually(lambda: not importer._running)
+
+
+async def reader_dies(house: House, importer: Importer) -> None:
+    house.death = ReaderDied("with status -9")
+    house.go.release()
+    await eventually(lambda: not importer._running)
+
+
+async def gateway_stops(_house: House, importer: Importer) -> None:
+    await importer.close()
+
+
+@pytest.mark.parametrize("happens", [store_goes, reader_dies, gateway_stops])
+async def test_what_breaks_off_is_said_and_brought_again_it_is_whole(house: House, happens: Break) -> None:
+    importer, raw = house.gateway(), exported(AT_ONCE * 3)
+    await importer.begin(ADA, raw, "m")
+    house.go.release()
+    await eventually(lambda: len(house.history.conversations) == AT_ONCE)
+    await happens(house, importer)
+    last = await importer.last(ADA)
+    assert last is not None
+    assert (last.state, last.imported) == (ImportState.FAILED, AT_ONCE)
+    house.death = None
+    last = await house.taken(raw)
+    assert (last.state, last.imported, last.known) == (ImportState.DONE, AT_ONCE * 2, AT_ONCE)
+    assert house.there == AT_ONCE * 3
+
+
+async def test_the_halves_of_a_process_that_died_are_cleared_by_another(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importers, "SCAN_SECONDS", 0.01)
+    monkeypatch.setattr(taking_in, "LEASE_SECONDS", 0.05)
+    importer = house.gateway()
+    await importer.begin(ADA, exported(3), "m")
+
+    async def never(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    importer._shelves.conversations.bring = never  # type: ignore[method-assign]
+    house.go.release()
+    await eventually(lambda: len(house.history.messages) == 6)
+    importer._shelves.imports.keep = gone  # type: ignore[method-assign] # what kill -9 leaves
+    other = house.importer()
+    scanning = asyncio.create_task(other.run())
+    await eventually(lambda: not house.history.messages)
+    await eventually(lambda: house.history.imports[ADA].until == 0)
+    assert house.history.imports[ADA].state is ImportState.FAILED
+    scanning.cancel()
+
+
+async def test_the_reader_is_a_process_of_its_own() -> None:
+    order = Order(ADA, "m", 1.7e9)
+    raw = exported(3, conversation("long") | {"title": "x" * 400_000})
+    apart = [frame async for frame in read_apart(raw, order)]
+    encode = msgspec.msgpack.encode
+    assert encode(apart) == encode(list(read(raw, order)))
+    assert apart[0] == Opened(4)
+    refused = [frame async for frame in read_apart(b"[", order)]
+    assert isinstance(refused[0], Refused)
+    assert not refused[0].is_json
+
+
+async def test_a_reader_that_is_killed_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[asyncio.subprocess.Process] = []
+    start = asyncio.create_subprocess_exec
+
+    async def watched(*command: str, **options: Any) -> asyncio.subprocess.Process:
+        started.append(await start(*command, **options))
+        started[0].kill()
+        return started[0]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", watched)
+    with pytest.raises(ReaderDied):
+        [frame async for frame in read_apart(exported(3), Order(ADA, "m", 1.7e9))]
