@@ -1,4 +1,5 @@
 import { render, screen } from "@testing-library/svelte";
+import { tick } from "svelte";
 import { expect, it, vi } from "vitest";
 import { GrowingMarkdown } from "./growing_markdown";
 import Markdown from "./Markdown.svelte";
@@ -24,6 +25,29 @@ it("reads the text once a frame, however often it grows", async () => {
   for (const text of ["ab", "abc", "abcd"]) await rerender({ text });
   for (const frame of frames) frame(0);
   expect(read).toHaveBeenCalledExactlyOnceWith("abcd", false);
+});
+
+it("lets frames pass between two drawings of a text that is written, and draws a whole one at once", async () => {
+  const read = vi.spyOn(GrowingMarkdown.prototype, "update");
+  let frame: FrameRequestCallback = () => undefined;
+  vi.spyOn(window, "requestAnimationFrame").mockImplementation((callback) => {
+    frame = callback;
+    return 1;
+  });
+  const { rerender } = render(Markdown, { text: "a", finished: false });
+  const drawnAt = async (time: number): Promise<unknown> => {
+    read.mockClear();
+    frame(time);
+    await tick();
+    return read.mock.lastCall?.[0];
+  };
+  await rerender({ text: "ab" });
+  expect(await drawnAt(0)).toBe("ab");
+  await rerender({ text: "abc" });
+  expect(await drawnAt(17)).toBeUndefined();
+  expect(await drawnAt(33)).toBe("abc");
+  await rerender({ text: "abcd", finished: true });
+  expect(await drawnAt(50)).toBe("abcd");
 });
 
 it("draws a long text that comes at once over several frames", async () => {
