@@ -15,8 +15,8 @@ EXIT_CANNOT_START = 78
 """`EX_CONFIG` of sysexits.h: trying again without a change will not help."""
 
 SWITCH_SECONDS = 0.0005
-"""How long a busy thread may keep the interpreter from another: the event loop from the thread of the broker's
-connection, and the other way round. Python's own 5 ms would be most of a first token's time."""
+"""How long a busy thread may keep the interpreter from another: one that tokenises from the event loop, and the other
+way round. Python's own 5 ms would be most of a first token's time."""
 
 YOUNG_OBJECTS = 10_000
 """Objects made before the garbage collector looks at them (Python: 700). A request makes hundreds that die with it."""

@@ -1,7 +1,6 @@
 """A look into a shared queue on a channel of its own: one message at a time, as long as there are any.
 
-`RabbitMQBrowser` is what the application holds; its channel lives on the AMQP thread's loop and is never mended: what
-was got goes back with it.
+Its channel is never mended: what was got goes back with it.
 """
 
 from __future__ import annotations
@@ -16,35 +15,37 @@ from router.transport.rabbitmq.channel import RPC_SECONDS, Channel
 from router.transport.rabbitmq.conversion import describe
 from router.transport.rabbitmq.receiving import RabbitMQDelivery, Tenure
 from router.transport.rabbitmq.supervisor import Link
-from router.transport.rabbitmq.thread import LoopThread, Mailbox
 
 
 class RabbitMQBrowser(Browser):
     """Open it by `open`, on the application's loop."""
 
-    def __init__(self, queue: str, channel: Channel, thread: LoopThread, to_amqp: Mailbox) -> None:
+    def __init__(self, queue: str, channel: Channel) -> None:
         self._queue = queue
         self._channel = channel
-        self._thread = thread
-        self._to_amqp = to_amqp
         self._tenure = Tenure(channel)
+        channel.when_lost(self._lost)
 
     @classmethod
-    async def open(cls, queue: str, link: Link, thread: LoopThread, to_amqp: Mailbox) -> RabbitMQBrowser:
+    async def open(cls, queue: str, link: Link) -> RabbitMQBrowser:
         """A browser with a channel on `link`.
 
         Raises:
             BrokerUnavailable: no connection, or no answer.
         """
         try:
-            return await thread.call(cls._open(queue, link, thread, to_amqp))
+            async with asyncio.timeout(RPC_SECONDS):
+                connection = await link.connection()
+            channel = await connection.channel()
         except (exceptions.AMQPError, TimeoutError) as error:
             raise BrokerUnavailable(f"browsing {queue}: {describe(error)}") from None
+        channel.watch_empty()
+        return cls(queue, channel)
 
     async def get(self) -> Delivery | None:
         """The next message."""
         try:
-            message = await self._thread.call(self._channel.get(self._queue))
+            message = await self._channel.get(self._queue)
         except exceptions.ChannelClosedByBroker as error:
             raise BrokerRefused(describe(error)) from None
         except (exceptions.AMQPError, TimeoutError) as error:
@@ -52,25 +53,10 @@ class RabbitMQBrowser(Browser):
         if message is None:
             return None
         self._tenure.unsettled += 1
-        return RabbitMQDelivery(self._tenure, self._to_amqp, *message)
+        return RabbitMQDelivery(self._tenure, *message)
 
     async def close(self) -> None:
         """Give back what is not settled: it goes back with its channel, after the settlements before this."""
-        await self._thread.call(self._end())
-
-    # On the AMQP thread
-
-    @classmethod
-    async def _open(cls, queue: str, link: Link, thread: LoopThread, to_amqp: Mailbox) -> RabbitMQBrowser:
-        async with asyncio.timeout(RPC_SECONDS):
-            connection = await link.connection()
-        channel = await connection.channel()
-        channel.watch_empty()
-        browser = cls(queue, channel, thread, to_amqp)
-        channel.when_lost(browser._lost)
-        return browser
-
-    async def _end(self) -> None:
         self._channel.close()
         await asyncio.wait({self._channel.closed}, timeout=RPC_SECONDS)
 

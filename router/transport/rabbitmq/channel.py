@@ -1,4 +1,4 @@
-"""pika's connections and channels as coroutines. Lives on the AMQP thread's loop.
+"""pika's connections and channels as coroutines.
 
 Every exchange with the broker is bounded, and ends at once if the channel goes. Callbacks given to pika only set
 futures or call functions that enqueue. Does not mend anything (`supervisor.py` does) and does not know what is sent.
@@ -19,6 +19,7 @@ from pika.adapters.asyncio_connection import AsyncioConnection
 from router.topology import Topology
 from router.transport.base import Outgoing
 from router.transport.rabbitmq import conversion
+from router.transport.rabbitmq.stream import StreamServices
 
 RPC_SECONDS = 5.0
 """A broker that has just come back can leave a request without an answer for a minute ("leader not known")."""
@@ -191,7 +192,7 @@ class Connection:
             on_open_callback=lambda _connection: _set(opened, None),
             on_open_error_callback=lambda _connection, error: _fail(opened, error),
             on_close_callback=lambda _connection, reason: _set(closed, reason),
-            custom_ioloop=loop,
+            custom_ioloop=StreamServices(loop),
         )
         try:
             await opened

@@ -1,4 +1,4 @@
-"""The two ways to send: confirmed publishes, and posts. Lives on the AMQP thread's loop.
+"""The two ways to send: confirmed publishes, and posts.
 
 Each has a channel of its own: a publish to a missing exchange kills its channel some time later, and
 must not take the other's traffic with it.
@@ -49,7 +49,7 @@ class ConfirmedPublisher:
 
     @property
     def ready(self) -> bool:
-        """Whether there is a channel. Read from other threads too."""
+        """Whether there is a channel."""
         return self._channel is not None
 
     async def open(self, channel: Channel) -> None:
@@ -113,12 +113,10 @@ class Poster:
     def __init__(self, on_return: Callable[[Outgoing], None]) -> None:
         self._on_return = on_return
         self._channel: Channel | None = None
-        self.taken_bytes = 0
-        """Bytes taken since the start. Read from other threads too."""
 
     @property
     def ready(self) -> bool:
-        """Whether there is a channel. Read from other threads too."""
+        """Whether there is a channel."""
         return self._channel is not None
 
     async def open(self, channel: Channel) -> None:
@@ -129,7 +127,6 @@ class Poster:
 
     def send(self, message: Outgoing, mandatory: bool) -> None:
         """Send `message` if there is a channel."""
-        self.taken_bytes += len(message.body)
         if self._channel is None:
             return
         try:

@@ -1,7 +1,6 @@
 """The two ways to receive: consumers of shared queues, and private subscriptions.
 
-A `...Station` lives on the AMQP thread's loop and is set up again on every new channel; the rest is what the
-application holds.
+A `...Station` is set up again on every new channel; the rest is what the application holds.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from router.transport.base import Consumer, Delivery, HeaderValue, Received, Sub
 from router.transport.inbox import Inbox
 from router.transport.rabbitmq import conversion
 from router.transport.rabbitmq.channel import Channel
-from router.transport.rabbitmq.thread import Mailbox
 
 _log = structlog.get_logger(__name__)
 
@@ -29,7 +27,6 @@ class Tenure:
         self._channel = channel
         self.unsettled = 0
         self.lost = False
-        """Read from other threads too."""
         self.leaving = False
         """The consumer is cancelled: the channel goes with the last settlement."""
 
@@ -54,11 +51,10 @@ class Tenure:
 
 
 class RabbitMQDelivery(Delivery):
-    """A delivery; settling it is a call on the AMQP thread."""
+    """A delivery on the channel of a tenure."""
 
-    def __init__(self, tenure: Tenure, to_amqp: Mailbox, method: Any, properties: Any, body: bytes) -> None:
+    def __init__(self, tenure: Tenure, method: Any, properties: Any, body: bytes) -> None:
         self._tenure = tenure
-        self._to_amqp = to_amqp
         self._tag = method.delivery_tag
         self._settled = False
         self.body = body
@@ -87,29 +83,17 @@ class RabbitMQDelivery(Delivery):
             _log.warning("delivery settled twice", message_id=self.message_id)
             return
         self._settled = True
-        self._to_amqp.put(partial(self._tenure.settle, self._tag, requeue))
+        self._tenure.settle(self._tag, requeue)
 
 
 class ConsumerStation:
     """Consumes a shared queue on one channel after the other."""
 
-    def __init__(
-        self,
-        queue: str,
-        prefetch: int,
-        priority: int,
-        tag: str,
-        *,
-        to_amqp: Mailbox,
-        to_app: Mailbox,
-        inbox: Inbox[RabbitMQDelivery],
-    ) -> None:
+    def __init__(self, queue: str, prefetch: int, priority: int, tag: str, inbox: Inbox[RabbitMQDelivery]) -> None:
         self._queue = queue
         self._prefetch = prefetch
         self._priority = priority
         self._tag = tag
-        self._to_amqp = to_amqp
-        self._to_app = to_app
         self._inbox = inbox
         self._channel: Channel | None = None
         self._tenure: Tenure | None = None
@@ -137,11 +121,11 @@ class ConsumerStation:
             await _cancel_quietly(channel, self._tag)
             tenure.leaving = True
             tenure.close_if_done()
-        self._to_app.put(self._inbox.end)
+        self._inbox.end()
 
     def _deliver(self, tenure: Tenure, method: Any, properties: Any, body: bytes) -> None:
         tenure.unsettled += 1
-        self._to_app.put(partial(self._inbox.put, RabbitMQDelivery(tenure, self._to_amqp, method, properties, body)))
+        self._inbox.put(RabbitMQDelivery(tenure, method, properties, body))
 
     def _lost(self, tenure: Tenure, _reason: BaseException) -> None:
         tenure.lost = True
@@ -157,15 +141,12 @@ class SubscriptionStation:
         routing_keys: Sequence[str],
         arguments: Mapping[str, str | int],
         tag: str,
-        *,
-        to_app: Mailbox,
         inbox: Inbox[Received],
     ) -> None:
         self._exchange = exchange
         self._routing_keys = tuple(routing_keys)
         self._arguments = arguments
         self._tag = tag
-        self._to_app = to_app
         self._inbox = inbox
         self._channel: Channel | None = None
         self.finished = False
@@ -186,11 +167,10 @@ class SubscriptionStation:
             channel = self._channel
             await _cancel_quietly(channel, self._tag)
             channel.close()
-        self._to_app.put(self._inbox.end)
+        self._inbox.end()
 
     def _deliver(self, method: Any, properties: Any, body: bytes) -> None:
-        received = Received(method.routing_key, body, conversion.plain_headers(properties.headers))
-        self._to_app.put(partial(self._inbox.put, received))
+        self._inbox.put(Received(method.routing_key, body, conversion.plain_headers(properties.headers)))
 
     def _lost(self, _reason: BaseException) -> None:
         self._channel = None

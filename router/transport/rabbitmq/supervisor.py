@@ -1,4 +1,4 @@
-"""Connections and channels that mend themselves. Lives on the AMQP thread's loop.
+"""Connections and channels that mend themselves.
 
 A `Link` keeps one connection up, a `Keeper` keeps one channel up on a link and has its user set it up anew each
 time. Neither knows what the channel is for.
@@ -50,11 +50,11 @@ class Link:
         self._up = asyncio.Event()
         self._connection: Connection | None = None
         self.blocked = False
-        """The broker has an alarm and takes no publishes. Read from other threads too."""
+        """The broker has an alarm and takes no publishes."""
         self.failure = "no attempt has ended yet"
         """Why the last attempt failed, in words."""
         self.lost_at = float("-inf")
-        """When the connection was last lost, by the monotonic clock. Read from other threads too."""
+        """When the connection was last lost, by the monotonic clock."""
 
     @property
     def unsent_bytes(self) -> int:

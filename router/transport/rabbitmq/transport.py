@@ -1,4 +1,4 @@
-"""`RabbitMQTransport`: what the application holds. Lives on the application's loop.
+"""`RabbitMQTransport`: what the application holds.
 
 Two connections, because in a memory or disk alarm the broker stops reading from whoever publishes, acks included:
 "<name> publish" with a channel for confirmed publishes and one for posts, and "<name> consume" with a channel for each
@@ -43,7 +43,6 @@ from router.transport.rabbitmq.receiving import (
     SubscriptionStation,
 )
 from router.transport.rabbitmq.supervisor import ChannelUser, Keeper, Link
-from router.transport.rabbitmq.thread import LoopThread, Mailbox
 
 T = TypeVar("T")
 
@@ -75,7 +74,6 @@ class RabbitMQTransport(Transport):
         self._answers: set[asyncio.Future[None]] = set()
         self._unconfirmed = asyncio.Semaphore(_UNCONFIRMED_LIMIT)
         self._publishing = 0
-        self._posted_bytes = 0
         self._remembered: list[Topology] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._running = False
@@ -86,23 +84,19 @@ class RabbitMQTransport(Transport):
         """Connect, trying again until the time is up."""
         header_tables.tolerate()
         logging.getLogger("pika").setLevel(logging.CRITICAL)  # we log the same events ourselves, once
-        self._thread = LoopThread(f"{self._name} amqp")
-        self._to_amqp = Mailbox(self._thread.loop)
-        self._to_app = Mailbox(asyncio.get_running_loop())
         self._publish_link = Link(_parameters(self._url, f"{self._name} publish"), f"{self._name} publish")
         self._consume_link = Link(_parameters(self._url, f"{self._name} consume"), f"{self._name} consume")
         self._publisher = ConfirmedPublisher(self._declare_remembered, lambda: self._publish_link.blocked)
-        self._poster = Poster(lambda message: self._to_app.put(partial(self._returned, message)))
-        self._thread.start()
+        self._poster = Poster(self._came_back)
         try:
             async with asyncio.timeout(self._start_timeout):
-                await self._thread.call(self._bring_up())
+                await self._bring_up()
             self._running = True
         except TimeoutError:
             raise BrokerUnavailable(f"no broker at {self._peer}: {self._publish_link.failure}") from None
         finally:
             if not self._running:
-                self._thread.stop()
+                await self._take_down()
 
     async def close(self) -> None:
         """Flush confirms, then disconnect. Unsettled deliveries go back to their queues."""
@@ -113,10 +107,9 @@ class RabbitMQTransport(Transport):
             await asyncio.wait(self._answers, timeout=self._publish_timeout)
         try:
             async with asyncio.timeout(2 * RPC_SECONDS):
-                await self._thread.call(self._take_down())
+                await self._take_down()
         except TimeoutError:
             _log.warning("broker did not say goodbye", broker=self._peer)
-        await asyncio.to_thread(self._thread.stop)
         for answer in self._answers:
             _settle(answer, PublishUnknown("the transport was closed before the broker's answer"))
         for inbox in self._inboxes:
@@ -137,9 +130,7 @@ class RabbitMQTransport(Transport):
     @property
     def unsent_bytes(self) -> int:
         """Bytes posted and not yet taken by the operating system (with what is published meanwhile)."""
-        if not self._running:
-            return 0
-        return self._posted_bytes - self._poster.taken_bytes + self._publish_link.unsent_bytes
+        return self._publish_link.unsent_bytes if self._running else 0
 
     @property
     def unconfirmed(self) -> int:
@@ -167,7 +158,7 @@ class RabbitMQTransport(Transport):
                     raise BrokerUnavailable(f"the broker at {self._peer} is {self.state.value}")
                 answer = asyncio.get_running_loop().create_future()
                 self._answers.add(answer)
-                self._to_amqp.put(partial(self._publisher.send, message, partial(self._answered, answer)))
+                self._publisher.send(message, partial(_settle, answer))
                 await answer
         except TimeoutError:
             if answer is None:
@@ -182,8 +173,7 @@ class RabbitMQTransport(Transport):
         """Send without waiting."""
         if self.state is ConnectionState.DOWN:
             raise BrokerUnavailable(f"the broker at {self._peer} is down")
-        self._posted_bytes += len(message.body)
-        self._to_amqp.put(partial(self._poster.send, message, mandatory))
+        self._poster.send(message, mandatory)
 
     def on_return(self, callback: ReturnCallback) -> None:
         """Call `callback` for each posted message that comes back."""
@@ -199,9 +189,7 @@ class RabbitMQTransport(Transport):
             BrokerUnavailable: no connection, or no answer.
         """
         inbox: Inbox[RabbitMQDelivery] = Inbox()
-        station = ConsumerStation(
-            queue, prefetch, priority, self._name, to_amqp=self._to_amqp, to_app=self._to_app, inbox=inbox
-        )
+        station = ConsumerStation(queue, prefetch, priority, self._name, inbox)
         await self._call(self._keep(self._consume_link, station), f"consuming {queue}")
         self._inboxes.append(inbox)
         return RabbitMQConsumer(inbox, partial(self._cancel, station.cancel, inbox))
@@ -214,7 +202,7 @@ class RabbitMQTransport(Transport):
         """
         if not self._running:
             raise BrokerUnavailable(f"browsing {queue}: not connected")
-        return await RabbitMQBrowser.open(queue, self._consume_link, self._thread, self._to_amqp)
+        return await RabbitMQBrowser.open(queue, self._consume_link)
 
     async def subscribe(
         self,
@@ -230,35 +218,34 @@ class RabbitMQTransport(Transport):
             BrokerUnavailable: no connection, or no answer.
         """
         inbox: Inbox[Received] = Inbox()
-        station = SubscriptionStation(exchange, routing_keys, arguments, self._name, to_app=self._to_app, inbox=inbox)
+        station = SubscriptionStation(exchange, routing_keys, arguments, self._name, inbox)
         await self._call(self._keep(self._consume_link, station), f"subscribing to {exchange}")
         self._inboxes.append(inbox)
         return RabbitMQSubscription(inbox, partial(self._cancel, station.cancel, inbox))
 
-    # On the application's loop
+    # Inside
 
     async def _call(self, coroutine: Coroutine[Any, Any, T], what: str) -> T:
         if not self._running:
             coroutine.close()
             raise BrokerUnavailable(f"{what}: not connected")
         try:
-            return await self._thread.call(coroutine)
+            return await coroutine
         except TimeoutError:
             raise BrokerUnavailable(f"{what}: no answer from the broker") from None
 
     async def _cancel(self, cancel: Callable[[], Coroutine[Any, Any, None]], inbox: Inbox[Any]) -> None:
         if self._running and inbox in self._inboxes:
             self._inboxes.remove(inbox)
-            await self._thread.call(cancel())
+            await cancel()
+
+    def _came_back(self, message: Outgoing) -> None:
+        """Tell of it later: whoever hears it may send something, and we are called from within pika."""
+        asyncio.get_running_loop().call_soon(self._returned, message)
 
     def _returned(self, message: Outgoing) -> None:
         for callback in self._return_callbacks:
             callback(message)
-
-    # On the AMQP thread
-
-    def _answered(self, answer: asyncio.Future[None], error: PublishError | None) -> None:
-        self._to_app.put(partial(_settle, answer, error))
 
     async def _bring_up(self) -> None:
         for link in (self._publish_link, self._consume_link):
@@ -268,8 +255,10 @@ class RabbitMQTransport(Transport):
         await self._consume_link.connection()
 
     async def _take_down(self) -> None:
-        for task in self._tasks:
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self._consume_link.close()
         await self._publish_link.close()
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
@@ -17,7 +15,6 @@ from router.errors import BrokerUnavailable, PublishError, PublishUnknown, Queue
 from router.transport.base import Outgoing
 from router.transport.rabbitmq import conversion
 from router.transport.rabbitmq.publishing import ConfirmedPublisher
-from router.transport.rabbitmq.thread import LoopThread, Mailbox
 
 
 class FakeChannel:
@@ -141,44 +138,3 @@ def test_odd_headers_do_not_raise(headers: Any) -> None:
     assert conversion.death_reason(headers) is None
     assert conversion.delivery_count(headers) == 0
     assert isinstance(conversion.plain_headers(headers), dict)
-
-
-async def test_mailbox_loses_and_reorders_nothing_under_load() -> None:
-    seen: list[int] = []
-    done = asyncio.Event()
-    mailbox = Mailbox(asyncio.get_running_loop())
-
-    def produce() -> None:
-        for i in range(50_000):
-            mailbox.put(partial(seen.append, i))
-        mailbox.put(done.set)
-
-    thread = threading.Thread(target=produce)
-    thread.start()
-    async with asyncio.timeout(30):
-        await done.wait()
-    thread.join()
-    assert seen == list(range(50_000))
-
-
-async def test_mailbox_goes_on_after_a_call_that_raises() -> None:
-    errors: list[dict[str, Any]] = []
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _loop, context: errors.append(context))
-    mailbox, after = Mailbox(loop), asyncio.Event()
-    mailbox.put(partial(int, "not a number"))
-    mailbox.put(after.set)
-    async with asyncio.timeout(5):
-        await after.wait()
-    assert len(errors) == 1
-
-
-async def test_a_stopped_thread_takes_its_tasks_along() -> None:
-    thread = LoopThread("test loop")
-    thread.start()
-    waiting = asyncio.create_task(thread.call(asyncio.sleep(60)))
-    await thread.call(asyncio.sleep(0))
-    await asyncio.to_thread(thread.stop)
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    Mailbox(thread.loop).put(lambda: None)  # to a closed loop: dropped
