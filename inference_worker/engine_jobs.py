@@ -123,6 +123,7 @@ class EngineJobs(ABC, Generic[J]):
             EngineStartFailed: it can't.
         """
         self._loaded = await self._engine.start()
+        self._metrics.engine.engine_started()
         self._up = True
         self._wear.renewed()
         return self._loaded
@@ -286,7 +287,7 @@ class EngineJobs(ABC, Generic[J]):
             self._renewing = True
             self._engine.kill()
         self.load = report.load
-        self._metrics.observe(report.load, self._admission.waiting)
+        self._metrics.engine.load, self._metrics.engine.waiting = report.load, self._admission.waiting
         self._outbox.flush_due()
 
     def _finish(self, running: J) -> None:

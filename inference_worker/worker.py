@@ -15,7 +15,8 @@ from inference_worker.engine_client import EngineClient
 from inference_worker.engine_jobs import MakeEngineJobs, Parts
 from inference_worker.engine_protocol import Ready
 from inference_worker.errors import EngineDied
-from inference_worker.metrics import WorkerMetrics, kv_usage
+from inference_worker.load_metrics import kv_usage
+from inference_worker.metrics import WorkerMetrics
 from inference_worker.settings import WorkerSettings
 from router.bus import Bus
 from router.consumer.job_consumer import JobConsumer

@@ -151,10 +151,10 @@ class OutputText:
 
     def _release(self, safe: int) -> Release | None:
         """Release the longest run of tokens that ends between characters within the first `safe` of the text."""
-        ends = [index for index, (_, _, whole) in enumerate(self._held.tokens) if 0 <= whole <= safe]
-        if not ends:
-            return None
-        return self._pop(ends[-1] + 1)
+        for count in range(len(self._held.tokens), 0, -1):
+            if 0 <= self._held.tokens[count - 1][2] <= safe:
+                return self._pop(count)
+        return None
 
     def _finish(self, reason: FinishReason, stopped_by: str | int | None) -> Release:
         self.finished = True
@@ -165,14 +165,16 @@ class OutputText:
         return self._pop(len(self._held.tokens), reason, stopped_by)
 
     def _pop(self, count: int, finish: FinishReason | None = None, stopped_by: str | int | None = None) -> Release:
-        popped = [self._held.tokens.popleft() for _ in range(count)]
-        length = len(self._held.text) if finish else popped[-1][2]
-        text, self._held.text = self._held.text[:length], self._held.text[length:]
+        held = self._held
+        popped = [held.tokens.popleft() for _ in range(count)]
+        length = len(held.text) if finish else popped[-1][2]
+        text, held.text = held.text[:length], held.text[length:]
         calls = None
         if self._calls is not None:
-            self._held.read -= length
+            held.read -= length
             text, calls = self._calls.take(length)
-        self._held.tokens = deque((id_, lp, max(-1, whole - length)) for id_, lp, whole in self._held.tokens)
+        if held.tokens:
+            held.tokens = deque((id_, lp, max(-1, whole - length)) for id_, lp, whole in held.tokens)
         start, self._start = self._start, self._start + count
         logprobs = [self._readable(lp) for _, lp, _ in popped if lp is not None] or None
         return Release(start, [id_ for id_, _, _ in popped], text, calls, logprobs, finish, stopped_by)

@@ -7,8 +7,10 @@ length, which a gateway does not have.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import accumulate
 
 import msgspec
 import structlog
@@ -41,6 +43,8 @@ from router.messages import (
 
 THREADS = 2
 """Enough that one huge prompt does not hold up the others; the library itself uses all cores."""
+SHORT = 1000
+"""Characters or ids of a prompt that is prepared on the spot: a thread is not woken and back in less time."""
 
 _log = structlog.get_logger(__name__)
 
@@ -89,13 +93,16 @@ class TextProcessor:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def prepare(self, job: Job, request_id: str, limits: Limits) -> GenerationRequest:
-        """Template, tokenise and check a job, in a thread; its grammar is compiled for trial in a process apart.
+        """Template, tokenise and check a job, in a thread unless it is short; its grammar is tried in a process apart.
 
         Raises:
             PromptRejected: the model can't take it.
         """
-        loop = asyncio.get_running_loop()
-        request = await loop.run_in_executor(self._threads, self._prepare, job, request_id, limits)
+        if _is_short(job):
+            request = self._prepare(job, request_id, limits)
+        else:
+            loop = asyncio.get_running_loop()
+            request = await loop.run_in_executor(self._threads, self._prepare, job, request_id, limits)
         if request.grammar is not None:
             await self._try(request.grammar)
         return request
@@ -196,6 +203,24 @@ class TextProcessor:
         least = len(text) // (4 * max(1, self.tokenizer.max_token_bytes))
         if least >= limits.max_model_len:
             raise _too_long(least, job, limits)
+
+
+def _is_short(job: Job) -> bool:
+    """Whether all that a job asks for surely takes little time: nothing that a template may make much of."""
+    prompt = job.prompt
+    if job.text.bad_words:
+        return False
+    if isinstance(prompt, ChatPrompt):
+        texts = strings(prompt.messages)
+        return not prompt.tools and not prompt.template_kwargs and _within(SHORT, (len(text) + 1 for text in texts))
+    if isinstance(prompt, TextPrompt):
+        return len(prompt.text) + len(prompt.suffix) <= SHORT
+    return isinstance(prompt, TokenPrompt) and len(prompt.token_ids) <= SHORT
+
+
+def _within(limit: int, sizes: Iterable[int]) -> bool:
+    """Whether the sum is at most `limit`; looks no further than needed."""
+    return all(total <= limit for total in accumulate(sizes))
 
 
 def _truncated(prompt_ids: list[int], job: Job, limits: Limits) -> list[int]:

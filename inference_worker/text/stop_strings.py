@@ -21,7 +21,7 @@ class StopStrings:
     @property
     def held_back(self) -> int:
         """Characters at the end of the text that may be the beginning of a stop string."""
-        return max((automaton.matched for automaton in self._automata), default=0)
+        return max([automaton.matched for automaton in self._automata], default=0) if self._automata else 0
 
     def push(self, text: str) -> tuple[str, int] | None:
         """Take the next piece; returns the stop string completed in it and how much of `text` it needed."""

@@ -10,7 +10,6 @@ Python; does not know the queue.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Generic, TypeVar
 
 from router.consumer.taken_jobs import TakenJob
@@ -34,14 +33,14 @@ class Admission(Generic[T]):
 
     def admit(self) -> T | None:
         """Give the next job a place; `None`: nobody waits, or no place is free."""
-        if any(taken.solo for taken in self._admitted):
+        if not len(self._waiting) or any(taken.solo for taken in self._admitted):
             return None
         if (suspect := self._suspect()) is not None:
             proven = all(taken.moved for taken in self._admitted) and len(self._admitted) < self._places
             return self._give_place(suspect) if proven else None
         if len(self._admitted) >= self._places:
             return None
-        flex = Counter(self._admitted.values())[ServiceClass.FLEX]
+        flex = list(self._admitted.values()).count(ServiceClass.FLEX)
         taken = self._waiting.peek(places=self._places, flex=flex)
         return None if taken is None else self._give_place(taken)
 

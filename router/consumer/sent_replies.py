@@ -60,7 +60,9 @@ class SentReplies:
 
     def add(self, reply: Reply, size: int) -> None:
         """Remember a reply of about `size` bytes; a terminal is an attempt's last."""
-        said = self._running.setdefault(reply.a, _Said())
+        said = self._running.get(reply.a)
+        if said is None:
+            said = self._running[reply.a] = _Said()
         said.add(reply, size)
         if isinstance(reply, Terminal):
             self._ended[reply.a] = self._running.pop(reply.a)

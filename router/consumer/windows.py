@@ -76,7 +76,9 @@ class Outbox:
         return replies is not None
 
     def _queue(self, gateway: str, reply: Reply, size: int, *, urgent: bool) -> None:
-        waiting = self._gateways.setdefault(gateway, _Waiting())
+        waiting = self._gateways.get(gateway)
+        if waiting is None:
+            waiting = self._gateways[gateway] = _Waiting()
         waiting.replies.append(reply)
         waiting.size += size
         waiting.urgent = waiting.urgent or urgent

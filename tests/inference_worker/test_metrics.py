@@ -31,20 +31,21 @@ def value(registry: CollectorRegistry, name: str) -> float | None:
 def test_counters_grow_by_what_the_engine_adds_and_survive_its_restart(
     registry: CollectorRegistry, metrics: WorkerMetrics
 ) -> None:
-    for load in (
-        EngineLoad(prefix_cache_queries=100, prefix_cache_hits=30, steps=4, step_tokens=80, preemptions=1),
-        EngineLoad(prefix_cache_queries=150, prefix_cache_hits=70, steps=6, step_tokens=90, preemptions=1),
-        EngineLoad(prefix_cache_queries=10, prefix_cache_hits=0, steps=1, step_tokens=10),  # a new engine
-    ):
-        metrics.observe(load, waiting=0)
+    metrics.engine.load = EngineLoad(prefix_cache_queries=100, prefix_cache_hits=30, steps=4, preemptions=1)
+    metrics.engine.load = EngineLoad(
+        prefix_cache_queries=150, prefix_cache_hits=70, steps=6, step_tokens=90, preemptions=1
+    )
+    metrics.engine.engine_started()
+    metrics.engine.load = EngineLoad(prefix_cache_queries=10, prefix_cache_hits=0, steps=1, step_tokens=10)
     expected = {"prefix_cache_queries": 160, "prefix_cache_hits": 70, "engine_steps": 7, "engine_step_tokens": 100}
     assert {name: value(registry, f"{name}_total") for name in expected} == expected
     assert value(registry, "num_preemptions_total") == 1
 
 
 def test_gauges_follow_the_load(registry: CollectorRegistry, metrics: WorkerMetrics) -> None:
-    metrics.observe(
-        EngineLoad(running=2, waiting=1, kv_blocks_used=5, kv_blocks_total=20, kv_slots_held=80, kv_tokens_held=76), 3
+    metrics.engine.waiting = 3
+    metrics.engine.load = EngineLoad(
+        running=2, waiting=1, kv_blocks_used=5, kv_blocks_total=20, kv_slots_held=80, kv_tokens_held=76
     )
     expected = {
         "num_requests_running": 2,
