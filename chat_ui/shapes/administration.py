@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from auth_billing.audit_log import Event
 from chat_ui.bodies import Body
 from chat_ui.shapes.base import Shape
 from chat_ui.shapes.presets import TokenPrice
@@ -201,7 +202,7 @@ class AuditRow(Shape):
     """Something that was done."""
 
     id: str
-    event: str
+    event: Event
     target: str
     project: str
     actor: AuditActor

@@ -6,11 +6,13 @@ import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, BrowserContext, Locator, Page, async_playwright, expect
 
 PATIENCE = 20_000
+AXE = Path(__file__).parents[2] / "chat_ui" / "web" / "node_modules" / "axe-core" / "axe.min.js"
 SWITCHES = [
     "--no-sandbox",
     "--disable-gpu",
@@ -73,6 +75,24 @@ class Visit:
         """To another version of a message; the server has been told when this returns, so a reload shows it again."""
         async with self.page.expect_response(lambda response: response.request.method == "PATCH"):
             await message.get_by_role("button", name=button).click()
+
+    async def violations(self) -> list[str]:
+        """What axe-core finds of what is shown, in light and in dark; skips where it is not installed."""
+        if not AXE.is_file():
+            pytest.skip("axe-core is not installed (npm ci in chat_ui/web)")
+        # The page's policy allows no script from elsewhere; a debugger may evaluate one nevertheless.
+        debugger = await self.context.new_cdp_session(self.page)
+        await debugger.send("Runtime.evaluate", {"expression": AXE.read_text()})
+        await debugger.detach()
+        found: list[str] = []
+        for theme in ("light", "dark"):
+            await self.page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+            report = await self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+            assert report["passes"]
+            for each in report["violations"]:
+                places = [node["target"] for node in each["nodes"]]
+                found.append(f"{self.page.url} in {theme}: {each['id']} ({each['impact']}) at {places}")
+        return found
 
     async def expect_clean(self) -> None:
         assert await self.page.evaluate("window.__pwned") is None

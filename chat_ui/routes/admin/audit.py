@@ -43,7 +43,7 @@ def _row(entry: AuditEntry) -> AuditRow:
     actor = entry.actor
     return AuditRow(
         id=entry.id,
-        event=entry.event.value,
+        event=entry.event,
         target=entry.target,
         project=entry.project,
         actor=AuditActor(user=actor.user, email=actor.email, key=actor.key_id, address=actor.address),

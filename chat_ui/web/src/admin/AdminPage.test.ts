@@ -150,9 +150,9 @@ it("reads the audit log page by page", async () => {
   const user = show("audit");
   expect(await screen.findByText("Person removed")).toBeTruthy();
   expect(screen.getByText(`name: ${HOSTILE}`)).toBeTruthy();
-  answers.set("GET /admin/audit", { entries: [entry("0", "something.new")], next: null });
+  answers.set("GET /admin/audit", { entries: [entry("0", "login.failed")], next: null });
   await user.click(screen.getByRole("button", { name: "Older entries" }));
-  expect(await screen.findByText("something.new")).toBeTruthy();
+  expect(await screen.findByText("Sign-in failed")).toBeTruthy();
   expect(asked.at(-1)).toEqual(["GET /admin/audit", { query: { cursor: "1" } }]);
   expect(screen.getByText("Person removed")).toBeTruthy();
 });

@@ -5,7 +5,7 @@ describe("kindOf", () => {
   it.each([
     [401, null, "unauthorized"],
     [404, "model_not_found", "model-not-found"],
-    [429, "rate_limit_exceeded", "busy"],
+    [429, "rate_limit_exceeded", "limit"],
     [429, "insufficient_quota", "quota"],
     [500, "budget_exhausted", "quota"],
     [500, "insufficient_credit", "credit"],

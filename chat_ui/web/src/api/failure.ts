@@ -7,6 +7,7 @@ export type FailureKind =
   | "model-not-found"
   | "too-long"
   | "busy"
+  | "limit"
   | "quota"
   | "credit"
   | "refused"
@@ -23,6 +24,8 @@ export interface Failure {
   readonly retryAfter: number | null;
   /** The server's word for it; narrower than the kind. Empty when there is none. */
   readonly code: string;
+  /** The field of what was sent that is wrong. Empty when there is none. */
+  readonly param: string;
 }
 
 /** Carries a `Failure` through code that throws. */
@@ -33,8 +36,8 @@ export class ApiError extends Error {
   }
 }
 
-export function failureOf(kind: FailureKind, detail = "", retryAfter: number | null = null, code = ""): Failure {
-  return { kind, detail, retryAfter, code };
+export function failureOf(kind: FailureKind, detail = "", retryAfter: number | null = null, code = "", param = ""): Failure {
+  return { kind, detail, retryAfter, code, param };
 }
 
 const KIND_BY_CODE = new Map<string, FailureKind>([
@@ -44,7 +47,7 @@ const KIND_BY_CODE = new Map<string, FailureKind>([
   ["context_length_exceeded", "too-long"],
   ["model_not_found", "model-not-found"],
   ["invalid_api_key", "unauthorized"],
-  ["rate_limit_exceeded", "busy"],
+  ["rate_limit_exceeded", "limit"],
   ["overloaded", "busy"],
   ["unavailable", "busy"],
 ]);
@@ -70,7 +73,7 @@ export async function readFailure(response: Response): Promise<Failure> {
   const error = asObject(asObject(parseJson(await response.text()))?.["error"]);
   const code = asText(error?.["code"]);
   const wait = retryAfterSeconds(response.headers.get("retry-after"), Date.now());
-  return failureOf(kindOf(response.status, code), asText(error?.["message"]) ?? "", wait, code ?? "");
+  return failureOf(kindOf(response.status, code), asText(error?.["message"]) ?? "", wait, code ?? "", asText(error?.["param"]) ?? "");
 }
 
 /** Seconds from a Retry-After header: a number of seconds or an HTTP date (RFC 9110, 10.2.3). */

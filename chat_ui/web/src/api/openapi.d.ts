@@ -916,8 +916,7 @@ export interface components {
             readonly details: {
                 readonly [key: string]: string | number | boolean | readonly string[] | null;
             };
-            /** Event */
-            readonly event: string;
+            readonly event: components["schemas"]["Event"];
             /** Id */
             readonly id: string;
             /** Project */
@@ -1257,6 +1256,12 @@ export interface components {
             /** Type */
             readonly type: string;
         };
+        /**
+         * Event
+         * @description What was done; OpenAI's names where it has one.
+         * @enum {string}
+         */
+        readonly Event: "organization.created" | "organization.updated" | "project.created" | "project.updated" | "project.archived" | "api_key.created" | "api_key.updated" | "api_key.rotated" | "api_key.deleted" | "service_account.created" | "service_account.updated" | "service_account.deleted" | "rate_limit.updated" | "budget.updated" | "budget.deleted" | "account.closed" | "account.reopened" | "credit.granted" | "credit.refunded" | "prices.loaded" | "invite.sent" | "invite.accepted" | "invite.deleted" | "user.added" | "user.updated" | "user.deleted" | "password.changed" | "login.succeeded" | "login.failed" | "logout.succeeded" | "usage.exported";
         /**
          * Import
          * @description The taking in of a file: `total` conversations, of which `done` were looked at.

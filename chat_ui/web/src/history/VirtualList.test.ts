@@ -8,7 +8,7 @@ const line = createRawSnippet<[number]>((item) => ({ render: () => `<a href="/c/
 const numbers = (count: number) => Array.from({ length: count }, (_, number) => number);
 
 function drawn(count: number, onNearEnd = vi.fn()) {
-  const props = { label: "Lines", items: numbers(count), keyOf: String, lineHeight: LINE, line, onNearEnd };
+  const props = { label: "Lines", items: numbers(count), keyOf: String, lineHeight: LINE, line, hasLink: () => true, onNearEnd };
   const { container, rerender } = render(VirtualList<number>, props);
   const box = container.querySelector<HTMLElement>(".box") ?? container;
   const scrollTo = async (place: number): Promise<void> => {

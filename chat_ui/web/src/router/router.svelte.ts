@@ -3,6 +3,8 @@ import { href, parse, type Route } from "./routes";
 
 export class Router {
   route = $state.raw<Route>(parse(location.pathname, location.hash));
+  /** Another page was shown since the document was loaded. */
+  moved = false;
 
   /** Shows another page. `replace`: the present one leaves the history. */
   go(route: Route, { replace = false } = {}): void {
@@ -24,6 +26,7 @@ export class Router {
   }
 
   #read(): void {
+    this.moved = true;
     this.route = parse(location.pathname, location.hash);
   }
 

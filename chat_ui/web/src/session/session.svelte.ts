@@ -6,6 +6,7 @@ import { call } from "../api/call";
 import { ApiError, type Failure } from "../api/failure";
 import { onSignedOut, refresh } from "../api/http";
 import type { Me, Role, SignIn, SignUp } from "../api/shapes";
+import { drafts } from "../state/drafts";
 
 export type SessionStatus = "asking" | "signed-in" | "signed-out" | "unreachable";
 
@@ -59,6 +60,7 @@ export class Session {
 
   async signOut({ everywhere = false } = {}): Promise<void> {
     await call(everywhere ? "DELETE /sessions" : "DELETE /session");
+    drafts.clear();
     this.#end();
     this.#tabs?.postMessage("out");
   }

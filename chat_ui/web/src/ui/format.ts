@@ -28,3 +28,12 @@ export function moment(seconds: number): string {
 export function day(seconds: number): string {
   return new Date(seconds * 1000).toLocaleDateString(texts.locale, { dateStyle: "medium" });
 }
+
+/** A day of UTC, such as `2026-11-21`: the same one in every time zone. */
+export function dayOfUtc(date: string): string {
+  return new Date(date).toLocaleDateString(texts.locale, { dateStyle: "medium", timeZone: "UTC" });
+}
+
+export function percent(part: number): string {
+  return part.toLocaleString(texts.locale, { style: "percent" });
+}

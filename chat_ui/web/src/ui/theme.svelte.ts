@@ -1,5 +1,5 @@
 /** Light, dark, or as the system is: the attribute that `theme.css` reads. */
-import { forget, recall, remember } from "./preferences";
+import { preferences } from "./preferences";
 
 export const THEMES = ["system", "light", "dark"] as const;
 export type ThemeName = (typeof THEMES)[number];
@@ -10,7 +10,7 @@ function known(name: string | null): ThemeName {
 }
 
 export class Theme {
-  chosen = $state<ThemeName>(known(recall(PREFERENCE)));
+  chosen = $state<ThemeName>(known(preferences.recall(PREFERENCE)));
 
   /** Applies the choice to the document. */
   apply(): void {
@@ -20,8 +20,8 @@ export class Theme {
 
   choose(name: ThemeName): void {
     this.chosen = name;
-    if (name === "system") forget(PREFERENCE);
-    else remember(PREFERENCE, name);
+    if (name === "system") preferences.forget(PREFERENCE);
+    else preferences.remember(PREFERENCE, name);
     this.apply();
   }
 }

@@ -12,12 +12,22 @@ const SECONDS_SHOWN = { done: 5, failed: 12 } as const;
 
 export class Toasts {
   notices = $state.raw<readonly Notice[]>([]);
+  /** Where they can be shown: the page, and each dialog that is open. The last one shows them. */
+  regions = $state.raw<readonly string[]>([]);
   #next = 0;
 
   say(text: string, kind: Notice["kind"] = "done"): void {
     const notice = { id: this.#next++, kind, text };
     this.notices = [...this.notices, notice];
     setTimeout(() => this.dismiss(notice.id), SECONDS_SHOWN[kind] * 1000);
+  }
+
+  /** Shows the notices in another region, until the returned function is called. */
+  showIn(region: string): () => void {
+    this.regions = [...this.regions, region];
+    return () => {
+      this.regions = this.regions.filter((each) => each !== region);
+    };
   }
 
   dismiss(id: number): void {

@@ -1,5 +1,5 @@
 /** Which language the page speaks: the one chosen here before, else the first of the browser's that we have. */
-import { forget, recall, remember } from "../preferences";
+import { preferences } from "../preferences";
 import { en, type Messages } from "./en";
 import { pl } from "./pl";
 
@@ -16,13 +16,13 @@ export function choose(preferred: readonly string[]): Messages {
 
 export class Language {
   /** A locale, or null: as the browser says. */
-  chosen = $state<string | null>(recall(PREFERENCE));
+  chosen = $state<string | null>(preferences.recall(PREFERENCE));
   readonly messages = $derived(choose(this.chosen === null ? navigator.languages : [this.chosen, ...navigator.languages]));
 
   choose(locale: string | null): void {
     this.chosen = locale;
-    if (locale === null) forget(PREFERENCE);
-    else remember(PREFERENCE, locale);
+    if (locale === null) preferences.forget(PREFERENCE);
+    else preferences.remember(PREFERENCE, locale);
   }
 }
 

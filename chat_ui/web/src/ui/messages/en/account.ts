@@ -14,6 +14,7 @@ export const account = {
   oldPassword: "Present password",
   passwordHint: "At least 10 characters; a sentence is better than a word with symbols.",
   yourName: "Your name",
+  fullName: "Name",
   organisationName: "Name of your organisation",
   noAccountYet: "No account yet?",
   signUpTitle: "Sign up",

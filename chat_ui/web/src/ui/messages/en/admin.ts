@@ -1,4 +1,5 @@
 /** Texts of the administration pages. */
+import type { AuditRow } from "../../../api/shapes";
 import type { AdminSection } from "../../../router/routes";
 
 const plural = new Intl.PluralRules("en");
@@ -28,26 +29,57 @@ const workerStates: Readonly<Record<string, string>> = {
   stopping: "Stopping",
 };
 
-/** By the audit log's own names; one that is not here is shown as it is. */
-const events: Readonly<Record<string, string>> = {
+const serviceClasses: Readonly<Record<string, string>> = { default: "Default", priority: "Priority", flex: "Flex" };
+
+/** What is told of an event beside it; a name that is not here is shown as it is. */
+const detailNames: Readonly<Record<string, string>> = {
+  email: "address",
+  role: "role",
+  name: "name",
+  everywhere: "everywhere",
+  limit_nano: "limit",
+  budget_nano: "budget a month",
+  usd: "US dollars",
+  amount_nano_usd: "amount",
+  kind: "kind",
+  reference: "reference",
+  successor: "replaced by",
+  replaced_by: "replaced by",
+  models: "models",
+  scopes: "rights",
+  format: "format",
+};
+
+/** By the audit log's own names. */
+const events: Record<AuditRow["event"], string> = {
   "organization.created": "Organisation made",
+  "organization.updated": "Organisation renamed",
   "project.created": "Project made",
   "project.updated": "Project renamed",
   "project.archived": "Project archived",
   "api_key.created": "Key made",
+  "api_key.updated": "Key changed",
   "api_key.rotated": "Key replaced",
   "api_key.deleted": "Key revoked",
+  "service_account.created": "Service account made",
+  "service_account.updated": "Service account changed",
+  "service_account.deleted": "Service account removed",
   "budget.updated": "Budget set",
   "budget.deleted": "Budget taken away",
+  "account.closed": "Account closed",
+  "account.reopened": "Account reopened",
+  "prices.loaded": "Prices loaded",
   "credit.granted": "Credit granted",
   "credit.refunded": "Credit paid back",
   "invite.sent": "Invited",
   "invite.accepted": "Invitation accepted",
   "invite.deleted": "Invitation revoked",
+  "user.added": "Person added",
   "user.updated": "Role changed",
   "user.deleted": "Person removed",
   "password.changed": "Password changed",
   "login.succeeded": "Signed in",
+  "login.failed": "Sign-in failed",
   "logout.succeeded": "Signed out",
   "rate_limit.updated": "Limit set",
   "usage.exported": "Usage exported",
@@ -57,7 +89,11 @@ export const admin = {
   adminTitles,
   invitationStatus,
   workerStates,
+  serviceClasses,
+  detailNames,
   events,
+  yes: "yes",
+  no: "no",
   actions: "Actions",
   since: "Since",
   status: "Status",
@@ -147,14 +183,14 @@ export const admin = {
   workers: "Workers",
   worker: "Worker",
   load: "Running",
-  runningOf: (running: number, capacity: number) => `${running} of ${capacity} running`,
+  runningOf: (running: string, capacity: string) => `${running} of ${capacity} running`,
   waitingInWorkers: "Waiting in workers",
   queued: "In the queue",
   alive: "Alive",
   gone: "No worker",
   device: "Device",
   cacheUsed: "Cache used",
-  tokensPerSecond: "Tokens a second",
+  tokensPerSecond: "Tokens/s",
   notKnown: "not known",
   noWorkers: "No worker is alive.",
   person: "Person",

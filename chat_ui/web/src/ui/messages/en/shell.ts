@@ -1,5 +1,7 @@
 /** Texts of what is around every page: navigation, menus, dialogs, and what goes wrong at the chat's API. */
 
+const plural = new Intl.PluralRules("en");
+
 /** By the code of an error; a code that is not here is shown by the server's own words. */
 const problems: Readonly<Record<string, string>> = {
   invalid_credentials: "The e-mail address or the password is wrong.",
@@ -16,8 +18,25 @@ const problems: Readonly<Record<string, string>> = {
   last_owner: "An organisation needs an owner: make somebody else one first.",
   cross_site: "The page is out of date. Please load it again.",
   request_too_large: "That is too large.",
+  full: "There is no room for more. Delete something, or begin another conversation.",
+  answer_running: "This is being written. Stop it first, or wait for its end.",
+  invalid_json: "This could not be read.",
+  request_timeout: "The connection is too slow: not all of it came in time.",
   internal_error: "Something went wrong on the server. Please try again.",
   network: "The server cannot be reached. Check the connection.",
+};
+
+/** What is wrong with a field of what was sent, by its name; one that is not here is told by the server's own words. */
+const fields: Readonly<Record<string, string>> = {
+  password: "A password has 10 to 1,024 characters.",
+  email: "This is not an e-mail address.",
+  name: "A name has 1 to 100 characters.",
+  organisation: "Give your organisation a name.",
+  title: "A title has 1 to 200 characters.",
+  settings: "Choose a model first.",
+  attachments: "The files are too large together.",
+  parent: "The conversation has changed meanwhile. Please load the page again.",
+  leaf: "The conversation has changed meanwhile. Please load the page again.",
 };
 
 export const shell = {
@@ -48,4 +67,8 @@ export const shell = {
   unreachableTitle: "The server cannot be reached",
   notForYourRole: "This page is for administrators of the organisation.",
   problems,
+  fields,
+  serverSaid: (detail: string) => `The server said: ${detail}`,
+  fieldMissing: "Please fill this in.",
+  fieldTooShort: (least: string, value: number) => `At least ${least} ${plural.select(value) === "one" ? "character" : "characters"}, please.`,
 };

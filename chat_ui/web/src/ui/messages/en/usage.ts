@@ -10,6 +10,7 @@ export const usage = {
   setAside: "Set aside for what is running",
   budgetOfOrganisation: "The organisation’s budget of this month",
   budgetOfProject: "The project’s budget of this month",
+  budgetOfKey: (key: string) => `The budget of key ${key} of this month`,
   usedOf: (used: string, limit: string) => `${used} of ${limit}`,
   ownUsage: "What you used",
   period: "Period",

@@ -1,0 +1,20 @@
+/** What is told of an event beside it, in the person's language. Knows no screen. */
+import type { AuditRow } from "../api/shapes";
+import { count, money } from "../ui/format";
+import { texts } from "../ui/messages";
+
+type Detail = AuditRow["details"][string];
+
+/** `role: Member, address: ada@example.org`; what is not known is left out. */
+export function told(details: AuditRow["details"]): string {
+  const given = Object.entries(details).filter(([, value]) => value !== null && value !== "");
+  return given.map(([name, value]) => `${texts.detailNames[name] ?? name}: ${valueOf(name, value)}`).join(", ");
+}
+
+function valueOf(name: string, value: Detail): string {
+  if (typeof value === "boolean") return value ? texts.yes : texts.no;
+  if (typeof value === "number") return name.includes("_nano") ? money(value) : count(value);
+  if (typeof value !== "string") return (value ?? []).join(", ");
+  const names: Readonly<Record<string, string>> = name === "role" ? texts.roles : name === "kind" ? texts.creditKinds : {};
+  return names[value] ?? value;
+}
