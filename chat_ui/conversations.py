@@ -114,11 +114,14 @@ class Conversations:
         await self._conversations.add(owner, conversation)
         return conversation
 
-    async def whole(self, owner: Owner, conversation: Conversation) -> list[Message]:
-        """All messages of a conversation, in the order in which they were written, with the text of their files."""
-        ids = [each.id for each in await self._messages.all(owner, conversation.id)]
-        found = await self._messages.branch(owner, conversation.id, ids)
-        return sorted(found, key=lambda each: (each.created, each.id))
+    async def whole(
+        self, owner: Owner, conversations: Sequence[Conversation]
+    ) -> list[tuple[Conversation, list[Message]]]:
+        """Conversations, each with its messages as they were written, with the text of their files."""
+        found: dict[str, list[Message]] = {each.id: [] for each in conversations}
+        for message in await self._messages.whole(owner, list(found)):
+            found[message.conversation].append(message)
+        return [(each, sorted(found[each.id], key=lambda one: (one.created, one.id))) for each in conversations]
 
     async def page(self, owner: Owner, *, archived: bool, before: str | None, limit: int) -> Page:
         """Some of a list, the latest first."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import BinaryIO
 
 from auth_billing.prices.pricing import NANO
+from chat_ui.exporting.contents import Groups, Whole
 from chat_ui.history.records import Conversation, Message, ModelSettings, TokenUsage
 from chat_ui.history.tree import branch, by_id
 from infra.runtime import tables
@@ -36,24 +37,27 @@ HEADS = (
 )
 """What is behind the last one goes on with the text, where a cell of a spreadsheet can't hold it."""
 
-Whole = AsyncIterator[tuple[Conversation, Sequence[Message]]]
-"""Conversations with all their messages, one after the other."""
 
-
-async def csv(conversations: Whole) -> BinaryIO:
+async def csv(groups: Groups) -> BinaryIO:
     """A CSV file; a text is in one cell, however long it is."""
-    return await tables.csv_file(HEADS[:-1], _rows(conversations, in_pieces=False))
+    return await tables.csv_file(HEADS[:-1], _tables(groups, in_pieces=False))
 
 
-async def xlsx(conversations: Whole) -> BinaryIO:
+async def xlsx(groups: Groups) -> BinaryIO:
     """An XLSX file."""
-    return await tables.xlsx_file(HEADS, _rows(conversations, in_pieces=True))
+    return await tables.xlsx_file(HEADS, _tables(groups, in_pieces=True))
 
 
-async def _rows(conversations: Whole, *, in_pieces: bool) -> AsyncIterator[Sequence[Row]]:
-    async for conversation, messages in conversations:
-        shown = branch(by_id(messages), conversation.leaf)
-        yield [_row(conversation, each, in_pieces=in_pieces) for each in shown]
+async def _tables(groups: Groups, *, in_pieces: bool) -> AsyncIterator[Iterator[Row]]:
+    async for group in groups:
+        yield _rows(group, in_pieces=in_pieces)
+
+
+def _rows(group: Sequence[Whole], *, in_pieces: bool) -> Iterator[Row]:
+    """Made where they are written, in a thread: texts may be long."""
+    for conversation, messages in group:
+        for each in branch(by_id(messages), conversation.leaf):
+            yield _row(conversation, each, in_pieces=in_pieces)
 
 
 def _row(conversation: Conversation, message: Message, *, in_pieces: bool) -> Row:

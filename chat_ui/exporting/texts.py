@@ -6,13 +6,13 @@ import asyncio
 import json
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from chat_ui.exporting.tables import Whole
+from chat_ui.exporting.contents import Groups, Whole
 from chat_ui.history.records import Message
 from chat_ui.history.tree import branch, by_id
 
@@ -21,38 +21,49 @@ VERSION = 1
 _NOT_TOLD = ("conversation", "project", "attempt", "waiting")
 
 
-async def as_json(conversations: Whole) -> BinaryIO:
+async def as_json(groups: Groups) -> BinaryIO:
     """`{"format", "version", "conversations": [{id, title, ..., messages: [...]}]}`, one conversation a line."""
 
-    async def parts() -> AsyncIterator[str]:
-        yield f'{{"format": "{FORMAT}", "version": {VERSION}, "conversations": ['
+    async def parts() -> AsyncIterator[Iterable[str]]:
+        yield [f'{{"format": "{FORMAT}", "version": {VERSION}, "conversations": [']
         comma = "\n"
-        async for conversation, messages in conversations:
-            told = {**asdict(conversation), "messages": [_told(each) for each in messages]}
-            yield comma + json.dumps(told, ensure_ascii=False)
+        async for group in groups:
+            yield _lines(comma, group)
             comma = ",\n"
-        yield "\n]}\n"
+        yield ["\n]}\n"]
 
     return await _file(parts())
 
 
-async def as_markdown(conversations: Whole) -> BinaryIO:
+async def as_markdown(groups: Groups) -> BinaryIO:
     """A heading for each conversation and each turn; what was said is Markdown already."""
 
-    async def parts() -> AsyncIterator[str]:
-        async for conversation, messages in conversations:
-            yield f"# {_line(conversation.title) or 'Conversation'}\n\n{_at(conversation.created)}\n\n"
-            for message in branch(by_id(messages), conversation.leaf):
-                yield _markdown(message)
+    async def parts() -> AsyncIterator[Iterable[str]]:
+        async for group in groups:
+            yield _markdown(group)
 
     return await _file(parts())
+
+
+def _lines(comma: str, group: Sequence[Whole]) -> Iterator[str]:
+    for conversation, messages in group:
+        told = {**asdict(conversation), "messages": [_told(each) for each in messages]}
+        yield comma + json.dumps(told, ensure_ascii=False)
+        comma = ",\n"
 
 
 def _told(message: Message) -> dict[str, Any]:
     return {name: value for name, value in asdict(message).items() if name not in _NOT_TOLD}
 
 
-def _markdown(message: Message) -> str:
+def _markdown(group: Sequence[Whole]) -> Iterator[str]:
+    for conversation, messages in group:
+        yield f"# {_line(conversation.title) or 'Conversation'}\n\n{_at(conversation.created)}\n\n"
+        for message in branch(by_id(messages), conversation.leaf):
+            yield _turn(message)
+
+
+def _turn(message: Message) -> str:
     who = message.model or message.role.value
     files = "".join(f"\n\n*{_line(each.name)}* ({each.size} bytes)" for each in message.attachments)
     return f"## {_line(who)}, {_at(message.created)}\n\n{message.text}{files}\n\n"
@@ -66,15 +77,15 @@ def _at(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(sep=" ", timespec="seconds")
 
 
-async def _file(parts: AsyncIterator[str]) -> BinaryIO:
-    """A file that is gone from the disk when it is closed, open at its beginning."""
+async def _file(parts: AsyncIterator[Iterable[str]]) -> BinaryIO:
+    """What `parts` say, made in a thread: a file, gone from the disk when it is closed, open at its beginning."""
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="headrace-chats-"))
     try:
         path = folder / "export"
         file = await asyncio.to_thread(path.open, "w", encoding="utf-8", errors="replace")
         with file:
             async for part in parts:
-                await asyncio.to_thread(file.write, part)
+                await asyncio.to_thread(file.writelines, part)
         return await asyncio.to_thread(path.open, "rb")
     finally:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)

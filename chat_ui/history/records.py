@@ -251,6 +251,10 @@ class MessageStore(Protocol):
         """Those of a conversation, in the order in which they were written; attachments have no text."""
         ...
 
+    async def whole(self, owner: Owner, conversation_ids: Collection[str]) -> list[Message]:
+        """Those of these conversations, with the text of their files, in any order."""
+        ...
+
     async def branch(self, owner: Owner, conversation_id: str, message_ids: Collection[str]) -> list[Message]:
         """These, whole, in any order."""
         ...

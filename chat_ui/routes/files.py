@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
@@ -15,12 +14,11 @@ from chat_ui import rendering
 from chat_ui.answers import NEVER_KEPT, shown
 from chat_ui.bodies import raw_body
 from chat_ui.chat import chat_of, owner_of
-from chat_ui.conversations import Conversations
 from chat_ui.errors import Busy
 from chat_ui.exporting import tables as table_files
 from chat_ui.exporting import texts
+from chat_ui.exporting.contents import contents
 from chat_ui.guard import Caller, takes_up_to
-from chat_ui.history.records import Conversation, Message, Owner
 from chat_ui.shapes.imports import Import, LastImport
 from infra.runtime import tables
 
@@ -29,7 +27,6 @@ router = APIRouter()
 IMPORT_BYTES = 32 * 2**20
 AT_ONCE = 2
 """Exports that a gateway makes at a time."""
-PAGE = 100
 
 _FORMATS = {
     "xlsx": (table_files.xlsx, tables.XLSX_TYPE, "xlsx"),
@@ -73,7 +70,7 @@ async def export(request: Request, caller: Caller, query: Annotated[ExportQuery,
     if _exports.locked():
         raise Busy
     async with _exports:
-        file = await write(_whole(conversations, owner, chosen))
+        file = await write(contents(conversations, owner, chosen))
     name = f"conversations-{datetime.now(UTC).date().isoformat()}.{ending}"
     headers = {**NEVER_KEPT, "content-disposition": f'attachment; filename="{name}"'}
     return StreamingResponse(tables.chunks(file), media_type=media_type, headers=headers)
@@ -106,21 +103,3 @@ async def last_import(request: Request, caller: Caller) -> Response:
     """How far the caller's last import is, from any gateway."""
     last = await chat_of(request).importer.last(owner_of(caller))
     return shown(LastImport(last=None if last is None else rendering.import_of(last)))
-
-
-async def _whole(
-    conversations: Conversations, owner: Owner, chosen: Sequence[Conversation] | None
-) -> AsyncIterator[tuple[Conversation, Sequence[Message]]]:
-    """The chosen ones, or all, each with its messages."""
-    if chosen is not None:
-        for conversation in chosen:
-            yield conversation, await conversations.whole(owner, conversation)
-        return
-    for archived in (False, True):
-        before = None
-        while True:
-            page = await conversations.page(owner, archived=archived, before=before, limit=PAGE)
-            for row in page.rows:
-                yield row.conversation, await conversations.whole(owner, row.conversation)
-            if (before := page.next) is None:
-                break

@@ -32,7 +32,7 @@ TRIES = 10
 _NO_TERMS = {"terms": 0}
 _DAY_MS = 86_400_000
 _ABOVE_ALL, _BELOW_PINNED = "2", "0~"
-_WIDER = 4
+_WIDER = 2
 """Each span of a list is so many times as long as the one before."""
 
 
@@ -82,10 +82,20 @@ class MongoConversationStore:
         """Which of the owner's have all words (the last one: or a longer one), greatest `order` first."""
         *whole, last = map(re.escape, words)
         patterns = [re.compile(f" {last}"), *(re.compile(f" {word} ") for word in whole)]
-        matched = of_owner(owner, archived=archived, terms={"$all": patterns})
-        with translated_errors(), pymongo.timeout(BATCH_SECONDS):
-            found = self._conversations.find(matched, {"order": 1}).sort("order", pymongo.DESCENDING)
-            return [Found(each["_id"], each["order"]) async for each in found.limit(MOST_FOUND)]
+        found: list[Found] = []
+        for span in _spans(None, time.time()):
+            # Two stages: with a pattern beside it the embedded store would not use the index for the span.
+            stages = [
+                {"$match": of_owner(owner, archived=archived, order=span)},
+                {"$match": {"terms": {"$all": patterns}}},
+                {"$project": {"order": 1}},
+            ]
+            with translated_errors(), pymongo.timeout(BATCH_SECONDS):
+                some = [Found(each["_id"], each["order"]) async for each in self._conversations.aggregate(stages)]
+            found += sorted(some, key=lambda each: each.order, reverse=True)
+            if len(found) >= MOST_FOUND:
+                break
+        return found[:MOST_FOUND]
 
     async def count(self, owner: Owner) -> int:
         """How many the owner has."""
@@ -150,7 +160,7 @@ def _pieces(terms: Sequence[str]) -> list[str]:
 
 def _spans(before: str | None, now: float) -> Iterator[dict[str, str]]:
     """Ranges of `Conversation.order` that have all below `before` in them, the greatest first: pinned ones, then the
-    latest day, the four days before, and so on. No bound is the beginning of an order: in an index that goes down the
+    latest day, the two days before, and so on. No bound is the beginning of an order: in an index that goes down the
     embedded store takes such a one for the greater.
     """
     upper = before or _ABOVE_ALL

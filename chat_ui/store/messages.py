@@ -55,6 +55,12 @@ class MongoMessageStore:
             found = self._messages.find(of_owner(owner, conversation=conversation_id), _NO_FILES)
             return [message_from(each) async for each in found.sort([("created", 1), ("_id", 1)])]
 
+    async def whole(self, owner: Owner, conversation_ids: Collection[str]) -> list[Message]:
+        """Those of these conversations, with the text of their files, in any order."""
+        wanted = of_owner(owner, conversation={"$in": list(conversation_ids)})
+        with translated_errors(), pymongo.timeout(BATCH_SECONDS):
+            return [message_from(each) async for each in self._messages.find(wanted)]
+
     async def branch(self, owner: Owner, conversation_id: str, message_ids: Collection[str]) -> list[Message]:
         """These, whole, in any order."""
         wanted = of_owner(owner, conversation=conversation_id, _id={"$in": list(message_ids)})

@@ -10,7 +10,7 @@ import asyncio
 import csv
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -21,8 +21,8 @@ from xlsxwriter import Workbook
 Cell = str | int | float | Decimal | datetime | None
 """Times are in UTC, `Decimal` is money; `None` leaves it empty."""
 Row = Sequence[Cell]
-Rows = AsyncIterator[Sequence[Row]]
-"""Some at a time."""
+Rows = AsyncIterator[Iterable[Row]]
+"""Some at a time; they are gone through in a thread."""
 
 CSV_TYPE = "text/csv; charset=utf-8"
 XLSX_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -87,7 +87,7 @@ class _Lines:
         self._file = self._path.open("w", encoding="utf-8", errors="replace", newline="")
         self._writer = csv.writer(self._file, quoting=csv.QUOTE_NONNUMERIC)
 
-    def add(self, rows: Sequence[Row]) -> None:
+    def add(self, rows: Iterable[Row]) -> None:
         """Write some rows below those that are there."""
         self._writer.writerows([_csv_cell(cell) for cell in row] for row in rows)
 
@@ -121,7 +121,7 @@ class _Sheet:
         self._money: Any = self._book.add_format({"num_format": "0.000000000"})
         self._row = 0
 
-    def add(self, rows: Sequence[Row]) -> None:
+    def add(self, rows: Iterable[Row]) -> None:
         """Write some rows below those that are there."""
         for row in rows:
             for column, cell in enumerate(row):

@@ -144,6 +144,9 @@ class DictMessageStore:
         found = [each for each in self._of(owner) if each.conversation == conversation_id]
         return [_without_files(each) for each in sorted(found, key=lambda each: (each.created, each.id))]
 
+    async def whole(self, owner: Owner, conversation_ids: Collection[str]) -> list[Message]:
+        return [each for each in self._of(owner) if each.conversation in conversation_ids]
+
     async def branch(self, owner: Owner, conversation_id: str, message_ids: Collection[str]) -> list[Message]:
         return [each for each in self._of(owner) if each.conversation == conversation_id and each.id in message_ids]
 

@@ -214,11 +214,17 @@ async def test_messages_are_read_in_order_by_their_owner(stores: Stores) -> None
     assert (found.attachments[0].name, found.attachments[0].text, found.attachments[0].size) == ("a.txt", "", 4)
     whole = await stores.messages.branch(ADA, "conv-x", ["msg-q", "msg-none"])
     assert [each.attachments[0].text for each in whole] == ["text"]
+    whole = await stores.messages.whole(ADA, ["conv-x", "conv-y"])
+    assert sorted((each.id, [file.text for file in each.attachments]) for each in whole) == [
+        ("msg-a", []),
+        ("msg-q", ["text"]),
+    ]
     assert await stores.messages.open_in(ADA, ["conv-x", "conv-y"]) == {"conv-x"}
     assert await stores.messages.containing(ADA, ["conv-x"], "[zż][oó][lł]") == [("conv-x", "Hi żółw")]
     assert await stores.messages.find(ADA, "conv-y", "msg-q") is None
     for owner in (EVE, ELSEWHERE):
         assert await stores.messages.all(owner, "conv-x") == []
+        assert await stores.messages.whole(owner, ["conv-x"]) == []
         assert await stores.messages.branch(owner, "conv-x", ["msg-q"]) == []
         assert await stores.messages.find(owner, "conv-x", "msg-q") is None
         assert await stores.messages.open_in(owner, ["conv-x"]) == set()

@@ -1,0 +1,49 @@
+"""What goes into a file: conversations with their messages, in groups that fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+from chat_ui.conversations import Conversations
+from chat_ui.history.records import Conversation, Message, Owner
+
+PAGE = 100
+GROUP = 25
+"""Conversations in a group, at most."""
+GROUP_BYTES = 2 * 1_048_576
+"""Of a group, unless one conversation alone has more."""
+
+Whole = tuple[Conversation, Sequence[Message]]
+"""A conversation with all its messages, in the order in which they were written."""
+Groups = AsyncIterator[Sequence[Whole]]
+
+
+async def contents(conversations: Conversations, owner: Owner, chosen: Sequence[Conversation] | None) -> Groups:
+    """The chosen ones, or all."""
+    group: list[Conversation] = []
+    size = 0
+    async for conversation in _listed(conversations, owner, chosen):
+        if group and (len(group) == GROUP or size + conversation.size > GROUP_BYTES):
+            yield await conversations.whole(owner, group)
+            group, size = [], 0
+        group.append(conversation)
+        size += conversation.size
+    if group:
+        yield await conversations.whole(owner, group)
+
+
+async def _listed(
+    conversations: Conversations, owner: Owner, chosen: Sequence[Conversation] | None
+) -> AsyncIterator[Conversation]:
+    if chosen is not None:
+        for conversation in chosen:
+            yield conversation
+        return
+    for archived in (False, True):
+        before = None
+        while True:
+            page = await conversations.page(owner, archived=archived, before=before, limit=PAGE)
+            for row in page.rows:
+                yield row.conversation
+            if (before := page.next) is None:
+                break
