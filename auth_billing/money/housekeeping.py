@@ -1,4 +1,4 @@
-"""What the billing process does beside settling: keeps the prices to their file, completes credit, audits, alerts.
+"""What the billing process does beside settling: keeps prices to their file, completes credit, adds up, audits, alerts.
 
 The all-in-one process does the same. Nothing here is in the way of a request or a settlement.
 """
@@ -20,6 +20,7 @@ from auth_billing.metrics import BillingMetrics
 from auth_billing.money.alerts import Alerts
 from auth_billing.money.amounts import nano_of
 from auth_billing.money.credit import Credit
+from auth_billing.money.usage_hours import UsageHours
 from auth_billing.money.webhook import Webhook
 from auth_billing.prices.price_book import PriceBook
 from auth_billing.prices.price_watch import PriceWatch
@@ -30,6 +31,7 @@ from auth_billing.store.connection import StoreConnection
 from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.jobs import MongoJobStore
 from auth_billing.store.prices import MongoPriceStore
+from auth_billing.store.usage_hours import MongoHourStore
 from infra.runtime.lifecycle import StartupError
 
 CREDIT_SECONDS = 60.0
@@ -41,6 +43,8 @@ ALERT_SECONDS = 30.0
 RECONCILE_SECONDS = 3600.0
 FIRST_RECONCILE_SECONDS = 60.0
 """After the start: what had waited for this process is settled by then."""
+USAGE_SECONDS = 300.0
+FIRST_USAGE_SECONDS = 90.0
 
 _log = structlog.get_logger(__name__)
 
@@ -58,6 +62,7 @@ class Housekeeping:
         self._credit = Credit(MongoCreditStore(connection), MongoJobStore(connection))
         self._webhook = Webhook(settings.alert_url, settings.alert_secret) if settings.alert_url else None
         self._alerts = None if self._webhook is None else _alerts(settings, connection, self._webhook)
+        self._usage_hours = UsageHours(MongoHourStore(connection))
         self._prices = PriceWatch(book, _path(settings.price_file), _path(settings.proxy_config))
 
     async def prepare(self) -> None:
@@ -84,6 +89,7 @@ class Housekeeping:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._prices.run(stop))
             group.create_task(repeat(self._complete_credit, CREDIT_SECONDS, stop))
+            group.create_task(repeat(self._usage_hours.add_up_all, USAGE_SECONDS, stop, first=FIRST_USAGE_SECONDS))
             group.create_task(repeat(reconciler.reconcile, RECONCILE_SECONDS, stop, first=FIRST_RECONCILE_SECONDS))
             if self._alerts is not None:
                 group.create_task(repeat(self._alerts.look, ALERT_SECONDS, stop))

@@ -6,8 +6,9 @@ A job counts when it was settled (`final.at`); one that was never queued does no
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from itertools import chain
 from typing import Protocol
 
 from auth_billing.money.books import JobRecord
@@ -66,6 +67,9 @@ class UsageRow:
     output_cost: int
 
 
+_COUNTED = [each.name for each in fields(UsageRow) if each.name not in ("start", "group")]
+
+
 class UsageReports(Protocol):
     """Where settled jobs are added up. Each method raises `StoreUnavailable` when the store does not answer in time."""
 
@@ -80,3 +84,16 @@ class UsageReports(Protocol):
     def jobs(self, wanted: UsageFilter) -> AsyncIterator[JobRecord]:
         """The jobs themselves, in the order in which they were settled."""
         ...
+
+
+def added(parts: Sequence[Sequence[UsageRow]]) -> list[UsageRow]:
+    """Rows of several parts of a time, those of the same bucket and group as one, in order."""
+    found: dict[tuple[int, tuple[str, ...]], UsageRow] = {}
+    for row in chain.from_iterable(parts):
+        key = row.start, tuple(row.group.values())
+        found[key] = _sum(found[key], row) if key in found else row
+    return [found[key] for key in sorted(found)]
+
+
+def _sum(one: UsageRow, other: UsageRow) -> UsageRow:
+    return UsageRow(one.start, one.group, **{name: getattr(one, name) + getattr(other, name) for name in _COUNTED})

@@ -17,6 +17,7 @@ from auth_billing.store import (
     service_accounts,
     sessions,
     usage,
+    usage_hours,
     users,
 )
 from auth_billing.store.connection import StoreConnection, translated_errors
@@ -47,6 +48,7 @@ async def create_indexes(connection: StoreConnection) -> None:
         await connection.durable(usage.COLLECTION).create_index([("job", 1)])
         await connection.durable(jobs.COLLECTION).create_index([("organisation", 1), ("final.at", 1)])
         await connection.durable(jobs.COLLECTION).create_index([("state", 1), ("deadline", 1)])
+        await connection.durable(usage_hours.COLLECTION).create_index([("organisation", 1), ("at", 1)])
         await connection.durable(ledger.COLLECTION).create_index([("organisation", 1), ("at", -1)])
         await connection.durable(ledger.COLLECTION).create_index(
             [("organisation", 1), ("number", 1)], unique=True, partialFilterExpression={"number": {"$gt": 0}}

@@ -1,32 +1,39 @@
-"""Usage added up by MongoDB itself, from the documents that `store/jobs.py` describes. Integers stay integers."""
+"""Usage as reports have it: from the sums of hours that are over (`usage_hours.py`), and from jobs for the rest."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from typing import Any
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import pymongo
 
-from auth_billing.money.books import JobRecord, JobState, Source
-from auth_billing.money.usage_reports import EMBEDDING_JOBS, Dimension, Kind, UsageFilter, UsageRow
+from auth_billing.money.books import JobRecord
+from auth_billing.money.usage_hours import HOUR
+from auth_billing.money.usage_reports import Dimension, UsageFilter, UsageRow, added
+from auth_billing.store import usage_hours
 from auth_billing.store.connection import StoreConnection, translated_errors
 from auth_billing.store.jobs import COLLECTION, job_from_document
+from auth_billing.store.usage_sums import REPORT_SECONDS, SUMS, matching_jobs
 
-REPORT_SECONDS = 30.0
-"""A report reads every job that it is about; the embedded store takes up to a millisecond for each."""
 BATCH = 500
 
-_FRESH = {"$subtract": ["$final.prompt_tokens", "$final.cached_tokens"]}
-_SUMS: dict[str, Any] = {
-    "requests": 1,
-    "input_tokens": "$final.prompt_tokens",
-    "cached_tokens": "$final.cached_tokens",
-    "output_tokens": "$final.completion_tokens",
-    "cost": "$cost",
-    "input_cost": {"$multiply": [_FRESH, "$price.input"]},
-    "cached_cost": {"$multiply": ["$final.cached_tokens", "$price.cached_input"]},
-    "output_cost": {"$multiply": ["$final.completion_tokens", "$price.output"]},
-}
+
+class _Form(NamedTuple):
+    """What a report looks like; see `UsageReports.rows`."""
+
+    width: int
+    by: Sequence[Dimension]
+    limit: int
+
+
+class _Table(NamedTuple):
+    """What is added up: `sums` of its documents, which belong to the time `at`."""
+
+    documents: Any
+    at: str
+    sums: Mapping[str, Any]
 
 
 class MongoUsageReports:
@@ -34,28 +41,30 @@ class MongoUsageReports:
 
     def __init__(self, connection: StoreConnection) -> None:
         self._jobs = connection.durable(COLLECTION)
+        self._each = _Table(self._jobs, "$final.at", SUMS)
+        self._by_hour = _Table(connection.durable(usage_hours.COLLECTION), "$at", {name: f"${name}" for name in SUMS})
+        self._added_up = usage_hours.MongoHourStore(connection)
 
     async def rows(self, wanted: UsageFilter, width: int, by: Sequence[Dimension], limit: int) -> list[UsageRow]:
         """One row for each bucket of `width` seconds and each group in it, in order, `limit` of them at most."""
-        bucket = {"$toLong": {"$floor": {"$divide": ["$final.at", width]}}}
-        key = {"bucket": bucket, **{each.value: f"${each.value}" for each in by}}
-        pipeline: list[dict[str, Any]] = [
-            {"$match": _filter(wanted)},
-            {"$group": {"_id": key, **{name: {"$sum": value} for name, value in _SUMS.items()}}},
-            {"$sort": {f"_id.{name}": 1 for name in key}},
-            {"$limit": limit},
-        ]
-        with translated_errors(), pymongo.timeout(REPORT_SECONDS):
-            return [_row(document, width, by) async for document in self._jobs.aggregate(pipeline)]
+        form = _Form(width, by, limit)
+        span = await self._added_up.span(wanted.organisation) if width % HOUR == 0 else None
+        if span is None or (hours := span.within(wanted.since, wanted.until)).since >= hours.until:
+            return await _rows(self._each, matching_jobs(wanted), form)
+        before, after = replace(wanted, until=hours.since), replace(wanted, since=hours.until)
+        whole = usage_hours.matching_hours(replace(wanted, since=hours.since, until=hours.until))
+        rests = [matching_jobs(rest) for rest in (before, after) if rest.since < rest.until]
+        parts = [_rows(self._by_hour, whole, form), *(_rows(self._each, rest, form) for rest in rests)]
+        return added(await asyncio.gather(*parts))[:limit]
 
     async def count(self, wanted: UsageFilter, limit: int) -> int:
         """How many jobs there are, counted up to `limit`."""
         with translated_errors(), pymongo.timeout(REPORT_SECONDS):
-            return int(await self._jobs.count_documents(_filter(wanted), limit=limit))
+            return int(await self._jobs.count_documents(matching_jobs(wanted), limit=limit))
 
     async def jobs(self, wanted: UsageFilter) -> AsyncIterator[JobRecord]:
         """The jobs themselves, in the order in which they were settled."""
-        found = self._jobs.find(_filter(wanted)).sort([("final.at", 1), ("_id", 1)])
+        found = self._jobs.find(matching_jobs(wanted)).sort([("final.at", 1), ("_id", 1)])
         while True:
             with translated_errors(), pymongo.timeout(REPORT_SECONDS):
                 documents = await found.to_list(BATCH)
@@ -65,23 +74,20 @@ class MongoUsageReports:
                 yield job_from_document(document)
 
 
-def _filter(wanted: UsageFilter) -> dict[str, Any]:
-    matched: dict[str, Any] = {
-        "organisation": wanted.organisation,
-        "final.at": {"$gte": wanted.since, "$lt": wanted.until},
-        "state": JobState.SETTLED.value,
-        "final.source": {"$ne": Source.VOID.value},
-    }
-    matched.update({dimension.value: {"$in": list(ids)} for dimension, ids in wanted.only.items() if ids})
-    embeddings = {"$gte": EMBEDDING_JOBS, "$lt": EMBEDDING_JOBS[:-1] + chr(ord(EMBEDDING_JOBS[-1]) + 1)}
-    if wanted.kind is Kind.EMBEDDINGS:
-        matched["_id"] = embeddings
-    elif wanted.kind is Kind.COMPLETIONS:
-        matched["_id"] = {"$not": embeddings}
-    return matched
+async def _rows(table: _Table, matched: Mapping[str, Any], form: _Form) -> list[UsageRow]:
+    bucket = {"$toLong": {"$floor": {"$divide": [table.at, form.width]}}}
+    key = {"bucket": bucket, **{each.value: f"${each.value}" for each in form.by}}
+    pipeline: list[dict[str, Any]] = [
+        {"$match": matched},
+        {"$group": {"_id": key, **{name: {"$sum": value} for name, value in table.sums.items()}}},
+        {"$sort": {f"_id.{name}": 1 for name in key}},
+        {"$limit": form.limit},
+    ]
+    with translated_errors(), pymongo.timeout(REPORT_SECONDS):
+        return [_row(document, form) async for document in table.documents.aggregate(pipeline)]
 
 
-def _row(document: dict[str, Any], width: int, by: Sequence[Dimension]) -> UsageRow:
+def _row(document: dict[str, Any], form: _Form) -> UsageRow:
     key = document["_id"]
-    group = {each: str(key.get(each.value, "")) for each in by}
-    return UsageRow(int(key["bucket"]) * width, group, **{name: int(document[name]) for name in _SUMS})
+    group = {each: str(key.get(each.value, "")) for each in form.by}
+    return UsageRow(int(key["bucket"]) * form.width, group, **{name: int(document[name]) for name in SUMS})

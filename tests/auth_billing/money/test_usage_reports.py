@@ -10,11 +10,15 @@ import pytest
 
 from auth_billing.money.books import Charge, Final, JobRecord, JobState, Source
 from auth_billing.money.ledger import settlement_posting
+from auth_billing.money.usage_hours import LATEST_SECONDS, UsageHours
 from auth_billing.money.usage_reports import Dimension, Kind, UsageFilter, UsageReports
 from auth_billing.prices.pricing import Price
+from auth_billing.records import Organisation
+from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes
 from auth_billing.store.jobs import MongoJobStore
+from auth_billing.store.usage_hours import MongoHourStore
 from auth_billing.store.usage_reports import MongoUsageReports
 from router.messages import Outcome, ServiceClass, Usage
 from tests.fakes.usage_reports import ListUsageReports
@@ -68,7 +72,12 @@ def settled() -> list[JobRecord]:
 Report = Callable[[list[JobRecord]], Awaitable[UsageReports]]
 
 
-@pytest.fixture(params=["list", pytest.param("mongodb", marks=pytest.mark.store)])
+@pytest.fixture(
+    params=[
+        "list",
+        *(pytest.param(name, marks=pytest.mark.store) for name in ("mongodb", "two hours added up", "all added up")),
+    ]
+)
 async def report(request: pytest.FixtureRequest) -> AsyncIterator[Report]:
     if request.param == "list":
         reports = ListUsageReports()
@@ -84,10 +93,16 @@ async def report(request: pytest.FixtureRequest) -> AsyncIterator[Report]:
 
     async def into_store(jobs: list[JobRecord]) -> UsageReports:
         store = MongoJobStore(connection)
+        if request.param != "mongodb":
+            jobs = [each for each in jobs if each.state is not JobState.SETTLING]  # the sums wait for such
         await store.insert([replace(each, state=JobState.HELD) for each in jobs])
         charges = [Charge(each, each.cost, each.final) for each in jobs if each.final and each.cost is not None]
         await store.charge(charges)
         await store.finish([each.id for each in jobs if each.state is JobState.SETTLED])
+        if request.param != "mongodb":
+            await MongoAccountStore(connection).ensure_organisation(Organisation("org-0", "Org 0", created=0.0))
+            hours = 2 if request.param == "two hours added up" else 4
+            await UsageHours(MongoHourStore(connection), clock=lambda: hours * HOUR + LATEST_SECONDS).add_up_all()
         return MongoUsageReports(connection)
 
     yield into_store
