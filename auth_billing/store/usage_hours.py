@@ -25,11 +25,10 @@ from auth_billing.records import Organisation
 from auth_billing.store import accounts, jobs
 from auth_billing.store.connection import StoreConnection, translated_errors
 from auth_billing.store.jobs import insert_new
-from auth_billing.store.usage_sums import REPORT_SECONDS, SUMS, matching_jobs
+from auth_billing.store.usage_sums import KIND, REPORT_SECONDS, SUMS, jobs_of
 
 COLLECTION = "usage_hours"
 SPANS = "usage_spans"
-KIND = "kind"
 
 _IS_EMBEDDING = {"$eq": [{"$substrBytes": ["$_id", 0, len(EMBEDDING_JOBS)]}, EMBEDDING_JOBS]}
 _GROUP = {each.value: f"${each.value}" for each in Dimension} | {
@@ -76,7 +75,7 @@ class MongoHourStore:
     async def add_up(self, organisation: str, hour: int) -> None:
         """Store the sums of the hour that begins at `hour`, and let the span, if it ends there, end an hour later."""
         pipeline: list[dict[str, Any]] = [
-            {"$match": matching_jobs(UsageFilter(organisation, hour, hour + HOUR))},
+            *jobs_of(UsageFilter(organisation, hour, hour + HOUR)),
             {"$group": {"_id": _GROUP, **{name: {"$sum": value} for name, value in SUMS.items()}}},
         ]
         with translated_errors(), pymongo.timeout(REPORT_SECONDS):
@@ -84,16 +83,6 @@ class MongoHourStore:
             if rows:
                 await insert_new(self._hours, rows)
             await self._spans.update_one({"_id": organisation, "until": hour}, {"$set": {"until": hour + HOUR}})
-
-
-def matching_hours(wanted: UsageFilter) -> dict[str, Any]:
-    """Which sums a report on whole hours is about."""
-    matched: dict[str, Any] = {
-        "organisation": wanted.organisation,
-        "at": {"$gte": wanted.since, "$lt": wanted.until},
-        **{dimension.value: {"$in": list(ids)} for dimension, ids in wanted.only.items() if ids},
-    }
-    return matched if wanted.kind is None else matched | {KIND: wanted.kind.value}
 
 
 def _document(organisation: str, hour: int, row: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from auth_billing.money.usage_reports import Dimension, UsageFilter, UsageRow, a
 from auth_billing.store import usage_hours
 from auth_billing.store.connection import StoreConnection, translated_errors
 from auth_billing.store.jobs import COLLECTION, job_from_document
-from auth_billing.store.usage_sums import REPORT_SECONDS, SUMS, matching_jobs
+from auth_billing.store.usage_sums import REPORT_SECONDS, SUMS, hours_of, jobs_of
 
 BATCH = 500
 
@@ -50,21 +50,22 @@ class MongoUsageReports:
         form = _Form(width, by, limit)
         span = await self._added_up.span(wanted.organisation) if width % HOUR == 0 else None
         if span is None or (hours := span.within(wanted.since, wanted.until)).since >= hours.until:
-            return await _rows(self._each, matching_jobs(wanted), form)
+            return await _rows(self._each, jobs_of(wanted), form)
         before, after = replace(wanted, until=hours.since), replace(wanted, since=hours.until)
-        whole = usage_hours.matching_hours(replace(wanted, since=hours.since, until=hours.until))
-        rests = [matching_jobs(rest) for rest in (before, after) if rest.since < rest.until]
+        whole = hours_of(replace(wanted, since=hours.since, until=hours.until))
+        rests = [jobs_of(rest) for rest in (before, after) if rest.since < rest.until]
         parts = [_rows(self._by_hour, whole, form), *(_rows(self._each, rest, form) for rest in rests)]
         return added(await asyncio.gather(*parts))[:limit]
 
     async def count(self, wanted: UsageFilter, limit: int) -> int:
         """How many jobs there are, counted up to `limit`."""
         with translated_errors(), pymongo.timeout(REPORT_SECONDS):
-            return int(await self._jobs.count_documents(matching_jobs(wanted), limit=limit))
+            counted = self._jobs.aggregate([*jobs_of(wanted), {"$limit": limit}, {"$count": "jobs"}])
+            return sum([int(each["jobs"]) async for each in counted])
 
     async def jobs(self, wanted: UsageFilter) -> AsyncIterator[JobRecord]:
         """The jobs themselves, in the order in which they were settled."""
-        found = self._jobs.find(matching_jobs(wanted)).sort([("final.at", 1), ("_id", 1)])
+        found = self._jobs.aggregate([*jobs_of(wanted), {"$sort": {"final.at": 1, "_id": 1}}])
         while True:
             with translated_errors(), pymongo.timeout(REPORT_SECONDS):
                 documents = await found.to_list(BATCH)
@@ -74,11 +75,11 @@ class MongoUsageReports:
                 yield job_from_document(document)
 
 
-async def _rows(table: _Table, matched: Mapping[str, Any], form: _Form) -> list[UsageRow]:
+async def _rows(table: _Table, stages: Sequence[Mapping[str, Any]], form: _Form) -> list[UsageRow]:
     bucket = {"$toLong": {"$floor": {"$divide": [table.at, form.width]}}}
     key = {"bucket": bucket, **{each.value: f"${each.value}" for each in form.by}}
-    pipeline: list[dict[str, Any]] = [
-        {"$match": matched},
+    pipeline = [
+        *stages,
         {"$group": {"_id": key, **{name: {"$sum": value} for name, value in table.sums.items()}}},
         {"$sort": {f"_id.{name}": 1 for name in key}},
         {"$limit": form.limit},

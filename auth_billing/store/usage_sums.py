@@ -9,6 +9,8 @@ from typing import Any
 from auth_billing.money.books import JobState, Source
 from auth_billing.money.usage_reports import EMBEDDING_JOBS, Kind, UsageFilter
 
+KIND = "kind"
+"""The field of an hour that says what was asked for; of a job its id does."""
 REPORT_SECONDS = 30.0
 """A report reads every job that it is about; the embedded store takes up to a millisecond for each."""
 
@@ -25,18 +27,34 @@ SUMS: dict[str, Any] = {
 }
 
 
-def matching_jobs(wanted: UsageFilter) -> dict[str, Any]:
-    """Which jobs a report is about."""
+def jobs_of(wanted: UsageFilter) -> list[dict[str, Any]]:
+    """Stages that find the jobs of a report.
+
+    The time has a stage of its own: the embedded store uses an index for a range only where the index covers the whole
+    condition, and reads everything otherwise.
+    """
     matched: dict[str, Any] = {
-        "organisation": wanted.organisation,
-        "final.at": {"$gte": wanted.since, "$lt": wanted.until},
         "state": JobState.SETTLED.value,
         "final.source": {"$ne": Source.VOID.value},
+        **_one_of(wanted),
     }
-    matched.update({dimension.value: {"$in": list(ids)} for dimension, ids in wanted.only.items() if ids})
     embeddings = {"$gte": EMBEDDING_JOBS, "$lt": EMBEDDING_JOBS[:-1] + chr(ord(EMBEDDING_JOBS[-1]) + 1)}
     if wanted.kind is Kind.EMBEDDINGS:
         matched["_id"] = embeddings
     elif wanted.kind is Kind.COMPLETIONS:
         matched["_id"] = {"$not": embeddings}
-    return matched
+    return [{"$match": _during(wanted, "final.at")}, {"$match": matched}]
+
+
+def hours_of(wanted: UsageFilter) -> list[dict[str, Any]]:
+    """Stages that find the hours of a report on whole hours (`usage_hours.py`)."""
+    matched = _one_of(wanted) if wanted.kind is None else _one_of(wanted) | {KIND: wanted.kind.value}
+    return [{"$match": _during(wanted, "at")}, {"$match": matched}]
+
+
+def _during(wanted: UsageFilter, at: str) -> dict[str, Any]:
+    return {"organisation": wanted.organisation, at: {"$gte": wanted.since, "$lt": wanted.until}}
+
+
+def _one_of(wanted: UsageFilter) -> dict[str, Any]:
+    return {dimension.value: {"$in": list(ids)} for dimension, ids in wanted.only.items() if ids}
