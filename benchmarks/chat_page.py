@@ -1,21 +1,31 @@
 """`python -m benchmarks.chat_page`: how smooth the built chat page is in Chromium, by the browser's own clock.
 
 An answer of 20,000 tokens is streamed into it, and a list of 5,000 conversations is scrolled, while the browser tells
-the times of its frames (`requestAnimationFrame`) and what blocked long ones (`long-animation-frame`). The page is what
-is measured: the API beside it is a stand-in that does little, and the driver waits without looking.
+the times of its frames (`requestAnimationFrame`), what blocked long ones (`long-animation-frame`) and how long the
+page's main thread computed. The page is what is measured: the API beside it is a stand-in that does little, and the
+driver waits without looking. Server, driver and browser share the machine's cores; what the browser can do there at
+all is seen in the pages of `bare_pages/`, which do the least of the same, in turns with ours.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from itertools import count, pairwise
+from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
-from playwright.async_api import Browser, Page, async_playwright
+import psutil
+from playwright.async_api import Browser, CDPSession, Page, async_playwright
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
 
 from benchmarks.results import Row, measured, write
 from tests.chat_ui.conftest import DIST, StubServer
@@ -26,8 +36,11 @@ TOKENS, CHARACTERS = 20_000, 4
 WINDOW_SECONDS, TOKENS_A_WINDOW = 0.01, 20
 """As the platform sends them: the tokens of 10 ms are one event."""
 CONVERSATIONS = 5_000
-SCROLLED_SECONDS, PIXELS_A_FRAME = 4, 120
+MEASURED_SECONDS, PIXELS_A_FRAME = 4, 120
+KEY_SECONDS = 0.1
+"""Between two keys of the question, as people write."""
 SWITCHES = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
+BARE = Path(__file__).with_name("bare_pages")
 IDLE = "() => new Promise((idle) => requestIdleCallback(() => idle()))"
 WATCH = """
 () => {
@@ -40,16 +53,16 @@ WATCH = """
 }
 """
 UNTIL_WRITTEN = """
-(answer) => new Promise((written) => {
-  const look = () => { if (answer.getAttribute("aria-busy") === "false") written(); };
-  new MutationObserver(look).observe(answer, { attributeFilter: ["aria-busy"] });
-  look();
+() => new Promise((written) => {
+  const look = () => { if (document.querySelector('article.answer[aria-busy="false"]')) written(); };
+  new MutationObserver(look).observe(document.body, { subtree: true, attributeFilter: ["aria-busy"] });
 })
 """
 """Told by the page itself: a driver that looks at it again and again would be in the frames that are measured."""
 SCROLL = """
 ([pixels, seconds]) => new Promise((scrolled) => {
-  const box = document.querySelector("nav ul").parentElement.parentElement;
+  let box = document.querySelector("nav ul");
+  while (box.scrollHeight <= box.clientHeight) box = box.parentElement;
   const end = performance.now() + 1000 * seconds;
   const step = (time) => {
     if (time >= end) return scrolled();
@@ -61,7 +74,8 @@ SCROLL = """
 """
 READ_ALL = """
 ([conversations, height]) => new Promise((read) => {
-  const box = document.querySelector("nav ul").parentElement.parentElement;
+  let box = document.querySelector("nav ul");
+  while (box.scrollHeight <= box.clientHeight) box = box.parentElement;
   const step = () => {
     if (box.scrollHeight >= conversations * height) return read(box.scrollTop = 0);
     box.scrollTop = box.scrollHeight;
@@ -104,12 +118,19 @@ def long_answer() -> str:
 
 
 async def watched(page: Page, act: Callable[[], Awaitable[None]]) -> Row:
-    """What the gaps between frames were while something was done; times in milliseconds but for `seconds`."""
+    """What the gaps between frames were while something was done; times in milliseconds but for `seconds`.
+
+    `main_thread_ms_a_frame`: of its processor time; `blocked_ms`: how long frames over 50 ms kept a key stroke waiting;
+    `others_share`: of the machine's processor time, taken by what has nothing to do with this.
+    """
+    session = await page.context.new_cdp_session(page)
+    await session.send("Performance.enable", {"timeDomain": "threadTicks"})
     await page.evaluate(IDLE)
     await page.evaluate(WATCH)
-    began = time.monotonic()
+    computed, others, began = await computed_seconds(session), others_seconds(), time.monotonic()
     await act()
-    seconds = time.monotonic() - began
+    seconds, others = time.monotonic() - began, others_seconds() - others
+    computed = await computed_seconds(session) - computed
     gaps = np.array([later - earlier for earlier, later in pairwise(await page.evaluate("window.__frames"))])
     return {
         "seconds": seconds,
@@ -120,25 +141,48 @@ async def watched(page: Page, act: Callable[[], Awaitable[None]]) -> Row:
         "over_50_ms": int((gaps > 50).sum()),
         "over_100_ms": int((gaps > 100).sum()),
         "blocked_ms": float(sum(await page.evaluate("window.__long"))),
+        "main_thread_ms_a_frame": 1000 * computed / len(gaps),
+        "others_share": max(0.0, others / seconds / (os.cpu_count() or 1)),
     }
 
 
+async def computed_seconds(session: CDPSession) -> float:
+    """Processor time of the page's main thread in tasks so far."""
+    metrics = (await session.send("Performance.getMetrics"))["metrics"]
+    return float(next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration"))
+
+
+def others_seconds() -> float:
+    """Processor time of all processes so far but for this one and its children: driver and browser."""
+    machine, me = psutil.cpu_times(), psutil.Process()
+    own = [process.cpu_times() for process in (me, *me.children(recursive=True))]
+    return sum(machine) - machine.idle - machine.iowait - sum(times.user + times.system for times in own)
+
+
 async def stream(page: Page) -> Row:
-    """An answer of `TOKENS` tokens, from the question to its last word."""
-    await page.get_by_label("Write a message").fill("Go on")
+    """An answer of `TOKENS` tokens, from the question's last key to its last word."""
+    field = page.get_by_label("Write a message")
+    if await field.count():
+        await field.press_sequentially("Go on", delay=1000 * KEY_SECONDS)
 
     async def ask() -> None:
+        written = asyncio.ensure_future(page.evaluate(UNTIL_WRITTEN))
         await page.keyboard.press("Enter")
-        await page.locator("article.answer").evaluate(UNTIL_WRITTEN)
+        await written
 
     return await watched(page, ask)
 
 
+async def rest(page: Page) -> Row:
+    """The page as it is."""
+    return await watched(page, lambda: asyncio.sleep(MEASURED_SECONDS))
+
+
 async def scroll(page: Page) -> Row:
-    """The list from its top, read from the server as it is scrolled to."""
+    """The list from its top; ours is read from the server as it is scrolled to."""
 
     async def act() -> None:
-        await page.evaluate(SCROLL, [PIXELS_A_FRAME, SCROLLED_SECONDS])
+        await page.evaluate(SCROLL, [PIXELS_A_FRAME, MEASURED_SECONDS])
 
     return await watched(page, act)
 
@@ -149,45 +193,66 @@ async def scroll_what_is_read(page: Page) -> Row:
     return await scroll(page)
 
 
-MEASURED: dict[str, Callable[[Page], Awaitable[Row]]] = {
-    f"an answer of {TOKENS:,} tokens": stream,
-    f"a list of {CONVERSATIONS:,} conversations, as it is read": scroll,
-    f"a list of {CONVERSATIONS:,} conversations, all read": scroll_what_is_read,
-}
+class Case(NamedTuple):
+    """`address`: of the page, below the server's."""
+
+    what: str
+    page: str
+    address: str
+    measure: Callable[[Page], Awaitable[Row]]
 
 
-async def in_a_new_page(browser: Browser, origin: str, measure_page: Callable[[Page], Awaitable[Row]]) -> Row:
+CASES = (
+    Case("nothing but a box that moves", "bare", "/bare/rest.html", rest),
+    Case(f"an answer of {TOKENS:,} tokens", "bare", "/bare/stream.html", stream),
+    Case(f"an answer of {TOKENS:,} tokens", "chat", "/", stream),
+    Case(f"a list of {CONVERSATIONS:,} lines", "bare", "/bare/list.html", scroll),
+    Case(f"a list of {CONVERSATIONS:,} conversations, all read", "chat", "/", scroll_what_is_read),
+    Case(f"a list of {CONVERSATIONS:,} conversations, as it is read", "chat", "/", scroll),
+)
+
+
+async def in_a_new_page(browser: Browser, origin: str, case: Case) -> Row:
     """Nothing is in its cache."""
     page = await browser.new_page(locale="en-GB", viewport={"width": 1280, "height": 800})
-    await page.goto(origin)
-    await page.get_by_role("link", name="Conversation 0", exact=True).wait_for()
-    row = await measure_page(page)
+    await page.goto(origin + case.address)
+    if case.page == "chat":
+        await page.get_by_role("link", name="Conversation 0", exact=True).wait_for()
+    row = await case.measure(page)
     await page.close()
     return row
 
 
-def median_of(what: str, runs: Sequence[Row]) -> Row:
+def median_of(case: Case, runs: Sequence[Row]) -> Row:
     """Of every column, and the longest frame of all."""
     columns: Row = {name: median(float(str(run[name])) for run in runs) for name in runs[0]}
-    return {"what": what, **columns, "longest_of_all_ms": max(float(str(run["longest_ms"])) for run in runs)}
+    longest = max(float(str(run["longest_ms"])) for run in runs)
+    return {"what": case.what, "page": case.page, **columns, "longest_of_all_ms": longest}
 
 
-async def measure() -> tuple[list[Row], str]:
-    """The rows, and Chromium's version."""
+@asynccontextmanager
+async def served() -> AsyncIterator[str]:
+    """Where the chat page, the bare ones and the stand-in for the API are."""
     stub = StubChat({"Go on": long_answer()}, pause=WINDOW_SECONDS, piece=TOKENS_A_WINDOW * CHARACTERS)
     now = time.time()
     for number in range(CONVERSATIONS):
         stub.add(f"Conversation {number}", now - 3600 * number)
-    rows = []
-    with StubServer(stub.app(DIST)) as origin:
-        async with async_playwright() as playwright:
-            browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=SWITCHES)
-            for what, measure_page in MEASURED.items():
-                runs = [await in_a_new_page(browser, origin, measure_page) for _ in range(RUNS)]
-                rows.append(median_of(what, runs))
-            version = browser.version
-            await browser.close()
-    return rows, version
+    bare = Mount("/bare", StaticFiles(directory=BARE))
+    with StubServer(Starlette(routes=[bare, Mount("/", stub.app(DIST))])) as origin:
+        yield origin
+
+
+async def measure() -> tuple[list[Row], str]:
+    """The rows, and Chromium's version. The cases take turns, so that they share what else the machine does."""
+    runs: dict[Case, list[Row]] = {case: [] for case in CASES}
+    async with served() as origin, async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=SWITCHES)
+        for _ in range(RUNS):
+            for case in CASES:
+                runs[case].append(await in_a_new_page(browser, origin, case))
+        version = browser.version
+        await browser.close()
+    return [median_of(case, rows) for case, rows in runs.items()], version
 
 
 def main() -> None:

@@ -35,12 +35,15 @@ function ask(task: Task): Promise<Done> {
 
 function start(): Worker {
   const worker = new Worker(new URL("./drawing_worker.ts", import.meta.url), { type: "module", name: "drawing" });
-  worker.addEventListener("message", ({ data }: MessageEvent<Reply>) => {
-    waiting.get(data.id)?.(data.done);
-    waiting.delete(data.id);
-  });
+  // With the next frame, as all that changes while a text grows: the browser lays it out once.
+  worker.addEventListener("message", ({ data }: MessageEvent<Reply>) => requestAnimationFrame(() => settle(data)));
   worker.addEventListener("error", giveUp);
   return worker;
+}
+
+function settle({ id, done }: Reply): void {
+  waiting.get(id)?.(done);
+  waiting.delete(id);
 }
 
 /** It could not be loaded: the next that is to be drawn tries again. */
