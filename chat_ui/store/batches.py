@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import bson
@@ -18,8 +18,10 @@ MOST_BYTES = 1_048_576
 _DUPLICATE_KEY = 11000
 
 
-async def insert_new(collection: Any, documents: Sequence[dict[str, Any]]) -> None:
+async def insert_new(collection: Any, documents: Iterable[dict[str, Any]]) -> None:
     """Insert what is not there yet, by `_id`; what is there stays as it is. A failure leaves some of it written.
+
+    `documents` are made batch by batch, so that others of this process get their turn in between.
 
     Raises:
         StoreUnavailable: try again.
@@ -36,7 +38,7 @@ async def insert_new(collection: Any, documents: Sequence[dict[str, Any]]) -> No
                     raise StoreUnavailable("not all of a batch is written") from error
 
 
-def _batches(documents: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+def _batches(documents: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     batch: list[dict[str, Any]] = []
     size = 0
     for document in documents:

@@ -52,7 +52,7 @@ class MongoConversationStore:
 
     async def bring(self, owner: Owner, filed: Mapping[Conversation, Collection[str]]) -> None:
         """Store many, durably, each with the terms that it is found by; those that are there already stay."""
-        await insert_new(self._conversations, [_document(owner, each, terms) for each, terms in filed.items()])
+        await insert_new(self._conversations, (_document(owner, each, terms) for each, terms in filed.items()))
 
     async def find(self, owner: Owner, conversation_id: str) -> Conversation | None:
         """One of the owner's."""

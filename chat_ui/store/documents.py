@@ -48,8 +48,8 @@ def plain(value: Any) -> Any:
 
 
 def message_document(owner: Owner, message: Message) -> dict[str, Any]:
-    """A message, and whose it is."""
-    stored = {name: plain(getattr(message, name)) for name in _MESSAGE}
+    """A message, and whose it is; nothing is said of what it does not have."""
+    stored = {name: plain(value) for name in _MESSAGE if (value := getattr(message, name)) is not None}
     return {"_id": message.id, **of_owner(owner), **stored}
 
 
@@ -63,6 +63,7 @@ def message_from(document: dict[str, Any]) -> Message:
         **known
         | {
             "id": document["_id"],
+            "parent": known.get("parent"),
             "role": Role(known["role"]),
             "state": State(known["state"]),
             "attachments": attachments,

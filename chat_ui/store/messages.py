@@ -42,7 +42,7 @@ class MongoMessageStore:
 
     async def bring(self, owner: Owner, messages: Sequence[Message]) -> None:
         """Store many that have ended, durably; those that are there already stay."""
-        await insert_new(self._messages, [message_document(owner, message) for message in messages])
+        await insert_new(self._messages, (message_document(owner, message) for message in messages))
 
     async def discard(self, owner: Owner, conversation_ids: Collection[str]) -> None:
         """Delete all of these conversations."""
