@@ -1,4 +1,4 @@
-"""What people do with their conversations: ask, branch, regenerate, stop, find, share. Each call is for one owner.
+"""What people do with their conversations: ask, branch, regenerate, stop, share. Each call is for one owner.
 
 Nothing is looked up without its owner, so what is somebody else's is missing (`NoSuchConversation`). Knows no HTTP and
 no MongoDB; who answers is `generations/`.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,11 +36,11 @@ from chat_ui.history.records import (
     Role,
     ShareStore,
     State,
-    Wanted,
 )
 from chat_ui.history.room import Room
-from chat_ui.history.terms import excerpt, pattern_of, terms_of, words_of
+from chat_ui.history.terms import terms_of
 from chat_ui.history.tree import branch, by_id
+from chat_ui.listing import Row
 
 TOKEN_BYTES = 32
 
@@ -54,25 +54,6 @@ class Question:
     parent: str | None
     text: str
     attachments: Sequence[Attachment] = ()
-
-
-@dataclass(frozen=True)
-class Row:
-    """A conversation in a list."""
-
-    conversation: Conversation
-    running: bool
-    match: str | None = None
-
-
-@dataclass(frozen=True)
-class Page:
-    """Some conversations of a list."""
-
-    rows: Sequence[Row]
-    next: str | None
-    total: int | None
-    """How many a search has found."""
 
 
 class Conversations:
@@ -113,32 +94,6 @@ class Conversations:
         conversation = Conversation(new_id("conv-"), "", now, now, settings)
         await self._conversations.add(owner, conversation)
         return conversation
-
-    async def whole(
-        self, owner: Owner, conversations: Sequence[Conversation]
-    ) -> list[tuple[Conversation, list[Message]]]:
-        """Conversations, each with its messages as they were written, with the text of their files."""
-        found: dict[str, list[Message]] = {each.id: [] for each in conversations}
-        for message in await self._messages.whole(owner, list(found)):
-            found[message.conversation].append(message)
-        return [(each, sorted(found[each.id], key=lambda one: (one.created, one.id))) for each in conversations]
-
-    async def page(self, owner: Owner, *, archived: bool, before: str | None, limit: int) -> Page:
-        """Some of a list, the latest first."""
-        found = await self._conversations.page(owner, Wanted(archived, limit + 1, before))
-        return Page(
-            await self._rows(owner, found[:limit], ()), found[limit - 1].order if len(found) > limit else None, None
-        )
-
-    async def search(self, owner: Owner, query: str, *, archived: bool, before: str | None, limit: int) -> Page:
-        """Some of those that all words of `query` are in (the last one may be unfinished), the latest first."""
-        words = words_of(query)
-        found = await self._conversations.search(owner, words, archived=archived) if words else []
-        rest = [each for each in found if before is None or each.order < before]
-        shown = {each.id: each for each in await self._conversations.some(owner, [each.id for each in rest[:limit]])}
-        conversations = [shown[each.id] for each in rest[:limit] if each.id in shown]
-        following = rest[limit - 1].order if len(rest) > limit else None
-        return Page(await self._rows(owner, conversations, words), following, len(found))
 
     async def row(self, owner: Owner, conversation_id: str) -> Row:
         """One of them, as in a list."""
@@ -334,21 +289,6 @@ class Conversations:
             raise InvalidField("parent", "A question follows an answer, or nothing.")
         if message.state.is_open:
             raise AnswerRunning(parent)
-
-    async def _rows(self, owner: Owner, shown: Sequence[Conversation], words: Collection[str]) -> list[Row]:
-        running = await self._messages.open_in(owner, [each.id for each in shown]) if shown else set()
-        matches = await self._matches(owner, shown, words) if words and shown else {}
-        return [Row(each, each.id in running, matches.get(each.id)) for each in shown]
-
-    async def _matches(self, owner: Owner, shown: Sequence[Conversation], words: Collection[str]) -> dict[str, str]:
-        """Excerpts around what was searched for, by conversation."""
-        longest = sorted(words, key=len, reverse=True)
-        texts = await self._messages.containing(owner, [each.id for each in shown], pattern_of(longest[0]))
-        matches: dict[str, str] = {}
-        for conversation_id, text in texts:
-            if conversation_id not in matches and (found := excerpt(text, longest)) is not None:
-                matches[conversation_id] = found
-        return matches
 
 
 def _check(conversation: Conversation, question: Question, settings: ModelSettings) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from chat_ui.conversations import Row
 from chat_ui.history import records
 from chat_ui.importing.records import Import
+from chat_ui.listing import Row
 from chat_ui.shapes import conversations as shapes
 from chat_ui.shapes import imports as shapes_of_imports
 from chat_ui.shapes.presets import Preset

@@ -27,6 +27,7 @@ from chat_ui.history.room import Room
 from chat_ui.importing.importer import Importer
 from chat_ui.importing.reading_apart import read_apart
 from chat_ui.importing.taking_in import Shelves
+from chat_ui.listing import Listing
 from chat_ui.office import Office
 from chat_ui.settings import ChatSettings
 from chat_ui.store.conversations import MongoConversationStore
@@ -67,6 +68,7 @@ def chat(access: AccountAccess, gateway: Gateway, settings: ChatSettings, announ
         access=browsers,
         audit=AuditLog(MongoAuditLogStore(connection)),
         conversations=Conversations(conversations, messages, MongoShareStore(connection), generations, room=room),
+        listing=Listing(conversations, messages),
         importer=Importer(Shelves(conversations, messages, MongoImportStore(connection)), room, read_apart),
         presets=MongoPresetStore(connection),
         generations=generations,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from chat_ui.conversations import Conversations
 from chat_ui.history.records import Conversation, Message, Owner
+from chat_ui.listing import Listing
 
 PAGE = 100
 GROUP = 25
@@ -18,23 +18,21 @@ Whole = tuple[Conversation, Sequence[Message]]
 Groups = AsyncIterator[Sequence[Whole]]
 
 
-async def contents(conversations: Conversations, owner: Owner, chosen: Sequence[Conversation] | None) -> Groups:
+async def contents(listing: Listing, owner: Owner, chosen: Sequence[Conversation] | None) -> Groups:
     """The chosen ones, or all."""
     group: list[Conversation] = []
     size = 0
-    async for conversation in _listed(conversations, owner, chosen):
+    async for conversation in _listed(listing, owner, chosen):
         if group and (len(group) == GROUP or size + conversation.size > GROUP_BYTES):
-            yield await conversations.whole(owner, group)
+            yield await listing.whole(owner, group)
             group, size = [], 0
         group.append(conversation)
         size += conversation.size
     if group:
-        yield await conversations.whole(owner, group)
+        yield await listing.whole(owner, group)
 
 
-async def _listed(
-    conversations: Conversations, owner: Owner, chosen: Sequence[Conversation] | None
-) -> AsyncIterator[Conversation]:
+async def _listed(listing: Listing, owner: Owner, chosen: Sequence[Conversation] | None) -> AsyncIterator[Conversation]:
     if chosen is not None:
         for conversation in chosen:
             yield conversation
@@ -42,7 +40,7 @@ async def _listed(
     for archived in (False, True):
         before = None
         while True:
-            page = await conversations.page(owner, archived=archived, before=before, limit=PAGE)
+            page = await listing.page(owner, archived=archived, before=before, limit=PAGE)
             for row in page.rows:
                 yield row.conversation
             if (before := page.next) is None:

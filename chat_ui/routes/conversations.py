@@ -62,11 +62,11 @@ class ListQuery(BaseModel):
 @router.get("/conversations", response_model=ConversationPage)
 async def list_conversations(request: Request, caller: Caller, query: Annotated[ListQuery, Query()]) -> Response:
     """A page of the caller's conversations: pinned ones first, then the latest."""
-    conversations, owner, words = chat_of(request).conversations, owner_of(caller), query.q.strip()
+    listing, owner, words = chat_of(request).listing, owner_of(caller), query.q.strip()
     if words:
-        page = await conversations.search(owner, words, archived=query.archived, before=query.cursor, limit=query.limit)
+        page = await listing.search(owner, words, archived=query.archived, before=query.cursor, limit=query.limit)
     else:
-        page = await conversations.page(owner, archived=query.archived, before=query.cursor, limit=query.limit)
+        page = await listing.page(owner, archived=query.archived, before=query.cursor, limit=query.limit)
     return shown(
         ConversationPage(conversations=[rendering.row(each) for each in page.rows], next=page.next, total=page.total)
     )

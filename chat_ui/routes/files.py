@@ -70,7 +70,7 @@ async def export(request: Request, caller: Caller, query: Annotated[ExportQuery,
     if _exports.locked():
         raise Busy
     async with _exports:
-        file = await write(contents(conversations, owner, chosen))
+        file = await write(contents(chat_of(request).listing, owner, chosen))
     name = f"conversations-{datetime.now(UTC).date().isoformat()}.{ending}"
     headers = {**NEVER_KEPT, "content-disposition": f'attachment; filename="{name}"'}
     return StreamingResponse(tables.chunks(file), media_type=media_type, headers=headers)
