@@ -2,7 +2,7 @@
 
 `terms` are the words that one is found by, as pieces of text without an index: `[" one two three ", " four "]`. The
 embedded store has no text index, and an index of words costs it thirty microseconds for each word that is written:
-more than all else of a conversation together. Looking through an owner's words costs it a hundred for each conversation.
+more than all else of a conversation together. To look through an owner's costs a hundred a conversation.
 
 It also reads all that its index gives before it sorts or cuts, so lists are read in spans of time, the latest first.
 """
