@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,6 +22,7 @@ from chat_ui.importing.importer import Importer
 from chat_ui.importing.reading import AT_ONCE, read
 from chat_ui.importing.reading_apart import read_apart
 from chat_ui.importing.records import Import, ImportState
+from infra.install import ROOT
 from tests.chat_ui.chatting import eventually
 from tests.fakes.chat import ChatHouse
 
@@ -221,3 +224,14 @@ async def test_a_reader_that_is_killed_is_missed(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(asyncio, "create_subprocess_exec", watched)
     with pytest.raises(ReaderDied):
         [frame async for frame in read_apart(exported(3), Order(ADA, "m", 1.7e9))]
+
+
+def test_the_page_has_words_for_every_reason_to_leave_a_conversation_out() -> None:
+    told = re.compile(r'raise NotUnderstood\(f?"([^"]+)"\)')
+    sources = [path.read_text() for path in Path(importers.__file__).parent.glob("*.py")]
+    reasons = {re.sub(r"\{[^}]+\}", "#", reason) for source in sources for reason in told.findall(source)}
+    assert len(reasons) > 3
+    messages = ROOT / "chat_ui" / "web" / "src" / "ui" / "messages"
+    for language in ("en", "pl"):
+        texts = (messages / language / "history.ts").read_text()
+        assert {reason for reason in reasons if f'"{reason}": "' not in texts} == set()

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Page, expect
+from playwright.async_api import Browser, Page, expect
 
 from tests.chat_ui.chromium import Visit, chromium
 from tests.chat_ui.stub_chat import ENDLESS, StubChat
@@ -19,14 +19,20 @@ NAME_OF_FOCUSED = """() => {
 }"""
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with chromium() as started:
+        yield started
+
+
 @pytest_asyncio.fixture(loop_scope="module")
-async def visit(origin: str, stub: StubChat) -> AsyncIterator[Visit]:
+async def visit(origin: str, stub: StubChat, browser: Browser) -> AsyncIterator[Visit]:
     stub.add("Mills", 2.0)
     stub.add("Rivers", 1.0)
-    async with chromium() as browser:
-        visit = await Visit.to(origin, browser)
-        await visit.page.goto(f"{origin}/")
-        yield visit
+    visit = await Visit.to(origin, browser)
+    await visit.page.goto(f"{origin}/")
+    yield visit
+    await visit.context.close()
 
 
 async def tab_to(page: Page, name: str, *, back: bool = False) -> None:

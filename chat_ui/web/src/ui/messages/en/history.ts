@@ -4,6 +4,17 @@ const plural = new Intl.PluralRules("en");
 const conversations = (count: string, value: number): string =>
   `${count} ${plural.select(value) === "one" ? "conversation" : "conversations"}`;
 
+/** Why a conversation was left out: by the server's own words, their number as `#`. */
+const importReasons: Readonly<Record<string, string>> = {
+  "There is no text in it.": "There is no text in it.",
+  "It is no conversation that we know.": "It is no conversation that we know.",
+  "This is no export of ChatGPT, of Open WebUI or of this chat.": "This is no export of ChatGPT, of Open WebUI or of this chat.",
+  "It has more than # messages.": "It has more than # messages.",
+  "It has more than # MiB of text.": "It has more than # MiB of text.",
+  "Its messages follow nobody.": "Its messages follow nobody.",
+  "A question in it has too many files, or too large ones.": "A question in it has too many files, or too large ones.",
+};
+
 export const history = {
   history: "Conversations",
   showHistory: "Show conversations",
@@ -61,6 +72,7 @@ export const history = {
   importTooLarge: "This file is larger than 32 MiB.",
   importDone: (count: string, value: number) => `${conversations(count, value)} imported.`,
   importKnown: (count: string, value: number) => `${conversations(count, value)} ${value === 1 ? "was" : "were"} here already.`,
+  importReasons,
   importSkipped: (count: string, value: number) => `${conversations(count, value)} left out:`,
   importProgress: (done: string, total: string) => `${done} of ${total} conversations`,
   importGoesOn: "It goes on when you close this, and when you leave the page.",

@@ -8,6 +8,16 @@ const FORMS = new Map<string, string>([
 ]);
 const conversations = (count: string, value: number): string => `${count} ${FORMS.get(plural.select(value)) ?? "rozmów"}`;
 
+const importReasons: typeof english.importReasons = {
+  "There is no text in it.": "Nie ma w niej tekstu.",
+  "It is no conversation that we know.": "To nie jest znana nam rozmowa.",
+  "This is no export of ChatGPT, of Open WebUI or of this chat.": "To nie jest eksport z ChatGPT, z Open WebUI ani z tego czatu.",
+  "It has more than # messages.": "Ma więcej wiadomości niż #.",
+  "It has more than # MiB of text.": "Ma więcej tekstu niż # MiB.",
+  "Its messages follow nobody.": "Jej wiadomości nie łączą się w całość.",
+  "A question in it has too many files, or too large ones.": "Pytanie ma w niej za dużo plików albo są one za duże.",
+};
+
 export const history: typeof english = {
   history: "Rozmowy",
   showHistory: "Pokaż rozmowy",
@@ -65,6 +75,7 @@ export const history: typeof english = {
   importTooLarge: "Ten plik jest większy niż 32 MiB.",
   importDone: (count, value) => `Zaimportowano: ${conversations(count, value)}.`,
   importKnown: (count, value) => `Było tu już: ${conversations(count, value)}.`,
+  importReasons,
   importSkipped: (count, value) => `Pominięto: ${conversations(count, value)}`,
   importProgress: (done, total) => `Rozmowy: ${done} z ${total}`,
   importGoesOn: "Import trwa dalej po zamknięciu tego okna i strony.",
