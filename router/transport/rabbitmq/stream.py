@@ -1,7 +1,7 @@
 """The bytes under pika's connection: the event loop's own stream instead of pika's.
 
 pika's stream asks the kernel whether it may write before each write, and reads in pieces of 4 KiB until nothing is
-left: four system calls where one does. The loop's own writes at once, all of a turn together, and reads what is there.
+left: four system calls where one does. The loop's own writes at once and reads what is there.
 Knows no AMQP.
 """
 
