@@ -15,7 +15,7 @@ import os
 import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import count, pairwise
 from pathlib import Path
 from statistics import median
@@ -89,9 +89,9 @@ async def watched(page: Page, act: Callable[[], Awaitable[None]]) -> Row:
     await session.send("Performance.enable", {"timeDomain": "threadTicks"})
     await page.evaluate(IDLE)
     await page.evaluate(WATCH)
-    computed, others, began = await computed_seconds(session), others_seconds(), time.monotonic()
+    computed, before, began = await computed_seconds(session), Computed.now(), time.monotonic()
     await act()
-    seconds, others = time.monotonic() - began, others_seconds() - others
+    seconds, others = time.monotonic() - began, before.by_others_until(Computed.now())
     computed = await computed_seconds(session) - computed
     gaps = np.array([later - earlier for earlier, later in pairwise(await page.evaluate("window.__frames"))])
     return {
@@ -104,7 +104,7 @@ async def watched(page: Page, act: Callable[[], Awaitable[None]]) -> Row:
         "over_100_ms": int((gaps > 100).sum()),
         "blocked_ms": float(sum(await page.evaluate("window.__long"))),
         "main_thread_ms_a_frame": 1000 * computed / len(gaps),
-        "others_share": max(0.0, others / seconds / (os.cpu_count() or 1)),
+        "others_share": others / seconds / (os.cpu_count() or 1),
     }
 
 
@@ -114,18 +114,33 @@ async def computed_seconds(session: CDPSession) -> float:
     return float(next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration"))
 
 
-def others_seconds() -> float:
-    """Processor time of all processes so far but for this one and its children: driver and browser."""
-    machine, me = psutil.cpu_times(), psutil.Process()
-    own = [process.cpu_times() for process in (me, *me.children(recursive=True))]
-    return sum(machine) - machine.idle - machine.iowait - sum(times.user + times.system for times in own)
+class Computed(NamedTuple):
+    """Processor time so far, in seconds: of the machine, and of this process and its children (driver, browser) by id."""
+
+    machine: float
+    own: dict[int, float]
+
+    @classmethod
+    def now(cls) -> Computed:
+        """Of processes that are there now."""
+        machine, own = psutil.cpu_times(), {}
+        for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                times = process.cpu_times()
+                own[process.pid] = times.user + times.system
+        return cls(sum(machine) - machine.idle - machine.iowait, own)
+
+    def by_others_until(self, later: Computed) -> float:
+        """What all the others computed meanwhile."""
+        own = sum(seconds - self.own.get(process, 0.0) for process, seconds in later.own.items())
+        return max(0.0, later.machine - self.machine - own)
 
 
 async def others_share(seconds: float) -> float:
     """Of the machine's processor time in the next seconds, what others take."""
-    before = others_seconds()
+    before = Computed.now()
     await asyncio.sleep(seconds)
-    return (others_seconds() - before) / seconds / (os.cpu_count() or 1)
+    return before.by_others_until(Computed.now()) / seconds / (os.cpu_count() or 1)
 
 
 async def stream(page: Page) -> Row:
