@@ -115,7 +115,7 @@ async def computed_seconds(session: CDPSession) -> float:
 
 
 class Computed(NamedTuple):
-    """Processor time so far, in seconds: of the machine, and of this process and its children (driver, browser) by id."""
+    """Processor time so far, in seconds: of the machine, and of this process, driver and browser by their ids."""
 
     machine: float
     own: dict[int, float]

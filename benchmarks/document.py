@@ -94,9 +94,13 @@ SECTIONS = {
     "chat-page": (
         "The chat page",
         "Gaps between frames in Chromium without a GPU, on the same cores as the server that streams: an answer of"
-        " Markdown with lists, tables, formulas and code, and a list that is scrolled 120 pixels a frame. Medians of"
-        " three runs, each in a page with an empty cache, and the longest frame of all of them; blocked: what the"
-        " browser's long animation frames kept a key stroke waiting, in sum.",
+        " Markdown with lists, tables, formulas and code, which the chat draws thirty times a second, after a question"
+        " typed at ten keys a second; and a list that is scrolled 120 pixels a frame. Between them,"
+        " in turns, bare pages that do the least of the same (`benchmarks/bare_pages/`): what the browser can do on"
+        " such a machine. Medians of the runs, each in a page with an empty cache, and the longest frame of all of"
+        " them; blocked: what the browser's long animation frames kept a key stroke waiting, in sum; main thread: its"
+        " processor time, a frame; others: what processes that have nothing to do with it took of the machine (beside"
+        " more than a tenth a run is repeated, three times at most).",
     ),
     "gpu": ("GPU", "Shapes of published models with random weights."),
 }
