@@ -9,7 +9,7 @@ import pytest
 
 from inference_worker.batch import Batch, ScheduledSequence
 from inference_worker.engine_protocol import EngineLoad
-from inference_worker.metrics import kv_waste
+from inference_worker.load_metrics import kv_waste
 from inference_worker.scheduling.block_manager import BlockManager
 from inference_worker.scheduling.load import Counters, tokens_held
 from inference_worker.scheduling.prefix_cache import NoPrefixCache
