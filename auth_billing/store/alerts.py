@@ -15,7 +15,7 @@ from auth_billing.money.alerts import Alert, Claimed
 from auth_billing.money.books import Balance
 from auth_billing.store import balances
 from auth_billing.store.connection import StoreConnection, translated_errors
-from auth_billing.store.jobs import insert_new
+from auth_billing.store.insertion import insert_new
 
 COLLECTION = "alerts"
 KEPT = timedelta(days=62)

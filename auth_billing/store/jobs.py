@@ -26,15 +26,15 @@ from contextlib import suppress
 from typing import Any
 
 import pymongo
-from pymongo.errors import BulkWriteError, DuplicateKeyError
+from pymongo.errors import DuplicateKeyError
 
 from auth_billing.money.books import Charge, Final, JobRecord, JobState, Source
 from auth_billing.prices.pricing import Price
 from auth_billing.store.connection import BATCH_SECONDS, StoreConnection, translated_errors
+from auth_billing.store.insertion import insert_new
 from router.messages import Outcome, ServiceClass, Usage
 
 COLLECTION = "jobs"
-DUPLICATE = 11000
 
 
 class MongoJobStore:
@@ -109,16 +109,6 @@ class MongoJobStore:
     async def _some(self, query: dict[str, Any], limit: int) -> Sequence[JobRecord]:
         with translated_errors(), pymongo.timeout(BATCH_SECONDS):
             return [job_from_document(each) async for each in self._jobs.find(query).sort("deadline", 1).limit(limit)]
-
-
-async def insert_new(collection: Any, documents: Sequence[dict[str, Any]]) -> None:
-    """Insert those documents whose `_id` is not there yet: any number of times is once."""
-    try:
-        await collection.insert_many(documents, ordered=False)
-    except BulkWriteError as error:
-        others = [each for each in error.details["writeErrors"] if each["code"] != DUPLICATE]
-        if others or error.details["writeConcernErrors"]:
-            raise
 
 
 def _held(jobs: Collection[str]) -> dict[str, Any]:

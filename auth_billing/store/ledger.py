@@ -24,7 +24,7 @@ import pymongo
 
 from auth_billing.money.books import Posting
 from auth_billing.store.connection import BATCH_SECONDS, StoreConnection, translated_errors
-from auth_billing.store.jobs import insert_new
+from auth_billing.store.insertion import insert_new
 
 COLLECTION = "ledger"
 

@@ -24,7 +24,7 @@ from auth_billing.money.usage_reports import EMBEDDING_JOBS, Dimension, Kind, Us
 from auth_billing.records import Organisation
 from auth_billing.store import accounts, jobs
 from auth_billing.store.connection import StoreConnection, translated_errors
-from auth_billing.store.jobs import insert_new
+from auth_billing.store.insertion import insert_new
 from auth_billing.store.usage_sums import KIND, REPORT_SECONDS, SUMS, jobs_of
 
 COLLECTION = "usage_hours"

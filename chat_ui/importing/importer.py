@@ -38,7 +38,7 @@ class Importer:
         self._shelves = shelves
         self._room = room
         self._read = read
-        self._running: dict[asyncio.Task[None], TakingIn] = {}
+        self._running: set[asyncio.Task[None]] = set()
         self._opening = 0
 
     async def begin(self, owner: Owner, raw: bytes, model: str) -> Import:
@@ -62,8 +62,8 @@ class Importer:
         finally:
             self._opening -= 1
         task = asyncio.create_task(self._take_in(taking, frames))
-        self._running[task] = taking
-        task.add_done_callback(self._running.pop)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
         return taking.at
 
     async def last(self, owner: Owner) -> Import | None:

@@ -1,4 +1,4 @@
-"""Writes many documents at once, of which some may be there already."""
+"""Writes many documents, some at a time, of which some may be there already."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ from typing import Any
 
 import bson
 import pymongo
-from pymongo.errors import BulkWriteError
 
-from auth_billing.errors import StoreUnavailable
 from auth_billing.store.connection import BATCH_SECONDS, translated_errors
+from auth_billing.store.insertion import insert_new
 
 MOST_DOCUMENTS = 200
 MOST_BYTES = 1_048_576
 """Of a batch, unless one document alone has more: the store is others' as well, and does one thing at a time."""
-_DUPLICATE_KEY = 11000
 
 
-async def insert_new(collection: Any, documents: Iterable[dict[str, Any]]) -> None:
+async def insert_in_batches(collection: Any, documents: Iterable[dict[str, Any]]) -> None:
     """Insert what is not there yet, by `_id`; what is there stays as it is. A failure leaves some of it written.
 
     `documents` are made batch by batch, so that others of this process get their turn in between.
@@ -29,13 +27,7 @@ async def insert_new(collection: Any, documents: Iterable[dict[str, Any]]) -> No
     """
     for batch in _batches(documents):
         with translated_errors(), pymongo.timeout(BATCH_SECONDS):
-            try:
-                await collection.insert_many(batch, ordered=False)
-            except BulkWriteError as error:
-                details = error.details or {}
-                codes = {each["code"] for each in details.get("writeErrors", ())}
-                if codes != {_DUPLICATE_KEY} or details.get("writeConcernErrors"):
-                    raise StoreUnavailable("not all of a batch is written") from error
+            await insert_new(collection, batch)
 
 
 def _batches(documents: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

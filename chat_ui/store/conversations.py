@@ -21,7 +21,7 @@ from auth_billing.errors import StoreUnavailable
 from auth_billing.store.connection import BATCH_SECONDS, StoreConnection, translated_errors
 from chat_ui.history.bounds import MOST_FOUND, MOST_TERMS
 from chat_ui.history.records import Conversation, Found, Owner, Wanted
-from chat_ui.store.batches import insert_new
+from chat_ui.store.batches import insert_in_batches
 from chat_ui.store.documents import conversation_document, conversation_from, of_owner, plain
 from chat_ui.store.messages import COLLECTION as MESSAGES
 from chat_ui.store.shares import COLLECTION as SHARES
@@ -52,7 +52,7 @@ class MongoConversationStore:
 
     async def bring(self, owner: Owner, filed: Mapping[Conversation, Collection[str]]) -> None:
         """Store many, durably, each with the terms that it is found by; those that are there already stay."""
-        await insert_new(self._conversations, (_document(owner, each, terms) for each, terms in filed.items()))
+        await insert_in_batches(self._conversations, (_document(owner, each, terms) for each, terms in filed.items()))
 
     async def find(self, owner: Owner, conversation_id: str) -> Conversation | None:
         """One of the owner's."""

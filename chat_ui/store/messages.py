@@ -15,7 +15,7 @@ import pymongo
 
 from auth_billing.store.connection import BATCH_SECONDS, StoreConnection, translated_errors
 from chat_ui.history.records import Claim, Message, Owner, Progress
-from chat_ui.store.batches import insert_new
+from chat_ui.store.batches import insert_in_batches
 from chat_ui.store.documents import message_document, message_from, of_owner, owner_from, plain
 
 COLLECTION = "messages"
@@ -42,7 +42,7 @@ class MongoMessageStore:
 
     async def bring(self, owner: Owner, messages: Sequence[Message]) -> None:
         """Store many that have ended, durably; those that are there already stay."""
-        await insert_new(self._messages, (message_document(owner, message) for message in messages))
+        await insert_in_batches(self._messages, (message_document(owner, message) for message in messages))
 
     async def discard(self, owner: Owner, conversation_ids: Collection[str]) -> None:
         """Delete all of these conversations."""
