@@ -208,7 +208,7 @@ async def in_a_new_page(browser: Browser, origin: str, case: Case) -> Row:
 
 
 async def least_disturbed(browser: Browser, origin: str, case: Case) -> Row:
-    """A run beside which others did little, or the best of `TRIES`."""
+    """A run beside which others did little, or that of `TRIES` beside which they did least."""
     rows: list[Row] = []
     for _ in range(TRIES):
         patience = time.monotonic() + PATIENCE_SECONDS
