@@ -38,5 +38,7 @@ async def test_a_silent_stream_ends_when_its_reader_is_signed_out(
     assert not done
     await person.call("DELETE", "/session", status=204)
     async with asyncio.timeout(30):
-        assert [name for name, _, _ in await reading] == ["waiting"]
+        told = await reading
+    assert {name for name, _, _ in told} == {"waiting"}
+    assert len(told) <= 2, "no place yet, and his place once the other gateway has written it down"
     assert scene.chats.history.messages[answer][1].state.is_open
