@@ -89,7 +89,7 @@ def import_of(value: Import) -> shapes_of_imports.Import:
         done=value.done,
         imported=value.imported,
         known=value.known,
-        skipped=[shapes_of_imports.SkippedConversation(title=each.title, reason=each.reason) for each in value.skipped],
+        skipped=[shapes_of_imports.SkippedConversation(**vars(each)) for each in value.skipped],
     )
 
 

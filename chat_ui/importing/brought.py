@@ -1,6 +1,6 @@
 """What a file of another program holds, in our words, and how much of it is taken. Nothing in a file is trusted:
 
-times and texts are checked, what is too large or makes no sense is left out with a reason. Ids are made of the owner
+times and texts are checked, what is too large or makes no sense is left out for a reason. Ids are made of the owner
 and of what was said, so the same conversation has the same ids whenever the same person brings it.
 """
 
@@ -22,15 +22,22 @@ from chat_ui.history.bounds import (
     MOST_MESSAGES,
 )
 from chat_ui.history.records import Attachment, Conversation, Message, ModelSettings, Owner, Role
-from chat_ui.history.tree import branch, by_id
+from chat_ui.history.tree import by_id
+from chat_ui.importing.records import SkipReason
 
 _ID_LENGTH = 32
+_MIB = 1_048_576
 LONGEST_NAME = 200
 """Of a model or a file."""
 
 
-class NotUnderstood(Exception):
-    """It is not what we know; the message is for people."""
+class LeftOut(Exception):
+    """A conversation can't be taken. `limit`: as that of `records.Skipped`."""
+
+    def __init__(self, reason: SkipReason, limit: int | None = None) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+        self.limit = limit
 
 
 @dataclass(frozen=True)
@@ -68,19 +75,17 @@ def ours(brought: Brought, owner: Owner, model: str) -> tuple[Conversation, list
     """A conversation of the owner's; `model`: that it goes on with.
 
     Raises:
-        NotUnderstood: there is nothing in it, or too much.
+        LeftOut: there is nothing in it, or too much.
     """
     if not brought.messages:
-        raise NotUnderstood("There is no text in it.")
+        raise LeftOut(SkipReason.NO_TEXT)
     if len(brought.messages) > MOST_MESSAGES:
-        raise NotUnderstood(f"It has more than {MOST_MESSAGES} messages.")
+        raise LeftOut(SkipReason.TOO_MANY_MESSAGES, MOST_MESSAGES)
     size = sum(map(_size, brought.messages))
     if size > LARGEST_CONVERSATION:
-        raise NotUnderstood(f"It has more than {LARGEST_CONVERSATION // 2**20} MiB of text.")
+        raise LeftOut(SkipReason.TOO_LARGE, LARGEST_CONVERSATION // _MIB)
     there = by_id(brought.messages)
     leaf = brought.leaf if brought.leaf in there else brought.messages[-1].id
-    if not branch(there, leaf):
-        raise NotUnderstood("Its messages follow nobody.")
     key = _key(owner, brought)
     ids = {each: f"msg-{_digest(key, each)}" for each in there}
     settings = replace(brought.settings, model=model, system=brought.settings.system[:LONGEST_SYSTEM])
@@ -117,11 +122,13 @@ def _size(message: BroughtMessage) -> int:
     """Bytes of a turn and its files.
 
     Raises:
-        NotUnderstood: it has more files than a question may have.
+        LeftOut: it has more files than a question may have, or larger ones.
     """
+    if len(message.attachments) > MOST_ATTACHMENTS:
+        raise LeftOut(SkipReason.TOO_MANY_FILES, MOST_ATTACHMENTS)
     of_files = sum(each.size for each in message.attachments)
-    if len(message.attachments) > MOST_ATTACHMENTS or of_files > LARGEST_ATTACHMENTS:
-        raise NotUnderstood("A question in it has too many files, or too large ones.")
+    if of_files > LARGEST_ATTACHMENTS:
+        raise LeftOut(SkipReason.FILES_TOO_LARGE, LARGEST_ATTACHMENTS // _MIB)
     return len(message.text.encode(errors="replace")) + of_files
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from chat_ui.history.records import ModelSettings, Role
-from chat_ui.importing.brought import Brought, BroughtMessage, NotUnderstood, identity, mapping, seconds, text
+from chat_ui.importing.brought import Brought, BroughtMessage, identity, mapping, seconds, text
 
 MOST_HIDDEN = 200
 """Nodes in a row that show nothing; what follows more of them begins a branch of its own."""
@@ -25,11 +25,7 @@ def is_ours(value: Mapping[str, Any]) -> bool:
 
 
 def read(value: Mapping[str, Any], now: float) -> Brought:
-    """One conversation.
-
-    Raises:
-        NotUnderstood
-    """
+    """One conversation."""
     nodes = mapping(value["mapping"])
     created = seconds(value.get("create_time")) or now
     said = {key: message for key, node in nodes.items() if (message := _message(key, mapping(node))) is not None}
@@ -37,8 +33,6 @@ def read(value: Mapping[str, Any], now: float) -> Brought:
     for key, message in said.items():
         parent = _nearest(nodes, said, identity(mapping(nodes[key]).get("parent")))
         messages.append(BroughtMessage(key, parent, message.role, message.text, message.created, message.settings))
-    if not messages:
-        raise NotUnderstood("There is no text in it.")
     return Brought(
         title=text(value.get("title")),
         created=created,

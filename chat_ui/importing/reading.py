@@ -8,9 +8,9 @@ from typing import Any
 
 from chat_ui.history.terms import terms_of
 from chat_ui.importing import chatgpt, open_webui, own
-from chat_ui.importing.brought import NotUnderstood, mapping, ours, text
+from chat_ui.importing.brought import LeftOut, mapping, ours, text
 from chat_ui.importing.frames import Batch, Frame, Opened, Order, Refused, Taken
-from chat_ui.importing.records import Skipped
+from chat_ui.importing.records import Skipped, SkipReason
 from infra.runtime.strict_json import MalformedRequest, parse_now
 
 MOST_CONTAINERS = 2_000_000
@@ -19,6 +19,7 @@ AT_ONCE = 50
 """Conversations in a batch, at most."""
 BATCH_BYTES = 1_048_576
 """Text in a batch, unless one conversation alone has more."""
+_NO_EXPORT = "This is no export of ChatGPT, of Open WebUI or of this chat."
 _KINDS: Sequence[ModuleType] = (chatgpt, open_webui, own)
 
 
@@ -26,8 +27,11 @@ def read(raw: bytes, order: Order) -> Iterator[Frame]:
     """The frames of a file."""
     try:
         found = _conversations(parse_now(raw, MOST_CONTAINERS))
-    except (MalformedRequest, NotUnderstood) as error:
-        yield Refused(str(error), is_json=isinstance(error, NotUnderstood))
+    except MalformedRequest as error:
+        yield Refused(str(error), is_json=False)
+        return
+    if not any(_kind(mapping(each)) is not None for each in found):
+        yield Refused(_NO_EXPORT, is_json=True)
         return
     yield Opened(len(found))
     taken: list[Taken] = []
@@ -51,8 +55,6 @@ def _conversations(value: Any) -> list[Any]:
     """Those of a file, the last one first."""
     inner = mapping(value).get("conversations")
     found = value if isinstance(value, list) else inner if isinstance(inner, list) else [value]
-    if not any(_kind(mapping(each)) is not None for each in found):
-        raise NotUnderstood("This is no export of ChatGPT, of Open WebUI or of this chat.")
     found.reverse()
     return found
 
@@ -67,11 +69,11 @@ def _one(found: Any, order: Order) -> Taken | Skipped:
     kind = _kind(value)
     try:
         if kind is None:
-            raise NotUnderstood("It is no conversation that we know.")
+            raise LeftOut(SkipReason.UNKNOWN_KIND)
         brought = kind.read(value, order.now)
         conversation, messages = ours(brought, order.owner, order.model)
-    except NotUnderstood as error:
-        return Skipped(title[:200], str(error))
+    except LeftOut as error:
+        return Skipped(title[:200], error.reason, error.limit)
     return Taken(
         conversation, messages, terms_of([conversation.title, *(each.text for each in messages)]), brought.origin
     )

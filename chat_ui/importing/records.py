@@ -19,12 +19,30 @@ class ImportState(StrEnum):
     """Not all was looked at. What was taken stays, and is not taken again."""
 
 
+class SkipReason(StrEnum):
+    """Why a conversation of a file was not taken."""
+
+    UNKNOWN_KIND = "unknown_kind"
+    """It is no conversation of a program that we know."""
+    NO_TEXT = "no_text"
+    TOO_MANY_MESSAGES = "too_many_messages"
+    TOO_LARGE = "too_large"
+    TOO_MANY_FILES = "too_many_files"
+    """With one question."""
+    FILES_TOO_LARGE = "files_too_large"
+    """Those of one question together."""
+    OTHER = "other"
+    """One that this version of the program does not know: another one has stored it."""
+
+
 @dataclass(frozen=True)
 class Skipped:
     """A conversation of a file that was not taken."""
 
     title: str
-    reason: str
+    reason: SkipReason
+    limit: int | None = None
+    """What it has more of than it may: messages, files, or MiB where the reason is a size; `None`: it is no limit."""
 
 
 @dataclass(frozen=True)

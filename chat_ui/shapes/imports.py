@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from chat_ui.importing.records import SkipReason
 from chat_ui.shapes.base import Shape
 
 
@@ -11,7 +12,9 @@ class SkippedConversation(Shape):
     """A conversation of a file that was not taken."""
 
     title: str
-    reason: str
+    reason: SkipReason
+    limit: int | None
+    """What it has more of than it may: messages, files, or MiB where the reason is a size."""
 
 
 class Import(Shape):

@@ -9,7 +9,7 @@ from pymongo.errors import DuplicateKeyError
 
 from auth_billing.store.connection import StoreConnection, translated_errors
 from chat_ui.history.records import Owner
-from chat_ui.importing.records import Import, ImportState, Skipped
+from chat_ui.importing.records import Import, ImportState, Skipped, SkipReason
 from chat_ui.store.documents import of_owner, owner_from
 
 COLLECTION = "imports"
@@ -60,7 +60,8 @@ def _place(owner: Owner) -> dict[str, Any]:
 
 def _told(value: Import) -> dict[str, Any]:
     fields = asdict(value)
-    return {**fields, "import": fields.pop("id"), "state": value.state.value}
+    skipped = [{**asdict(each), "reason": each.reason.value} for each in value.skipped]
+    return {**fields, "import": fields.pop("id"), "state": value.state.value, "skipped": skipped}
 
 
 def _import(document: dict[str, Any]) -> Import:
@@ -72,7 +73,16 @@ def _import(document: dict[str, Any]) -> Import:
         done=document["done"],
         imported=document["imported"],
         known=document["known"],
-        skipped=[Skipped(**each) for each in document["skipped"]],
+        skipped=[_skipped(each) for each in document["skipped"]],
         writing=document["writing"],
         until=document["until"],
     )
+
+
+def _skipped(document: dict[str, Any]) -> Skipped:
+    """One that another version has stored may have a reason that we don't know: the first ones had words, no limit."""
+    try:
+        reason = SkipReason(document["reason"])
+    except ValueError:
+        return Skipped(document["title"], SkipReason.OTHER)
+    return Skipped(document["title"], reason, document["limit"])

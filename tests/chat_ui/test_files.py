@@ -160,7 +160,10 @@ async def test_an_export_of_chatgpt(scene: Scene) -> None:
     person = await scene.person()
     outcome = await person.imported(CHATGPT)
     assert outcome["imported"] == 2
-    assert [each["title"] for each in outcome["skipped"]] == ["Nothing", ""]
+    assert outcome["skipped"] == [
+        {"title": "Nothing", "reason": "no_text", "limit": None},
+        {"title": "", "reason": "unknown_kind", "limit": None},
+    ]
     listed = (await person.call("GET", "/conversations?archived=true"))["conversations"]
     tree = await person.tree(listed[0]["id"])
     assert (tree["title"], tree["created"], tree["updated"]) == ("Ships", 1_700_000_000.0, 1_700_000_100.0)

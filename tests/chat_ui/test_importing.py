@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,8 +19,7 @@ from chat_ui.importing.frames import Batch, Frame, Opened, Order, ReaderDied, Re
 from chat_ui.importing.importer import Importer
 from chat_ui.importing.reading import AT_ONCE, read
 from chat_ui.importing.reading_apart import read_apart
-from chat_ui.importing.records import Import, ImportState
-from infra.install import ROOT
+from chat_ui.importing.records import Import, ImportState, Skipped, SkipReason
 from tests.chat_ui.chatting import eventually
 from tests.fakes.chat import ChatHouse
 
@@ -226,12 +223,28 @@ async def test_a_reader_that_is_killed_is_missed(monkeypatch: pytest.MonkeyPatch
         [frame async for frame in read_apart(exported(3), Order(ADA, "m", 1.7e9))]
 
 
-def test_the_page_has_words_for_every_reason_to_leave_a_conversation_out() -> None:
-    told = re.compile(r'raise NotUnderstood\(f?"([^"]+)"\)')
-    sources = [path.read_text() for path in Path(importers.__file__).parent.glob("*.py")]
-    reasons = {re.sub(r"\{[^}]+\}", "#", reason) for source in sources for reason in told.findall(source)}
-    assert len(reasons) > 3
-    messages = ROOT / "chat_ui" / "web" / "src" / "ui" / "messages"
-    for language in ("en", "pl"):
-        texts = (messages / language / "history.ts").read_text()
-        assert {reason for reason in reasons if f'"{reason}": "' not in texts} == set()
+def of_ours(messages: int, *files: str) -> dict[str, Any]:
+    """A conversation of our own JSON with so many messages, each with files."""
+    attachments = [{"name": "a.txt", "text": text} for text in files]
+    message = {"role": "user", "text": "Hi", "attachments": attachments}
+    return {"leaf": "0", "messages": [message | {"id": str(each)} for each in range(messages)]}
+
+
+@pytest.mark.parametrize(
+    ("left_out", "reason", "limit"),
+    [
+        (3, SkipReason.UNKNOWN_KIND, None),
+        (of_ours(0), SkipReason.NO_TEXT, None),
+        ({"mapping": {"x": {"message": None}}}, SkipReason.NO_TEXT, None),
+        (of_ours(2_001), SkipReason.TOO_MANY_MESSAGES, 2_000),
+        (of_ours(9, "x" * 2**20), SkipReason.TOO_LARGE, 8),
+        (of_ours(1, *["x"] * 11), SkipReason.TOO_MANY_FILES, 10),
+        (of_ours(1, "x" * 2**20, "x"), SkipReason.FILES_TOO_LARGE, 1),
+    ],
+)
+def test_it_is_said_by_a_code_why_a_conversation_is_left_out(
+    left_out: Any, reason: SkipReason, limit: int | None
+) -> None:
+    _, batch = read(exported(1, left_out), Order(ADA, "m", 1.7e9))
+    assert isinstance(batch, Batch)
+    assert batch.skipped == [Skipped("", reason, limit)]

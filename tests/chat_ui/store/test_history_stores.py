@@ -26,9 +26,9 @@ from chat_ui.history.records import (
     Waiting,
     Wanted,
 )
-from chat_ui.importing.records import Import, ImportState, Skipped
+from chat_ui.importing.records import Import, ImportState, Skipped, SkipReason
 from chat_ui.store.conversations import MongoConversationStore
-from chat_ui.store.imports import MongoImportStore
+from chat_ui.store.imports import COLLECTION, MongoImportStore
 from chat_ui.store.indexes import create_indexes
 from chat_ui.store.messages import MongoAnswerStore, MongoMessageStore
 from chat_ui.store.presets import MongoPresetStore
@@ -43,6 +43,7 @@ from tests.fakes.history import (
     DictShareStore,
 )
 
+SKIPPED = Skipped("a", SkipReason.TOO_MANY_MESSAGES, 2_000)
 ADA, EVE, ELSEWHERE = Owner("org", "ada"), Owner("org", "eve"), Owner("other", "ada")
 SETTINGS = ModelSettings("m", "Be kind.", 0.5, None, 1.1, 7)
 
@@ -148,7 +149,7 @@ async def test_a_person_has_one_import_at_a_time(stores: Stores) -> None:
     assert not await stores.imports.begin(ADA, replace(first, id="import-2"), None, 5.0)
     assert not await stores.imports.begin(ADA, replace(first, id="import-2"), first, 5.0)
     assert await stores.imports.begin(EVE, replace(first, id="import-3"), None, 5.0)
-    at = replace(first, done=2, imported=1, known=1, skipped=[Skipped("a", "b")], writing=["conv-x"], until=20.0)
+    at = replace(first, done=2, imported=1, known=1, skipped=[SKIPPED], writing=["conv-x"], until=20.0)
     assert await stores.imports.keep(ADA, at)
     assert await stores.imports.find(ADA) == at
     ((owner, left),) = await stores.imports.abandoned(20.0, 5)
@@ -159,6 +160,19 @@ async def test_a_person_has_one_import_at_a_time(stores: Stores) -> None:
     assert await stores.imports.keep(ADA, replace(at, id="import-2", state=ImportState.DONE, until=0.0))
     assert [owner.user for owner, _ in await stores.imports.abandoned(1e9, 5)] == ["eve"]
     assert (await stores.imports.find(ADA)).state is ImportState.DONE
+
+
+@pytest.mark.store
+async def test_reasons_of_another_version_are_read(database_url: str) -> None:
+    connection = StoreConnection(database_url, operation_ms=20_000)
+    imports = MongoImportStore(connection)
+    await imports.begin(ADA, Import("import-1", 1.0, 2, skipped=[SKIPPED]), None, 5.0)
+    words = {"title": "b", "reason": "There is no text in it."}
+    await connection.passing(COLLECTION).update_one({}, {"$push": {"skipped": words}})
+    found = await imports.find(ADA)
+    connection.close()
+    assert found is not None
+    assert found.skipped == [SKIPPED, Skipped("b", SkipReason.OTHER)]
 
 
 async def test_a_change_moves_it_and_is_nobody_elses(stores: Stores) -> None:

@@ -16,5 +16,6 @@ export type Attachment = Schemas["AttachmentBody"];
 export type SharedConversation = Schemas["SharedConversation"];
 export type Preset = Schemas["Preset"];
 export type Import = Schemas["Import"];
+export type SkipReason = Schemas["SkipReason"];
 
 export type ExportFormat = "xlsx" | "csv" | "json" | "markdown";

@@ -1972,12 +1972,22 @@ export interface components {
             readonly password: string;
         };
         /**
+         * SkipReason
+         * @description Why a conversation of a file was not taken.
+         * @enum {string}
+         */
+        readonly SkipReason: "unknown_kind" | "no_text" | "too_many_messages" | "too_large" | "too_many_files" | "files_too_large" | "other";
+        /**
          * SkippedConversation
          * @description A conversation of a file that was not taken.
          */
         readonly SkippedConversation: {
-            /** Reason */
-            readonly reason: string;
+            /**
+             * Limit
+             * @description What it has more of than it may: messages, files, or MiB where the reason is a size.
+             */
+            readonly limit: number | null;
+            readonly reason: components["schemas"]["SkipReason"];
             /** Title */
             readonly title: string;
         };

@@ -1,18 +1,19 @@
 /** Texts of the list of conversations, search, export and shared pages. */
+import type { SkipReason } from "../../../api/chat_types";
 
 const plural = new Intl.PluralRules("en");
 const conversations = (count: string, value: number): string =>
   `${count} ${plural.select(value) === "one" ? "conversation" : "conversations"}`;
 
-/** Why a conversation was left out: by the server's own words, their number as `#`. */
-const importReasons: Readonly<Record<string, string>> = {
-  "There is no text in it.": "There is no text in it.",
-  "It is no conversation that we know.": "It is no conversation that we know.",
-  "This is no export of ChatGPT, of Open WebUI or of this chat.": "This is no export of ChatGPT, of Open WebUI or of this chat.",
-  "It has more than # messages.": "It has more than # messages.",
-  "It has more than # MiB of text.": "It has more than # MiB of text.",
-  "Its messages follow nobody.": "Its messages follow nobody.",
-  "A question in it has too many files, or too large ones.": "A question in it has too many files, or too large ones.",
+/** Why a conversation was left out; the limit is of messages, of files, or of MiB where the reason is a size. */
+const importReasons: Readonly<Record<SkipReason, (limit: string) => string>> = {
+  unknown_kind: () => "It is no conversation that we know.",
+  no_text: () => "There is no text in it.",
+  too_many_messages: (limit) => `It has more than ${limit} messages.`,
+  too_large: (limit) => `It has more than ${limit} MiB of text.`,
+  too_many_files: (limit) => `A question in it has more than ${limit} files.`,
+  files_too_large: (limit) => `The files of a question in it are larger than ${limit} MiB.`,
+  other: () => "It could not be imported.",
 };
 
 export const history = {

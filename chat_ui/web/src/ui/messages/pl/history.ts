@@ -9,13 +9,13 @@ const FORMS = new Map<string, string>([
 const conversations = (count: string, value: number): string => `${count} ${FORMS.get(plural.select(value)) ?? "rozmów"}`;
 
 const importReasons: typeof english.importReasons = {
-  "There is no text in it.": "Nie ma w niej tekstu.",
-  "It is no conversation that we know.": "To nie jest znana nam rozmowa.",
-  "This is no export of ChatGPT, of Open WebUI or of this chat.": "To nie jest eksport z ChatGPT, z Open WebUI ani z tego czatu.",
-  "It has more than # messages.": "Ma więcej wiadomości niż #.",
-  "It has more than # MiB of text.": "Ma więcej tekstu niż # MiB.",
-  "Its messages follow nobody.": "Jej wiadomości nie łączą się w całość.",
-  "A question in it has too many files, or too large ones.": "Pytanie ma w niej za dużo plików albo są one za duże.",
+  unknown_kind: () => "To nie jest znana nam rozmowa.",
+  no_text: () => "Nie ma w niej tekstu.",
+  too_many_messages: (limit) => `Ma więcej wiadomości niż ${limit}.`,
+  too_large: (limit) => `Ma więcej tekstu niż ${limit} MiB.`,
+  too_many_files: (limit) => `Pytanie ma w niej więcej plików niż ${limit}.`,
+  files_too_large: (limit) => `Pliki pytania mają w niej więcej niż ${limit} MiB.`,
+  other: () => "Nie można było jej zaimportować.",
 };
 
 export const history: typeof english = {
