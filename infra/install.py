@@ -18,7 +18,9 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -66,10 +68,9 @@ class Installation:
     home: Path
     dev: bool
 
-    @property
-    def log(self) -> Path:
-        """Everything that pip and npm say."""
-        return self.home / "log" / "install.log"
+    def log(self, lane: str) -> Path:
+        """Everything that pip and npm say in one lane."""
+        return self.home / "log" / f"install-{lane}.log"
 
 
 # --- Running programs -----------------------------------------------------------------------------
@@ -355,17 +356,12 @@ def programs_for_tests_step(installation: Installation, log: Path) -> Step:
 
 # --- Doing them -----------------------------------------------------------------------------------
 
-STEPS = (
-    environment_step,
-    packages_step,
-    kernels_step,
-    store_step,
-    model_step,
-    embedding_model_step,
-    front_end_step,
-    node_clients_step,
-    programs_for_tests_step,
-)
+MakeStep = Callable[[Installation, Path], Step]
+LANES: dict[str, Sequence[MakeStep]] = {
+    "python": (packages_step, kernels_step, model_step, embedding_model_step, programs_for_tests_step),
+    "beside": (store_step, front_end_step, node_clients_step),
+}
+"""By the name of its log, steps that follow one another; lanes are done at one time. Only one of them may call apt."""
 
 
 def perform(step: Step, label: str) -> None:
@@ -393,11 +389,32 @@ def perform(step: Step, label: str) -> None:
 
 
 def install(installation: Installation) -> None:
-    """Do every step that is not done yet."""
+    """Do every step that is not done yet.
+
+    Raises:
+        StepFailed: what failed first. A lane goes on where another fails, so that less is left for the next time.
+    """
     check_python()
     installation.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for number, make_step in enumerate(STEPS, start=1):
-        perform(make_step(installation, installation.log), f"[{number}/{len(STEPS)}]")
+    count = 1 + sum(map(len, LANES.values()))
+    perform(environment_step(installation, installation.log("environment")), f"[1/{count}]")
+    interrupted = threading.Event()
+
+    def follow(name: str, first: int) -> None:
+        for number, make_step in enumerate(LANES[name], start=first):
+            if not interrupted.is_set():
+                perform(make_step(installation, installation.log(name)), f"[{number}/{count}]")
+
+    firsts = accumulate((len(lane) for lane in LANES.values()), initial=2)
+    with ThreadPoolExecutor(len(LANES)) as threads:
+        running = [threads.submit(follow, name, first) for name, first in zip(LANES, firsts, strict=False)]
+        try:
+            errors = [lane.exception() for lane in running]
+        except KeyboardInterrupt:
+            interrupted.set()  # what runs now is interrupted too, by the terminal
+            raise
+    for error in filter(None, errors):
+        raise error
 
 
 def main() -> int:

@@ -13,6 +13,7 @@ export default defineConfig({
   test: {
     environment: "jsdom",
     include: ["src/**/*.test.ts"],
+    maxWorkers: "100%",
     restoreMocks: true,
     setupFiles: ["src/jsdom_gaps.ts"],
     testTimeout: 60_000,

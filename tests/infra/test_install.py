@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import threading
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,35 @@ def test_a_step_says_when_it_begins_and_ends(capsys: pytest.CaptureFixture[str])
     begin, end = capsys.readouterr().out.splitlines()
     assert begin == "[2/5] packages ..."
     assert end.startswith("[2/5] packages: done in ")
+
+
+def test_lanes_are_done_at_one_time_and_one_goes_on_where_another_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    meeting = threading.Barrier(2, timeout=30)
+    did: list[str] = []
+
+    def fails() -> None:
+        meeting.wait()
+        raise StepFailed("no such package")
+
+    def step(title: str, do: Callable[[], object] = list) -> install.MakeStep:
+        def doing() -> None:
+            do()
+            did.append(title)
+
+        return lambda _installation, log: Step(f"{title} ({log.name})", lambda: False, doing)
+
+    monkeypatch.setattr(install, "environment_step", step("environment"))
+    lanes = {
+        "a": (step("a1", fails), step("a2")),
+        "b": (step("b1", meeting.wait), step("b2")),
+    }
+    monkeypatch.setattr(install, "LANES", lanes)
+    with pytest.raises(StepFailed, match=r"step \[2/5\] a1 \(install-a.log\): no such package"):
+        install.install(Installation(tmp_path / "home", dev=False))
+    assert did == ["environment", "b1", "b2"]
+    assert "[5/5] b2 (install-b.log): done" in capsys.readouterr().out
 
 
 def test_a_failed_step_says_which_and_why(log: Path) -> None:
