@@ -25,7 +25,7 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[AuditLogStore]:
     if request.param == "list":
         yield ListAuditLogStore()
         return
-    connection = StoreConnection(request.getfixturevalue("database_url"))
+    connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
     await create_indexes(connection)
     yield MongoAuditLogStore(connection)
     connection.close()

@@ -48,7 +48,7 @@ async def test_it_settles_a_record_and_closes_a_dead_job(rabbitmq_node: RabbitMQ
     settings = BillingSettings(amqp_url=rabbitmq_node.amqp_url("billing"), mongodb_url=database_url, ops_port=port)
     serving = asyncio.create_task(serve(settings, stop))
     transport = RabbitMQTransport(rabbitmq_node.amqp_url("worker"), "worker-1", publish_timeout=10)
-    worker, connection = Bus(transport), StoreConnection(database_url)
+    worker, connection = Bus(transport), StoreConnection(database_url, operation_ms=20_000)
     await worker.start()
     used = record(job=f"chatcmpl-{uuid.uuid4().hex}")
     dead = dead_job()

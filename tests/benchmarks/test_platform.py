@@ -45,7 +45,7 @@ def test_the_client_reads_a_stream_in_whatever_pieces_it_comes(size: int) -> Non
 async def test_a_refusal_is_a_failure_with_an_end() -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
+        writer.write(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
         writer.close()
 
     server = await asyncio.start_server(refuse, "127.0.0.1", 0)

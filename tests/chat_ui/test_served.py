@@ -39,7 +39,9 @@ class ChattingPlatform(PayingPlatform):
     """With the chat beside the API, as `headrace gateway` serves it."""
 
     def _app(self, bus: Bus, settings: GatewaySettings) -> FastAPI:
-        return open_front_door(self._access, bus, settings)
+        # Nobody is refused here for a wait that depends on how fast this machine is.
+        patient = settings.model_copy(update={"max_wait": 600.0, "max_loop_lag": 60.0})
+        return open_front_door(self._access, bus, patient)
 
     async def owner(self) -> DescribedPerson:
         """Whoever owns the installation, who comes in by the link that was printed."""

@@ -44,7 +44,7 @@ def test_a_second_node_runs_beside_and_leaves_nothing(rabbitmq_node: RabbitMQNod
         heir.stop()
     finally:
         first.kill()
-    deadline = time.monotonic() + 5  # Erlang's small helpers end when they notice that their pipe is closed
+    deadline = time.monotonic() + 60  # Erlang's small helpers end when they notice that their pipe is closed
     while processes_of(tmp_path) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert processes_of(tmp_path) == []

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from auth_billing.reaper import Reaper
-from gateway import copies, mending
+from gateway import copies, failover, mending
 from gateway.errors import ServerShutdown
 from router.bus import Bus
 from router.consumer import resumption, sent_replies
@@ -30,12 +30,14 @@ async def settled(fleet: Fleet, answer: Answer) -> UsageRecord:
 
 async def test_a_stream_goes_on_when_its_worker_is_lost(make_transport: MakeTransport) -> None:
     async with Fleet(make_transport) as fleet:
-        await fleet.start("worker-1")
+        first = await fleet.start("worker-1", step_time=None)
         answers = [await fleet.ask(f"j{number}", 100) for number in range(3)]
+        await until(lambda: len(first.engine.requests) == 3)
+        first.engine.step(10)
         for answer in answers:
             await answer.read(10)
         await fleet.start("worker-2")
-        await fleet.workers["worker-1"].kill()
+        await first.kill()
         for answer in answers:
             await answer.read()
             assert answer.texts == [counted(100)]
@@ -127,8 +129,10 @@ async def test_an_answer_that_was_whole_but_for_its_end_runs_nowhere(make_transp
 
 async def test_a_worker_that_is_told_to_go_hands_its_streams_over(make_transport: MakeTransport) -> None:
     async with Fleet(make_transport) as fleet:
-        first = await fleet.start("worker-1", drain_grace=0.0)
+        first = await fleet.start("worker-1", step_time=None, drain_grace=0.0)
         answer = await fleet.ask("j", 200)
+        await until(lambda: first.engine.requests)
+        first.engine.step(10)
         await answer.read(10)
         await fleet.start("worker-2")
         first.stop.set()
@@ -142,6 +146,7 @@ async def test_a_living_worker_keeps_its_job_and_the_other_one_waits(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resumption, "ASK_AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr(failover, "DOUBT_SECONDS", 20.0)
     async with Fleet(make_transport) as fleet:
         first = await fleet.start("worker-1", step_time=None, max_num_seqs=1)
         answer, filler = await fleet.ask("j", 5), await fleet.ask("filler", 5)
@@ -165,10 +170,12 @@ async def test_whoever_waits_starts_as_soon_as_the_other_one_lets_go(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resumption, "ASK_AGAIN_SECONDS", 1000)
+    monkeypatch.setattr(failover, "DOUBT_SECONDS", 20.0)
     async with Fleet(make_transport) as fleet:
-        first = await fleet.start("worker-1", drain_grace=0.0, max_num_seqs=1)
+        first = await fleet.start("worker-1", step_time=None, drain_grace=0.0, max_num_seqs=1)
         answer, filler = await fleet.ask("j", 300), await fleet.ask("filler", 1000)
-        await until(lambda: first.has(filler.job))
+        await until(lambda: len(first.engine.requests) == 2)
+        first.engine.step(5)
         await answer.read(5)
         second = await fleet.start("worker-2")
         await fleet.bus.publish_job(msgspec.structs.replace(answer.job, attempt=1), {})

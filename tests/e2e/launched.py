@@ -21,7 +21,7 @@ INSTALLED = Path(os.environ.get("HEADRACE_HOME") or ROOT / ".headrace").resolve(
 MODEL = "smollm2-135m-instruct"
 START_SECONDS = 150.0
 STOP_SECONDS = 60.0
-LINGER_SECONDS = 5
+LINGER_SECONDS = 30
 
 
 def missing() -> str | None:
@@ -134,5 +134,6 @@ def until(condition: Callable[[], object], seconds: float, explain: Callable[[],
     """Ask until the answer is yes: what is waited for happens in another process."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, explain()
+        if time.monotonic() >= deadline:
+            raise TimeoutError(explain())
         time.sleep(0.1)

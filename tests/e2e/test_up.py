@@ -177,6 +177,8 @@ async def long_stream(client: openai.AsyncOpenAI, number: int, begun: asyncio.Se
         usage = chunk.usage or usage
         if chunks == 5:
             begun.release()
+    if chunks < 5:
+        begun.release()
     return text, usage, pause
 
 

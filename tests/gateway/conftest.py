@@ -111,7 +111,7 @@ SetStage = Callable[..., Awaitable[Stage]]
 
 async def eventually(condition: Callable[[], bool]) -> None:
     """Let other tasks run until `condition` holds; the test's own timeout is the limit."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not condition():
             await asyncio.sleep(0.005)
 

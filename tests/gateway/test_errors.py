@@ -215,7 +215,7 @@ async def test_workers_gone_before_and_after_the_first_word(
     response = await waiting.chat()
     assert response.status_code == 503
     assert check(response.json())["code"] == "model_unavailable"
-    started = await set_stage(start_and_wait, no_worker_timeout=0.1)
+    started = await set_stage(start_and_wait, no_worker_timeout=1.0)
     assert (await started.chat()).json()["error"]["code"] == "worker_lost"
 
 
@@ -248,7 +248,7 @@ async def test_when_the_broker_is_back_workers_have_their_time_to_come_back_too(
     stage.broker.alarm = False
     back = time.monotonic()
     assert (await asking).json()["error"]["code"] == "worker_lost"
-    assert time.monotonic() - back > 0.9
+    assert time.monotonic() - back > 0.5  # without time of their own it would have ended at once
 
 
 async def test_unexpected_exception_is_an_openai_shaped_500(

@@ -151,7 +151,7 @@ async def test_what_follows_a_refused_body_is_no_request(serve: Serve) -> None:
 
 @pytest.mark.parametrize(("chunk", "status"), [(b"1\r\nx\r\n", 408), (b"10000\r\n" + b"x" * 65536 + b"\r\n", 413)])
 async def test_chunks_without_end(serve: Serve, chunk: bytes, status: int) -> None:
-    server = await serve(body_timeout=0.5)
+    server = await serve(body_timeout=0.5 if status == 408 else 60.0)
     reader, writer = await server.connect()
     writer.write(CHUNKED)
 
@@ -162,7 +162,7 @@ async def test_chunks_without_end(serve: Serve, chunk: bytes, status: int) -> No
             await asyncio.sleep(0.02 if len(chunk) < 100 else 0)
 
     pouring = asyncio.create_task(pour())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         assert (await reader.readline()).split(b" ", 2)[1] == str(status).encode()
     pouring.cancel()
     await asyncio.gather(pouring, return_exceptions=True)
@@ -179,14 +179,14 @@ async def test_a_request_that_is_never_finished_is_given_up(
     server = await serve()
     reader, writer = await server.connect()
     writer.write(begun)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         whole = await reader.read()
     assert whole.split(b" ", 2)[1:2] == ([b"408"] if begun else [])
     writer.close()
 
 
 async def test_a_slow_head_is_not_too_slow_if_it_arrives(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.http_protocol.HEAD_SECONDS", 0.2)
+    monkeypatch.setattr("gateway.http_protocol.HEAD_SECONDS", 1.0)
     server = await serve(start_and_wait)
     reader, writer = await server.connect()
     request = head(len(BODY) + 14) + BODY.replace(b'"messages"', b'"stream":true,"messages"')
@@ -194,7 +194,7 @@ async def test_a_slow_head_is_not_too_slow_if_it_arrives(serve: Serve, monkeypat
     await asyncio.sleep(0.05)
     writer.write(request[40:])
     await reader.readuntil(b'"content":"0 1 "')
-    await asyncio.sleep(0.3)  # past the limit: what is timed is the head, not the request
+    await asyncio.sleep(1.2)  # past the limit: what is timed is the head, not the request
     assert not reader.at_eof()
     writer.close()
     await server.stage.worker.cancel_of(server.stage.worker.jobs[0].id).wait()

@@ -194,11 +194,11 @@ async def test_what_nobody_begins_with_in_time_is_given_up(
 async def test_what_somebody_has_begun_with_has_until_the_deadline(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admit, "SHORTEST_PATIENCE", 0.1)
+    monkeypatch.setattr(admit, "SHORTEST_PATIENCE", 1.0)
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
         worker.send(job, Started(j=job.id, a="a", w=worker.worker, prompt_tokens=5))
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(job.begin_by - time.time() + 0.2)
         worker.send(job, Delta(j=job.id, a="a", s=0, ids=[0], t="0 ", f="stop"))
         worker.send(job, Finished(j=job.id, a="a", usage=usage(job, 1)))
 

@@ -46,10 +46,10 @@ def read(folder: Path) -> None:
 
 
 def refused(folder: Path, kind: type[ModelError], seconds: float = 5.0) -> str:
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(kind) as caught:
         read(folder)
-    assert time.monotonic() - began < seconds
+    assert time.process_time() - began < seconds
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -152,8 +152,8 @@ def test_files_that_are_no_json(folder: Path, file: str, content: str) -> None:
     ],
 )
 def test_templates_that_would_take_the_machine(source: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     template = ChatTemplate(source, {})
     with pytest.raises(PromptRejected):
         template.render(ChatPrompt(messages=[{"role": "user", "content": "hi"}]))
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5

@@ -210,7 +210,7 @@ async def test_a_worker_whose_clock_is_an_hour_off_answers_all_the_same(ahead: f
 async def test_a_running_job_is_stopped_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_consumer, "HEARTBEAT", 0.01)
     async with Bench().up() as bench:
-        await bench.send(make_job("j", max_tokens=100, deadline=time.time() + 0.3))
+        await bench.send(make_job("j", max_tokens=100, deadline=time.time() + 2))
         await bench.submitted(1)
         bench.engine.step(2)
         terminal, record = await bench.ended("j")

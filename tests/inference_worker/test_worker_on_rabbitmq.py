@@ -9,8 +9,9 @@ import time
 
 import pytest
 
+from inference_worker.worker import capacity
 from router.bus import Bus
-from router.messages import ChatPrompt, Delta, Finished, Job, SamplingParams, Terminal, UsageRecord
+from router.messages import ChatPrompt, Delta, Finished, Job, SamplingParams, Started, Terminal, UsageRecord
 from router.transport.rabbitmq import RabbitMQTransport
 
 MODEL = "counting-d"
@@ -38,7 +39,7 @@ async def worker_process(url: str, name: str) -> asyncio.subprocess.Process:
 
 
 async def test_two_workers_share_a_queue_and_one_drains_meanwhile(rabbitmq_url: str) -> None:
-    bus = Bus(RabbitMQTransport(rabbitmq_url, name="gateway-d"))
+    bus = Bus(RabbitMQTransport(rabbitmq_url, name="gateway-d", publish_timeout=10))
     await bus.start()
     await bus.declare_model(MODEL)
     inbox, statuses = await bus.replies("gateway-d"), await bus.statuses()
@@ -54,11 +55,14 @@ async def test_two_workers_share_a_queue_and_one_drains_meanwhile(rabbitmq_url: 
             await asyncio.gather(*(bus.publish_job(job(number, 40), {}) for number in range(JOBS)))
             texts: dict[str, str] = {}
             ended: list[Terminal] = []
+            begun = 0
             async for window in inbox:
                 for reply in window.b:
-                    if isinstance(reply, Delta):
-                        if not texts:
+                    if isinstance(reply, Started) and window.w == "worker-d1":
+                        begun += 1
+                        if begun == capacity(8):  # all it may hold: nothing is handed back, to be asked about
                             workers[0].send_signal(signal.SIGTERM)
+                    elif isinstance(reply, Delta):
                         texts[reply.j] = texts.get(reply.j, "") + reply.t
                     elif isinstance(reply, Terminal):
                         ended.append(reply)

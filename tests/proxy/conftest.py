@@ -15,6 +15,7 @@ import pytest
 
 from auth_billing.idempotency import IdempotencyKeys
 from gateway.app import GatewayServices, create_app
+from gateway.gateway import Gateway
 from gateway.settings import GatewaySettings
 from proxy.server import serve
 from proxy.settings import ProxySettings
@@ -46,6 +47,7 @@ class Stage:
     client: httpx.AsyncClient
     upstreams: list[ScriptedUpstream]
     broker: MemoryBroker
+    gateway: Gateway
     records: list[UsageRecord] = field(default_factory=list)
 
     async def chat(self, content: str = "hi", **fields: Any) -> httpx.Response:
@@ -138,7 +140,7 @@ async def set_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
             client = await stack.enter_async_context(
                 httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway", headers=HEADERS)
             )
-            stage = Stage(client, upstreams, broker)
+            stage = Stage(client, upstreams, broker, app.state.gateway)
             hearing = asyncio.create_task(_hear(stage, ear))
             stack.callback(hearing.cancel)
             await eventually(lambda: app.state.gateway.models.find(MODEL) is not None)

@@ -55,7 +55,7 @@ class Installation:
 @pytest.fixture
 async def installation(database_url: str) -> AsyncIterator[Installation]:
     """Two organisations with money; jobs that were settled, voided, paid back, and one that runs."""
-    connection = StoreConnection(database_url)
+    connection = StoreConnection(database_url, operation_ms=20_000)
     await create_indexes(connection)
     books = mongo_books(connection)
     made = Installation(

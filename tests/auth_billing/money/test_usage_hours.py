@@ -89,7 +89,7 @@ def test_whole_hours_of_a_report(since: int, until: int, within: tuple[int, int]
 
 @pytest.fixture
 async def connection(database_url: str) -> AsyncIterator[StoreConnection]:
-    connection = StoreConnection(database_url)
+    connection = StoreConnection(database_url, operation_ms=20_000)
     await create_indexes(connection)
     yield connection
     connection.close()

@@ -88,7 +88,7 @@ async def report(request: pytest.FixtureRequest) -> AsyncIterator[Report]:
 
         yield into_list
         return
-    connection = StoreConnection(request.getfixturevalue("database_url"))
+    connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
     await create_indexes(connection)
 
     async def into_store(jobs: list[JobRecord]) -> UsageReports:

@@ -28,7 +28,7 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[PriceStore]:
     if request.param == "in memory":
         yield ListPriceStore()
         return
-    connection = StoreConnection(request.getfixturevalue("database_url"))
+    connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
     yield MongoPriceStore(connection)
     connection.close()
 

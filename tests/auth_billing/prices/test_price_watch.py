@@ -90,7 +90,7 @@ async def test_what_a_providers_model_costs_stands_in_its_catalogue(store: ListP
 
 @pytest.mark.store
 async def test_the_billing_process_does_not_start_with_a_wrong_file(file: Path, database_url: str) -> None:
-    connection = StoreConnection(database_url)
+    connection = StoreConnection(database_url, operation_ms=20_000)
     await Housekeeping(BillingSettings(price_file=str(file)), connection).prepare()
     file.write_text(priced("0.00001"))
     with pytest.raises(StartupError, match="no whole number"):

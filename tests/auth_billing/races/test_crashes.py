@@ -120,7 +120,7 @@ async def test_a_lease_has_eight_writes(racer: Racer, database_url: str) -> None
 async def test_a_store_killed_while_receipts_are_settled(own_store: Callable[[], EmbeddedStore], buses: Buses) -> None:
     """PROMISES F14: what was acknowledged is settled, the rest waits in the queue until the store is back."""
     store = own_store()
-    connection = StoreConnection(store.url)
+    connection = StoreConnection(store.url, operation_ms=20_000)
     await create_indexes(connection)
     await open_accounts(connection, ["org-1"], 200 * HELD)
     racer = Racer.on(connection)

@@ -32,7 +32,7 @@ async def books_and_setter(request: pytest.FixtureRequest) -> AsyncIterator[tupl
 
         yield books, set_in_memory
         return
-    connection = StoreConnection(request.getfixturevalue("database_url"))
+    connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
     await create_indexes(connection)
     books = mongo_books(connection)
 

@@ -28,7 +28,7 @@ async def store(books: Books, request: pytest.FixtureRequest) -> AsyncIterator[A
     if isinstance(books.balances, DictBalanceStore):
         yield DictAlertStore(books.balances)
         return
-    connection = StoreConnection(request.getfixturevalue("database_url"))
+    connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
     yield MongoAlertStore(connection)
     connection.close()
 

@@ -29,7 +29,7 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[ApiKeyStore]:
     if request.param == "memory":
         yield DictApiKeyStore()
         return
-    connection = StoreConnection(request.getfixturevalue("database_url"))
+    connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
     await create_indexes(connection)
     yield MongoApiKeyStore(connection)
     connection.close()

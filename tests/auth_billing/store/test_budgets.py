@@ -25,7 +25,7 @@ async def budgets(books: Books, request: pytest.FixtureRequest) -> AsyncIterator
     if isinstance(books.balances, DictBalanceStore):
         yield Budgets(books.balances, books.balances, clock=lambda: NOW)
         return
-    connection = StoreConnection(request.getfixturevalue("database_url"))
+    connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
     yield Budgets(MongoBudgetStore(connection), books.balances, clock=lambda: NOW)
     connection.close()
 

@@ -39,7 +39,7 @@ async def store(books: Books, request: pytest.FixtureRequest) -> AsyncIterator[C
     if isinstance(books.balances, DictBalanceStore):
         yield DictCreditStore(books.balances)
         return
-    connection = StoreConnection(request.getfixturevalue("database_url"))
+    connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
     yield MongoCreditStore(connection)
     connection.close()
 

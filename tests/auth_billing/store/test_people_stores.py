@@ -43,7 +43,7 @@ async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
             DictUserStore(), DictMembershipStore(), DictInvitationStore(), DictAccountStore(), DictSessionStore()
         )
         return
-    connection = StoreConnection(request.getfixturevalue("database_url"))
+    connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
     await create_indexes(connection)
     yield Stores(
         MongoUserStore(connection),

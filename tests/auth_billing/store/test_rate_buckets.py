@@ -25,7 +25,7 @@ DAILY = Rate(10, RPD.period)
 
 @pytest.fixture
 async def connection(database_url: str) -> AsyncIterator[StoreConnection]:
-    connection = StoreConnection(database_url)
+    connection = StoreConnection(database_url, operation_ms=20_000)
     yield connection
     connection.close()
 
@@ -128,7 +128,7 @@ async def test_processes_together_take_what_is_there_once(database_url: str) -> 
 
 
 async def _take_all_you_can(database_url: str, who: str) -> None:
-    connection = StoreConnection(database_url)
+    connection = StoreConnection(database_url, operation_ms=20_000)
     buckets, taken, slots = MongoBucketStore(connection), 0, 0
     for _ in range(25):
         taken += (await take(buckets, 1, who=who)).fulfilled

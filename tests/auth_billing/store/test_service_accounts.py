@@ -21,7 +21,7 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[ServiceAccountS
     if request.param == "dict":
         yield DictServiceAccountStore()
         return
-    connection = StoreConnection(request.getfixturevalue("database_url"))
+    connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
     yield MongoServiceAccountStore(connection)
     connection.close()
 

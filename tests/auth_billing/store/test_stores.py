@@ -34,7 +34,7 @@ KEY = ApiKeyRecord("k0", b"\0digest\xff", "abcd", "org", "project", "name", crea
 
 @pytest.fixture
 async def connection(database_url: str) -> AsyncIterator[StoreConnection]:
-    connection = StoreConnection(database_url)
+    connection = StoreConnection(database_url, operation_ms=20_000)
     await create_indexes(connection)
     await create_indexes(connection)  # a second start changes nothing
     yield connection
@@ -165,7 +165,7 @@ async def test_what_must_not_be_forgotten_is_written_to_the_journal_of_a_majorit
 
 async def test_kill_9_loses_no_acknowledged_record(own_store: Callable[[], EmbeddedStore]) -> None:
     store = own_store()
-    connection = StoreConnection(store.url)
+    connection = StoreConnection(store.url, operation_ms=20_000)
     usage, acknowledged = MongoUsageStore(connection), []
 
     async def write(number: int) -> None:
@@ -197,7 +197,7 @@ async def test_kill_9_loses_no_acknowledged_record(own_store: Callable[[], Embed
 async def test_kill_9_loses_no_job_that_was_accepted(own_store: Callable[[], EmbeddedStore]) -> None:
     """Its receipt would find nothing to settle."""
     store = own_store()
-    connection = StoreConnection(store.url)
+    connection = StoreConnection(store.url, operation_ms=20_000)
     jobs = MongoJobStore(connection)
     accepted = [job(number, at=1.0, usage=Usage(prompt_tokens=1)) for number in range(10)]
     await jobs.insert(accepted[:-1])

@@ -29,7 +29,7 @@ class Service(Launched):
         return openai.AsyncOpenAI(base_url=one.base_url, api_key=one.api_key, max_retries=0)
 
     def until_idle(self) -> None:
-        until(lambda: self.running() == 0, 5, lambda: f"{self.running()} sequences still run")
+        until(lambda: self.running() == 0, 15, lambda: f"{self.running()} sequences still run")
 
 
 @pytest.fixture(scope="package")

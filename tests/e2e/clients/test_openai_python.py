@@ -232,7 +232,7 @@ def test_a_closed_stream_stops_its_work(service: Service, client: openai.OpenAI)
     for chunk in stream:
         if chunk.choices and chunk.choices[0].delta.content:
             break
-    until(lambda: service.running() == 1, 5)
+    until(lambda: service.running() == 1, 30)
     stream.close()
     service.until_idle()
 
