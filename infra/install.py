@@ -392,7 +392,8 @@ def install(installation: Installation) -> None:
     """Do every step that is not done yet.
 
     Raises:
-        StepFailed: what failed first. A lane goes on where another fails, so that less is left for the next time.
+        StepFailed: what failed; of two, the first lane's. A lane goes on where another fails: less is left for the next
+            time.
     """
     check_python()
     installation.home.mkdir(parents=True, exist_ok=True, mode=0o700)
