@@ -16,11 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+import torch
+
 from benchmarks.results import ROOT
+from inference_worker.execution.number_format import number_format
 from infra.install import make_venv, run
 
 RUNNERS = "benchmarks.peers.runners"
 """Programs for the peers' interpreters; started in the checkout, they find it there."""
+
+DTYPE = str(number_format("auto", torch.device("cpu"))).removeprefix("torch.")
+"""What PyTorch multiplies fastest on this processor: bfloat16 if it has instructions for it, else float32."""
 
 
 @dataclass(frozen=True)

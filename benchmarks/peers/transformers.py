@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from benchmarks.peers.peer import RUNNERS, PythonPeer
+from benchmarks.peers.peer import DTYPE, RUNNERS, PythonPeer
 from infra.install import run
 
 
 class Transformers(PythonPeer):
-    """Float32, which every processor computes natively."""
+    """In what the processor multiplies fastest."""
 
     name = "transformers generate"
-    setting = "float32, SDPA, one batch of equal lengths"
+    setting = f"{DTYPE}, SDPA, one batch of equal lengths"
     environment = "transformers"
     packages = ("transformers>=5.20,<6", "torch==2.13.0", "gguf>=0.17,<1", "accelerate>=1.10,<2", "psutil")
     runner = "transformers_runner"
-    variables: ClassVar[Mapping[str, str]] = {"PEER_DTYPE": "float32"}
+    variables: ClassVar[Mapping[str, str]] = {"PEER_DTYPE": DTYPE}
 
     @property
     def model(self) -> Path:
@@ -39,5 +39,5 @@ class TransformersBatching(Transformers):
     """`generate_batch`."""
 
     name = "transformers continuous batching"
-    setting = "float32, paged SDPA"
+    setting = f"{DTYPE}, paged SDPA"
     runner = "transformers_batching_runner"

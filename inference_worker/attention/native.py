@@ -13,7 +13,7 @@ from torch import Tensor
 from inference_worker.attention.backend import AttentionBackend, AttentionMetadata
 from inference_worker.errors import NativeUnavailable
 from inference_worker.execution.kv_cache import KVCache
-from inference_worker.native.build import built_library
+from inference_worker.native.build import best_instructions, built_library
 from inference_worker.native.library import Kernels
 from inference_worker.native.packing import PANEL
 
@@ -30,7 +30,7 @@ class NativeAttention(AttentionBackend):
             raise NativeUnavailable(f"the compiled kernels are the CPU's, the cache is on {cache.keys[0].device}")
         if cache.shape.head_size % PANEL:
             raise NativeUnavailable(f"heads of {cache.shape.head_size} are no multiple of {PANEL}")
-        built_library()
+        built_library(best_instructions())
 
     @cached_property
     def kernels(self) -> Kernels:

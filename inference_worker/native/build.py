@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -20,25 +21,62 @@ import torch
 from inference_worker.errors import NativeUnavailable
 
 SOURCES = Path(__file__).parent / "src"
-FLAGS = ("-std=c++20", "-O3", "-mavx2", "-mfma", "-mf16c", "-shared", "-fPIC", "-pthread")
-NEEDED = ("avx2", "fma3", "f16c")
-"""Instructions that the kernels are written in, as `torch.cpu` names them."""
+FLAGS = ("-std=c++20", "-O3", "-shared", "-fPIC", "-pthread")
 _TIMEOUT = 300.0
 
 
-def built_library() -> Path:
-    """The compiled kernels, compiled now if they are not yet.
+@dataclass(frozen=True)
+class InstructionSet:
+    """What the kernels can be written in (`src/simd.h`).
+
+    Attributes:
+        name: of the header that wraps it.
+        needed: what a processor must have, as `torch.cpu` names it.
+        flags: the compiler's.
+    """
+
+    name: str
+    needed: tuple[str, ...]
+    flags: tuple[str, ...]
+
+    def missing(self) -> list[str]:
+        """What this processor lacks of it."""
+        return [name for name in self.needed if not torch.cpu.get_capabilities().get(name)]
+
+
+_AVX2 = InstructionSet("avx2", ("avx2", "fma3", "f16c"), ("-mavx2", "-mfma", "-mf16c"))
+_AVX512 = InstructionSet(
+    "avx512",
+    (*_AVX2.needed, "avx512_f", "avx512_bw", "avx512_dq", "avx512_vl", "avx512_vnni"),
+    (*_AVX2.flags, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni"),
+)
+INSTRUCTION_SETS = {kind.name: kind for kind in (_AVX512, _AVX2)}
+"""By name, the fastest first."""
+
+
+def best_instructions() -> str:
+    """Name of the fastest instruction set that this processor has.
 
     Raises:
-        NativeUnavailable: this processor can't run them, there is no compiler, or it failed.
+        NativeUnavailable: it has none of them.
     """
-    missing = [name for name in NEEDED if not torch.cpu.get_capabilities().get(name)]
-    if missing:
-        raise NativeUnavailable(f"this processor lacks {', '.join(missing)}")
+    for kind in INSTRUCTION_SETS.values():
+        if not kind.missing():
+            return kind.name
+    raise NativeUnavailable(f"this processor lacks {', '.join(_AVX2.missing())}")
+
+
+def built_library(instructions: str) -> Path:
+    """The kernels compiled for an instruction set, compiled now if they are not yet.
+
+    Raises:
+        NativeUnavailable: there is no compiler, or it failed.
+    """
+    flags = (*FLAGS, *INSTRUCTION_SETS[instructions].flags)
     compiler = _compiler()
-    target = _cache() / f"kernels-{_fingerprint(compiler)}.so"
+    target = _cache() / f"kernels-{instructions}-{_fingerprint(compiler, flags)}.so"
     if not target.is_file():
-        _compile(compiler, target)
+        _compile(compiler, flags, target)
     return target
 
 
@@ -54,21 +92,21 @@ def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headrace"
 
 
-def _fingerprint(compiler: str) -> str:
+def _fingerprint(compiler: str, flags: tuple[str, ...]) -> str:
     version = subprocess.run([compiler, "--version"], capture_output=True, check=False, timeout=_TIMEOUT).stdout
-    digest = hashlib.sha256(version + " ".join(FLAGS).encode())
+    digest = hashlib.sha256(version + " ".join(flags).encode())
     for source in sorted(SOURCES.iterdir()):
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def _compile(compiler: str, target: Path) -> None:
+def _compile(compiler: str, flags: tuple[str, ...], target: Path) -> None:
     """Into a file beside the target first: several processes may compile at once."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
             built = Path(folder) / target.name
-            command = [compiler, *FLAGS, "-o", str(built), *map(str, sorted(SOURCES.glob("*.cpp")))]
+            command = [compiler, *flags, "-o", str(built), *map(str, sorted(SOURCES.glob("*.cpp")))]
             run = subprocess.run(command, capture_output=True, check=False, timeout=_TIMEOUT)
             if run.returncode:
                 first = (run.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[0]
@@ -80,6 +118,6 @@ def _compile(compiler: str, target: Path) -> None:
 
 if __name__ == "__main__":
     try:
-        sys.stdout.write(f"{built_library()}\n")
+        sys.stdout.write(f"{built_library(best_instructions())}\n")
     except NativeUnavailable as reason:
         sys.stdout.write(f"PyTorch will compute everything: {reason}\n")

@@ -15,7 +15,7 @@ from torch import Tensor
 from inference_worker.attention.backend import AttentionMetadata
 from inference_worker.errors import NativeError, NativeUnavailable
 from inference_worker.execution.kv_cache import KVCache
-from inference_worker.native.build import built_library
+from inference_worker.native.build import best_instructions, built_library
 from inference_worker.native.packing import FLOATS, PackedWeight
 
 _int64, _float, _pointer = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
@@ -126,9 +126,15 @@ class StepStruct(ctypes.Structure):
 class Kernels:
     """A team of threads and its memory. Not for several Python threads at once."""
 
-    def __init__(self, threads: int) -> None:
-        """Raises `NativeUnavailable` where the kernels can't be built or run."""
-        self._library = _loaded()
+    def __init__(self, threads: int, instructions: str | None = None) -> None:
+        """Raises `NativeUnavailable` where the kernels can't be built or run.
+
+        Args:
+            threads: that compute.
+            instructions: a name of `build.INSTRUCTION_SETS` that this processor has; by default the fastest.
+        """
+        self.instructions = instructions or best_instructions()
+        self._library = _loaded(self.instructions)
         self._handle = _pointer()
         _check(self._library.headrace_create(threads, ctypes.byref(self._handle)))
         weakref.finalize(self, self._library.headrace_destroy, self._handle)
@@ -183,8 +189,8 @@ class Kernels:
 
 
 @cache
-def _loaded() -> ctypes.CDLL:
-    path = built_library()
+def _loaded(instructions: str) -> ctypes.CDLL:
+    path = built_library(instructions)
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:  # a cache folder on a file system that must not hold programs, say

@@ -79,22 +79,22 @@ struct PagedSide {
 
 // Scores of a tile become weights; `peak` and `total` go along. Returns the factor on what was summed up before.
 inline float soften(float* scores, float& peak, float& total) {
-    __m256 highest = _mm256_loadu_ps(scores);
-    for (int64_t i = 8; i < kTokens; i += 8) highest = _mm256_max_ps(highest, _mm256_loadu_ps(scores + i));
-    const float next = std::max(peak, horizontal_max(highest));
+    Floats highest = load(scores);
+    for (int64_t i = kWidth; i < kTokens; i += kWidth) highest = max(highest, load(scores + i));
+    const float next = std::max(peak, largest(highest));
     if (next == -std::numeric_limits<float>::infinity()) {
         std::fill_n(scores, kTokens, 0.0f);
         return 1.0f;
     }
-    const __m256 shift = _mm256_set1_ps(next);
-    __m256 sum = _mm256_setzero_ps();
-    for (int64_t i = 0; i < kTokens; i += 8) {
-        const __m256 weight = exp(_mm256_sub_ps(_mm256_loadu_ps(scores + i), shift));
-        _mm256_storeu_ps(scores + i, weight);
-        sum = _mm256_add_ps(sum, weight);
+    const Floats shift = broadcast(next);
+    Floats weights = zero();
+    for (int64_t i = 0; i < kTokens; i += kWidth) {
+        const Floats weight = exp(load(scores + i) - shift);
+        store(scores + i, weight);
+        weights += weight;
     }
     const float factor = std::exp(peak - next);
-    total = total * factor + horizontal_sum(sum);
+    total = total * factor + sum(weights);
     peak = next;
     return factor;
 }
@@ -107,24 +107,23 @@ void fetch(const Stored* at, int64_t size) {
         _mm_prefetch(line + byte, _MM_HINT_T0);
 }
 
-// Add `count` values, weighted, to dimensions `d` to `d + 8 * V` of `G` sums, which are scaled by `factor` first.
+// Add `count` values, weighted, to dimensions `d` to `d + kWidth * V` of `G` sums, which are scaled by `factor` first.
 template <class Number, int G, int V>
 void add_values(const typename Number::Stored* const* at, int64_t count, int64_t d, int64_t size,
                 const float (&weights)[G][kTokens], const float (&factor)[G], float* out) {
-    __m256 sums[G][V];
+    Floats sums[G][V];
     for (int g = 0; g < G; ++g)
-        for (int v = 0; v < V; ++v)
-            sums[g][v] = _mm256_mul_ps(_mm256_set1_ps(factor[g]), _mm256_loadu_ps(out + g * size + d + v * 8));
+        for (int v = 0; v < V; ++v) sums[g][v] = broadcast(factor[g]) * load(out + g * size + d + v * kWidth);
     for (int64_t token = 0; token < count; ++token) {
-        __m256 value[V];
-        for (int v = 0; v < V; ++v) value[v] = Number::load(at[token] + d + v * 8);
+        Floats value[V];
+        for (int v = 0; v < V; ++v) value[v] = Number::load(at[token] + d + v * kWidth);
         for (int g = 0; g < G; ++g) {
-            const __m256 weight = _mm256_broadcast_ss(&weights[g][token]);
-            for (int v = 0; v < V; ++v) sums[g][v] = _mm256_fmadd_ps(weight, value[v], sums[g][v]);
+            const Floats weight = broadcast(weights[g][token]);
+            for (int v = 0; v < V; ++v) sums[g][v] = fmadd(weight, value[v], sums[g][v]);
         }
     }
     for (int g = 0; g < G; ++g)
-        for (int v = 0; v < V; ++v) _mm256_storeu_ps(out + g * size + d + v * 8, sums[g][v]);
+        for (int v = 0; v < V; ++v) store(out + g * size + d + v * kWidth, sums[g][v]);
 }
 
 // One query row, `G` of its heads: `query` and `out` are [G, head size], the query scaled.
@@ -133,7 +132,7 @@ void attend_row(const float* query, const PagedSide<Number>& keys, const PagedSi
                 const int64_t* table, int64_t head, int64_t start, int64_t length, float* out) {
     const int64_t size = keys.heads.size;
     const typename Number::Stored *at[kTokens], *value_at[kTokens];
-    alignas(32) float scores[G][kTokens];
+    alignas(64) float scores[G][kTokens];
     float peak[G], total[G], factor[G];
     for (int g = 0; g < G; ++g) peak[g] = -std::numeric_limits<float>::infinity(), total[g] = 0.0f;
     std::fill_n(out, G * size, 0.0f);
@@ -143,23 +142,23 @@ void attend_row(const float* query, const PagedSide<Number>& keys, const PagedSi
         values.locate(table, head, tile, count, value_at);
         for (int64_t i = count; i % 4; ++i) at[i] = at[count - 1], value_at[i] = value_at[count - 1];
         for (int64_t token = 0; token < count; token += 4) {
-            __m256 sums[G][4];
+            Floats products[G][4];
             for (int g = 0; g < G; ++g)
-                for (int i = 0; i < 4; ++i) sums[g][i] = _mm256_setzero_ps();
+                for (int i = 0; i < 4; ++i) products[g][i] = zero();
             for (int i = 0; i < 4; ++i) {
                 fetch(value_at[token + i], size);
                 if (token + 4 < count) fetch(at[token + 4 + i], size);
             }
-            for (int64_t d = 0; d < size; d += 8) {
-                __m256 key[4];
+            for (int64_t d = 0; d < size; d += kWidth) {
+                Floats key[4];
                 for (int i = 0; i < 4; ++i) key[i] = Number::load(at[token + i] + d);
                 for (int g = 0; g < G; ++g) {
-                    const __m256 q = _mm256_loadu_ps(query + g * size + d);
-                    for (int i = 0; i < 4; ++i) sums[g][i] = _mm256_fmadd_ps(q, key[i], sums[g][i]);
+                    const Floats q = load(query + g * size + d);
+                    for (int i = 0; i < 4; ++i) products[g][i] = fmadd(q, key[i], products[g][i]);
                 }
             }
             for (int g = 0; g < G; ++g)
-                _mm_store_ps(scores[g] + token, horizontal_sums(sums[g][0], sums[g][1], sums[g][2], sums[g][3]));
+                _mm_store_ps(scores[g] + token, sums(products[g][0], products[g][1], products[g][2], products[g][3]));
         }
         for (int g = 0; g < G; ++g) {
             std::fill(scores[g] + count, scores[g] + kTokens, -std::numeric_limits<float>::infinity());
@@ -171,8 +170,9 @@ void attend_row(const float* query, const PagedSide<Number>& keys, const PagedSi
             for (int64_t i = 0; i < std::min<int64_t>(8, length - next); ++i) fetch(at[i], size);
         }
         int64_t d = 0;
-        for (; d + 32 <= size; d += 32) add_values<Number, G, 4>(value_at, count, d, size, scores, factor, out);
-        if (d < size) add_values<Number, G, 2>(value_at, count, d, size, scores, factor, out);
+        for (; d + 4 * kWidth <= size; d += 4 * kWidth)
+            add_values<Number, G, 4>(value_at, count, d, size, scores, factor, out);
+        for (; d < size; d += kPanel) add_values<Number, G, kParts>(value_at, count, d, size, scores, factor, out);
     }
     for (int g = 0; g < G; ++g)
         for (int64_t d = 0; d < size; ++d) out[g * size + d] /= total[g];
@@ -225,10 +225,7 @@ class TiledAttention {
             for (int64_t panel = 0; panel < kTokens / kPanel; ++panel)
                 multiply_rows<FloatFormat<Float32>>(
                     left, 0, rows, size_, FloatFormat<Float32>::Expanded{keys_ + panel * size_ * kPanel},
-                    [&](int64_t row, __m256 low, __m256 high) {
-                        _mm256_storeu_ps(scores_ + row * kTokens + panel * kPanel, low);
-                        _mm256_storeu_ps(scores_ + row * kTokens + panel * kPanel + 8, high);
-                    });
+                    [&](int64_t row, const Outputs& out) { out.store(scores_ + row * kTokens + panel * kPanel); });
             for (int64_t row = 0; row < rows; ++row) {
                 hide(scores_ + row * kTokens, position + row / group_, tile, count, window);
                 const float factor = soften(scores_ + row * kTokens, peak_[row], total_[row]);
@@ -238,11 +235,7 @@ class TiledAttention {
             for (int64_t panel = 0; panel < size_ / kPanel; ++panel)
                 multiply_rows<FloatFormat<Float32>>(
                     weights, 0, rows, kTokens, FloatFormat<Float32>::Expanded{values_ + panel * kTokens * kPanel},
-                    [&](int64_t row, __m256 low, __m256 high) {
-                        float* to = out_ + row * size_ + panel * kPanel;
-                        _mm256_storeu_ps(to, _mm256_add_ps(_mm256_loadu_ps(to), low));
-                        _mm256_storeu_ps(to + 8, _mm256_add_ps(_mm256_loadu_ps(to + 8), high));
-                    });
+                    [&](int64_t row, const Outputs& out) { out.add_to(out_ + row * size_ + panel * kPanel); });
         }
         for (int64_t row = 0; row < rows; ++row) {
             float* to = out + row / group_ * out_stride + (task.head * group_ + row % group_) * size_;
@@ -257,22 +250,22 @@ class TiledAttention {
     void lay_out(const PagedSide<Number>& keys, const PagedSide<Number>& values, const int64_t* table, int64_t head,
                  int64_t tile, int64_t count) {
         const typename Number::Stored* at[kTokens];
-        alignas(32) float line[8];
+        alignas(64) float line[kWidth];
         std::fill_n(keys_, kTokens * size_, 0.0f);
         std::fill_n(values_, kTokens * size_, 0.0f);
         keys.locate(table, head, tile, count, at);
         for (int64_t token = 0; token < count; ++token) {
             float* to = keys_ + token / kPanel * size_ * kPanel + token % kPanel;
-            for (int64_t d = 0; d < size_; d += 8) {
-                _mm256_store_ps(line, Number::load(at[token] + d));
-                for (int i = 0; i < 8; ++i) to[(d + i) * kPanel] = line[i];
+            for (int64_t d = 0; d < size_; d += kWidth) {
+                store(line, Number::load(at[token] + d));
+                for (int i = 0; i < kWidth; ++i) to[(d + i) * kPanel] = line[i];
             }
         }
         values.locate(table, head, tile, count, at);
         for (int64_t token = 0; token < count; ++token)
-            for (int64_t d = 0; d < size_; d += 8)
-                _mm256_storeu_ps(values_ + d / kPanel * kTokens * kPanel + token * kPanel + d % kPanel,
-                                 Number::load(at[token] + d));
+            for (int64_t d = 0; d < size_; d += kWidth)
+                store(values_ + d / kPanel * kTokens * kPanel + token * kPanel + d % kPanel,
+                      Number::load(at[token] + d));
     }
 
     static void hide(float* scores, int64_t own, int64_t tile, int64_t count, int64_t window) {

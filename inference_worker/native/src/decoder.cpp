@@ -33,38 +33,33 @@ void with_number(int64_t format, const Use& use) {
     }
 }
 
-// `weight * x / sqrt(mean(x^2) + epsilon)`
+// `weight * x / sqrt(mean(x^2) + epsilon)`; `size` is a multiple of 16.
 void rms_norm(const Norm& norm, const float* x, int64_t size, float* out) {
-    __m256 squares = _mm256_setzero_ps();
-    for (int64_t i = 0; i < size; i += 8) {
-        const __m256 value = _mm256_loadu_ps(x + i);
-        squares = _mm256_fmadd_ps(value, value, squares);
+    Floats squares = zero();
+    for (int64_t i = 0; i < size; i += kWidth) {
+        const Floats value = load(x + i);
+        squares = fmadd(value, value, squares);
     }
-    const __m256 factor = _mm256_set1_ps(1.0f / std::sqrt(horizontal_sum(squares) / size + norm.epsilon));
-    for (int64_t i = 0; i < size; i += 8) {
-        const __m256 value = _mm256_mul_ps(_mm256_loadu_ps(x + i), factor);
-        _mm256_storeu_ps(out + i, _mm256_mul_ps(value, _mm256_loadu_ps(norm.weight + i)));
-    }
+    const Floats factor = broadcast(1.0f / std::sqrt(sum(squares) / size + norm.epsilon));
+    for (int64_t i = 0; i < size; i += kWidth) store(out + i, load(x + i) * factor * load(norm.weight + i));
 }
 
 // Dimension i turns with dimension i + size / 2 (Su et al. 2021, halves layout).
 void rotate(float* head, int64_t size, const float* cos, const float* sin) {
-    for (int64_t i = 0; i < size / 2; i += 8) {
-        const __m256 first = _mm256_loadu_ps(head + i), second = _mm256_loadu_ps(head + size / 2 + i);
-        const __m256 c = _mm256_loadu_ps(cos + i), s = _mm256_loadu_ps(sin + i);
-        _mm256_storeu_ps(head + i, _mm256_fmsub_ps(first, c, _mm256_mul_ps(second, s)));
-        _mm256_storeu_ps(head + size / 2 + i, _mm256_fmadd_ps(second, c, _mm256_mul_ps(first, s)));
+    for (int64_t i = 0; i < size / 2; ++i) {
+        const float first = head[i], second = head[size / 2 + i];
+        head[i] = first * cos[i] - second * sin[i];
+        head[size / 2 + i] = second * cos[i] + first * sin[i];
     }
 }
 
 void scale_by(float* x, int64_t count, float factor) {
-    for (int64_t i = 0; i < count; i += 8)
-        _mm256_storeu_ps(x + i, _mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(factor)));
+    for (int64_t i = 0; i < count; i += kWidth) store(x + i, load(x + i) * broadcast(factor));
 }
 
 template <class Number>
-void store(const float* from, int64_t count, typename Number::Stored* to) {
-    for (int64_t i = 0; i < count; i += 8) Number::store(to + i, _mm256_loadu_ps(from + i));
+void keep(const float* from, int64_t count, typename Number::Stored* to) {
+    for (int64_t i = 0; i < count; i += kWidth) Number::store(to + i, load(from + i));
 }
 
 // Query heads are normalised, rotated and scaled in place; key heads likewise, then written to the cache with the values.
@@ -81,15 +76,14 @@ void position(const Model& model, const Layer& layer, int64_t slot, const float*
     }
     scale_by(qkv, heads.query * heads.size, 1.0f / std::sqrt(static_cast<float>(heads.size)));
     const float* key = qkv + heads.query * heads.size;
-    store<Number>(key, heads.kv * heads.size, keys.slot(slot, 0));
-    store<Number>(key + heads.kv * heads.size, heads.kv * heads.size, values.slot(slot, 0));
+    keep<Number>(key, heads.kv * heads.size, keys.slot(slot, 0));
+    keep<Number>(key + heads.kv * heads.size, heads.kv * heads.size, values.slot(slot, 0));
 }
 
-void add_bias(const Linear& weight, int64_t column, __m256& left, __m256& right) {
-    if (weight.bias) {
-        left = _mm256_add_ps(left, _mm256_loadu_ps(weight.bias + column));
-        right = _mm256_add_ps(right, _mm256_loadu_ps(weight.bias + column + 8));
-    }
+Outputs biased(const Linear& weight, int64_t column, Outputs out) {
+    if (weight.bias)
+        for (int p = 0; p < kParts; ++p) out.part[p] += load(weight.bias + column + p * kWidth);
+    return out;
 }
 
 }  // namespace
@@ -145,7 +139,7 @@ void Kernels::normalise(const Norm& norm, const Linear& next, const float* x, in
 }
 
 // Share out the first `panels` panels of a weight; `work(product, panel)` may call `product(panel, emit)` for any panel, and
-// `emit(row, column, left, right)` gets 16 outputs of a row, bias added.
+// `emit(row, column, outputs)` gets 16 outputs of a row, bias added.
 template <class Work>
 void Kernels::share_panels(const Linear& weight, int64_t panels, const Rows& x, int64_t rows, int rank,
                            const Work& work) {
@@ -159,11 +153,9 @@ void Kernels::share_panels(const Linear& weight, int64_t panels, const Rows& x, 
             const auto product = [&](int64_t panel, const auto& emit) {
                 const int64_t column = panel * kPanel;
                 const char* at = static_cast<const char*>(weight.panels) + panel * panel_bytes;
-                multiply_panel<F>(x, first, last, weight.inputs, at, scratch,
-                                  [&](int64_t row, __m256 left, __m256 right) {
-                                      add_bias(weight, column, left, right);
-                                      emit(row, column, left, right);
-                                  });
+                multiply_panel<F>(
+                    x, first, last, weight.inputs, at, scratch,
+                    [&](int64_t row, const Outputs& out) { emit(row, column, biased(weight, column, out)); });
             };
             const int64_t start = chunk % groups * kChunkPanels;
             for (int64_t panel = start; panel < std::min(panels, start + kChunkPanels); ++panel) work(product, panel);
@@ -181,15 +173,13 @@ void Kernels::multiply(const Linear& weight, const Rows& x, int64_t rows, int ra
 void Kernels::multiply_gated(const Linear& weight, const Rows& x, int64_t rows, int rank, float* out) {
     const int64_t inner = weight.outputs / 2;
     share_panels(weight, inner / kPanel, x, rows, rank, [&](const auto& product, int64_t panel) {
-        product(panel, [&](int64_t row, int64_t column, __m256 left, __m256 right) {
+        product(panel, [&](int64_t row, int64_t column, const Outputs& gate) {
             float* to = out + row * inner + column;
-            _mm256_storeu_ps(to, silu(left));
-            _mm256_storeu_ps(to + 8, silu(right));
+            for (int p = 0; p < kParts; ++p) store(to + p * kWidth, silu(gate.part[p]));
         });
-        product(panel + inner / kPanel, [&](int64_t row, int64_t column, __m256 left, __m256 right) {
+        product(panel + inner / kPanel, [&](int64_t row, int64_t column, const Outputs& up) {
             float* to = out + row * inner + column - inner;
-            _mm256_storeu_ps(to, _mm256_mul_ps(_mm256_loadu_ps(to), left));
-            _mm256_storeu_ps(to + 8, _mm256_mul_ps(_mm256_loadu_ps(to + 8), right));
+            for (int p = 0; p < kParts; ++p) store(to + p * kWidth, load(to + p * kWidth) * up.part[p]);
         });
     });
 }
@@ -202,10 +192,8 @@ void Kernels::linear(const Linear& weight, const float* x, int64_t rows, float* 
     fit_scratch(scratch_bytes(weight.inputs));
     team_.run([&](int rank) {
         prepare(weight, input, rows);
-        multiply(weight, input, rows, rank, [&](int64_t row, int64_t column, __m256 left, __m256 right) {
-            float* to = out + row * weight.outputs + column;
-            _mm256_storeu_ps(to, left);
-            _mm256_storeu_ps(to + 8, right);
+        multiply(weight, input, rows, rank, [&](int64_t row, int64_t column, const Outputs& found) {
+            found.store(out + row * weight.outputs + column);
         });
     });
 }
@@ -226,8 +214,8 @@ void Kernels::attention(const Heads& heads, const Cache& cache, void* keys, void
             team_.share(step.rows, [&](int64_t row) {
                 std::copy_n(query + row * width, width, scaled + row * width);
                 scale_by(scaled + row * width, width, scale);
-                store<Number>(key + row * kv_width, kv_width, key_side.slot(step.slots[row], 0));
-                store<Number>(value + row * kv_width, kv_width, value_side.slot(step.slots[row], 0));
+                keep<Number>(key + row * kv_width, kv_width, key_side.slot(step.slots[row], 0));
+                keep<Number>(value + row * kv_width, kv_width, value_side.slot(step.slots[row], 0));
             });
             float* scratch = static_cast<float*>(scratch_[rank].start());
             team_.share(tasks.size(), [&](int64_t task) {
@@ -258,19 +246,13 @@ void Kernels::decode_layer(const Model& model, const Layer& layer, const Step& s
                            const Buffers& use, float* x, int rank) {
     const Heads& heads = model.heads;
     const int64_t rows = step.rows, hidden = model.hidden, qkv_width = layer.qkv.outputs;
-    const auto add_to_x = [&](int64_t row, int64_t column, __m256 left, __m256 right) {
-        float* to = x + row * hidden + column;
-        _mm256_storeu_ps(to, _mm256_add_ps(_mm256_loadu_ps(to), left));
-        _mm256_storeu_ps(to + 8, _mm256_add_ps(_mm256_loadu_ps(to + 8), right));
+    const auto add_to_x = [&](int64_t row, int64_t column, const Outputs& out) {
+        out.add_to(x + row * hidden + column);
     };
 
     normalise(layer.input_norm, layer.qkv, x, rows, hidden, use.rows(use.normed));
     multiply(layer.qkv, use.rows(use.normed), rows, rank,
-             [&](int64_t row, int64_t column, __m256 left, __m256 right) {
-                 float* to = use.qkv + row * qkv_width + column;
-                 _mm256_storeu_ps(to, left);
-                 _mm256_storeu_ps(to + 8, right);
-             });
+             [&](int64_t row, int64_t column, const Outputs& out) { out.store(use.qkv + row * qkv_width + column); });
     with_number(model.cache.format, [&](auto number) {
         using Number = decltype(number);
         const int64_t turns = heads.size / 2;

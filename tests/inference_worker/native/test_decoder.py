@@ -18,17 +18,17 @@ CPU = torch.device("cpu")
 FITTING = {"head_dim": 16, "intermediate_size": 64, "hidden_act": "silu"}
 
 
-def dense_and_native(folder, model_type: str, threads: int = 1, **changes):
+def dense_and_native(folder, model_type: str, instructions: str | None = None, threads: int = 1, **changes):
     save_tiny(folder, model_type, **changes)
     model = load_model(resolve(str(folder)), torch.float32, CPU)
     check_supported(model.config)
-    return model, NativeDecoder(model, {}, Kernels(threads))
+    return model, NativeDecoder(model, {}, Kernels(threads, instructions))
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_logits_equal_those_of_the_modules(case, tmp_path):
+def test_logits_equal_those_of_the_modules(case, instructions, tmp_path):
     model_type, changes = CASES[case]
-    model, native = dense_and_native(tmp_path, model_type, threads=2, **changes | FITTING)
+    model, native = dense_and_native(tmp_path, model_type, instructions, threads=2, **changes | FITTING)
     sequences = random_sequences(97)
     expected = packed_logits(model, sequences, [64])
     for chunks in ([64], [7, 1, 3], [1]):
@@ -36,9 +36,19 @@ def test_logits_equal_those_of_the_modules(case, tmp_path):
             torch.testing.assert_close(rows, reference, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize("head_dim", [48, 80])
+def test_heads_may_be_of_odd_sizes(head_dim, instructions, tmp_path):
+    model, native = dense_and_native(tmp_path, "llama", instructions, **FITTING | {"head_dim": head_dim})
+    sequences = random_sequences(97)
+    for chunks in ([64], [1]):
+        expected = packed_logits(model, sequences, chunks)
+        for rows, reference in zip(packed_logits(native, sequences, chunks), expected, strict=True):
+            torch.testing.assert_close(rows, reference, atol=1e-4, rtol=1e-4)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_a_narrow_cache_costs_little(dtype, tmp_path):
-    model, native = dense_and_native(tmp_path, "llama", **FITTING)
+def test_a_narrow_cache_costs_little(dtype, instructions, tmp_path):
+    model, native = dense_and_native(tmp_path, "llama", instructions, **FITTING)
     sequences = random_sequences(97)
     expected = packed_logits(model, sequences, [64])
     for rows, reference in zip(packed_logits(native, sequences, [5], cache_dtype=dtype), expected, strict=True):
@@ -67,9 +77,9 @@ def test_what_the_kernels_cannot_compute_is_named(changes, reason, tmp_path):
 
 
 @torch.inference_mode()
-def test_a_few_tokens_of_a_sequence_are_the_same_to_the_bit_as_one_by_one(tmp_path):
+def test_a_few_tokens_of_a_sequence_are_the_same_to_the_bit_as_one_by_one(instructions, tmp_path):
     """Speculation computes several at a time, and must not change what is drawn."""
-    _, native = dense_and_native(tmp_path, "llama", **FITTING)
+    _, native = dense_and_native(tmp_path, "llama", instructions, **FITTING)
     ids = [torch.arange(80).remainder(97).tolist()]
     one, four = (packed_logits(native, ids, [count])[0] for count in (1, 4))
     assert torch.equal(one, four)

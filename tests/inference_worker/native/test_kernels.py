@@ -13,8 +13,8 @@ TOLERANCE = {"float32": 1e-6, "float16": 1e-6, "bfloat16": 1e-6, "int8": 1e-4, "
 
 
 @pytest.fixture(scope="module", params=[1, 3])
-def kernels(request: pytest.FixtureRequest) -> Kernels:
-    return Kernels(request.param)
+def kernels(request: pytest.FixtureRequest, instructions: str) -> Kernels:
+    return Kernels(request.param, instructions)
 
 
 def values_of(kind: str, outputs: int, inputs: int, seed: int = 0) -> Values:

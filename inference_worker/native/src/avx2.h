@@ -1,0 +1,125 @@
+// Eight floats at a time: AVX2, FMA and F16C. The same names as `avx512.h`; knows numbers only.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace headrace {
+
+constexpr int kWidth = 8;  // floats in a vector
+using Floats = __m256;
+using Ints = __m256i;  // of 32 bits, or parts of them
+
+inline Floats zero() { return _mm256_setzero_ps(); }
+inline Floats broadcast(float x) { return _mm256_set1_ps(x); }
+inline Ints broadcast(int32_t x) { return _mm256_set1_epi32(x); }
+inline Floats load(const float* from) { return _mm256_loadu_ps(from); }
+inline void store(float* to, Floats x) { _mm256_storeu_ps(to, x); }
+inline Floats fmadd(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+inline Floats fnmadd(Floats a, Floats b, Floats c) { return _mm256_fnmadd_ps(a, b, c); }
+inline Floats min(Floats a, Floats b) { return _mm256_min_ps(a, b); }
+inline Floats max(Floats a, Floats b) { return _mm256_max_ps(a, b); }
+inline Floats abs(Floats x) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x); }
+inline Floats nearest(Floats x) { return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+inline Floats to_floats(Ints x) { return _mm256_cvtepi32_ps(x); }
+inline Ints to_ints(Floats x) { return _mm256_cvtps_epi32(x); }
+
+// 2^n for whole numbers n.
+inline Floats power_of_two(Floats n) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(to_ints(n), _mm256_set1_epi32(127)), 23));
+}
+
+// `x`, but 0 where `measure` is below `limit`.
+inline Floats zero_below(Floats x, Floats measure, Floats limit) {
+    return _mm256_andnot_ps(_mm256_cmp_ps(measure, limit, _CMP_LT_OQ), x);
+}
+
+inline float sum(Floats x) {
+    __m128 half = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
+}
+
+inline float largest(Floats x) {
+    __m128 half = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    half = _mm_max_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
+}
+
+// The sums of four vectors, in order.
+inline __m128 sums(Floats a, Floats b, Floats c, Floats d) {
+    const __m256 pairs = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
+    return _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
+}
+
+inline Floats load_float16(const uint16_t* from) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)from)); }
+
+inline void store_float16(uint16_t* to, Floats x) {
+    _mm_storeu_si128((__m128i*)to, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
+inline Floats load_bfloat16(const uint16_t* from) {
+    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)from));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+
+// Rounds to the nearest, ties to even. A NaN may become an infinity: both spoil a sequence alike.
+inline void store_bfloat16(uint16_t* to, Floats x) {
+    const __m256i bits = _mm256_castps_si256(x);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i rounded =
+        _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
+    const __m256i packed = _mm256_packus_epi32(rounded, rounded);
+    _mm_storeu_si128((__m128i*)to, _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0b1000)));
+}
+
+// Integers that fit 16 or 8 bits, 32 of them.
+inline void narrow(const Ints (&values)[4], int16_t* to) {
+    for (int i = 0; i < 2; ++i) {
+        const __m256i both = _mm256_packs_epi32(values[2 * i], values[2 * i + 1]);
+        _mm256_storeu_si256((__m256i*)(to + 16 * i), _mm256_permute4x64_epi64(both, 0b11011000));
+    }
+}
+
+inline void narrow(const Ints (&values)[4], int8_t* to) {
+    const __m256i words =
+        _mm256_packs_epi16(_mm256_packs_epi32(values[0], values[1]), _mm256_packs_epi32(values[2], values[3]));
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    _mm256_storeu_si256((__m256i*)to, _mm256_permutevar8x32_epi32(words, order));
+}
+
+// Integers of 16 outputs, a lane of 32 bits each: two inputs of 16 bits, or four of 8.
+struct PanelInts {
+    Ints part[2];
+};
+
+// 4-bit codes: low bits are the left 8 outputs', high bits the right ones'.
+inline PanelInts nibble_pairs(const uint8_t* from) {
+    const __m256i both = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i*)from));
+    return {_mm256_and_si256(both, _mm256_set1_epi16(15)), _mm256_srli_epi16(both, 4)};
+}
+
+inline PanelInts nibble_quads(const uint8_t* from) {
+    const __m256i both = _mm256_loadu_si256((const __m256i*)from), low = _mm256_set1_epi8(15);
+    return {_mm256_and_si256(both, low), _mm256_and_si256(_mm256_srli_epi16(both, 4), low)};
+}
+
+inline PanelInts byte_pairs(const int8_t* from) {
+    const __m128i* at = (const __m128i*)from;
+    return {_mm256_cvtepi8_epi16(_mm_loadu_si128(at)), _mm256_cvtepi8_epi16(_mm_loadu_si128(at + 1))};
+}
+
+// Add the products of two inputs to each sum of 32 bits.
+inline Ints add_pairs(Ints sum, Ints weight, Ints row) {
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(weight, row));
+}
+
+// The same for four inputs, unsigned weights of 4 bits and signed rows of 8. Half sums of 16 bits are kept apart: of a
+// group's 32 inputs they can't overflow, for the 16 products that one gets, of at most 15 and 127, make at most 30,480.
+inline Ints add_quads(Ints sum, Ints weight, Ints row) {
+    return _mm256_add_epi16(sum, _mm256_maddubs_epi16(weight, row));
+}
+inline Ints quads_total(Ints sum) { return _mm256_madd_epi16(sum, _mm256_set1_epi16(1)); }
+
+}  // namespace headrace

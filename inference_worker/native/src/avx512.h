@@ -1,0 +1,109 @@
+// Sixteen floats at a time: AVX-512 with VNNI. The same names as `avx2.h`; knows numbers only.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace headrace {
+
+constexpr int kWidth = 16;  // floats in a vector
+using Floats = __m512;
+using Ints = __m512i;  // of 32 bits, or parts of them
+
+inline Floats zero() { return _mm512_setzero_ps(); }
+inline Floats broadcast(float x) { return _mm512_set1_ps(x); }
+inline Ints broadcast(int32_t x) { return _mm512_set1_epi32(x); }
+inline Floats load(const float* from) { return _mm512_loadu_ps(from); }
+inline void store(float* to, Floats x) { _mm512_storeu_ps(to, x); }
+inline Floats fmadd(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+inline Floats fnmadd(Floats a, Floats b, Floats c) { return _mm512_fnmadd_ps(a, b, c); }
+inline Floats min(Floats a, Floats b) { return _mm512_min_ps(a, b); }
+inline Floats max(Floats a, Floats b) { return _mm512_max_ps(a, b); }
+inline Floats abs(Floats x) { return _mm512_abs_ps(x); }
+inline Floats nearest(Floats x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+inline Floats to_floats(Ints x) { return _mm512_cvtepi32_ps(x); }
+inline Ints to_ints(Floats x) { return _mm512_cvtps_epi32(x); }
+
+// 2^n for whole numbers n.
+inline Floats power_of_two(Floats n) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(to_ints(n), _mm512_set1_epi32(127)), 23));
+}
+
+// `x`, but 0 where `measure` is below `limit`.
+inline Floats zero_below(Floats x, Floats measure, Floats limit) {
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(measure, limit, _CMP_NLT_UQ), x);
+}
+
+inline float sum(Floats x) { return _mm512_reduce_add_ps(x); }
+inline float largest(Floats x) { return _mm512_reduce_max_ps(x); }
+
+// The sums of four vectors, in order.
+inline __m128 sums(Floats a, Floats b, Floats c, Floats d) {
+    const auto halved = [](Floats x) {
+        return _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+    };
+    const __m256 pairs = _mm256_hadd_ps(_mm256_hadd_ps(halved(a), halved(b)), _mm256_hadd_ps(halved(c), halved(d)));
+    return _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
+}
+
+inline Floats load_float16(const uint16_t* from) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)from)); }
+
+inline void store_float16(uint16_t* to, Floats x) {
+    _mm256_storeu_si256((__m256i*)to, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
+inline Floats load_bfloat16(const uint16_t* from) {
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)from));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+
+// Rounds to the nearest, ties to even. A NaN may become an infinity: both spoil a sequence alike.
+inline void store_bfloat16(uint16_t* to, Floats x) {
+    const __m512i bits = _mm512_castps_si512(x);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    _mm256_storeu_si256((__m256i*)to, _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
+}
+
+// Integers that fit 16 or 8 bits, 32 of them.
+inline void narrow(const Ints (&values)[2], int16_t* to) {
+    for (int i = 0; i < 2; ++i) _mm256_storeu_si256((__m256i*)(to + 16 * i), _mm512_cvtepi32_epi16(values[i]));
+}
+
+inline void narrow(const Ints (&values)[2], int8_t* to) {
+    for (int i = 0; i < 2; ++i) _mm_storeu_si128((__m128i*)(to + 16 * i), _mm512_cvtepi32_epi8(values[i]));
+}
+
+// Integers of 16 outputs, a lane of 32 bits each: two inputs of 16 bits, or four of 8.
+struct PanelInts {
+    Ints part[1];
+};
+
+// The lower half of a vector moved down by 0 bits, the upper by 4.
+inline __m512i split_nibbles(__m256i both) {
+    return _mm512_srlv_epi64(_mm512_broadcast_i64x4(both), _mm512_setr_epi64(0, 0, 0, 0, 4, 4, 4, 4));
+}
+
+// 4-bit codes: low bits are the left 8 outputs', high bits the right ones'.
+inline PanelInts nibble_pairs(const uint8_t* from) {
+    const __m256i both = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i*)from));
+    return {_mm512_and_si512(split_nibbles(both), _mm512_set1_epi16(15))};
+}
+
+inline PanelInts nibble_quads(const uint8_t* from) {
+    return {_mm512_and_si512(split_nibbles(_mm256_loadu_si256((const __m256i*)from)), _mm512_set1_epi8(15))};
+}
+
+inline PanelInts byte_pairs(const int8_t* from) {
+    return {_mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i*)from))};
+}
+
+// Add the products of two inputs to each sum of 32 bits.
+inline Ints add_pairs(Ints sum, Ints weight, Ints row) { return _mm512_dpwssd_epi32(sum, weight, row); }
+
+// The same for four inputs, unsigned weights and signed rows of 8 bits.
+inline Ints add_quads(Ints sum, Ints weight, Ints row) { return _mm512_dpbusd_epi32(sum, weight, row); }
+inline Ints quads_total(Ints sum) { return sum; }
+
+}  // namespace headrace
