@@ -14,8 +14,7 @@ from inference_worker.attention.backend import AttentionBackend, AttentionMetada
 from inference_worker.errors import NativeUnavailable
 from inference_worker.execution.kv_cache import KVCache
 from inference_worker.native.build import best_instructions, built_library
-from inference_worker.native.library import Kernels
-from inference_worker.native.packing import PANEL
+from inference_worker.native.library import HEAD_STEP, Kernels
 
 
 class NativeAttention(AttentionBackend):
@@ -28,8 +27,8 @@ class NativeAttention(AttentionBackend):
         super().__init__(cache)
         if not cache.keys[0].is_cpu:  # the kernels read addresses
             raise NativeUnavailable(f"the compiled kernels are the CPU's, the cache is on {cache.keys[0].device}")
-        if cache.shape.head_size % PANEL:
-            raise NativeUnavailable(f"heads of {cache.shape.head_size} are no multiple of {PANEL}")
+        if cache.shape.head_size % HEAD_STEP:
+            raise NativeUnavailable(f"heads of {cache.shape.head_size} are no multiple of {HEAD_STEP}")
         built_library(best_instructions())
 
     @cached_property

@@ -18,6 +18,7 @@ from inference_worker.layers.decoder import Decoder, DecoderConfig, DecoderLayer
 from inference_worker.layers.linear import Linear, MergedLinear
 from inference_worker.layers.rms_norm import RMSNorm
 from inference_worker.native.library import (
+    HEAD_STEP,
     CacheStruct,
     HeadsStruct,
     Kernels,
@@ -26,7 +27,7 @@ from inference_worker.native.library import (
     ModelStruct,
     NormStruct,
 )
-from inference_worker.native.packing import GROUP, PANEL, PackedWeight, Values, pack, stacked
+from inference_worker.native.packing import GROUP, PackedWeight, Values, interleaved, pack, stacked
 
 
 def check_supported(config: DecoderConfig) -> None:
@@ -40,7 +41,7 @@ def check_supported(config: DecoderConfig) -> None:
         "hidden size": (attention.hidden_size, GROUP),
         "intermediate size": (config.intermediate_size, GROUP),
         "query heads times head size": (attention.query_heads * attention.head_size, GROUP),
-        "head size": (attention.head_size, PANEL),
+        "head size": (attention.head_size, HEAD_STEP),
     }
     for name, (size, step) in sizes.items():
         if size % step:
@@ -64,14 +65,15 @@ class NativeDecoder:
         self.shape = model.shape
         self.rotary = model.rotary
         self._kernels = kernels
+        self._panel = kernels.instructions.panel
         self._row_bits = row_bits
         self._config = model.config
         self._kept: list[PackedWeight | Tensor] = []
         stack = model.model
-        self._embedding = pack(values.get("model.embed_tokens.weight", stack.embed_tokens.weight))
+        self._embedding = pack(values.get("model.embed_tokens.weight", stack.embed_tokens.weight), panel=self._panel)
         self._head = self._embedding
         if not model.tied_embeddings:
-            self._head = pack(values.get("lm_head.weight", model.lm_head.weight))
+            self._head = pack(values.get("lm_head.weight", model.lm_head.weight), panel=self._panel)
         self._final_norm = self._norm(stack.norm)
         self._layers = [
             self._layer(layer, f"model.layers.{index}", values)  # type: ignore[arg-type]
@@ -119,18 +121,23 @@ class NativeDecoder:
             key_norm=self._norm(attention.k_norm) if normed else NormStruct(),
             qkv=self._linear(attention.qkv_proj, f"{path}.self_attn.qkv_proj", values),
             output=self._linear(attention.o_proj, f"{path}.self_attn.o_proj", values),
-            gate_up=self._linear(mlp.gate_up_proj, f"{path}.mlp.gate_up_proj", values),
+            gate_up=self._linear(mlp.gate_up_proj, f"{path}.mlp.gate_up_proj", values, gated=True),
             down=self._linear(mlp.down_proj, f"{path}.mlp.down_proj", values),
             rotary=attention.pattern.rotary,
             window=attention.pattern.sliding_window or 0,
         )
 
-    def _linear(self, layer: Linear, path: str, values: Mapping[str, Values]) -> LinearStruct:
+    def _linear(self, layer: Linear, path: str, values: Mapping[str, Values], *, gated: bool = False) -> LinearStruct:
+        """`gated`: each half of a panel belongs to the other, so that a product ends with `silu(gate) * up`."""
         parent = path.rpartition(".")[0]
         paths = [f"{parent}.{part}" for part in layer.parts] if isinstance(layer, MergedLinear) else [path]
         found = [values[f"{path}.weight"] for path in paths if f"{path}.weight" in values]
         own = len(found) < len(paths) or len({type(part) for part in found}) > 1
-        packed = pack(layer.weight if own else stacked(found), layer.bias, row_bits=self._row_bits)
+        matrix, bias = layer.weight if own else stacked(found), layer.bias
+        if gated:
+            matrix = interleaved(matrix, self._panel // 2)
+            bias = None if bias is None else interleaved(bias, self._panel // 2)
+        packed = pack(matrix, bias, panel=self._panel, row_bits=self._row_bits)
         self._kept.append(packed)
         return LinearStruct.of(packed)
 

@@ -15,8 +15,11 @@ from torch import Tensor
 from inference_worker.attention.backend import AttentionMetadata
 from inference_worker.errors import NativeError, NativeUnavailable
 from inference_worker.execution.kv_cache import KVCache
-from inference_worker.native.build import best_instructions, built_library
+from inference_worker.native.build import INSTRUCTION_SETS, best_instructions, built_library
 from inference_worker.native.packing import FLOATS, PackedWeight
+
+HEAD_STEP = 16
+"""Heads must have a multiple of so many dimensions."""
 
 _int64, _float, _pointer = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
 
@@ -133,8 +136,8 @@ class Kernels:
             threads: that compute.
             instructions: a name of `build.INSTRUCTION_SETS` that this processor has; by default the fastest.
         """
-        self.instructions = instructions or best_instructions()
-        self._library = _loaded(self.instructions)
+        self.instructions = INSTRUCTION_SETS[instructions or best_instructions()]
+        self._library = _loaded(self.instructions.name)
         self._handle = _pointer()
         _check(self._library.headrace_create(threads, ctypes.byref(self._handle)))
         weakref.finalize(self, self._library.headrace_destroy, self._handle)

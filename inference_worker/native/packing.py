@@ -1,6 +1,7 @@
-"""Lays weights out as the native kernels read them (`src/linear.h`): panels of 16 outputs, groups of 32 inputs.
+"""Lays weights out as the native kernels read them (`src/linear.h`): panels of outputs, groups of 32 inputs.
 
-A tied embedding is the output head's packed weight, so rows can be taken out of the panels again. Knows layouts, not
+A panel has 16 outputs or 32, as the kernels' vectors are wide (`native/build.py`). A tied embedding is the output head's packed
+weight, so rows can be taken out of the panels again. Knows layouts, not
 where values come from.
 """
 
@@ -13,8 +14,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-PANEL = 16
-"""Outputs that lie side by side."""
 GROUP = 32
 """Inputs of an output that share a scale."""
 
@@ -70,6 +69,13 @@ def stacked(parts: Sequence[Values]) -> Values:
     return type(parts[0])(*map(torch.cat, columns))
 
 
+def interleaved(values: Values, every: int) -> Values:
+    """The two halves of a matrix in turns: `every` rows of the first, as many of the second, and so on."""
+    parts = [values] if isinstance(values, Tensor) else list(vars(values).values())
+    mixed = [part.unflatten(0, (2, -1, every)).transpose(0, 1).flatten(0, 2) for part in parts]
+    return mixed[0] if isinstance(values, Tensor) else type(values)(*mixed)
+
+
 @dataclass(frozen=True)
 class PackedWeight:
     """A weight of [out, in] in the kernels' layout.
@@ -77,79 +83,87 @@ class PackedWeight:
     Attributes:
         format: as `Format` of `src/linear.h` numbers them.
         inputs, outputs: of the weight.
-        panels: its bytes; outputs are filled up to a multiple of 16.
+        panel: outputs that lie side by side.
+        panels: its bytes; outputs are filled up to whole panels.
         bias: [padded outputs] float32, or none.
     """
 
     format: int
     inputs: int
     outputs: int
+    panel: int
     panels: Tensor
     bias: Tensor | None = None
 
     @property
     def padded_outputs(self) -> int:
         """Outputs that the kernels compute."""
-        return -(-self.outputs // PANEL) * PANEL
+        return len(self.panels) * self.panel
 
     def rows(self, outputs: Tensor) -> Tensor:
         """Rows of the weight, for a table of embeddings: [T] int64 to [T, in] float32."""
-        panel, place = outputs // PANEL, outputs % PANEL
+        panel, place = outputs // self.panel, outputs % self.panel
         if self.format in FLOATS.values():
             return self.panels[panel, :, place].float()
-        groups, half, place_in_half, every = self.panels[panel], place // 8, place % 8, torch.arange(len(outputs))
+        width = self.panel // 2
+        groups, half, every = self.panels[panel], place // width, torch.arange(len(outputs))
+        scales = groups[..., -2 * self.panel :]
         if self.format == INT8:
-            taken = groups[..., :512].view(*groups.shape[:2], 16, 2, 8, 2)[every, :, :, half, place_in_half]
-            return Int8Values(taken.view(torch.int8).flatten(1), _taken(groups[..., 512:], place)).dense()
+            pairs = groups[..., : -2 * self.panel].view(*groups.shape[:2], GROUP // 2, 2, width, 2)
+            taken = pairs[every, :, :, half, place % width].view(torch.int8)
+            return Int8Values(taken.flatten(1), _taken(scales, place)).dense()
+        scales, minimums = groups[..., -4 * self.panel : -2 * self.panel], scales
         together = 4 if self.format == INT4_ROWS8 else 2
-        steps = groups[..., :256].view(*groups.shape[:2], GROUP // together, 8, together)
-        both = steps[every, :, :, place_in_half].flatten(1)
+        steps = groups[..., : -4 * self.panel].view(*groups.shape[:2], GROUP // together, width, together)
+        both = steps[every, :, :, place % width].flatten(1)
         codes = (both >> (4 * half[:, None])) & 15
-        return Int4Values(codes, _taken(groups[..., 256:288], place), _taken(groups[..., 288:], place)).dense()
+        return Int4Values(codes, _taken(scales, place), _taken(minimums, place)).dense()
 
 
-def pack(values: Values, bias: Tensor | None = None, *, row_bits: int = 16) -> PackedWeight:
-    """Lay a weight out; `row_bits`: 16 or 8, what rows are rounded to beside int4."""
+def pack(values: Values, bias: Tensor | None = None, *, panel: int, row_bits: int = 16) -> PackedWeight:
+    """Lay a weight out in panels of so many outputs; `row_bits`: 16 or 8, what rows are rounded to beside int4."""
     if isinstance(values, Int4Values):
         form, inputs_together = (INT4_ROWS8, 4) if row_bits == 8 else (INT4, 2)
-        panels, size = _int4_panels(values, inputs_together), values.codes.shape
+        panels, size = _int4_panels(values, panel, inputs_together), values.codes.shape
     elif isinstance(values, Int8Values):
-        form, panels, size = INT8, _int8_panels(values), values.codes.shape
+        form, panels, size = INT8, _int8_panels(values, panel), values.codes.shape
     else:
-        form, panels, size = FLOATS[values.dtype], _paneled(values).transpose(1, 2).contiguous(), values.shape
+        form, panels, size = FLOATS[values.dtype], _paneled(values, panel).transpose(1, 2).contiguous(), values.shape
     outputs, inputs = size
-    padded = None if bias is None else pad(bias.float(), (0, -outputs % PANEL)).contiguous()
-    return PackedWeight(form, inputs, outputs, panels, padded)
+    padded = None if bias is None else pad(bias.float(), (0, -outputs % panel)).contiguous()
+    return PackedWeight(form, inputs, outputs, panel, panels, padded)
 
 
-def _paneled(values: Tensor) -> Tensor:
-    """[out, ...] to [panels, 16, ...]."""
-    short = -values.shape[0] % PANEL
+def _paneled(values: Tensor, panel: int) -> Tensor:
+    """[out, ...] to [panels, panel, ...]."""
+    short = -values.shape[0] % panel
     if short:
         values = torch.cat((values, values.new_zeros(short, *values.shape[1:])))
-    return values.view(-1, PANEL, *values.shape[1:])
+    return values.view(-1, panel, *values.shape[1:])
 
 
-def _halves(values: Tensor) -> Tensor:
-    """[out, groups] to bytes of float16, [panels, groups, 32]."""
-    return _paneled(values).transpose(1, 2).half().contiguous().view(torch.uint8)
+def _halves(values: Tensor, panel: int) -> Tensor:
+    """[out, groups] to bytes of float16, [panels, groups, 2 x panel]."""
+    return _paneled(values, panel).transpose(1, 2).half().contiguous().view(torch.uint8)
 
 
 def _taken(halves: Tensor, place: Tensor) -> Tensor:
-    """One output's float16 of each group: [T, groups, 32] bytes to [T, groups] float32."""
+    """One output's float16 of each group: [T, groups, 2 x panel] bytes to [T, groups] float32."""
     return halves.contiguous().view(torch.float16)[torch.arange(len(place)), :, place].float()
 
 
-def _int4_panels(values: Int4Values, together: int) -> Tensor:
-    """[panels, groups, 320]; a byte holds an output and the one 8 further on."""
-    codes = _paneled(values.codes).view(-1, 2, 8, values.scales.shape[1], GROUP // together, together)
+def _int4_panels(values: Int4Values, panel: int, together: int) -> Tensor:
+    """[panels, groups, 20 x panel]; a byte holds an output of the left half and its like of the right."""
+    groups = values.scales.shape[1]
+    codes = _paneled(values.codes, panel).view(-1, 2, panel // 2, groups, GROUP // together, together)
     both = codes[:, 0] | (codes[:, 1] << 4)  # panel out group step in
     packed = both.permute(0, 2, 3, 1, 4).flatten(2)
-    return torch.cat((packed, _halves(values.scales), _halves(values.minimums)), dim=-1)
+    return torch.cat((packed, _halves(values.scales, panel), _halves(values.minimums, panel)), dim=-1)
 
 
-def _int8_panels(values: Int8Values) -> Tensor:
-    """[panels, groups, 544]."""
-    codes = _paneled(values.codes).view(-1, 2, 8, values.scales.shape[1], 16, 2)  # panel half out group pair in
+def _int8_panels(values: Int8Values, panel: int) -> Tensor:
+    """[panels, groups, 34 x panel]."""
+    groups = values.scales.shape[1]
+    codes = _paneled(values.codes, panel).view(-1, 2, panel // 2, groups, GROUP // 2, 2)  # panel half out group pair in
     packed = codes.permute(0, 3, 4, 1, 2, 5).flatten(2).view(torch.uint8)
-    return torch.cat((packed, _halves(values.scales)), dim=-1)
+    return torch.cat((packed, _halves(values.scales, panel)), dim=-1)

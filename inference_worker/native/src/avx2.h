@@ -7,7 +7,9 @@
 
 namespace headrace {
 
-constexpr int kWidth = 8;  // floats in a vector
+constexpr int kWidth = 8;        // floats in a vector
+constexpr int kIntegerTile = 4;  // rows whose sums fit the registers beside two vectors of weights
+constexpr bool kUnpacksForFree = false;  // are there units to spare for codes that are unpacked where they are used
 using Floats = __m256;
 using Ints = __m256i;  // of 32 bits, or parts of them
 
@@ -30,9 +32,9 @@ inline Floats power_of_two(Floats n) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(to_ints(n), _mm256_set1_epi32(127)), 23));
 }
 
-// `x`, but 0 where `measure` is below `limit`.
-inline Floats zero_below(Floats x, Floats measure, Floats limit) {
-    return _mm256_andnot_ps(_mm256_cmp_ps(measure, limit, _CMP_LT_OQ), x);
+// `x`, but `otherwise` where `measure` is below `limit`.
+inline Floats unless_below(Floats measure, Floats limit, Floats x, Floats otherwise) {
+    return _mm256_blendv_ps(x, otherwise, _mm256_cmp_ps(measure, limit, _CMP_LT_OQ));
 }
 
 inline float sum(Floats x) {
@@ -89,23 +91,23 @@ inline void narrow(const Ints (&values)[4], int8_t* to) {
     _mm256_storeu_si256((__m256i*)to, _mm256_permutevar8x32_epi32(words, order));
 }
 
-// Integers of 16 outputs, a lane of 32 bits each: two inputs of 16 bits, or four of 8.
-struct PanelInts {
-    Ints part[2];
+// Integers of a panel's left and right outputs, a lane of 32 bits each: two inputs of 16 bits, or four of 8.
+struct Halves {
+    Ints left, right;
 };
 
-// 4-bit codes: low bits are the left 8 outputs', high bits the right ones'.
-inline PanelInts nibble_pairs(const uint8_t* from) {
+// 4-bit codes: low bits are the left outputs', high bits the right ones'.
+inline Halves nibble_pairs(const uint8_t* from) {
     const __m256i both = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i*)from));
     return {_mm256_and_si256(both, _mm256_set1_epi16(15)), _mm256_srli_epi16(both, 4)};
 }
 
-inline PanelInts nibble_quads(const uint8_t* from) {
+inline Halves nibble_quads(const uint8_t* from) {
     const __m256i both = _mm256_loadu_si256((const __m256i*)from), low = _mm256_set1_epi8(15);
     return {_mm256_and_si256(both, low), _mm256_and_si256(_mm256_srli_epi16(both, 4), low)};
 }
 
-inline PanelInts byte_pairs(const int8_t* from) {
+inline Halves byte_pairs(const int8_t* from) {
     const __m128i* at = (const __m128i*)from;
     return {_mm256_cvtepi8_epi16(_mm_loadu_si128(at)), _mm256_cvtepi8_epi16(_mm_loadu_si128(at + 1))};
 }

@@ -7,7 +7,9 @@
 
 namespace headrace {
 
-constexpr int kWidth = 16;  // floats in a vector
+constexpr int kWidth = 16;       // floats in a vector
+constexpr int kIntegerTile = 6;  // rows whose sums fit the registers beside two vectors of weights
+constexpr bool kUnpacksForFree = true;  // are there units to spare for codes that are unpacked where they are used
 using Floats = __m512;
 using Ints = __m512i;  // of 32 bits, or parts of them
 
@@ -30,9 +32,9 @@ inline Floats power_of_two(Floats n) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(to_ints(n), _mm512_set1_epi32(127)), 23));
 }
 
-// `x`, but 0 where `measure` is below `limit`.
-inline Floats zero_below(Floats x, Floats measure, Floats limit) {
-    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(measure, limit, _CMP_NLT_UQ), x);
+// `x`, but `otherwise` where `measure` is below `limit`.
+inline Floats unless_below(Floats measure, Floats limit, Floats x, Floats otherwise) {
+    return _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask(measure, limit, _CMP_LT_OQ), otherwise);
 }
 
 inline float sum(Floats x) { return _mm512_reduce_add_ps(x); }
@@ -75,28 +77,25 @@ inline void narrow(const Ints (&values)[2], int8_t* to) {
     for (int i = 0; i < 2; ++i) _mm_storeu_si128((__m128i*)(to + 16 * i), _mm512_cvtepi32_epi8(values[i]));
 }
 
-// Integers of 16 outputs, a lane of 32 bits each: two inputs of 16 bits, or four of 8.
-struct PanelInts {
-    Ints part[1];
+// Integers of a panel's left and right outputs, a lane of 32 bits each: two inputs of 16 bits, or four of 8.
+struct Halves {
+    Ints left, right;
 };
 
-// The lower half of a vector moved down by 0 bits, the upper by 4.
-inline __m512i split_nibbles(__m256i both) {
-    return _mm512_srlv_epi64(_mm512_broadcast_i64x4(both), _mm512_setr_epi64(0, 0, 0, 0, 4, 4, 4, 4));
+// 4-bit codes: low bits are the left outputs', high bits the right ones'.
+inline Halves nibble_pairs(const uint8_t* from) {
+    const __m512i both = _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i*)from));
+    return {_mm512_and_si512(both, _mm512_set1_epi16(15)), _mm512_srli_epi16(both, 4)};
 }
 
-// 4-bit codes: low bits are the left 8 outputs', high bits the right ones'.
-inline PanelInts nibble_pairs(const uint8_t* from) {
-    const __m256i both = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i*)from));
-    return {_mm512_and_si512(split_nibbles(both), _mm512_set1_epi16(15))};
+inline Halves nibble_quads(const uint8_t* from) {
+    const __m512i both = _mm512_loadu_si512(from), low = _mm512_set1_epi8(15);
+    return {_mm512_and_si512(both, low), _mm512_and_si512(_mm512_srli_epi16(both, 4), low)};
 }
 
-inline PanelInts nibble_quads(const uint8_t* from) {
-    return {_mm512_and_si512(split_nibbles(_mm256_loadu_si256((const __m256i*)from)), _mm512_set1_epi8(15))};
-}
-
-inline PanelInts byte_pairs(const int8_t* from) {
-    return {_mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i*)from))};
+inline Halves byte_pairs(const int8_t* from) {
+    const __m256i* at = (const __m256i*)from;
+    return {_mm512_cvtepi8_epi16(_mm256_loadu_si256(at)), _mm512_cvtepi8_epi16(_mm256_loadu_si256(at + 1))};
 }
 
 // Add the products of two inputs to each sum of 32 bits.

@@ -3,23 +3,33 @@
 #include <cmath>
 #include <cstdlib>
 #include <new>
+#include <utility>
+
+#include "row_attention.h"
+#include "tiled_attention.h"
 
 namespace headrace {
 namespace {
 
-constexpr int64_t kChunkPanels = 4;             // panels that one piece of work takes
-constexpr int64_t kChunkBytes = 192 * 1024;     // rows of one piece of work: they should stay in a core's L2 cache
-constexpr int64_t kChunkRows = 4;               // rows of one piece of row-wise work
+constexpr int64_t kChunkPanels = 32 / kPanel;  // panels that one piece of work takes
+constexpr int64_t kChunkBytes = 256 * 1024;    // rows of one piece of work: they should stay in a core's L2 cache
+constexpr int64_t kChunkRows = 4;              // rows of one piece of row-wise work
 
 int64_t row_bytes(const Linear& weight) {
     const auto format = static_cast<Format>(weight.format);
-    const bool integers = format == Format::kInt8 || format == Format::kInt4 || format == Format::kInt4Rows8;
+    if (format == Format::kInt4Rows8) return weight.inputs;
+    const bool integers = format == Format::kInt8 || format == Format::kInt4;
     return weight.inputs * (integers ? sizeof(int16_t) : sizeof(float));
 }
 
 // Enough for an expanded panel of any format.
 int64_t scratch_bytes(int64_t inputs) {
-    return inputs * kPanel * sizeof(float) + (inputs / kGroup + 1) * sizeof(WideCodes<Pairs>);
+    return std::max(inputs * kPanel * sizeof(float), inputs / kGroup * sizeof(WideCodes<Pairs>));
+}
+
+int64_t attention_scratch_bytes(const Heads& heads) {
+    return std::max(TiledAttention<Float32>::scratch_floats(heads), RowAttention<Float32>::scratch_floats(heads)) *
+           sizeof(float);
 }
 
 int64_t pieces(int64_t count, int64_t size) { return (count + size - 1) / size; }
@@ -82,7 +92,7 @@ void position(const Model& model, const Layer& layer, int64_t slot, const float*
 
 Outputs biased(const Linear& weight, int64_t column, Outputs out) {
     if (weight.bias)
-        for (int p = 0; p < kParts; ++p) out.part[p] += load(weight.bias + column + p * kWidth);
+        for (int half = 0; half < 2; ++half) out.half[half] += load(weight.bias + column + half * kWidth);
     return out;
 }
 
@@ -98,7 +108,7 @@ struct Kernels::Buffers {
 
 Kernels::Buffers Kernels::buffers(Workspace& space, const Model& model, int64_t rows) {
     const int64_t queries = model.heads.query * model.heads.size;
-    const int64_t qkv = queries + 2 * model.heads.kv * model.heads.size;
+    const int64_t qkv = model.layer->qkv.outputs;
     const int64_t widest = std::max({model.hidden, model.inner, queries});
     const int64_t floats = model.hidden + qkv + queries + model.inner + 2 * (widest / kGroup);
     space.fit(rows * (floats * sizeof(float) + widest * sizeof(int16_t)) + 8 * 64);
@@ -138,48 +148,25 @@ void Kernels::normalise(const Norm& norm, const Linear& next, const float* x, in
     });
 }
 
-// Share out the first `panels` panels of a weight; `work(product, panel)` may call `product(panel, emit)` for any panel, and
-// `emit(row, column, outputs)` gets 16 outputs of a row, bias added.
-template <class Work>
-void Kernels::share_panels(const Linear& weight, int64_t panels, const Rows& x, int64_t rows, int rank,
-                           const Work& work) {
+// Share out the panels of a weight; `emit(row, column, outputs)` gets those of a row and a panel, bias added.
+template <class Emit>
+void Kernels::multiply(const Linear& weight, const Rows& x, int64_t rows, int rank, const Emit& emit) {
     with_format(static_cast<Format>(weight.format), [&](auto format) {
         using F = decltype(format);
-        const int64_t panel_bytes = F::panel_bytes(weight.inputs), groups = pieces(panels, kChunkPanels);
-        const int64_t block = std::max<int64_t>(32, kChunkBytes / row_bytes(weight) / F::kTile * F::kTile);
+        const int64_t panels = weight.outputs / kPanel, groups = pieces(panels, kChunkPanels);
+        const int64_t fitting = std::max<int64_t>(32, kChunkBytes / row_bytes(weight));
+        const int64_t block = pieces(pieces(rows, pieces(rows, fitting)), F::kTile) * F::kTile;
         void* scratch = scratch_[rank].start();
         team_.share(groups * pieces(rows, block), [&](int64_t chunk) {
             const int64_t first = chunk / groups * block, last = std::min(rows, first + block);
-            const auto product = [&](int64_t panel, const auto& emit) {
+            const int64_t start = chunk % groups * kChunkPanels;
+            for (int64_t panel = start; panel < std::min(panels, start + kChunkPanels); ++panel) {
                 const int64_t column = panel * kPanel;
-                const char* at = static_cast<const char*>(weight.panels) + panel * panel_bytes;
+                const char* at = static_cast<const char*>(weight.panels) + panel * F::panel_bytes(weight.inputs);
                 multiply_panel<F>(
                     x, first, last, weight.inputs, at, scratch,
                     [&](int64_t row, const Outputs& out) { emit(row, column, biased(weight, column, out)); });
-            };
-            const int64_t start = chunk % groups * kChunkPanels;
-            for (int64_t panel = start; panel < std::min(panels, start + kChunkPanels); ++panel) work(product, panel);
-        });
-    });
-}
-
-template <class Emit>
-void Kernels::multiply(const Linear& weight, const Rows& x, int64_t rows, int rank, const Emit& emit) {
-    share_panels(weight, weight.outputs / kPanel, x, rows, rank,
-                 [&](const auto& product, int64_t panel) { product(panel, emit); });
-}
-
-// `silu(gate) * up` of [rows, inner]: a panel of gates, then the panel of `up` beside it.
-void Kernels::multiply_gated(const Linear& weight, const Rows& x, int64_t rows, int rank, float* out) {
-    const int64_t inner = weight.outputs / 2;
-    share_panels(weight, inner / kPanel, x, rows, rank, [&](const auto& product, int64_t panel) {
-        product(panel, [&](int64_t row, int64_t column, const Outputs& gate) {
-            float* to = out + row * inner + column;
-            for (int p = 0; p < kParts; ++p) store(to + p * kWidth, silu(gate.part[p]));
-        });
-        product(panel + inner / kPanel, [&](int64_t row, int64_t column, const Outputs& up) {
-            float* to = out + row * inner + column - inner;
-            for (int p = 0; p < kParts; ++p) store(to + p * kWidth, load(to + p * kWidth) * up.part[p]);
+            }
         });
     });
 }
@@ -198,14 +185,38 @@ void Kernels::linear(const Linear& weight, const float* x, int64_t rows, float* 
     });
 }
 
+// Share out the tasks of one layer. `query` and `out` are [rows of the step, query heads, head size], rows so many floats
+// apart; queries are scaled.
+template <class Number>
+void Kernels::attend(const Step& step, const std::vector<AttentionTask>& tasks, const float* query, int64_t stride,
+                     const PagedSide<Number>& keys, const PagedSide<Number>& values, int64_t window, float* out,
+                     int64_t out_stride, int rank) {
+    float* scratch = static_cast<float*>(scratch_[rank].start());
+    const int64_t count = tasks.size();
+    team_.share(count, [&](int64_t index) {
+        const AttentionTask& task = tasks[index];
+        if (task.few) {
+            const int64_t next = index + team_.size();
+            const AttentionTask* following = next < count && tasks[next].few ? &tasks[next] : nullptr;
+            RowAttention<Number>(step, keys, values, window)
+                .attend(task, following, query, stride, out, out_stride, scratch);
+        } else {
+            const int64_t queries_after = step.query_start[task.sequence + 1] - task.first;
+            TiledAttention<Number>(keys.heads, scratch)
+                .attend(task, query, stride, keys, values, step.block_tables + task.sequence * step.table_width,
+                        step.lengths[task.sequence] - queries_after, window, out, out_stride);
+        }
+    });
+}
+
 void Kernels::attention(const Heads& heads, const Cache& cache, void* keys, void* values, const Step& step,
                         const float* query, const float* key, const float* value, float scale, int64_t window,
                         float* out) {
     const int64_t width = heads.query * heads.size, kv_width = heads.kv * heads.size;
-    const auto tasks = attention_tasks(step, heads);
+    const auto tasks = attention_tasks(step, heads, team_.size());
     space_.fit(step.rows * width * sizeof(float) + 64);
     float* scaled = space_.take<float>(step.rows * width);
-    fit_scratch(TiledAttention<Float32>::scratch_floats(heads) * sizeof(float));
+    fit_scratch(attention_scratch_bytes(heads));
     with_number(cache.format, [&](auto number) {
         using Number = decltype(number);
         const PagedSide<Number> key_side{static_cast<typename Number::Stored*>(keys), cache.block_size, heads};
@@ -217,10 +228,7 @@ void Kernels::attention(const Heads& heads, const Cache& cache, void* keys, void
                 keep<Number>(key + row * kv_width, kv_width, key_side.slot(step.slots[row], 0));
                 keep<Number>(value + row * kv_width, kv_width, value_side.slot(step.slots[row], 0));
             });
-            float* scratch = static_cast<float*>(scratch_[rank].start());
-            team_.share(tasks.size(), [&](int64_t task) {
-                attend<Number>(step, tasks[task], scaled, width, key_side, value_side, window, out, width, scratch);
-            });
+            attend<Number>(step, tasks, scaled, width, key_side, value_side, window, out, width, rank);
         });
     });
 }
@@ -228,9 +236,8 @@ void Kernels::attention(const Heads& heads, const Cache& cache, void* keys, void
 void Kernels::decode(const Model& model, const Step& step, const float* cos, const float* sin, float* x) {
     const Buffers use = buffers(space_, model, step.rows);
     const int64_t widest = std::max({model.hidden, model.inner, model.heads.query * model.heads.size});
-    fit_scratch(std::max<int64_t>(scratch_bytes(widest),
-                                  TiledAttention<Float32>::scratch_floats(model.heads) * sizeof(float)));
-    const auto tasks = attention_tasks(step, model.heads);
+    fit_scratch(std::max(scratch_bytes(widest), attention_scratch_bytes(model.heads)));
+    const auto tasks = attention_tasks(step, model.heads, team_.size());
     team_.run([&](int rank) {
         for (int64_t layer = 0; layer < model.layers; ++layer)
             decode_layer(model, model.layer[layer], step, tasks, cos, sin, use, x, rank);
@@ -263,17 +270,16 @@ void Kernels::decode_layer(const Model& model, const Layer& layer, const Step& s
         const PagedSide<Number> keys{static_cast<typename Number::Stored*>(layer.keys), model.cache.block_size, heads};
         const PagedSide<Number> values{static_cast<typename Number::Stored*>(layer.values), model.cache.block_size,
                                        heads};
-        float* scratch = static_cast<float*>(scratch_[rank].start());
-        team_.share(tasks.size(), [&](int64_t task) {
-            attend<Number>(step, tasks[task], use.qkv, qkv_width, keys, values, layer.window, use.mixed,
-                           heads.query * heads.size, scratch);
-        });
+        attend<Number>(step, tasks, use.qkv, qkv_width, keys, values, layer.window, use.mixed, heads.query * heads.size,
+                       rank);
     });
     prepare(layer.output, use.rows(use.mixed), rows);
     multiply(layer.output, use.rows(use.mixed), rows, rank, add_to_x);
 
     normalise(layer.post_norm, layer.gate_up, x, rows, hidden, use.rows(use.normed));
-    multiply_gated(layer.gate_up, use.rows(use.normed), rows, rank, use.inner);
+    multiply(layer.gate_up, use.rows(use.normed), rows, rank, [&](int64_t row, int64_t column, const Outputs& out) {
+        store(use.inner + row * model.inner + column / 2, silu(out.half[0]) * out.half[1]);
+    });
     prepare(layer.down, use.rows(use.inner), rows);
     multiply(layer.down, use.rows(use.inner), rows, rank, add_to_x);
 }

@@ -16,7 +16,7 @@ namespace headrace {
 
 // These are filled by `native/library.py`, field by field.
 struct Linear {
-    int64_t format, inputs, outputs;  // outputs: a multiple of 16
+    int64_t format, inputs, outputs;  // outputs: whole panels
     const void* panels;
     const float* bias;  // or null
 };
@@ -28,7 +28,7 @@ struct Norm {
 
 struct Layer {
     Norm input_norm, post_norm, query_norm, key_norm;
-    Linear qkv, output, gate_up, down;
+    Linear qkv, output, gate_up, down;  // each panel of gate_up: half of it gates, then what they open for
     int64_t rotary, window;  // window 0: sees everything
     void *keys, *values;
 };
@@ -97,9 +97,10 @@ class Kernels {
     static Buffers buffers(Workspace& space, const Model& model, int64_t rows);
     void decode_layer(const Model& model, const Layer& layer, const Step& step, const std::vector<AttentionTask>& tasks,
                       const float* cos, const float* sin, const Buffers& use, float* x, int rank);
-    template <class Work>
-    void share_panels(const Linear& weight, int64_t panels, const Rows& x, int64_t rows, int rank, const Work& work);
-    void multiply_gated(const Linear& weight, const Rows& x, int64_t rows, int rank, float* out);
+    template <class Number>
+    void attend(const Step& step, const std::vector<AttentionTask>& tasks, const float* query, int64_t stride,
+                const PagedSide<Number>& keys, const PagedSide<Number>& values, int64_t window, float* out,
+                int64_t out_stride, int rank);
     template <class Emit>
     void multiply(const Linear& weight, const Rows& x, int64_t rows, int rank, const Emit& emit);
     void prepare(const Linear& weight, const Rows& x, int64_t rows);

@@ -1,8 +1,8 @@
-// Matrix products `rows x weight^T` with weights in four formats, 16 output columns at a time. Knows no model.
+// Matrix products `rows x weight^T` with weights in four formats, two vectors of output columns at a time. Knows no model.
 //
-// A weight of [outputs, inputs] lies in panels of 16 outputs (`native/packing.py` lays them out). With few rows a panel is
-// read as it is, for memory is what they wait for. With many it is expanded once into a scratch that stays in the cache,
-// and all rows pass over it. Either way each output is summed in the same order: a row's result is the same to the bit
+// A weight of [outputs, inputs] lies in panels of outputs (`native/packing.py` lays them out). With few rows a panel is read
+// as it is, for memory is what they wait for. With many it is expanded once into a scratch that stays in the cache, and all
+// rows pass over it, unless the processor unpacks as fast as it multiplies. Either way each output is summed in the same order: a row's result is the same to the bit
 // whatever rows are computed beside it.
 //
 // Integers: an int4 weight is `code * scale + minimum` per group of 32 inputs, an int8 weight `code * scale`. The rows are
@@ -19,10 +19,8 @@ namespace headrace {
 
 enum class Format : int32_t { kFloat32 = 0, kFloat16 = 1, kBFloat16 = 2, kInt8 = 3, kInt4 = 4, kInt4Rows8 = 5 };
 
-constexpr int64_t kPanel = 16;               // outputs in a panel
-constexpr int kParts = kPanel / kWidth;      // vectors that they fill
-constexpr int64_t kGroup = 32;               // inputs that share a scale
-constexpr int kGroupParts = kGroup / kWidth;
+constexpr int64_t kPanel = 2 * kWidth;  // outputs in a panel
+constexpr int64_t kGroup = 32;          // inputs that share a scale
 
 // Rows in the form that a format multiplies with; only the arrays it needs are used.
 struct Rows {
@@ -32,21 +30,22 @@ struct Rows {
     float* sums;          // [R, inputs / 32]: of a group's rounded values
 };
 
-// A row's outputs of a panel.
+// A row's outputs of a panel, the left and the right half.
 struct Outputs {
-    Floats part[kParts];
+    Floats half[2];
 
     void store(float* to) const {
-        for (int p = 0; p < kParts; ++p) headrace::store(to + p * kWidth, part[p]);
+        headrace::store(to, half[0]);
+        headrace::store(to + kWidth, half[1]);
     }
     void add_to(float* to) const {
-        for (int p = 0; p < kParts; ++p) headrace::store(to + p * kWidth, headrace::load(to + p * kWidth) + part[p]);
+        headrace::store(to, load(to) + half[0]);
+        headrace::store(to + kWidth, load(to + kWidth) + half[1]);
     }
 };
 
 // Tells the compiler not to reorder the sums of an inner loop: it would spill them to the stack, at half the speed.
-inline void keep_in_registers(Ints (&sums)[1]) { asm("" : "+v"(sums[0])); }
-inline void keep_in_registers(Ints (&sums)[2]) { asm("" : "+x"(sums[0]), "+x"(sums[1])); }
+inline void keep_in_registers(Ints (&sums)[2]) { asm("" : "+v"(sums[0]), "+v"(sums[1])); }
 
 // The largest magnitude of a group.
 inline float group_peak(const float* x) {
@@ -59,19 +58,20 @@ template <class Number>
 struct FloatFormat {
     using Stored = typename Number::Stored;
     static constexpr bool kQuantises = false;
-    static constexpr int kTile = 12 / kParts;  // rows that share a load of the weights: 12 sums fit the registers
+    static constexpr bool kExpands = true;
+    static constexpr int kTile = 6;  // rows that share a load of the weights: 12 sums fit the registers
 
     static int64_t panel_bytes(int64_t inputs) { return inputs * kPanel * sizeof(Stored); }
     static void prepare(const Rows&, int64_t, int64_t) {}
 
     struct Packed {
         const Stored* panel;
-        Floats load(int64_t input, int part) const { return Number::load(panel + input * kPanel + part * kWidth); }
+        Floats load(int64_t input, int half) const { return Number::load(panel + input * kPanel + half * kWidth); }
     };
 
     struct Expanded {
         const float* panel;
-        Floats load(int64_t input, int part) const { return headrace::load(panel + input * kPanel + part * kWidth); }
+        Floats load(int64_t input, int half) const { return headrace::load(panel + input * kPanel + half * kWidth); }
     };
 
     static Packed packed(const void* panel) { return {static_cast<const Stored*>(panel)}; }
@@ -89,14 +89,14 @@ struct FloatFormat {
         Outputs sums[R];  // its own, not the caller's: those the compiler would write to memory at every turn
         for (int r = 0; r < R; ++r) {
             x[r] = rows.values + (row + r) * inputs;
-            for (int p = 0; p < kParts; ++p) sums[r].part[p] = zero();
+            sums[r].half[0] = sums[r].half[1] = zero();
         }
         for (int64_t i = 0; i < inputs; ++i) {
-            Floats weight[kParts];
-            for (int p = 0; p < kParts; ++p) weight[p] = source.load(i, p);
+            const Floats left = source.load(i, 0), right = source.load(i, 1);
             for (int r = 0; r < R; ++r) {
                 const Floats value = broadcast(x[r][i]);
-                for (int p = 0; p < kParts; ++p) sums[r].part[p] = fmadd(value, weight[p], sums[r].part[p]);
+                sums[r].half[0] = fmadd(value, left, sums[r].half[0]);
+                sums[r].half[1] = fmadd(value, right, sums[r].half[1]);
             }
         }
         for (int r = 0; r < R; ++r) out[r] = sums[r];
@@ -109,7 +109,7 @@ struct Pairs {
     static constexpr int kInputs = 2;
     static constexpr float kLargest = 32767.0f;
 
-    static PanelInts nibbles(const uint8_t* from) { return nibble_pairs(from); }
+    static Halves nibbles(const uint8_t* from) { return nibble_pairs(from); }
     static Ints add(Ints sum, Ints weight, Ints row) { return add_pairs(sum, weight, row); }
     static Ints total(Ints sum) { return sum; }
 };
@@ -120,7 +120,7 @@ struct Quads {
     static constexpr int kInputs = 4;
     static constexpr float kLargest = 127.0f;
 
-    static PanelInts nibbles(const uint8_t* from) { return nibble_quads(from); }
+    static Halves nibbles(const uint8_t* from) { return nibble_quads(from); }
     static Ints add(Ints sum, Ints weight, Ints row) { return add_quads(sum, weight, row); }
     static Ints total(Ints sum) { return quads_total(sum); }
 };
@@ -133,8 +133,8 @@ struct Int8Codes {
     int8_t codes[kGroup / 2][2 * kPanel];  // [pair of inputs][output, input]
     uint16_t scales[kPanel];               // float16
 
-    PanelInts load(int pair) const { return byte_pairs(codes[pair]); }
-    Floats scale(int part) const { return Float16::load(scales + part * kWidth); }
+    Halves load(int pair) const { return byte_pairs(codes[pair]); }
+    Floats scale(int half) const { return Float16::load(scales + half * kWidth); }
     Floats minimum(int) const { return zero(); }
 };
 
@@ -144,36 +144,37 @@ struct Int4Codes {
     using Kind = RowKind;
     static constexpr bool kAffine = true;
 
-    // [pair or quad of inputs][8 outputs x inputs]; low bits: left half of the panel, high bits: right.
-    uint8_t codes[kGroup / Kind::kInputs][8 * Kind::kInputs];
+    // [pair or quad of inputs][half of the outputs x inputs]; low bits: left half of the panel, high bits: right.
+    uint8_t codes[kGroup / Kind::kInputs][kWidth * Kind::kInputs];
     uint16_t scales[kPanel];  // float16
     uint16_t minimums[kPanel];
 
-    PanelInts load(int step) const { return Kind::nibbles(codes[step]); }
-    Floats scale(int part) const { return Float16::load(scales + part * kWidth); }
-    Floats minimum(int part) const { return Float16::load(minimums + part * kWidth); }
+    Halves load(int step) const { return Kind::nibbles(codes[step]); }
+    Floats scale(int half) const { return Float16::load(scales + half * kWidth); }
+    Floats minimum(int half) const { return Float16::load(minimums + half * kWidth); }
 };
 
 // Codes of any kind, expanded.
 template <class RowKind>
 struct WideCodes {
-    PanelInts codes[kGroup / RowKind::kInputs];
+    Halves codes[kGroup / RowKind::kInputs];
     float scales[kPanel];
     float minimums[kPanel];
 
-    const PanelInts& load(int step) const { return codes[step]; }
-    Floats scale(int part) const { return headrace::load(scales + part * kWidth); }
-    Floats minimum(int part) const { return headrace::load(minimums + part * kWidth); }
+    const Halves& load(int step) const { return codes[step]; }
+    Floats scale(int half) const { return headrace::load(scales + half * kWidth); }
+    Floats minimum(int half) const { return headrace::load(minimums + half * kWidth); }
 };
 
-// 16 outputs x 32 inputs are one `Codes`.
+// A panel of 32 inputs is one `Codes`.
 template <class Codes>
 struct IntegerFormat {
     using Kind = typename Codes::Kind;
     using Wide = WideCodes<Kind>;
     static constexpr int kSteps = kGroup / Kind::kInputs;
     static constexpr bool kQuantises = true;
-    static constexpr int kTile = 8 / kParts;  // rows that share a load of the weights
+    static constexpr bool kExpands = !kUnpacksForFree;
+    static constexpr int kTile = kIntegerTile;  // rows that share a load of the weights
 
     static int64_t panel_bytes(int64_t inputs) { return inputs / kGroup * sizeof(Codes); }
 
@@ -184,14 +185,15 @@ struct IntegerFormat {
         for (int64_t group = 0; group < groups; ++group, x += kGroup, codes += kGroup) {
             const float peak = group_peak(x);
             const Floats factor = broadcast(peak > 0 ? Kind::kLargest / peak : 0.0f);
-            Ints part[kGroupParts];
-            for (int i = 0; i < kGroupParts; ++i) part[i] = to_ints(load(x + i * kWidth) * factor);
-            narrow(part, codes);
+            constexpr int kVectors = kGroup / kWidth;
+            Ints whole[kVectors];
+            for (int i = 0; i < kVectors; ++i) whole[i] = to_ints(load(x + i * kWidth) * factor);
+            narrow(whole, codes);
             const float scale = peak / Kind::kLargest;
             rows.scales[row * groups + group] = scale;
             if constexpr (Codes::kAffine) {
-                Floats total = to_floats(part[0]);  // whole numbers below 2^24: exact in any order
-                for (int i = 1; i < kGroupParts; ++i) total += to_floats(part[i]);
+                Floats total = to_floats(whole[0]);  // whole numbers below 2^24: exact in any order
+                for (int i = 1; i < kVectors; ++i) total += to_floats(whole[i]);
                 rows.sums[row * groups + group] = sum(total) * scale;
             }
         }
@@ -204,9 +206,9 @@ struct IntegerFormat {
         Wide* to = static_cast<Wide*>(scratch);
         for (int64_t group = 0; group < inputs / kGroup; ++group, ++from, ++to) {
             for (int step = 0; step < kSteps; ++step) to->codes[step] = from->load(step);
-            for (int p = 0; p < kParts; ++p) {
-                store(to->scales + p * kWidth, from->scale(p));
-                store(to->minimums + p * kWidth, from->minimum(p));
+            for (int half = 0; half < 2; ++half) {
+                store(to->scales + half * kWidth, from->scale(half));
+                store(to->minimums + half * kWidth, from->minimum(half));
             }
         }
         return static_cast<const Wide*>(scratch);
@@ -219,25 +221,25 @@ struct IntegerFormat {
         const float* scales = rows.scales + row * groups;
         const float* row_sums = rows.sums + row * groups;
         Outputs sums[R];
-        for (int r = 0; r < R; ++r)
-            for (int p = 0; p < kParts; ++p) sums[r].part[p] = zero();
+        for (int r = 0; r < R; ++r) sums[r].half[0] = sums[r].half[1] = zero();
         for (int64_t group = 0; group < groups; ++group, x += kGroup, ++scales, ++row_sums, ++weight) {
-            Ints exact[R][kParts] = {};
+            Ints exact[R][2] = {};
 #pragma GCC unroll 8
             for (int step = 0; step < kSteps; ++step) {
-                const PanelInts& codes = weight->load(step);
+                const Halves& codes = weight->load(step);
                 for (int r = 0; r < R; ++r) {
                     const Ints value = broadcast(load_int32(x + r * inputs + step * Kind::kInputs));
-                    for (int p = 0; p < kParts; ++p) exact[r][p] = Kind::add(exact[r][p], codes.part[p], value);
+                    exact[r][0] = Kind::add(exact[r][0], codes.left, value);
+                    exact[r][1] = Kind::add(exact[r][1], codes.right, value);
                     keep_in_registers(exact[r]);
                 }
             }
-            for (int p = 0; p < kParts; ++p) {
-                const Floats weight_scale = weight->scale(p), minimum = weight->minimum(p);
+            for (int half = 0; half < 2; ++half) {
+                const Floats weight_scale = weight->scale(half), minimum = weight->minimum(half);
                 for (int r = 0; r < R; ++r) {
                     const Floats scale = weight_scale * broadcast(scales[r * groups]);
-                    Floats& sum = sums[r].part[p];
-                    sum = fmadd(to_floats(Kind::total(exact[r][p])), scale, sum);
+                    Floats& sum = sums[r].half[half];
+                    sum = fmadd(to_floats(Kind::total(exact[r][half])), scale, sum);
                     if constexpr (Codes::kAffine) sum = fmadd(minimum, broadcast(row_sums[r * groups]), sum);
                 }
             }
@@ -246,7 +248,7 @@ struct IntegerFormat {
     }
 };
 
-// Call `emit(row, outputs)` with the 16 outputs of each row from `first` to `last`.
+// Call `emit(row, outputs)` with the outputs of each row from `first` to `last`.
 template <class F, int R = F::kTile, class Source, class Emit>
 void multiply_rows(const Rows& rows, int64_t first, int64_t last, int64_t inputs, const Source& source,
                    const Emit& emit) {
@@ -261,7 +263,7 @@ void multiply_rows(const Rows& rows, int64_t first, int64_t last, int64_t inputs
 template <class F, class Emit>
 void multiply_panel(const Rows& rows, int64_t first, int64_t last, int64_t inputs, const void* panel, void* scratch,
                     const Emit& emit) {
-    if (last - first <= F::kTile) {
+    if (!F::kExpands || last - first <= F::kTile) {
         multiply_rows<F>(rows, first, last, inputs, F::packed(panel), emit);
     } else {
         multiply_rows<F>(rows, first, last, inputs, F::expand(panel, inputs, scratch), emit);

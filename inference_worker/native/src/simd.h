@@ -26,7 +26,7 @@ inline Floats exp(Floats x) {
     y = fmadd(y, x, broadcast(1.6666665459e-1f));
     y = fmadd(y, x, broadcast(5.0000001201e-1f));
     y = fmadd(y, x * x, x + broadcast(1.0f));
-    return zero_below(y * power_of_two(n), given, smallest);
+    return unless_below(given, smallest, y * power_of_two(n), zero());
 }
 
 // x / (1 + e^-x)
