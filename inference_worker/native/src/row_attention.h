@@ -171,7 +171,7 @@ class RowAttention {
             } else if (following) {
                 locate(next, *following, following->first, first_seen(position(*following, following->first), window_));
             }
-            Fetching<Number> ahead(next, heads * size, tile.count / 4 * heads);
+            Fetching<Number> ahead(next, heads * size, (tile.count + 3) / 4 * heads);
             for (int64_t head = 0; head < heads; ++head)
                 attend_group<Number>(group, query + head * group * size, tile, head * size, size, softmax + head * group,
                                      out + head * group * size, ahead);
