@@ -27,7 +27,7 @@ from inference_worker.native.library import (
     ModelStruct,
     NormStruct,
 )
-from inference_worker.native.packing import GROUP, PackedWeight, Values, interleaved, pack, stacked
+from inference_worker.native.packing import GROUP, PackedWeight, Values, interleaved, interleaved_rows, pack, stacked
 
 
 def check_supported(config: DecoderConfig) -> None:
@@ -83,7 +83,7 @@ class NativeDecoder:
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
         """See `CausalLM.forward`; attends by the kernels, over the backend's cache."""
-        states = self._embedding.rows(token_ids)
+        states = self._kernels.take(self._embedding, token_ids)
         rotation = self.rotary.at(positions, torch.float32)
         model = self._over(attention.backend.cache)
         self._kernels.decode(model, attention.metadata, rotation.cos, rotation.sin, states)
@@ -133,10 +133,11 @@ class NativeDecoder:
         paths = [f"{parent}.{part}" for part in layer.parts] if isinstance(layer, MergedLinear) else [path]
         found = [values[f"{path}.weight"] for path in paths if f"{path}.weight" in values]
         own = len(found) < len(paths) or len({type(part) for part in found}) > 1
-        matrix, bias = layer.weight if own else stacked(found), layer.bias
+        matrix: Values = layer.weight if own else stacked(found)
+        bias: Tensor | None = layer.bias
         if gated:
             matrix = interleaved(matrix, self._panel // 2)
-            bias = None if bias is None else interleaved(bias, self._panel // 2)
+            bias = None if bias is None else interleaved_rows(bias, self._panel // 2)
         packed = pack(matrix, bias, panel=self._panel, row_bits=self._row_bits)
         self._kept.append(packed)
         return LinearStruct.of(packed)

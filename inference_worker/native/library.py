@@ -10,6 +10,7 @@ import ctypes
 import weakref
 from functools import cache
 
+import torch
 from torch import Tensor
 
 from inference_worker.attention.backend import AttentionMetadata
@@ -153,6 +154,21 @@ class Kernels:
         )
         return out[:, : weight.outputs]
 
+    def take(self, weight: PackedWeight, outputs: Tensor) -> Tensor:
+        """Rows of the weight, for a table of embeddings: [T] int64, each below `weight.outputs`, to [T, in] float32."""
+        out = torch.empty(len(outputs), weight.inputs)
+        struct = LinearStruct.of(weight)
+        _check(
+            self._library.headrace_take(
+                self._handle,
+                ctypes.byref(struct),
+                _pointer(outputs.data_ptr()),
+                _int64(len(outputs)),
+                _pointer(out.data_ptr()),
+            )
+        )
+        return out
+
     def attention(
         self,
         cache: KVCache,
@@ -198,7 +214,7 @@ def _loaded(instructions: str) -> ctypes.CDLL:
         library = ctypes.CDLL(str(path))
     except OSError as error:  # a cache folder on a file system that must not hold programs, say
         raise NativeUnavailable(f"can't load the kernels: {error}") from error
-    for name in ("create", "linear", "attention", "decode"):
+    for name in ("create", "linear", "take", "attention", "decode"):
         getattr(library, f"headrace_{name}").restype = ctypes.c_char_p
     library.headrace_destroy.restype = None
     return library

@@ -1,8 +1,7 @@
 """Lays weights out as the native kernels read them (`src/linear.h`): panels of outputs, groups of 32 inputs.
 
-A panel has 16 outputs or 32, as the kernels' vectors are wide (`native/build.py`). A tied embedding is the output head's packed
-weight, so rows can be taken out of the panels again. Knows layouts, not
-where values come from.
+A panel has 16 outputs or 32, as the kernels' vectors are wide (`native/build.py`). Knows layouts, not where values come
+from.
 """
 
 from __future__ import annotations
@@ -69,11 +68,16 @@ def stacked(parts: Sequence[Values]) -> Values:
     return type(parts[0])(*map(torch.cat, columns))
 
 
+def interleaved_rows(rows: Tensor, every: int) -> Tensor:
+    """The two halves of a tensor in turns: `every` rows of the first, as many of the second, and so on."""
+    return rows.view(2, -1, every, *rows.shape[1:]).transpose(0, 1).flatten(0, 2)
+
+
 def interleaved(values: Values, every: int) -> Values:
-    """The two halves of a matrix in turns: `every` rows of the first, as many of the second, and so on."""
-    parts = [values] if isinstance(values, Tensor) else list(vars(values).values())
-    mixed = [part.unflatten(0, (2, -1, every)).transpose(0, 1).flatten(0, 2) for part in parts]
-    return mixed[0] if isinstance(values, Tensor) else type(values)(*mixed)
+    """`interleaved_rows` of a matrix."""
+    if isinstance(values, Tensor):
+        return interleaved_rows(values, every)
+    return type(values)(*(interleaved_rows(part, every) for part in vars(values).values()))
 
 
 @dataclass(frozen=True)
@@ -99,25 +103,6 @@ class PackedWeight:
     def padded_outputs(self) -> int:
         """Outputs that the kernels compute."""
         return len(self.panels) * self.panel
-
-    def rows(self, outputs: Tensor) -> Tensor:
-        """Rows of the weight, for a table of embeddings: [T] int64 to [T, in] float32."""
-        panel, place = outputs // self.panel, outputs % self.panel
-        if self.format in FLOATS.values():
-            return self.panels[panel, :, place].float()
-        width = self.panel // 2
-        groups, half, every = self.panels[panel], place // width, torch.arange(len(outputs))
-        scales = groups[..., -2 * self.panel :]
-        if self.format == INT8:
-            pairs = groups[..., : -2 * self.panel].view(*groups.shape[:2], GROUP // 2, 2, width, 2)
-            taken = pairs[every, :, :, half, place % width].view(torch.int8)
-            return Int8Values(taken.flatten(1), _taken(scales, place)).dense()
-        scales, minimums = groups[..., -4 * self.panel : -2 * self.panel], scales
-        together = 4 if self.format == INT4_ROWS8 else 2
-        steps = groups[..., : -4 * self.panel].view(*groups.shape[:2], GROUP // together, width, together)
-        both = steps[every, :, :, place % width].flatten(1)
-        codes = (both >> (4 * half[:, None])) & 15
-        return Int4Values(codes, _taken(scales, place), _taken(minimums, place)).dense()
 
 
 def pack(values: Values, bias: Tensor | None = None, *, panel: int, row_bits: int = 16) -> PackedWeight:
@@ -145,11 +130,6 @@ def _paneled(values: Tensor, panel: int) -> Tensor:
 def _halves(values: Tensor, panel: int) -> Tensor:
     """[out, groups] to bytes of float16, [panels, groups, 2 x panel]."""
     return _paneled(values, panel).transpose(1, 2).half().contiguous().view(torch.uint8)
-
-
-def _taken(halves: Tensor, place: Tensor) -> Tensor:
-    """One output's float16 of each group: [T, groups, 2 x panel] bytes to [T, groups] float32."""
-    return halves.contiguous().view(torch.float16)[torch.arange(len(place)), :, place].float()
 
 
 def _int4_panels(values: Int4Values, panel: int, together: int) -> Tensor:

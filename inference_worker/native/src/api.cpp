@@ -33,6 +33,10 @@ const char* headrace_linear(Kernels* kernels, const Linear* weight, const float*
     return guarded([&] { kernels->linear(*weight, x, rows, out); });
 }
 
+const char* headrace_take(Kernels* kernels, const Linear* weight, const int64_t* outputs, int64_t count, float* out) {
+    return guarded([&] { kernels->take(*weight, outputs, count, out); });
+}
+
 const char* headrace_attention(Kernels* kernels, const Heads* heads, const Cache* cache, void* keys, void* values,
                                const Step* step, const float* query, const float* key, const float* value, float scale,
                                int64_t window, float* out) {

@@ -157,14 +157,16 @@ void Kernels::multiply(const Linear& weight, const Rows& x, int64_t rows, int ra
         const int64_t fitting = std::max<int64_t>(32, kChunkBytes / row_bytes(weight));
         const int64_t block = pieces(pieces(rows, pieces(rows, fitting)), F::kTile) * F::kTile;
         void* scratch = scratch_[rank].start();
+        const int64_t panel_bytes = F::panel_bytes(weight.inputs);
+        const int64_t ahead = team_.size() * kChunkPanels * panel_bytes;  // what this thread is likely to get next
         team_.share(groups * pieces(rows, block), [&](int64_t chunk) {
             const int64_t first = chunk / groups * block, last = std::min(rows, first + block);
             const int64_t start = chunk % groups * kChunkPanels;
             for (int64_t panel = start; panel < std::min(panels, start + kChunkPanels); ++panel) {
                 const int64_t column = panel * kPanel;
-                const char* at = static_cast<const char*>(weight.panels) + panel * F::panel_bytes(weight.inputs);
+                const Packed packed{static_cast<const char*>(weight.panels) + panel * panel_bytes, ahead};
                 multiply_panel<F>(
-                    x, first, last, weight.inputs, at, scratch,
+                    x, first, last, weight.inputs, packed, scratch,
                     [&](int64_t row, const Outputs& out) { emit(row, column, biased(weight, column, out)); });
             }
         });
@@ -181,6 +183,20 @@ void Kernels::linear(const Linear& weight, const float* x, int64_t rows, float* 
         prepare(weight, input, rows);
         multiply(weight, input, rows, rank, [&](int64_t row, int64_t column, const Outputs& found) {
             found.store(out + row * weight.outputs + column);
+        });
+    });
+}
+
+void Kernels::take(const Linear& weight, const int64_t* outputs, int64_t count, float* out) {
+    with_format(static_cast<Format>(weight.format), [&](auto format) {
+        const int64_t panel_bytes = format.panel_bytes(weight.inputs);
+        team_.run([&](int) {
+            team_.share(pieces(count, kChunkRows), [&](int64_t chunk) {
+                for (int64_t i = chunk * kChunkRows; i < std::min(count, (chunk + 1) * kChunkRows); ++i) {
+                    const char* panel = static_cast<const char*>(weight.panels) + outputs[i] / kPanel * panel_bytes;
+                    format.take(panel, outputs[i] % kPanel, weight.inputs, out + i * weight.inputs);
+                }
+            });
         });
     });
 }

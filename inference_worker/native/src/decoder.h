@@ -83,6 +83,9 @@ class Kernels {
     // `out = x weight^T + bias`: x is [rows, inputs], out [rows, outputs].
     void linear(const Linear& weight, const float* x, int64_t rows, float* out);
 
+    // Rows of a weight, for a table of embeddings: `out` is [count, inputs].
+    void take(const Linear& weight, const int64_t* outputs, int64_t count, float* out);
+
     // Write the step's keys and values to one layer's cache, then attend: query and out are [rows, query heads, head size].
     void attention(const Heads& heads, const Cache& cache, void* keys, void* values, const Step& step,
                    const float* query, const float* key, const float* value, float scale, int64_t window, float* out);

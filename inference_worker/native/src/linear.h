@@ -54,6 +54,17 @@ inline float group_peak(const float* x) {
     return largest(peak);
 }
 
+// Asks memory for `bytes` from here on.
+inline void fetch(const void* from, int64_t bytes) {
+    for (int64_t at = 0; at < bytes; at += 64) _mm_prefetch(static_cast<const char*>(from) + at, _MM_HINT_T0);
+}
+
+// A panel as it lies in memory. The first rows that pass over it ask memory for another, `ahead` bytes further on.
+struct Packed {
+    const void* panel;
+    int64_t ahead;  // 0: nothing is asked for
+};
+
 template <class Number>
 struct FloatFormat {
     using Stored = typename Number::Stored;
@@ -64,17 +75,34 @@ struct FloatFormat {
     static int64_t panel_bytes(int64_t inputs) { return inputs * kPanel * sizeof(Stored); }
     static void prepare(const Rows&, int64_t, int64_t) {}
 
-    struct Packed {
+    struct AsStored {
         const Stored* panel;
+        int64_t ahead;
         Floats load(int64_t input, int half) const { return Number::load(panel + input * kPanel + half * kWidth); }
+        void fetch_ahead(int64_t input) const {
+            const Stored* at = panel + input * kPanel;
+            if (ahead) fetch(reinterpret_cast<const char*>(at) + ahead, kPanel * sizeof(Stored));
+        }
     };
 
     struct Expanded {
         const float* panel;
+        int64_t ahead = 0;
         Floats load(int64_t input, int half) const { return headrace::load(panel + input * kPanel + half * kWidth); }
+        void fetch_ahead(int64_t) const {}
     };
 
-    static Packed packed(const void* panel) { return {static_cast<const Stored*>(panel)}; }
+    static AsStored as_stored(const Packed& from) { return {static_cast<const Stored*>(from.panel), from.ahead}; }
+
+    // One output's weights.
+    static void take(const void* panel, int64_t output, int64_t inputs, float* out) {
+        const Stored* at = static_cast<const Stored*>(panel) + output / kWidth * kWidth;
+        alignas(64) float some[kWidth];
+        for (int64_t i = 0; i < inputs; ++i, at += kPanel) {
+            store(some, Number::load(at));
+            out[i] = some[output % kWidth];
+        }
+    }
 
     static Expanded expand(const void* panel, int64_t inputs, void* scratch) {
         float* out = static_cast<float*>(scratch);
@@ -92,6 +120,7 @@ struct FloatFormat {
             sums[r].half[0] = sums[r].half[1] = zero();
         }
         for (int64_t i = 0; i < inputs; ++i) {
+            source.fetch_ahead(i);
             const Floats left = source.load(i, 0), right = source.load(i, 1);
             for (int r = 0; r < R; ++r) {
                 const Floats value = broadcast(x[r][i]);
@@ -133,6 +162,7 @@ struct Int8Codes {
     int8_t codes[kGroup / 2][2 * kPanel];  // [pair of inputs][output, input]
     uint16_t scales[kPanel];               // float16
 
+    int code(int64_t output, int64_t input) const { return codes[input / 2][2 * output + input % 2]; }
     Halves load(int pair) const { return byte_pairs(codes[pair]); }
     Floats scale(int half) const { return Float16::load(scales + half * kWidth); }
     Floats minimum(int) const { return zero(); }
@@ -149,6 +179,10 @@ struct Int4Codes {
     uint16_t scales[kPanel];  // float16
     uint16_t minimums[kPanel];
 
+    int code(int64_t output, int64_t input) const {
+        const int both = codes[input / Kind::kInputs][output % kWidth * Kind::kInputs + input % Kind::kInputs];
+        return output < kWidth ? both & 15 : both >> 4;
+    }
     Halves load(int step) const { return Kind::nibbles(codes[step]); }
     Floats scale(int half) const { return Float16::load(scales + half * kWidth); }
     Floats minimum(int half) const { return Float16::load(minimums + half * kWidth); }
@@ -199,10 +233,39 @@ struct IntegerFormat {
         }
     }
 
-    static const Codes* packed(const void* panel) { return static_cast<const Codes*>(panel); }
+    struct AsStored {
+        const Codes* groups;
+        int64_t ahead;
+        const Codes& group(int64_t index) const { return groups[index]; }
+        void fetch_ahead(int64_t index) const {
+            if (ahead) fetch(reinterpret_cast<const char*>(groups + index) + ahead, sizeof(Codes));
+        }
+    };
 
-    static const Wide* expand(const void* panel, int64_t inputs, void* scratch) {
-        const Codes* from = packed(panel);
+    struct Expanded {
+        const Wide* groups;
+        int64_t ahead = 0;
+        const Wide& group(int64_t index) const { return groups[index]; }
+        void fetch_ahead(int64_t) const {}
+    };
+
+    static AsStored as_stored(const Packed& from) { return {static_cast<const Codes*>(from.panel), from.ahead}; }
+
+    // One output's weights.
+    static void take(const void* panel, int64_t output, int64_t inputs, float* out) {
+        alignas(64) float scales[kPanel], minimums[kPanel];
+        const Codes* codes = static_cast<const Codes*>(panel);
+        for (int64_t group = 0; group < inputs / kGroup; ++group, ++codes) {
+            for (int half = 0; half < 2; ++half) {
+                store(scales + half * kWidth, codes->scale(half));
+                store(minimums + half * kWidth, codes->minimum(half));
+            }
+            for (int64_t i = 0; i < kGroup; ++i) *out++ = codes->code(output, i) * scales[output] + minimums[output];
+        }
+    }
+
+    static Expanded expand(const void* panel, int64_t inputs, void* scratch) {
+        const Codes* from = static_cast<const Codes*>(panel);
         Wide* to = static_cast<Wide*>(scratch);
         for (int64_t group = 0; group < inputs / kGroup; ++group, ++from, ++to) {
             for (int step = 0; step < kSteps; ++step) to->codes[step] = from->load(step);
@@ -211,22 +274,24 @@ struct IntegerFormat {
                 store(to->minimums + half * kWidth, from->minimum(half));
             }
         }
-        return static_cast<const Wide*>(scratch);
+        return {static_cast<const Wide*>(scratch)};
     }
 
     template <int R, class Source>
-    static void tile(const Rows& rows, int64_t row, int64_t inputs, const Source* weight, Outputs (&out)[R]) {
+    static void tile(const Rows& rows, int64_t row, int64_t inputs, const Source& source, Outputs (&out)[R]) {
         const int64_t groups = inputs / kGroup;
         const auto* x = static_cast<const typename Kind::Code*>(rows.codes) + row * inputs;
         const float* scales = rows.scales + row * groups;
         const float* row_sums = rows.sums + row * groups;
         Outputs sums[R];
         for (int r = 0; r < R; ++r) sums[r].half[0] = sums[r].half[1] = zero();
-        for (int64_t group = 0; group < groups; ++group, x += kGroup, ++scales, ++row_sums, ++weight) {
+        for (int64_t group = 0; group < groups; ++group, x += kGroup, ++scales, ++row_sums) {
+            const auto& weight = source.group(group);
+            source.fetch_ahead(group);
             Ints exact[R][2] = {};
 #pragma GCC unroll 8
             for (int step = 0; step < kSteps; ++step) {
-                const Halves& codes = weight->load(step);
+                const Halves& codes = weight.load(step);
                 for (int r = 0; r < R; ++r) {
                     const Ints value = broadcast(load_int32(x + r * inputs + step * Kind::kInputs));
                     exact[r][0] = Kind::add(exact[r][0], codes.left, value);
@@ -235,7 +300,7 @@ struct IntegerFormat {
                 }
             }
             for (int half = 0; half < 2; ++half) {
-                const Floats weight_scale = weight->scale(half), minimum = weight->minimum(half);
+                const Floats weight_scale = weight.scale(half), minimum = weight.minimum(half);
                 for (int r = 0; r < R; ++r) {
                     const Floats scale = weight_scale * broadcast(scales[r * groups]);
                     Floats& sum = sums[r].half[half];
@@ -250,23 +315,23 @@ struct IntegerFormat {
 
 // Call `emit(row, outputs)` with the outputs of each row from `first` to `last`.
 template <class F, int R = F::kTile, class Source, class Emit>
-void multiply_rows(const Rows& rows, int64_t first, int64_t last, int64_t inputs, const Source& source,
-                   const Emit& emit) {
+void multiply_rows(const Rows& rows, int64_t first, int64_t last, int64_t inputs, Source source, const Emit& emit) {
     for (; first + R <= last; first += R) {
         Outputs sums[R];
         F::template tile<R>(rows, first, inputs, source, sums);
+        source.ahead = 0;
         for (int r = 0; r < R; ++r) emit(first + r, sums[r]);
     }
     if constexpr (R > 1) multiply_rows<F, R - 1>(rows, first, last, inputs, source, emit);
 }
 
 template <class F, class Emit>
-void multiply_panel(const Rows& rows, int64_t first, int64_t last, int64_t inputs, const void* panel, void* scratch,
-                    const Emit& emit) {
+void multiply_panel(const Rows& rows, int64_t first, int64_t last, int64_t inputs, const Packed& packed,
+                    void* scratch, const Emit& emit) {
     if (!F::kExpands || last - first <= F::kTile) {
-        multiply_rows<F>(rows, first, last, inputs, F::packed(panel), emit);
+        multiply_rows<F>(rows, first, last, inputs, F::as_stored(packed), emit);
     } else {
-        multiply_rows<F>(rows, first, last, inputs, F::expand(panel, inputs, scratch), emit);
+        multiply_rows<F>(rows, first, last, inputs, F::expand(packed.panel, inputs, scratch), emit);
     }
 }
 

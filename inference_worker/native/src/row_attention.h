@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "attention.h"
+#include "linear.h"
 
 namespace headrace {
 
@@ -36,16 +37,12 @@ class Fetching {
 
     void turn() {
         for (const int64_t end = std::min(tile_.count, next_ + tokens_); next_ < end; ++next_) {
-            fetch(tile_.keys[next_]);
-            fetch(tile_.values[next_]);
+            fetch(tile_.keys[next_], bytes_);
+            fetch(tile_.values[next_], bytes_);
         }
     }
 
   private:
-    void fetch(const void* at) const {
-        for (int64_t byte = 0; byte < bytes_; byte += 64) _mm_prefetch(static_cast<const char*>(at) + byte, _MM_HINT_T0);
-    }
-
     const Tile<Number>& tile_;
     const int64_t bytes_, tokens_;
     int64_t next_ = 0;

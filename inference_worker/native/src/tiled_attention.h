@@ -55,7 +55,7 @@ class TiledAttention {
                     if (hides) hide(panel * kPanel + half * kWidth, half, tile, count, window);
                     soften(panel * kPanel + half * kWidth, half, count, out_ + panel * kPanel * size_);
                 }
-                for (int64_t d = 0; d < size_; d += 4) add_values(d, count, out_ + panel * kPanel * size_);
+                for (int64_t d = 0; d < size_; d += kDimensions) add_values(d, count, out_ + panel * kPanel * size_);
             }
         }
         for (int64_t row = 0; row < rows; ++row) {
@@ -126,9 +126,10 @@ class TiledAttention {
         }
     }
 
-    // Four dimensions of a panel's rows.
+    static constexpr int kDimensions = 4;
+
+    // Some dimensions of a panel's rows.
     void add_values(int64_t d, int64_t count, float* out) {
-        constexpr int kDimensions = 4;
         Outputs sums[kDimensions];
         for (auto& sum : sums) sum.half[0] = sum.half[1] = zero();
         for (int64_t token = 0; token < count; ++token) {
