@@ -9,7 +9,7 @@ namespace headrace {
 
 constexpr int kWidth = 8;        // floats in a vector
 constexpr int kIntegerTile = 4;  // rows whose sums fit the registers beside two vectors of weights
-constexpr bool kUnpacksForFree = false;  // are there units to spare for codes that are unpacked where they are used
+constexpr bool kUnpacksForFree = false;  // no units are to spare for codes that are unpacked where they are used
 using Floats = __m256;
 using Ints = __m256i;  // of 32 bits, or parts of them
 

@@ -9,7 +9,7 @@ namespace headrace {
 
 constexpr int kWidth = 16;       // floats in a vector
 constexpr int kIntegerTile = 6;  // rows whose sums fit the registers beside two vectors of weights
-constexpr bool kUnpacksForFree = true;  // are there units to spare for codes that are unpacked where they are used
+constexpr bool kUnpacksForFree = true;  // there are units to spare for codes that are unpacked where they are used
 using Floats = __m512;
 using Ints = __m512i;  // of 32 bits, or parts of them
 

@@ -1,9 +1,9 @@
-// Matrix products `rows x weight^T` with weights in four formats, two vectors of output columns at a time. Knows no model.
+// Matrix products `rows x weight^T` with weights of several formats, two vectors of outputs at a time. Knows no model.
 //
 // A weight of [outputs, inputs] lies in panels of outputs (`native/packing.py` lays them out). With few rows a panel is read
 // as it is, for memory is what they wait for. With many it is expanded once into a scratch that stays in the cache, and all
-// rows pass over it, unless the processor unpacks as fast as it multiplies. Either way each output is summed in the same order: a row's result is the same to the bit
-// whatever rows are computed beside it.
+// rows pass over it, unless the processor unpacks as fast as it multiplies. Either way each output is summed in the same
+// order: a row's result is the same to the bit whatever rows are computed beside it.
 //
 // Integers: an int4 weight is `code * scale + minimum` per group of 32 inputs, an int8 weight `code * scale`. The rows are
 // rounded per group too, symmetrically, to 16 bits; beside int4 also to 8 on demand, as llama.cpp does. Within a group sums

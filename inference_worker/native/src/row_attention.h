@@ -187,7 +187,8 @@ class RowAttention {
     }
 
     const Step& step_;
-    const PagedSide<Number>&keys_, &values_;
+    const PagedSide<Number>& keys_;
+    const PagedSide<Number>& values_;
     const Heads& heads_;
     const int64_t window_;
 };

@@ -144,10 +144,10 @@ class TiledAttention {
     }
 
     int64_t size_, group_;
-    float *query_, *out_;         // [panel][d][row]
-    float* scores_;               // [token][row], of one panel
-    float *keys_, *values_;       // [token][d]
-    float *peak_, *total_, *own_; // of a row; own: its position
+    float *query_, *out_;          // [panel][d][row]
+    float* scores_;                // [token][row], of one panel
+    float *keys_, *values_;        // [token][d]
+    float *peak_, *total_, *own_;  // of a row; own: its position
 };
 
 }  // namespace headrace
