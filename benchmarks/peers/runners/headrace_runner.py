@@ -10,13 +10,12 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
-from typing import cast
 
 from benchmarks import driving
 from benchmarks.engine import add_engine_arguments, engine_under_test
 from benchmarks.peers.runners.protocol import serve
 from benchmarks.workloads import Request
-from inference_worker.execution.model_runner import ModelRunner
+from inference_worker.execution.isolation import IsolatingRunner
 from infra.runtime import logging
 
 parser = argparse.ArgumentParser()
@@ -24,7 +23,9 @@ add_engine_arguments(parser)
 logging.configure("benchmark", level="warning")
 build = engine_under_test(parser.parse_args(["--model", sys.argv[1], *sys.argv[3:]]), max_num_seqs=256)
 engine = build(kv_cache_memory=2 * 2**30)
-cache = cast(ModelRunner, engine.runner).attention.cache
+if not isinstance(engine.runner, IsolatingRunner):
+    raise TypeError("the engine has another runner than one of settings")
+cache = engine.runner.runner.attention.cache
 for side in (*cache.keys, *cache.values):
     side.zero_()
 gc.collect()
