@@ -16,6 +16,8 @@ from benchmarks.engine_tables import FULL, QUICK, TABLES, Bench
 from benchmarks.report import say
 from benchmarks.results import RESULTS, Value, measured, write
 from inference_worker.engine import Engine
+from inference_worker.execution.isolation import IsolatingRunner
+from inference_worker.execution.model_runner import ModelRunner
 from inference_worker.settings import EngineSettings, tokens_of_a_step
 from infra import environment
 from infra.runtime import logging
@@ -86,6 +88,13 @@ def engine_under_test(arguments: argparse.Namespace, max_num_seqs: int) -> Engin
             max_num_batched_tokens=arguments.max_num_batched_tokens or tokens_of_a_step(arguments.device),
         )
     )
+
+
+def model_runner(engine: Engine) -> ModelRunner:
+    """What computes the steps of an engine that was made from settings."""
+    if not isinstance(engine.runner, IsolatingRunner):
+        raise TypeError("the engine has another runner than one of settings")
+    return engine.runner.runner
 
 
 def main(words: Sequence[str] | None = None) -> None:

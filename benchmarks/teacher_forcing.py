@@ -16,12 +16,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from benchmarks.engine import model_runner
 from benchmarks.results import ROOT
 from inference_worker.attention.backend import StepAttention
 from inference_worker.batch import ScheduledSequence
 from inference_worker.engine import Engine
 from inference_worker.execution.inputs import build_inputs
-from inference_worker.execution.isolation import IsolatingRunner
 from inference_worker.execution.model_runner import ModelRunner
 from inference_worker.gguf_metadata import read_tokenizer
 from inference_worker.sequence import Sequence
@@ -71,9 +71,7 @@ def predict(engine: Engine, texts: list[list[int]], rows: int) -> Prediction:
         engine: without prefix cache (its blocks are overwritten) and without work.
         texts: of one length; `rows` computed in a step are shared among them.
     """
-    if not isinstance(engine.runner, IsolatingRunner):
-        raise TypeError("the engine has another runner than one of settings")
-    runner = engine.runner.runner
+    runner = model_runner(engine)
     steps = [_losses(runner, entries) for entries in _steps(engine, texts, max(1, rows // len(texts)))]
     losses, choices = (torch.cat(parts, dim=1).flatten().numpy() for parts in zip(*steps, strict=True))
     return Prediction(losses, choices)

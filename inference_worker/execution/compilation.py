@@ -41,7 +41,7 @@ def compile_model(model: CausalLM, source: ModelSource, settings: EngineSettings
         log.info("the model is computed by PyTorch", reason=str(error))
         return model, "none"
     scheme, values = _quantised(decoder, source, wanted)
-    log.info("the model is computed by the compiled kernels", instructions=kernels.instructions.name)
+    log.info("the model is computed by the compiled kernels", instructions=kernels.instructions)
     torch.set_num_threads(1)  # what is left to PyTorch is small, and its threads would spin where the kernels' compute
     return NativeDecoder(decoder, values, kernels, row_bits=settings.activation_bits), scheme
 

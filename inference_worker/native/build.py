@@ -31,13 +31,11 @@ class InstructionSet:
 
     Attributes:
         name: of the header that wraps it.
-        panel: outputs that the kernels compute together.
         needed: what a processor must have, as `torch.cpu` names it.
         flags: the compiler's.
     """
 
     name: str
-    panel: int
     needed: tuple[str, ...]
     flags: tuple[str, ...]
 
@@ -46,10 +44,9 @@ class InstructionSet:
         return [name for name in self.needed if not torch.cpu.get_capabilities().get(name)]
 
 
-_AVX2 = InstructionSet("avx2", 16, ("avx2", "fma3", "f16c"), ("-mavx2", "-mfma", "-mf16c"))
+_AVX2 = InstructionSet("avx2", ("avx2", "fma3", "f16c"), ("-mavx2", "-mfma", "-mf16c"))
 _AVX512 = InstructionSet(
     "avx512",
-    32,
     (*_AVX2.needed, "avx512_f", "avx512_bw", "avx512_dq", "avx512_vl", "avx512_vnni"),
     (*_AVX2.flags, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni"),
 )

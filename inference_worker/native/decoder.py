@@ -65,7 +65,7 @@ class NativeDecoder:
         self.shape = model.shape
         self.rotary = model.rotary
         self._kernels = kernels
-        self._panel = kernels.instructions.panel
+        self._panel = kernels.panel
         self._row_bits = row_bits
         self._config = model.config
         self._kept: list[PackedWeight | Tensor] = []

@@ -16,7 +16,7 @@ from torch import Tensor
 from inference_worker.attention.backend import AttentionMetadata
 from inference_worker.errors import NativeError, NativeUnavailable
 from inference_worker.execution.kv_cache import KVCache
-from inference_worker.native.build import INSTRUCTION_SETS, best_instructions, built_library
+from inference_worker.native.build import best_instructions, built_library
 from inference_worker.native.packing import FLOATS, PackedWeight
 
 HEAD_STEP = 16
@@ -128,17 +128,23 @@ class StepStruct(ctypes.Structure):
 
 
 class Kernels:
-    """A team of threads and its memory. Not for several Python threads at once."""
+    """A team of threads and its memory. Not for several Python threads at once.
+
+    Attributes:
+        instructions: what they are compiled for, a name of `build.INSTRUCTION_SETS`.
+        panel: outputs of a weight that they compute together; `packing.pack` lays weights out by it.
+    """
 
     def __init__(self, threads: int, instructions: str | None = None) -> None:
         """Raises `NativeUnavailable` where the kernels can't be built or run.
 
         Args:
             threads: that compute.
-            instructions: a name of `build.INSTRUCTION_SETS` that this processor has; by default the fastest.
+            instructions: that this processor has; by default the fastest.
         """
-        self.instructions = INSTRUCTION_SETS[instructions or best_instructions()]
-        self._library = _loaded(self.instructions.name)
+        self.instructions = instructions or best_instructions()
+        self._library = _loaded(self.instructions)
+        self.panel: int = self._library.headrace_panel()
         self._handle = _pointer()
         _check(self._library.headrace_create(threads, ctypes.byref(self._handle)))
         weakref.finalize(self, self._library.headrace_destroy, self._handle)
@@ -217,6 +223,7 @@ def _loaded(instructions: str) -> ctypes.CDLL:
     for name in ("create", "linear", "take", "attention", "decode"):
         getattr(library, f"headrace_{name}").restype = ctypes.c_char_p
     library.headrace_destroy.restype = None
+    library.headrace_panel.restype = _int64
     return library
 
 

@@ -1,6 +1,6 @@
 """Lays weights out as the native kernels read them (`src/linear.h`): panels of outputs, groups of 32 inputs.
 
-A panel has 16 outputs or 32, as the kernels' vectors are wide (`native/build.py`). Knows layouts, not where values come
+A panel has 16 outputs or 32, as the kernels' vectors are wide (`Kernels.panel`). Knows layouts, not where values come
 from.
 """
 

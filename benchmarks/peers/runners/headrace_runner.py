@@ -1,4 +1,4 @@
-"""Our own engine, called directly. Arguments after the sizes: the engine's.
+"""Our engine, called directly. Arguments after the sizes: the engine's.
 
 Made ready as the others make themselves: its cache of 2 GiB (what vLLM is given) is written before anything is timed,
 since its memory would otherwise be first touched in the steps, and what stays for good is kept from the collector, as
@@ -12,10 +12,9 @@ import gc
 import sys
 
 from benchmarks import driving
-from benchmarks.engine import add_engine_arguments, engine_under_test
+from benchmarks.engine import add_engine_arguments, engine_under_test, model_runner
 from benchmarks.peers.runners.protocol import serve
 from benchmarks.workloads import Request
-from inference_worker.execution.isolation import IsolatingRunner
 from infra.runtime import logging
 
 parser = argparse.ArgumentParser()
@@ -23,9 +22,7 @@ add_engine_arguments(parser)
 logging.configure("benchmark", level="warning")
 build = engine_under_test(parser.parse_args(["--model", sys.argv[1], *sys.argv[3:]]), max_num_seqs=256)
 engine = build(kv_cache_memory=2 * 2**30)
-if not isinstance(engine.runner, IsolatingRunner):
-    raise TypeError("the engine has another runner than one of settings")
-cache = engine.runner.runner.attention.cache
+cache = model_runner(engine).attention.cache
 for side in (*cache.keys, *cache.values):
     side.zero_()
 gc.collect()

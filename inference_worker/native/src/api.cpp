@@ -23,6 +23,8 @@ const char* guarded(const Call& call) {
 
 extern "C" {
 
+int64_t headrace_panel() { return kPanel; }
+
 const char* headrace_create(int threads, Kernels** kernels) {
     return guarded([&] { *kernels = new Kernels(threads); });
 }

@@ -36,6 +36,16 @@ def test_logits_equal_those_of_the_modules(case, instructions, tmp_path):
             torch.testing.assert_close(rows, reference, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize("changes", [{}, {"num_attention_heads": 8, "num_key_value_heads": 2}])
+def test_many_sequences_read_all_heads_together(changes, instructions, tmp_path):
+    """With sequences enough to share out, a task has all heads, and fetches its next tile or the next task's."""
+    model, native = dense_and_native(tmp_path, "llama", instructions, threads=2, **FITTING | changes)
+    sequences = [*random_sequences(97), *(torch.arange(length).remainder(97).tolist() for length in range(60, 205, 24))]
+    expected = packed_logits(model, sequences, [64])
+    for rows, reference in zip(packed_logits(native, sequences, [1]), expected, strict=True):
+        torch.testing.assert_close(rows, reference, atol=1e-4, rtol=1e-4)
+
+
 @pytest.mark.parametrize("head_dim", [48, 80])
 def test_heads_may_be_of_odd_sizes(head_dim, instructions, tmp_path):
     model, native = dense_and_native(tmp_path, "llama", instructions, **FITTING | {"head_dim": head_dim})

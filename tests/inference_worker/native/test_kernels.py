@@ -45,7 +45,7 @@ def packed(kind: str, values: Values, panel: int, bias: torch.Tensor | None = No
 def product(
     kernels: Kernels, kind: str, values: Values, x: torch.Tensor, bias: torch.Tensor | None = None
 ) -> torch.Tensor:
-    return kernels.linear(packed(kind, values, kernels.instructions.panel, bias), x)
+    return kernels.linear(packed(kind, values, kernels.panel, bias), x)
 
 
 def dense(values: Values) -> torch.Tensor:
@@ -67,7 +67,7 @@ def test_products_are_those_of_the_dense_weight(kernels: Kernels, kind: str, out
 
 @pytest.mark.parametrize("kind", TOLERANCE)
 def test_a_row_is_the_same_to_the_bit_whatever_rows_are_beside_it(kernels: Kernels, kind: str) -> None:
-    weight, x = packed(kind, values_of(kind, 48, 64), kernels.instructions.panel), torch.randn(300, 64)
+    weight, x = packed(kind, values_of(kind, 48, 64), kernels.panel), torch.randn(300, 64)
     together = kernels.linear(weight, x)
     for rows in (slice(0, 1), slice(4, 7), slice(100, 190)):
         assert torch.equal(kernels.linear(weight, x[rows].contiguous()), together[rows])
@@ -93,7 +93,7 @@ def test_rows_can_be_taken_out_of_the_panels_again(kernels: Kernels, kind: str) 
     values = values_of(kind, 37, 96)
     wanted = torch.tensor([0, 36, 8, 15, 16, 8])
     torch.testing.assert_close(
-        kernels.take(packed(kind, values, kernels.instructions.panel), wanted), dense(values)[wanted], rtol=0, atol=0
+        kernels.take(packed(kind, values, kernels.panel), wanted), dense(values)[wanted], rtol=0, atol=0
     )
 
 
