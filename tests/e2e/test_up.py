@@ -64,8 +64,10 @@ def platform(e2e_home: Path, console_port: int) -> Iterator[Launched]:
 
 def pid_of(platform: Launched, name: str) -> int:
     """0 while there is none."""
-    path = platform.home / "run" / f"{name}.pid"
-    return int(path.read_text()) if path.exists() else 0
+    try:
+        return int((platform.home / "run" / f"{name}.pid").read_text())
+    except FileNotFoundError:
+        return 0
 
 
 def state_of(platform: Launched, name: str) -> str:
@@ -157,14 +159,18 @@ def test_both_workers_take_part(platform: Launched) -> None:
         assert metric(platform, worker_name(number), "headrace_generation_tokens_total{") > 0
 
 
+LONG = 400
+"""Tokens of a stream that the fastest engine has not ended before the kill reaches it."""
+
+
 async def long_stream(client: openai.AsyncOpenAI, number: int, begun: asyncio.Semaphore) -> tuple[str, Any, float]:
-    """One greedy stream of 48 tokens: its text, its usage, and its longest pause in seconds."""
+    """One greedy stream of `LONG` tokens: its text, its usage, and its longest pause in seconds."""
     loop = asyncio.get_running_loop()
     stream = await client.completions.create(
         model=MODEL,
         prompt=f"A long list of numbers: {number}, {number + 1}, {number + 2},",
         temperature=0,
-        max_tokens=48,
+        max_tokens=LONG,
         stream=True,
         stream_options={"include_usage": True},
         extra_body={"ignore_eos": True},
@@ -198,7 +204,7 @@ async def test_streams_go_on_when_their_worker_is_killed_and_it_is_started_again
     print("longest pauses with and without the kill:", [s[2] for s in survived], [w[2] for w in whole])
     print("same texts:", [s[0] == w[0] for s, w in zip(survived, whole, strict=True)])
     for (_, usage, _), (_, expected, _) in zip(survived, whole, strict=True):
-        assert (usage.prompt_tokens, usage.completion_tokens) == (expected.prompt_tokens, 48)
+        assert (usage.prompt_tokens, usage.completion_tokens) == (expected.prompt_tokens, LONG)
     assert metric(platform, "gateway-1", "headrace_jobs_resumed_total") >= 1
     until(lambda: pid_of(platform, "worker-2") not in (0, before) and state_of(platform, "worker-2") == "ready", 120)
     assert "worker-2 was ended by SIGKILL" in platform.output
