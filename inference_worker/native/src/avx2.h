@@ -18,6 +18,8 @@ inline Floats broadcast(float x) { return _mm256_set1_ps(x); }
 inline Ints broadcast(int32_t x) { return _mm256_set1_epi32(x); }
 inline Floats load(const float* from) { return _mm256_loadu_ps(from); }
 inline void store(float* to, Floats x) { _mm256_storeu_ps(to, x); }
+inline Ints load(const int32_t* from) { return _mm256_loadu_si256((const __m256i*)from); }
+inline void store(int32_t* to, Ints x) { _mm256_storeu_si256((__m256i*)to, x); }
 inline Floats fmadd(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
 inline Floats fnmadd(Floats a, Floats b, Floats c) { return _mm256_fnmadd_ps(a, b, c); }
 inline Floats min(Floats a, Floats b) { return _mm256_min_ps(a, b); }
@@ -89,6 +91,11 @@ inline void narrow(const Ints (&values)[4], int8_t* to) {
         _mm256_packs_epi16(_mm256_packs_epi32(values[0], values[1]), _mm256_packs_epi32(values[2], values[3]));
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     _mm256_storeu_si256((__m256i*)to, _mm256_permutevar8x32_epi32(words, order));
+}
+
+// Integers of 16 bits: two in each lane, `first` in its low half.
+inline Ints pairs(Ints first, Ints second) {
+    return _mm256_blend_epi16(first, _mm256_slli_epi32(second, 16), 0b10101010);
 }
 
 // Integers of a panel's left and right outputs, a lane of 32 bits each: two inputs of 16 bits, or four of 8.

@@ -18,6 +18,8 @@ inline Floats broadcast(float x) { return _mm512_set1_ps(x); }
 inline Ints broadcast(int32_t x) { return _mm512_set1_epi32(x); }
 inline Floats load(const float* from) { return _mm512_loadu_ps(from); }
 inline void store(float* to, Floats x) { _mm512_storeu_ps(to, x); }
+inline Ints load(const int32_t* from) { return _mm512_loadu_si512(from); }
+inline void store(int32_t* to, Ints x) { _mm512_storeu_si512(to, x); }
 inline Floats fmadd(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
 inline Floats fnmadd(Floats a, Floats b, Floats c) { return _mm512_fnmadd_ps(a, b, c); }
 inline Floats min(Floats a, Floats b) { return _mm512_min_ps(a, b); }
@@ -75,6 +77,11 @@ inline void narrow(const Ints (&values)[2], int16_t* to) {
 
 inline void narrow(const Ints (&values)[2], int8_t* to) {
     for (int i = 0; i < 2; ++i) _mm_storeu_si128((__m128i*)(to + 16 * i), _mm512_cvtepi32_epi8(values[i]));
+}
+
+// Integers of 16 bits: two in each lane, `first` in its low half.
+inline Ints pairs(Ints first, Ints second) {
+    return _mm512_mask_mov_epi16(first, 0xAAAAAAAA, _mm512_slli_epi32(second, 16));
 }
 
 // Integers of a panel's left and right outputs, a lane of 32 bits each: two inputs of 16 bits, or four of 8.

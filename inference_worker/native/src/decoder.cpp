@@ -28,7 +28,8 @@ int64_t scratch_bytes(int64_t inputs) {
 }
 
 int64_t attention_scratch_bytes(const Heads& heads) {
-    return std::max(TiledAttention<Float32>::scratch_floats(heads), RowAttention<Float32>::scratch_floats(heads)) *
+    return std::max({TiledAttention<Float32>::scratch_floats(heads), TiledAttention<Float16>::scratch_floats(heads),
+                     RowAttention<Float32>::scratch_floats(heads)}) *
            sizeof(float);
 }
 

@@ -44,9 +44,6 @@ struct Outputs {
     }
 };
 
-// Tells the compiler not to reorder the sums of an inner loop: it would spill them to the stack, at half the speed.
-inline void keep_in_registers(Ints (&sums)[2]) { asm("" : "+v"(sums[0]), "+v"(sums[1])); }
-
 // The largest magnitude of a group.
 inline float group_peak(const float* x) {
     Floats peak = abs(load(x));
@@ -294,9 +291,8 @@ struct IntegerFormat {
                 const Halves& codes = weight.load(step);
                 for (int r = 0; r < R; ++r) {
                     const Ints value = broadcast(load_int32(x + r * inputs + step * Kind::kInputs));
-                    exact[r][0] = Kind::add(exact[r][0], codes.left, value);
-                    exact[r][1] = Kind::add(exact[r][1], codes.right, value);
-                    keep_in_registers(exact[r]);
+                    exact[r][0] = in_place(Kind::add(exact[r][0], codes.left, value));
+                    exact[r][1] = in_place(Kind::add(exact[r][1], codes.right, value));
                 }
             }
             for (int half = 0; half < 2; ++half) {

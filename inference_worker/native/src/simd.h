@@ -9,6 +9,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 namespace headrace {
 
@@ -29,8 +31,36 @@ inline Floats exp(Floats x) {
     return unless_below(given, smallest, y * power_of_two(n), zero());
 }
 
+// e^x for x of 0 at most, to about 3e-6 of its value (2^n times a polynomial of 2^f, f on [-1/2, 1/2]); below -87 it is 0.
+inline Floats rough_exp(Floats x) {
+    const Floats smallest = broadcast(-87.0f);
+    const Floats binary = max(x, smallest) * broadcast(1.44269504f);
+    const Floats n = nearest(binary), f = binary - n;
+    Floats y = broadcast(9.5701003e-3f);
+    y = fmadd(y, f, broadcast(5.5917860e-2f));
+    y = fmadd(y, f, broadcast(2.4024745e-1f));
+    y = fmadd(y, f, broadcast(6.9312181e-1f));
+    y = fmadd(y, f, broadcast(0.99999926f));
+    return unless_below(x, smallest, y * power_of_two(n), zero());
+}
+
 // x / (1 + e^-x)
 inline Floats silu(Floats x) { return x / (broadcast(1.0f) + exp(-x)); }
+
+// A sum of an inner loop, which the compiler must neither reorder nor copy: it would spill sums to the stack.
+template <class Vector>
+inline Vector in_place(Vector sum) {
+    asm("" : "+v"(sum));
+    return sum;
+}
+
+// Call `body` with 0 to N - 1, known when it is compiled: only so are arrays that it indexes kept in registers.
+template <int N, class Body>
+inline __attribute__((always_inline)) void unrolled(const Body& body) {
+    [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) {
+        (body(std::integral_constant<int, i>{}), ...);
+    }(std::make_integer_sequence<int, N>{});
+}
 
 inline int32_t load_int32(const void* from) {
     int32_t value;

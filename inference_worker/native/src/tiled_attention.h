@@ -1,33 +1,46 @@
-// Attention of many query rows of one sequence: two matrix products a tile of tokens, in float32. The rows stand side by
-// side in vectors, so that the softmax needs no sum across one, and keys and values are taken as they lie.
+// Attention of many query rows of one sequence: two matrix products a tile of tokens. The rows stand side by side in
+// vectors, so that the softmax needs no sum across one, and keys and values are taken as they lie.
 #pragma once
 
+#include <type_traits>
 #include <utility>
 
 #include "attention.h"
 #include "linear.h"
+#include "tile_numbers.h"
 
 namespace headrace {
 
 template <class Number>
 class TiledAttention {
+    using Numbers = std::conditional_t<std::is_same_v<Number, Float32>, FloatNumbers, CodeNumbers>;
+    using Word = typename Numbers::Word;
+
   public:
-    TiledAttention(const Heads& heads, float* scratch) : size_(heads.size), group_(heads.group()) {
-        const int64_t panels = scratch_panels(heads);
+    TiledAttention(const Heads& heads, float* scratch)
+        : size_(heads.size), words_(Numbers::words(heads.size)), group_(heads.group()) {
+        const int64_t rows = scratch_rows(heads);
         const auto take = [&](int64_t floats) { return std::exchange(scratch, scratch + floats); };
-        query_ = take(panels * kPanel * size_);
-        out_ = take(panels * kPanel * size_);
+        const auto take_words = [&](int64_t words) { return reinterpret_cast<Word*>(take(words)); };
+        query_ = take_words(rows * words_);
+        keys_ = take_words(kTokens * words_);
+        values_ = take_words(kTokens * size_);
+        weights_ = take_words(kTokens * kPanel);
         scores_ = take(kTokens * kPanel);
-        keys_ = take(kTokens * size_);
-        values_ = take(kTokens * size_);
-        peak_ = take(panels * kPanel);
-        total_ = take(panels * kPanel);
-        own_ = take(panels * kPanel);
+        out_ = take(rows * size_);
+        vectors_ = take(Numbers::kTokensInWord * size_);
+        key_scale_ = take(kTokens);
+        value_scale_ = take(kTokens);
+        query_scale_ = take(rows);
+        peak_ = take(rows);
+        total_ = take(rows);
+        own_ = take(rows);
     }
 
     static int64_t scratch_floats(const Heads& heads) {
-        const int64_t rows = scratch_panels(heads) * kPanel;
-        return rows * (2 * heads.size + 3) + kTokens * (kPanel + 2 * heads.size);
+        const int64_t rows = scratch_rows(heads), words = Numbers::words(heads.size);
+        return rows * (words + heads.size + 4) + kTokens * (words + heads.size + 2 * kPanel + 2) +
+               Numbers::kTokensInWord * heads.size;
     }
 
     // `query` and `out` are the step's rows, [query heads, head size] each, rows `stride` and `out_stride` floats apart;
@@ -42,20 +55,18 @@ class TiledAttention {
         start(query, stride, rows, panels, position);
         for (int64_t tile = first_seen(position, window); tile < position + queries; tile += kTokens) {
             const int64_t count = std::min(kTokens, position + queries - tile);
-            take(keys, table, task.first_head, tile, count, keys_);
-            take(values, table, task.first_head, tile, count, values_);
+            take_keys(keys, table, task.first_head, tile, count);
+            take_values(values, table, task.first_head, tile, count);
+            const bool hides = tile + count - 1 > position || window > 0;
             for (int64_t panel = 0; panel < panels; ++panel) {
-                const float* panel_query = query_ + panel * kPanel * size_;
-                multiply_rows<FloatFormat<Float32>>(
-                    Rows{keys_, nullptr, nullptr, nullptr}, 0, count, size_,
-                    FloatFormat<Float32>::Expanded{panel_query},
-                    [&](int64_t token, const Outputs& scores) { scores.store(scores_ + token * kPanel); });
-                const bool hides = tile + count - 1 > position || window > 0;
+                const int64_t row = panel * kPanel;
+                score(row, count);
+                Gains gains[2];
                 for (int half = 0; half < 2; ++half) {
-                    if (hides) hide(panel * kPanel + half * kWidth, half, tile, count, window);
-                    soften(panel * kPanel + half * kWidth, half, count, out_ + panel * kPanel * size_);
+                    if (hides) hide(row + half * kWidth, half, tile, count, window);
+                    gains[half] = soften(row + half * kWidth, half, count);
                 }
-                for (int64_t d = 0; d < size_; d += kDimensions) add_values(d, count, out_ + panel * kPanel * size_);
+                add_values(row, count, gains);
             }
         }
         for (int64_t row = 0; row < rows; ++row) {
@@ -66,17 +77,22 @@ class TiledAttention {
     }
 
   private:
-    static int64_t scratch_panels(const Heads& heads) {
-        return (std::max(kTaskRows, heads.group()) + kPanel - 1) / kPanel;
+    // By what the sums before and those of a tile are to be multiplied.
+    struct Gains {
+        Floats before, tile;
+    };
+
+    static int64_t scratch_rows(const Heads& heads) {
+        return (std::max(kTaskRows, heads.group()) + kPanel - 1) / kPanel * kPanel;
     }
 
-    // Queries are laid out as [panel][d][row]; rows beyond the last see what the last one sees.
+    // Queries are laid out as [panel][word][row]; rows beyond the last see what the last one sees.
     void start(const float* query, int64_t stride, int64_t rows, int64_t panels, int64_t position) {
         for (int64_t row = 0; row < panels * kPanel; ++row) {
             const int64_t real = std::min(row, rows - 1);
-            const float* from = query + real / group_ * stride + real % group_ * size_;
-            float* to = query_ + row / kPanel * kPanel * size_ + row % kPanel;
-            for (int64_t d = 0; d < size_; ++d) to[d * kPanel] = from[d];
+            query_scale_[row] = Numbers::pack(query + real / group_ * stride + real % group_ * size_, size_, keys_);
+            Word* to = query_ + row / kPanel * kPanel * words_ + row % kPanel;
+            for (int64_t word = 0; word < words_; ++word) to[word * kPanel] = keys_[word];
             own_[row] = static_cast<float>(position + real / group_);
         }
         std::fill_n(out_, panels * kPanel * size_, 0.0f);
@@ -84,12 +100,86 @@ class TiledAttention {
         std::fill_n(total_, panels * kPanel, 0.0f);
     }
 
-    // The vectors of a tile as float32, [token][d].
-    void take(const PagedSide<Number>& side, const int64_t* table, int64_t head, int64_t tile, int64_t count, float* to) {
+    // A token's numbers in the cache as float32.
+    void widen(const typename Number::Stored* from, float* to) const {
+        for (int64_t d = 0; d < size_; d += kWidth) store(to + d, Number::load(from + d));
+    }
+
+    // The keys of a tile, [token][word].
+    void take_keys(const PagedSide<Number>& side, const int64_t* table, int64_t head, int64_t tile, int64_t count) {
         const typename Number::Stored* at[kTokens];
         side.locate(table, head, tile, count, at);
-        for (int64_t token = 0; token < count; ++token, to += size_)
-            for (int64_t d = 0; d < size_; d += kWidth) store(to + d, Number::load(at[token] + d));
+        for (int64_t token = 0; token < count; ++token) {
+            widen(at[token], vectors_);
+            key_scale_[token] = Numbers::pack(vectors_, size_, keys_ + token * words_);
+        }
+    }
+
+    // The values of a tile, [word of tokens][d]. A word that the tokens do not fill has zeros.
+    void take_values(const PagedSide<Number>& side, const int64_t* table, int64_t head, int64_t tile, int64_t count) {
+        const typename Number::Stored* at[kTokens];
+        side.locate(table, head, tile, count, at);
+        largest_value_scale_ = kLeastScale;
+        for (int64_t token = 0; token < count; token += kTokensInWord) {
+            const float* values[kTokensInWord];
+            for (int64_t i = 0; i < kTokensInWord; ++i) {
+                float* to = vectors_ + i * size_;
+                if (token + i < count) {
+                    widen(at[token + i], to);
+                } else {
+                    std::fill_n(to, size_, 0.0f);
+                }
+                values[i] = to;
+            }
+            Numbers::pack_values(values, size_, values_ + token / kTokensInWord * size_, value_scale_ + token);
+            for (int64_t i = 0; i < kTokensInWord; ++i)
+                largest_value_scale_ = std::max(largest_value_scale_, value_scale_[token + i]);
+        }
+    }
+
+    // Words of [rows, steps], so far apart from one another.
+    struct Words {
+        const Word* start;
+        int64_t row_stride, step_stride, rows, steps;
+    };
+
+    // Products of `R` rows of words with a panel, which is [step][row of the panel].
+    template <int R>
+    static void products(const Words& words, int64_t row, const Word* panel, Outputs (&out)[R]) {
+        typename Numbers::Sum sums[R][2] = {};
+        const Word* at = words.start + row * words.row_stride;
+        for (int64_t step = 0; step < words.steps; ++step, at += words.step_stride, panel += kPanel) {
+            const auto left = load(panel), right = load(panel + kWidth);
+            unrolled<R>([&](auto r) {
+                const Word word = at[r * words.row_stride];
+                sums[r][0] = in_place(Numbers::add(sums[r][0], left, word));
+                sums[r][1] = in_place(Numbers::add(sums[r][1], right, word));
+            });
+        }
+        unrolled<R>([&](auto r) { out[r] = {Numbers::total(sums[r][0]), Numbers::total(sums[r][1])}; });
+    }
+
+    // Call `emit(row, outputs)` with the products of every row.
+    template <int R = kIntegerTile, class Emit>
+    static void multiply(const Words& words, const Word* panel, const Emit& emit, int64_t row = 0) {
+        for (; row + R <= words.rows; row += R) {
+            Outputs found[R];
+            products<R>(words, row, panel, found);
+            for (int r = 0; r < R; ++r) emit(row + r, found[r]);
+        }
+        if constexpr (R > 1) multiply<R - 1>(words, panel, emit, row);
+    }
+
+    // The scores of a tile for a panel of rows, [token][row].
+    void score(int64_t row, int64_t count) {
+        const Floats left = load(query_scale_ + row), right = load(query_scale_ + row + kWidth);
+        multiply({keys_, words_, 1, count, words_}, query_ + row * words_, [&](int64_t token, const Outputs& products) {
+            const Floats scale = broadcast(key_scale_[token]);
+            const Outputs scores{products.half[0] * (left * scale), products.half[1] * (right * scale)};
+            scores.store(scores_ + token * kPanel);
+        });
+        for (int64_t token = count; token % kTokensInWord; ++token)
+            std::fill_n(scores_ + token * kPanel, kPanel, kNothing);
     }
 
     // Scores of tokens that a row does not see become nothing.
@@ -104,50 +194,52 @@ class TiledAttention {
         }
     }
 
-    // Scores become weights, and what was summed up before is brought to the same scale.
-    void soften(int64_t row, int half, int64_t count, float* out) {
-        float* scores = scores_ + half * kWidth;
+    // Scores become weights, [word of tokens][row], of 1 for the tile's highest.
+    Gains soften(int64_t row, int half, int64_t count) {
+        const float* scores = scores_ + half * kWidth;
         const Floats before = load(peak_ + row);
-        Floats peak = before;
-        for (int64_t token = 0; token < count; ++token) peak = max(peak, load(scores + token * kPanel));
+        Floats highest = load(scores);
+        for (int64_t token = 1; token < count; ++token) highest = max(highest, load(scores + token * kPanel));
+        const Floats peak = max(before, highest);
         store(peak_ + row, peak);
-        const Floats shift = max(peak, broadcast(-1e30f));  // a row that has seen nothing yet has no peak
-        const Floats factor = exp(before - shift);
-        Floats weights = zero();
-        for (int64_t token = 0; token < count; ++token) {
-            const Floats weight = exp(load(scores + token * kPanel) - shift);
-            store(scores + token * kPanel, weight);
-            weights += weight;
-        }
-        store(total_ + row, fmadd(load(total_ + row), factor, weights));
-        for (int64_t d = 0; d < size_; ++d) {
-            float* at = out + d * kPanel + half * kWidth;
-            store(at, load(at) * factor);
-        }
-    }
-
-    static constexpr int kDimensions = 4;
-
-    // Some dimensions of a panel's rows.
-    void add_values(int64_t d, int64_t count, float* out) {
-        Outputs sums[kDimensions];
-        for (auto& sum : sums) sum.half[0] = sum.half[1] = zero();
-        for (int64_t token = 0; token < count; ++token) {
-            const Floats left = load(scores_ + token * kPanel), right = load(scores_ + token * kPanel + kWidth);
-            for (int i = 0; i < kDimensions; ++i) {
-                const Floats value = broadcast(values_[token * size_ + d + i]);
-                sums[i].half[0] = fmadd(value, left, sums[i].half[0]);
-                sums[i].half[1] = fmadd(value, right, sums[i].half[1]);
+        const Floats shift = max(highest, broadcast(kLowest)), final_shift = max(peak, broadcast(kLowest));
+        Floats total = zero();
+        for (int64_t token = 0; token < count; token += kTokensInWord) {
+            Floats weights[kTokensInWord];
+            for (int64_t i = 0; i < kTokensInWord; ++i) {
+                weights[i] = Numbers::power(load(scores + (token + i) * kPanel) - shift);
+                total += weights[i];
             }
+            Numbers::pack_weights(weights, value_scale_ + token, largest_value_scale_,
+                                  weights_ + token / kTokensInWord * kPanel + half * kWidth);
         }
-        for (int i = 0; i < kDimensions; ++i) sums[i].add_to(out + (d + i) * kPanel);
+        const Floats factor = exp(before - final_shift), tile_factor = exp(highest - final_shift);
+        store(total_ + row, fmadd(load(total_ + row), factor, total * tile_factor));
+        return {factor, tile_factor * broadcast(largest_value_scale_ * Numbers::kWeightScale)};
     }
 
-    int64_t size_, group_;
-    float *query_, *out_;          // [panel][d][row]
-    float* scores_;                // [token][row], of one panel
-    float *keys_, *values_;        // [token][d]
-    float *peak_, *total_, *own_;  // of a row; own: its position
+    void add_values(int64_t row, int64_t count, const Gains (&gains)[2]) {
+        float* out = out_ + row * size_;
+        const int64_t steps = (count + kTokensInWord - 1) / kTokensInWord;
+        multiply({values_, 1, size_, size_, steps}, weights_, [&](int64_t d, const Outputs& products) {
+            for (int half = 0; half < 2; ++half) {
+                float* at = out + d * kPanel + half * kWidth;
+                store(at, fmadd(load(at), gains[half].before, products.half[half] * gains[half].tile));
+            }
+        });
+    }
+
+    static constexpr int64_t kTokensInWord = Numbers::kTokensInWord;
+    static constexpr float kLowest = -1e30f;      // a row that has seen nothing yet has no peak
+    static constexpr float kLeastScale = 1e-30f;  // values may be zeros
+
+    int64_t size_, words_, group_;
+    Word *query_, *keys_, *values_, *weights_;          // [panel][word][row], [token][word], [word][d], [word][row]
+    float *scores_, *out_;                              // [token][row], of one panel; [panel][d][row]
+    float* vectors_;                                    // of the tokens of a word, in float32
+    float *key_scale_, *value_scale_, *query_scale_;
+    float *peak_, *total_, *own_;                       // of a row; own: its position
+    float largest_value_scale_ = kLeastScale;
 };
 
 }  // namespace headrace

@@ -19,9 +19,11 @@ from inference_worker.execution.kv_cache import KVCache, KVCacheShape
 CPU = torch.device("cpu")
 
 
-def make_cache(block_size: int, kv_heads: int, head_size: int, blocks: int, seed: int) -> KVCache:
+def make_cache(
+    block_size: int, kv_heads: int, head_size: int, blocks: int, seed: int, dtype: torch.dtype = torch.float32
+) -> KVCache:
     """Filled with noise: what a step does not own must not matter."""
-    cache = KVCache(KVCacheShape(1, kv_heads, head_size, block_size, torch.float32), blocks, CPU)
+    cache = KVCache(KVCacheShape(1, kv_heads, head_size, block_size, dtype), blocks, CPU)
     generator = torch.Generator().manual_seed(seed)
     for side in (*cache.keys, *cache.values):
         side.normal_(generator=generator)

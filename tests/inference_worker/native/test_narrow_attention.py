@@ -1,0 +1,49 @@
+"""Attention over a cache of 16 bits: of many rows in whole numbers, right and without overflow."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from inference_worker.attention.reference import ReferenceAttention
+from inference_worker.native.library import Kernels
+from tests.inference_worker.attention.test_attention import make_cache, make_metadata
+
+
+@pytest.fixture
+def kernels(instructions: str) -> Kernels:
+    return Kernels(2, instructions)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("window", [None, 30])
+def test_the_error_is_like_that_of_float16(kernels: Kernels, dtype: torch.dtype, window: int | None) -> None:
+    metadata = make_metadata([(0, 200), (77, 65), (130, 1), (0, 5)], 16, 40, seed=1)
+    generator = torch.Generator().manual_seed(2)
+    query, key, value = (torch.randn(271, heads, 80, generator=generator) for heads in (6, 2, 2))
+    key *= torch.logspace(-1, 1, 271)[:, None, None]  # tokens differ in size
+    rows = query, key.to(dtype).float(), value.to(dtype).float()
+    wide, narrow = (make_cache(16, 2, 80, 40, seed=3, dtype=held) for held in (torch.float32, dtype))
+    for held, rounded in zip((*wide.keys, *wide.values), (*narrow.keys, *narrow.values), strict=True):
+        held.copy_(rounded)
+    expected = ReferenceAttention(wide).forward(0, *rows, metadata, scale=0.1, sliding_window=window)
+    error = kernels.attention(narrow, 0, rows, metadata, scale=0.1, window=window) - expected
+    assert error.norm() / expected.norm() < 5e-4
+    assert (error.norm(dim=-1) / expected.norm(dim=-1)).max() < 5e-3
+
+
+@pytest.mark.parametrize("size", [16, 64, 128, 256])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_sums_do_not_overflow(kernels: Kernels, size: int, sign: int) -> None:
+    """All numbers at their largest."""
+    metadata = make_metadata([(0, 192)], 16, 12, seed=1)
+    query = torch.full((192, 1, size), 2.0)
+    cache = make_cache(16, 1, size, 12, seed=1, dtype=torch.float16)
+    output = kernels.attention(cache, 0, (query, sign * query, sign * query), metadata, scale=1.0, window=None)
+    torch.testing.assert_close(output, sign * query, rtol=1e-3, atol=0)
+
+
+def test_zeros_give_zeros(kernels: Kernels) -> None:
+    metadata = make_metadata([(0, 70)], 16, 5, seed=1)
+    cache, zeros = make_cache(16, 1, 32, 5, seed=1, dtype=torch.float16), torch.zeros(70, 1, 32)
+    assert kernels.attention(cache, 0, (zeros, zeros, zeros), metadata, scale=1.0, window=None).count_nonzero() == 0
