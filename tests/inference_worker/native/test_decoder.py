@@ -65,6 +65,17 @@ def test_a_narrow_cache_costs_little(dtype, instructions, tmp_path):
         assert (rows - reference).norm() / reference.norm() < (0.001 if dtype is torch.float16 else 0.01)
 
 
+def test_threads_that_come_late_change_nothing(tmp_path):
+    """Many more threads than cores: most find that a share of the work, or the whole step, is over."""
+    sequences = random_sequences(97)
+    logits = [
+        packed_logits(dense_and_native(tmp_path, "llama", threads=threads, **FITTING)[1], sequences, chunks)
+        for threads, chunks in ((1, [5]), *[(16, [5])] * 8)
+    ]
+    for others in logits[1:]:
+        assert all(torch.equal(rows, reference) for rows, reference in zip(others, logits[0], strict=True))
+
+
 def test_a_batch_larger_than_the_last_one_fits(tmp_path):
     """Memory kept from step to step grows."""
     model, native = dense_and_native(tmp_path, "llama", **FITTING)
