@@ -1,23 +1,27 @@
 """A client of an OpenAI-spec server's streamed completions, and the two ways to load one: closed and open loop.
 
 Prompts are token ids, so that every server computes the same. Tokens are counted from `usage`; chunks may carry
-several. Times are `time.perf_counter()` seconds. Knows no particular server.
+several. Times are `time.perf_counter()` seconds. It shares its cores with what it measures, so it is aiohttp's, which
+parses HTTP in C. Knows no particular server.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
 
-import httpx
+import aiohttp
+import msgspec
 
 from benchmarks.measures import Timeline
 from benchmarks.workloads import Request
 
-_DATA = "data: "
+_DATA = b"data: "
+_DONE = b"[DONE]"
 
 
 @dataclass(frozen=True)
@@ -29,17 +33,16 @@ class Endpoint:
     model: str
 
 
-def opened(endpoint: Endpoint) -> httpx.AsyncClient:
+def opened(endpoint: Endpoint) -> aiohttp.ClientSession:
     """As many kept connections as there are requests in flight, and no time-out: waiting is what is measured."""
-    return httpx.AsyncClient(
-        base_url=endpoint.base_url,
+    return aiohttp.ClientSession(
         headers={"Authorization": f"Bearer {endpoint.api_key}"},
-        timeout=None,
-        limits=httpx.Limits(max_connections=None),
+        timeout=aiohttp.ClientTimeout(total=None),
+        connector=aiohttp.TCPConnector(limit=0),
     )
 
 
-async def complete(client: httpx.AsyncClient, endpoint: Endpoint, request: Request, timeline: Timeline) -> None:
+async def complete(http: aiohttp.ClientSession, endpoint: Endpoint, request: Request, timeline: Timeline) -> None:
     """One completion, noted in `timeline` as it comes: greedy, never stopped by the model."""
     body = {
         "model": endpoint.model,
@@ -51,33 +54,37 @@ async def complete(client: httpx.AsyncClient, endpoint: Endpoint, request: Reque
         "stream_options": {"include_usage": True},
     }
     try:
-        async with client.stream("POST", "/completions", json=body) as answer:
-            if answer.status_code != httpx.codes.OK:
-                timeline.error = f"{answer.status_code} {(await answer.aread())[:200]!r}"
+        async with http.post(f"{endpoint.base_url}/completions", json=body) as answer:
+            if answer.status != HTTPStatus.OK:
+                timeline.error = f"{answer.status} {(await answer.read())[:200]!r}"
                 return
-            async for line in answer.aiter_lines():
-                _note(line, timeline)
-    except httpx.HTTPError as error:
+            unread = b""
+            async for data in answer.content.iter_any():
+                *events, unread = (unread + data).split(b"\n\n")
+                now = time.perf_counter()
+                for event in events:
+                    _note(event, now, timeline)
+    except aiohttp.ClientError as error:
         timeline.error = f"{type(error).__name__}: {error}"
     if timeline.finished is None and timeline.error is None:
         timeline.error = "the stream ended without [DONE]"
 
 
-def _note(line: str, timeline: Timeline) -> None:
-    if not line.startswith(_DATA):
+def _note(event: bytes, now: float, timeline: Timeline) -> None:
+    if not event.startswith(_DATA):
         return
-    now = time.perf_counter()
-    if line == "data: [DONE]":
+    data = event[len(_DATA) :]
+    if data == _DONE:
         timeline.finished = now
         return
-    event = json.loads(line[len(_DATA) :])
-    if "error" in event:
-        timeline.error = str(event["error"])
+    chunk: dict[str, Any] = msgspec.json.decode(data)
+    if "error" in chunk:
+        timeline.error = str(chunk["error"])
         return
-    if any(choice.get("text") for choice in event.get("choices", ())):
+    if any(choice.get("text") for choice in chunk.get("choices", ())):
         timeline.chunks.append(now)
-    if event.get("usage"):
-        timeline.output_tokens = event["usage"]["completion_tokens"]
+    if usage := chunk.get("usage"):
+        timeline.output_tokens = usage["completion_tokens"]
 
 
 async def closed_loop(endpoint: Endpoint, requests: Sequence[Request], clients: int) -> list[Timeline]:

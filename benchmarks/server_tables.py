@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import uvloop
 from numpy.random import default_rng
 
 from benchmarks import client, workloads
@@ -38,7 +38,7 @@ class Load:
 
 def warm(endpoint: Endpoint, load: Load) -> None:
     """A few short requests together."""
-    asyncio.run(client.closed_loop(endpoint, load.requests(8, 64, 8), 4))
+    uvloop.run(client.closed_loop(endpoint, load.requests(8, 64, 8), 4))
 
 
 def closed(endpoint: Endpoint, load: Load) -> list[Row]:
@@ -46,7 +46,7 @@ def closed(endpoint: Endpoint, load: Load) -> list[Row]:
     rows: list[Row] = []
     for clients in load.clients:
         requests = load.requests(max(4, clients * load.requests_each))
-        rows.append({"clients": clients, **summary(asyncio.run(client.closed_loop(endpoint, requests, clients)))})
+        rows.append({"clients": clients, **summary(uvloop.run(client.closed_loop(endpoint, requests, clients)))})
     return rows
 
 
@@ -57,7 +57,7 @@ def open_loop(endpoint: Endpoint, load: Load, capacity: float) -> list[Row]:
         rate = capacity * share
         requests = load.requests(max(4, round(rate * load.open_seconds)))
         arrivals = workloads.poisson(len(requests), rate, seed=load.seed)
-        timelines = asyncio.run(client.open_loop(endpoint, requests, arrivals))
+        timelines = uvloop.run(client.open_loop(endpoint, requests, arrivals))
         row: Row = {"share_of_capacity": share, "offered_per_second": rate}
         rows.append({**row, "goodput_per_second": goodput(timelines, OBJECTIVES), **summary(timelines)})
     return rows
@@ -67,7 +67,7 @@ def first_token_under_load(endpoint: Endpoint, load: Load) -> list[Row]:
     """16 long streams run; a new prompt of 128 tokens comes now and then."""
     streams, probes = load.requests(16, 128, 1800), load.requests(load.probes, 128, 4)
     gaps = [float(gap) for gap in default_rng(load.seed).uniform(0.05, 0.25, len(probes))]
-    times = [t.ttft for t in asyncio.run(client.under_load(endpoint, streams, probes, gaps)) if t.succeeded]
+    times = [t.ttft for t in uvloop.run(client.under_load(endpoint, streams, probes, gaps)) if t.succeeded]
     row: Row = {"streams": len(streams), "prompt_tokens": 128, "probes": len(times)}
     return [row | {f"ttft_p{q}_ms": milliseconds(percentile(times, q)) for q in (50, 99)}]
 

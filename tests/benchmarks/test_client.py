@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
-import httpx
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from benchmarks import client
 from benchmarks.client import Endpoint
@@ -22,45 +22,47 @@ def stream(*texts: str, tokens: int, end: str = "data: [DONE]\n\n") -> str:
     return "".join(f"data: {json.dumps(event)}\n\n" for event in events) + end
 
 
-async def seen(handler: Callable[[httpx.Request], httpx.Response]) -> Timeline:
-    timeline = Timeline(0.0)
-    async with httpx.AsyncClient(base_url=ENDPOINT.base_url, transport=httpx.MockTransport(handler)) as http:
-        await client.complete(http, ENDPOINT, Request([5, 6], 4), timeline)
+async def seen(status: int, body: str, asked: dict[str, object] | None = None) -> Timeline:
+    async def answer(request: web.Request) -> web.Response:
+        (asked if asked is not None else {}).update(await request.json())
+        return web.Response(status=status, text=body)
+
+    app, timeline = web.Application(), Timeline(0.0)
+    app.router.add_post("/v1/completions", answer)
+    async with TestServer(app) as server, client.opened(ENDPOINT) as http:
+        there = Endpoint(str(server.make_url("/v1")), "key", "model")
+        await client.complete(http, there, Request([5, 6], 4), timeline)
     return timeline
 
 
 async def test_chunks_with_content_count_and_tokens_come_from_usage() -> None:
-    asked = {}
-
-    def handler(request: httpx.Request) -> httpx.Response:
-        asked.update(json.loads(request.content))
-        return httpx.Response(200, text=stream("", "a", "", "bc", tokens=4))
-
-    timeline = await seen(handler)
+    asked: dict[str, object] = {}
+    timeline = await seen(200, stream("", "a", "", "bc", tokens=4), asked)
     assert timeline.succeeded
     assert (len(timeline.chunks), timeline.output_tokens) == (2, 4)
     assert (asked["prompt"], asked["max_tokens"], asked["ignore_eos"], asked["stream"]) == ([5, 6], 4, True, True)
 
 
 @pytest.mark.parametrize(
-    ("response", "said"),
+    ("status", "body", "said"),
     [
-        (httpx.Response(429, text="slow down"), "429"),
-        (httpx.Response(200, text='data: {"error": {"message": "engine died"}}\n\ndata: [DONE]\n\n'), "engine died"),
-        (httpx.Response(200, text=stream("a", tokens=1, end="")), "without"),
+        (429, "slow down", "429"),
+        (200, 'data: {"error": {"message": "engine died"}}\n\ndata: [DONE]\n\n', "engine died"),
+        (200, stream("a", tokens=1, end=""), "without"),
     ],
 )
-async def test_a_failure_is_an_error(response: httpx.Response, said: str) -> None:
-    timeline = await seen(lambda _: response)
+async def test_a_failure_is_an_error(status: int, body: str, said: str) -> None:
+    timeline = await seen(status, body)
     assert not timeline.succeeded
     assert said in (timeline.error or "")
 
 
-async def test_a_lost_connection_is_an_error() -> None:
-    def handler(_request: httpx.Request) -> httpx.Response:
-        raise httpx.ConnectError("gone")
-
-    assert "gone" in ((await seen(handler)).error or "")
+async def test_nobody_there_is_an_error(unused_tcp_port: int) -> None:
+    timeline = Timeline(0.0)
+    async with client.opened(ENDPOINT) as http:
+        nobody = Endpoint(f"http://127.0.0.1:{unused_tcp_port}/v1", "key", "model")
+        await client.complete(http, nobody, Request([5, 6], 4), timeline)
+    assert "Connect" in (timeline.error or "")
 
 
 async def test_a_closed_loop_sends_everything_once(monkeypatch: pytest.MonkeyPatch) -> None:
