@@ -237,7 +237,7 @@ def worker(
         str | None, typer.Option(help="none, int8, int4 or auto (auto).", show_default=False)
     ] = None,
     activation_bits: Annotated[
-        int | None, typer.Option(help="16, or 8: faster beside int4 weights.", show_default=False)
+        int | None, typer.Option(help="16, or 8: faster beside quantised weights.", show_default=False)
     ] = None,
     kv_cache_dtype: Annotated[
         str | None, typer.Option(help="auto, float32, bfloat16 or float16 (auto).", show_default=False)

@@ -27,7 +27,16 @@ from inference_worker.native.library import (
     ModelStruct,
     NormStruct,
 )
-from inference_worker.native.packing import GROUP, PackedWeight, Values, interleaved, interleaved_rows, pack, stacked
+from inference_worker.native.packing import (
+    GROUP,
+    Int8Values,
+    PackedWeight,
+    Values,
+    interleaved,
+    interleaved_rows,
+    pack,
+    stacked,
+)
 
 
 def check_supported(config: DecoderConfig) -> None:
@@ -60,7 +69,7 @@ class NativeDecoder:
             model: what they are taken from.
             values: matrices by their published names; those that are absent are the model's own, in its format.
             kernels: what computes.
-            row_bits: 16 or 8, what states are rounded to before they meet an int4 weight.
+            row_bits: 16 or 8, what states are rounded to before they meet an int4 weight, or an int8 one where it pays.
         """
         self.shape = model.shape
         self.rotary = model.rotary
@@ -70,10 +79,10 @@ class NativeDecoder:
         self._config = model.config
         self._kept: list[PackedWeight | Tensor] = []
         stack = model.model
-        self._embedding = pack(values.get("model.embed_tokens.weight", stack.embed_tokens.weight), panel=self._panel)
+        self._embedding = self._pack(values.get("model.embed_tokens.weight", stack.embed_tokens.weight))
         self._head = self._embedding
         if not model.tied_embeddings:
-            self._head = pack(values.get("lm_head.weight", model.lm_head.weight), panel=self._panel)
+            self._head = self._pack(values.get("lm_head.weight", model.lm_head.weight))
         self._final_norm = self._norm(stack.norm)
         self._layers = [
             self._layer(layer, f"model.layers.{index}", values)  # type: ignore[arg-type]
@@ -138,9 +147,13 @@ class NativeDecoder:
         if gated:
             matrix = interleaved(matrix, self._panel // 2)
             bias = None if bias is None else interleaved_rows(bias, self._panel // 2)
-        packed = pack(matrix, bias, panel=self._panel, row_bits=self._row_bits)
+        packed = self._pack(matrix, bias)
         self._kept.append(packed)
         return LinearStruct.of(packed)
+
+    def _pack(self, values: Values, bias: Tensor | None = None) -> PackedWeight:
+        narrow = self._kernels.multiplies_bytes or not isinstance(values, Int8Values)
+        return pack(values, bias, panel=self._panel, row_bits=self._row_bits if narrow else 16)
 
     def _norm(self, norm: RMSNorm) -> NormStruct:
         weight = norm.weight.float().contiguous()

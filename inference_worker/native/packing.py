@@ -18,7 +18,7 @@ GROUP = 32
 
 FLOATS = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 """Numbers of the floating formats, as `Format` of `src/linear.h` counts them."""
-INT8, INT4, INT4_ROWS8 = 3, 4, 5
+INT8, INT4, INT4_ROWS8, INT8_ROWS8 = 3, 4, 5, 6
 
 
 @dataclass(frozen=True)
@@ -106,12 +106,13 @@ class PackedWeight:
 
 
 def pack(values: Values, bias: Tensor | None = None, *, panel: int, row_bits: int = 16) -> PackedWeight:
-    """Lay a weight out in panels of so many outputs; `row_bits`: 16 or 8, what rows are rounded to beside int4."""
+    """Lay a weight out in panels of so many outputs; `row_bits`: 16 or 8, what rows are rounded to beside integers."""
     if isinstance(values, Int4Values):
         form, inputs_together = (INT4_ROWS8, 4) if row_bits == 8 else (INT4, 2)
         panels, size = _int4_panels(values, panel, inputs_together), values.codes.shape
     elif isinstance(values, Int8Values):
-        form, panels, size = INT8, _int8_panels(values, panel), values.codes.shape
+        form, inputs_together = (INT8_ROWS8, 4) if row_bits == 8 else (INT8, 2)
+        panels, size = _int8_panels(values, panel, inputs_together), values.codes.shape
     else:
         form, panels, size = FLOATS[values.dtype], _paneled(values, panel).transpose(1, 2).contiguous(), values.shape
     outputs, inputs = size
@@ -141,9 +142,10 @@ def _int4_panels(values: Int4Values, panel: int, together: int) -> Tensor:
     return torch.cat((packed, _halves(values.scales, panel), _halves(values.minimums, panel)), dim=-1)
 
 
-def _int8_panels(values: Int8Values, panel: int) -> Tensor:
-    """[panels, groups, 34 x panel]."""
+def _int8_panels(values: Int8Values, panel: int, together: int) -> Tensor:
+    """[panels, groups, 34 x panel]; where four inputs lie together their codes are unsigned."""
     groups = values.scales.shape[1]
-    codes = _paneled(values.codes, panel).view(-1, 2, panel // 2, groups, GROUP // 2, 2)  # panel half out group pair in
-    packed = codes.permute(0, 3, 4, 1, 2, 5).flatten(2).view(torch.uint8)
+    codes = values.codes.view(torch.uint8) ^ (128 if together == 4 else 0)
+    halves = _paneled(codes, panel).view(-1, 2, panel // 2, groups, GROUP // together, together)
+    packed = halves.permute(0, 3, 4, 1, 2, 5).flatten(2)  # panel group step half out in
     return torch.cat((packed, _halves(values.scales, panel)), dim=-1)

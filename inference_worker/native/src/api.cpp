@@ -25,6 +25,8 @@ extern "C" {
 
 int64_t headrace_panel() { return kPanel; }
 
+bool headrace_multiplies_bytes() { return kMultipliesBytes; }
+
 const char* headrace_create(int threads, Kernels** kernels) {
     return guarded([&] { *kernels = new Kernels(threads); });
 }

@@ -9,6 +9,7 @@ namespace headrace {
 
 constexpr int kWidth = 8;        // floats in a vector
 constexpr int kIntegerTile = 4;  // rows whose sums fit the registers beside two vectors of weights
+constexpr bool kMultipliesBytes = false;  // not without half sums that overflow
 constexpr bool kUnpacksForFree = false;  // no units are to spare for codes that are unpacked where they are used
 using Floats = __m256;
 using Ints = __m256i;  // of 32 bits, or parts of them
@@ -119,9 +120,21 @@ inline Halves byte_pairs(const int8_t* from) {
     return {_mm256_cvtepi8_epi16(_mm_loadu_si128(at)), _mm256_cvtepi8_epi16(_mm_loadu_si128(at + 1))};
 }
 
+inline Halves halves(const uint8_t* from) {
+    return {_mm256_loadu_si256((const __m256i*)from), _mm256_loadu_si256((const __m256i*)(from + 32))};
+}
+
 // Add the products of two inputs to each sum of 32 bits.
 inline Ints add_pairs(Ints sum, Ints weight, Ints row) {
     return _mm256_add_epi32(sum, _mm256_madd_epi16(weight, row));
+}
+
+// The same for four inputs, unsigned weights and signed rows of 8 bits: the even ones and the odd ones.
+inline Ints add_byte_quads(Ints sum, Ints weight, Ints row) {
+    const __m256i even = _mm256_madd_epi16(_mm256_and_si256(weight, _mm256_set1_epi16(255)),
+                                           _mm256_srai_epi16(_mm256_slli_epi16(row, 8), 8));
+    const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(weight, 8), _mm256_srai_epi16(row, 8));
+    return _mm256_add_epi32(sum, _mm256_add_epi32(even, odd));
 }
 
 // The same for four inputs, unsigned weights of 4 bits and signed rows of 8. Half sums of 16 bits are kept apart: of a

@@ -9,6 +9,7 @@ namespace headrace {
 
 constexpr int kWidth = 16;       // floats in a vector
 constexpr int kIntegerTile = 6;  // rows whose sums fit the registers beside two vectors of weights
+constexpr bool kMultipliesBytes = true;  // unsigned by signed, in one instruction
 constexpr bool kUnpacksForFree = true;  // there are units to spare for codes that are unpacked where they are used
 using Floats = __m512;
 using Ints = __m512i;  // of 32 bits, or parts of them
@@ -105,11 +106,14 @@ inline Halves byte_pairs(const int8_t* from) {
     return {_mm512_cvtepi8_epi16(_mm256_loadu_si256(at)), _mm512_cvtepi8_epi16(_mm256_loadu_si256(at + 1))};
 }
 
+inline Halves halves(const uint8_t* from) { return {_mm512_loadu_si512(from), _mm512_loadu_si512(from + 64)}; }
+
 // Add the products of two inputs to each sum of 32 bits.
 inline Ints add_pairs(Ints sum, Ints weight, Ints row) { return _mm512_dpwssd_epi32(sum, weight, row); }
 
 // The same for four inputs, unsigned weights and signed rows of 8 bits.
-inline Ints add_quads(Ints sum, Ints weight, Ints row) { return _mm512_dpbusd_epi32(sum, weight, row); }
+inline Ints add_byte_quads(Ints sum, Ints weight, Ints row) { return _mm512_dpbusd_epi32(sum, weight, row); }
+inline Ints add_quads(Ints sum, Ints weight, Ints row) { return add_byte_quads(sum, weight, row); }
 inline Ints quads_total(Ints sum) { return sum; }
 
 }  // namespace headrace

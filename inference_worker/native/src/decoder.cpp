@@ -17,7 +17,7 @@ constexpr int64_t kChunkRows = 4;              // rows of one piece of row-wise 
 
 int64_t row_bytes(const Linear& weight) {
     const auto format = static_cast<Format>(weight.format);
-    if (format == Format::kInt4Rows8) return weight.inputs;
+    if (format == Format::kInt4Rows8 || format == Format::kInt8Rows8) return weight.inputs;
     const bool integers = format == Format::kInt8 || format == Format::kInt4;
     return weight.inputs * (integers ? sizeof(int16_t) : sizeof(float));
 }

@@ -6,8 +6,8 @@
 // order: a row's result is the same to the bit whatever rows are computed beside it.
 //
 // Integers: an int4 weight is `code * scale + minimum` per group of 32 inputs, an int8 weight `code * scale`. The rows are
-// rounded per group too, symmetrically, to 16 bits; beside int4 also to 8 on demand, as llama.cpp does. Within a group sums
-// are exact in integers; groups are added up in float32.
+// rounded per group too, symmetrically, to 16 bits, or on demand to 8, as llama.cpp does. Within a group sums are exact in
+// integers; groups are added up in float32.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace headrace {
 
-enum class Format : int32_t { kFloat32 = 0, kFloat16 = 1, kBFloat16 = 2, kInt8 = 3, kInt4 = 4, kInt4Rows8 = 5 };
+enum class Format : int32_t { kFloat32 = 0, kFloat16 = 1, kBFloat16 = 2, kInt8 = 3, kInt4 = 4, kInt4Rows8 = 5, kInt8Rows8 = 6 };
 
 constexpr int64_t kPanel = 2 * kWidth;  // outputs in a panel
 constexpr int64_t kGroup = 32;          // inputs that share a scale
@@ -151,6 +151,16 @@ struct Quads {
     static Ints total(Ints sum) { return quads_total(sum); }
 };
 
+// The same beside unsigned weights of 8 bits.
+struct ByteQuads {
+    using Code = int8_t;
+    static constexpr int kInputs = 4;
+    static constexpr float kLargest = 127.0f;
+
+    static Ints add(Ints sum, Ints weight, Ints row) { return add_byte_quads(sum, weight, row); }
+    static Ints total(Ints sum) { return sum; }
+};
+
 // Int8 codes as they lie in memory: `code * scale`.
 struct Int8Codes {
     using Kind = Pairs;
@@ -163,6 +173,20 @@ struct Int8Codes {
     Halves load(int pair) const { return byte_pairs(codes[pair]); }
     Floats scale(int half) const { return Float16::load(scales + half * kWidth); }
     Floats minimum(int) const { return zero(); }
+};
+
+// Int8 codes for rows of 8 bits: unsigned, `(code - 128) * scale`.
+struct UnsignedCodes {
+    using Kind = ByteQuads;
+    static constexpr bool kAffine = true;
+
+    uint8_t codes[kGroup / 4][4 * kPanel];  // [quad of inputs][output, input]
+    uint16_t scales[kPanel];                // float16
+
+    int code(int64_t output, int64_t input) const { return codes[input / 4][4 * output + input % 4]; }
+    Halves load(int quad) const { return halves(codes[quad]); }
+    Floats scale(int half) const { return Float16::load(scales + half * kWidth); }
+    Floats minimum(int half) const { return scale(half) * broadcast(-128.0f); }
 };
 
 // Int4 codes as they lie in memory: `code * scale + minimum`.
@@ -340,6 +364,7 @@ auto with_format(Format format, const Use& use) {
         case Format::kInt8: return use(IntegerFormat<Int8Codes>{});
         case Format::kInt4: return use(IntegerFormat<Int4Codes<Pairs>>{});
         case Format::kInt4Rows8: return use(IntegerFormat<Int4Codes<Quads>>{});
+        case Format::kInt8Rows8: return use(IntegerFormat<UnsignedCodes>{});
         default: return use(FloatFormat<Float32>{});
     }
 }

@@ -17,8 +17,16 @@ from inference_worker.native.packing import (
     stacked,
 )
 
-TOLERANCE = {"float32": 1e-6, "float16": 1e-6, "bfloat16": 1e-6, "int8": 1e-4, "int4": 1e-4, "int4-8": 0.01}
-"""Of the products without cancellation: rows beside integers are rounded to 16 bits, for int4-8 to 8."""
+TOLERANCE = {
+    "float32": 1e-6,
+    "float16": 1e-6,
+    "bfloat16": 1e-6,
+    "int8": 1e-4,
+    "int4": 1e-4,
+    "int4-8": 0.01,
+    "int8-8": 0.01,
+}
+"""Of the products without cancellation: rows beside integers are rounded to 16 bits, for int4-8 and int8-8 to 8."""
 
 
 @pytest.fixture(scope="module", params=[1, 3])
@@ -29,7 +37,7 @@ def kernels(request: pytest.FixtureRequest, instructions: str) -> Kernels:
 def values_of(kind: str, outputs: int, inputs: int, seed: int = 0) -> Values:
     generator = torch.Generator().manual_seed(seed)
     weight = torch.randn(outputs, inputs, generator=generator)
-    if kind == "int8":
+    if kind.startswith("int8"):
         return Int8Values.of(weight)
     if kind.startswith("int4"):
         codes = torch.randint(0, 16, (outputs, inputs), generator=generator, dtype=torch.uint8)
@@ -39,7 +47,7 @@ def values_of(kind: str, outputs: int, inputs: int, seed: int = 0) -> Values:
 
 
 def packed(kind: str, values: Values, panel: int, bias: torch.Tensor | None = None) -> PackedWeight:
-    return pack(values, bias, panel=panel, row_bits=8 if kind == "int4-8" else 16)
+    return pack(values, bias, panel=panel, row_bits=8 if kind.endswith("-8") else 16)
 
 
 def product(
@@ -78,12 +86,20 @@ def test_sums_of_codes_do_not_overflow(kernels: Kernels, sign: int) -> None:
     """All codes and all values at their largest."""
     int4 = Int4Values(torch.full((16, 64), 15, dtype=torch.uint8), torch.ones(16, 2), torch.zeros(16, 2))
     int8 = Int8Values(torch.full((16, 64), -127, dtype=torch.int8), torch.ones(16, 2))
-    for values, code, kind in ((int4, 15, "int4"), (int4, 15, "int4-8"), (int8, -127, "int8")):
+    most = Int8Values(-int8.codes, int8.scales)
+    cases = (
+        (int4, 15, "int4"),
+        (int4, 15, "int4-8"),
+        (int8, -127, "int8"),
+        (int8, -127, "int8-8"),
+        (most, 127, "int8-8"),
+    )
+    for values, code, kind in cases:
         products = product(kernels, kind, values, torch.full((5, 64), 2.0 * sign))
         torch.testing.assert_close(products, torch.full((5, 16), 2.0 * sign * code * 64))
 
 
-@pytest.mark.parametrize("kind", ["int8", "int4", "int4-8"])
+@pytest.mark.parametrize("kind", ["int8", "int4", "int4-8", "int8-8"])
 def test_rows_of_zeros_give_zeros(kernels: Kernels, kind: str) -> None:
     assert product(kernels, kind, values_of(kind, 16, 32), torch.zeros(2, 32)).count_nonzero() == 0
 
