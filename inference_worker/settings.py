@@ -116,8 +116,8 @@ class WorkerSettings(BaseSettings):
     )
     activation_bits: ActivationBits = Field(
         default=16,
-        description="Bits of the states beside int4 weights, with AVX-512 int8 ones too: 16 answers as the float32 model"
-        " does, 8 is faster for many sequences",
+        description="Bits of the states beside int4 weights, with AVX-512 int8 ones too: 16 answers as the float32"
+        " model does, 8 is faster for many sequences",
     )
     kv_cache_dtype: DType = Field(
         default="auto", description="Number format of the KV cache; auto: as dtype, float16 beside quantised weights"
