@@ -25,6 +25,7 @@ from inference_worker.execution.number_format import cache_format, number_format
 from inference_worker.layers.decoder import Decoder
 from inference_worker.model_source import resolve
 from inference_worker.models.base import CausalLM, ModelShape
+from inference_worker.native.build import best_instructions
 from inference_worker.scheduling.block_manager import BlockManager
 from inference_worker.scheduling.limits import EngineLimits
 from inference_worker.scheduling.prefix_cache import NoPrefixCache, PrefixCache
@@ -34,8 +35,8 @@ from inference_worker.settings import EngineSettings
 from inference_worker.structured.compilations import Compilations, ReadVocabulary, no_vocabulary
 from inference_worker.text.tokenizer_files import read_vocabulary
 
-STEP_COSTS = {"native": StepCost(fixed=6, cheap_rows=4)}
-"""By attention backend, where it was measured (ADR 0009)."""
+STEP_COSTS = {"avx2": StepCost(fixed=6, cheap_rows=4), "avx512": StepCost(fixed=8, cheap_rows=16)}
+"""Of the compiled kernels, by their instructions (ADR 0009)."""
 
 LOOKAHEAD = 16
 """Decode steps of one visit at most, where they are captured."""
@@ -166,8 +167,8 @@ def _speculation(settings: EngineSettings, attention: str) -> Speculation:
     """What guesses tokens ahead, for what a step costs with this attention backend."""
     if settings.speculation == "ngram":
         return Speculation(FREE)
-    if settings.speculation == "auto" and attention in STEP_COSTS:
-        return Speculation(STEP_COSTS[attention])
+    if settings.speculation == "auto" and attention == "native":
+        return Speculation(STEP_COSTS[best_instructions()])
     return NoSpeculation()
 
 

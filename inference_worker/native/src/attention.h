@@ -16,7 +16,7 @@ namespace headrace {
 
 constexpr int64_t kTokens = 64;      // positions taken in at a time
 constexpr int64_t kTaskRows = 96;    // rows (queries x query heads of the group) of a task, about
-constexpr int64_t kFewQueries = 4;   // so many of a sequence are computed one by one: the same to the bit as alone
+constexpr int64_t kFewQueries = 17;  // a token and its drafts: computed one by one, the same to the bit as alone
 
 struct Heads {
     int64_t query, kv, size;

@@ -17,7 +17,15 @@
 
 namespace headrace {
 
-enum class Format : int32_t { kFloat32 = 0, kFloat16 = 1, kBFloat16 = 2, kInt8 = 3, kInt4 = 4, kInt4Rows8 = 5, kInt8Rows8 = 6 };
+enum class Format : int32_t {
+    kFloat32 = 0,
+    kFloat16 = 1,
+    kBFloat16 = 2,
+    kInt8 = 3,
+    kInt4 = 4,
+    kInt4Rows8 = 5,
+    kInt8Rows8 = 6,
+};
 
 constexpr int64_t kPanel = 2 * kWidth;  // outputs in a panel
 constexpr int64_t kGroup = 32;          // inputs that share a scale
