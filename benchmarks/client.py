@@ -34,11 +34,11 @@ class Endpoint:
 
 
 def opened(endpoint: Endpoint) -> aiohttp.ClientSession:
-    """As many kept connections as there are requests in flight, and no time-out: waiting is what is measured."""
+    """A connection a request, for some servers close theirs after an answer, and no time-out: waiting is measured."""
     return aiohttp.ClientSession(
         headers={"Authorization": f"Bearer {endpoint.api_key}"},
         timeout=aiohttp.ClientTimeout(total=None),
-        connector=aiohttp.TCPConnector(limit=0),
+        connector=aiohttp.TCPConnector(limit=0, force_close=True),
     )
 
 
