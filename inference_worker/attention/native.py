@@ -18,7 +18,7 @@ from inference_worker.native.library import HEAD_STEP, Kernels
 
 
 class NativeAttention(AttentionBackend):
-    """In float32, and many rows of a cache of 16 bits in whole numbers; see `AttentionBackend`."""
+    """Computes in float32 whatever the cache holds; see `AttentionBackend`."""
 
     name = "native"
 

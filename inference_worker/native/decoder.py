@@ -70,6 +70,7 @@ class NativeDecoder:
             values: matrices by their published names; those that are absent are the model's own, in its format.
             kernels: what computes.
             row_bits: 16 or 8, what states are rounded to before they meet an int4 weight, or an int8 one where it pays.
+                With 8 prompts attend in whole numbers, too (ADR 0042).
         """
         self.shape = model.shape
         self.rotary = model.rotary
@@ -115,7 +116,7 @@ class NativeDecoder:
                 HeadsStruct(attention.query_heads, attention.kv_heads, attention.head_size),
                 self._final_norm,
                 (LayerStruct * len(self._layers))(*self._layers),
-                CacheStruct.of(cache),
+                CacheStruct.of(cache, rough=self._row_bits == 8),
             )
             self._bound = cache, model
         return self._bound[1]

@@ -77,12 +77,12 @@ class HeadsStruct(ctypes.Structure):
 class CacheStruct(ctypes.Structure):
     """`Cache`."""
 
-    _fields_ = (("format", _int64), ("block_size", _int64))
+    _fields_ = (("format", _int64), ("block_size", _int64), ("rough", _int64))
 
     @classmethod
-    def of(cls, cache: KVCache) -> CacheStruct:
-        """How a cache lies in memory."""
-        return cls(FLOATS[cache.shape.dtype], cache.shape.block_size)
+    def of(cls, cache: KVCache, *, rough: bool) -> CacheStruct:
+        """How a cache lies in memory; `rough`: many rows attend in whole numbers, if it has 16 bits."""
+        return cls(FLOATS[cache.shape.dtype], cache.shape.block_size, rough)
 
 
 class ModelStruct(ctypes.Structure):
@@ -186,12 +186,13 @@ class Kernels:
         *,
         scale: float,
         window: int | None,
+        rough: bool = False,
     ) -> Tensor:
-        """See `AttentionBackend.forward`; `rows` are query, key and value, float32 and contiguous."""
+        """See `AttentionBackend.forward`; `rows` are query, key and value, float32, contiguous; `rough`: ADR 0042."""
         query, key, _ = rows
         out = query.new_empty(query.shape)
         heads = HeadsStruct(query.shape[1], *key.shape[1:])
-        form, step = CacheStruct.of(cache), StepStruct.of(metadata)
+        form, step = CacheStruct.of(cache, rough=rough), StepStruct.of(metadata)
         _check(
             self._library.headrace_attention(
                 self._handle,

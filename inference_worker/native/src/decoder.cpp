@@ -28,7 +28,8 @@ int64_t scratch_bytes(int64_t inputs) {
 }
 
 int64_t attention_scratch_bytes(const Heads& heads) {
-    return std::max({TiledAttention<Float32>::scratch_floats(heads), TiledAttention<Float16>::scratch_floats(heads),
+    return std::max({TiledAttention<Float32, FloatNumbers>::scratch_floats(heads),
+                     TiledAttention<Float16, CodeNumbers>::scratch_floats(heads),
                      RowAttention<Float32>::scratch_floats(heads)}) *
            sizeof(float);
 }
@@ -206,8 +207,8 @@ void Kernels::take(const Linear& weight, const int64_t* outputs, int64_t count, 
 // apart; queries are scaled.
 template <class Number>
 void Kernels::attend(const Step& step, const std::vector<AttentionTask>& tasks, const float* query, int64_t stride,
-                     const PagedSide<Number>& keys, const PagedSide<Number>& values, int64_t window, float* out,
-                     int64_t out_stride, int rank) {
+                     const PagedSide<Number>& keys, const PagedSide<Number>& values, bool rough, int64_t window,
+                     float* out, int64_t out_stride, int rank) {
     float* scratch = static_cast<float*>(scratch_[rank].start());
     const int64_t count = tasks.size();
     team_.share(count, [&](int64_t index) {
@@ -219,9 +220,15 @@ void Kernels::attend(const Step& step, const std::vector<AttentionTask>& tasks, 
                 .attend(task, following, query, stride, out, out_stride, scratch);
         } else {
             const int64_t queries_after = step.query_start[task.sequence + 1] - task.first;
-            TiledAttention<Number>(keys.heads, scratch)
-                .attend(task, query, stride, keys, values, step.block_tables + task.sequence * step.table_width,
-                        step.lengths[task.sequence] - queries_after, window, out, out_stride);
+            const auto attend = [&](auto attention) {
+                attention.attend(task, query, stride, keys, values, step.block_tables + task.sequence * step.table_width,
+                                 step.lengths[task.sequence] - queries_after, window, out, out_stride);
+            };
+            if (rough && !std::is_same_v<Number, Float32>) {
+                attend(TiledAttention<Number, CodeNumbers>(keys.heads, scratch));
+            } else {
+                attend(TiledAttention<Number, FloatNumbers>(keys.heads, scratch));
+            }
         }
     });
 }
@@ -245,7 +252,7 @@ void Kernels::attention(const Heads& heads, const Cache& cache, void* keys, void
                 keep<Number>(key + row * kv_width, kv_width, key_side.slot(step.slots[row], 0));
                 keep<Number>(value + row * kv_width, kv_width, value_side.slot(step.slots[row], 0));
             });
-            attend<Number>(step, tasks, scaled, width, key_side, value_side, window, out, width, rank);
+            attend<Number>(step, tasks, scaled, width, key_side, value_side, cache.rough, window, out, width, rank);
         });
     });
 }
@@ -287,8 +294,8 @@ void Kernels::decode_layer(const Model& model, const Layer& layer, const Step& s
         const PagedSide<Number> keys{static_cast<typename Number::Stored*>(layer.keys), model.cache.block_size, heads};
         const PagedSide<Number> values{static_cast<typename Number::Stored*>(layer.values), model.cache.block_size,
                                        heads};
-        attend<Number>(step, tasks, use.qkv, qkv_width, keys, values, layer.window, use.mixed, heads.query * heads.size,
-                       rank);
+        attend<Number>(step, tasks, use.qkv, qkv_width, keys, values, model.cache.rough, layer.window, use.mixed,
+                       heads.query * heads.size, rank);
     });
     prepare(layer.output, use.rows(use.mixed), rows);
     multiply(layer.output, use.rows(use.mixed), rows, rank, add_to_x);

@@ -35,6 +35,7 @@ struct Layer {
 
 struct Cache {
     int64_t format, block_size;  // format: a `Format` of floats
+    int64_t rough;               // many rows attend in whole numbers, unless it holds float32
 };
 
 struct Model {
@@ -102,7 +103,7 @@ class Kernels {
                       const float* cos, const float* sin, const Buffers& use, float* x, int rank);
     template <class Number>
     void attend(const Step& step, const std::vector<AttentionTask>& tasks, const float* query, int64_t stride,
-                const PagedSide<Number>& keys, const PagedSide<Number>& values, int64_t window, float* out,
+                const PagedSide<Number>& keys, const PagedSide<Number>& values, bool rough, int64_t window, float* out,
                 int64_t out_stride, int rank);
     template <class Emit>
     void multiply(const Linear& weight, const Rows& x, int64_t rows, int rank, const Emit& emit);

@@ -1,5 +1,5 @@
-// The numbers in which tiled attention multiplies: float32 for a cache of float32; for a narrower one whole numbers of 13
-// bits, two of them in a word, at twice the speed and with an error below the cache's own. Knows vectors, not tiles.
+// The numbers in which tiled attention multiplies: float32, or whole numbers of 13 bits, two of them in a word, at twice the
+// speed and with an error like that of a cache of 16 bits. Knows vectors, not tiles.
 //
 // Whole numbers are a vector's over its scale; its largest is the largest that can't overflow a sum of products.
 #pragma once

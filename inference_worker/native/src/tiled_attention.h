@@ -2,7 +2,6 @@
 // vectors, so that the softmax needs no sum across one, and keys and values are taken as they lie.
 #pragma once
 
-#include <type_traits>
 #include <utility>
 
 #include "attention.h"
@@ -11,9 +10,9 @@
 
 namespace headrace {
 
-template <class Number>
+// Over a cache of `Number`, multiplied as `Numbers`.
+template <class Number, class Numbers>
 class TiledAttention {
-    using Numbers = std::conditional_t<std::is_same_v<Number, Float32>, FloatNumbers, CodeNumbers>;
     using Word = typename Numbers::Word;
 
   public:
