@@ -88,7 +88,8 @@ class CallReader:
         """There is no more text: what was held back."""
         after_call = self.calls and not self._said
         only_space = all(character in SPACE for character in self._held)
-        leftover = self._step in (self._between, self._closer) or (after_call and only_space)
+        begun = self._step in (self._before_call, self._in_call)  # a further call, cut off before it was one
+        leftover = self._step in (self._between, self._closer) or (after_call and (only_space or begun))
         self._give(Kind.MARKUP if leftover or self._only_calls else Kind.TEXT)
         return self._taken()
 

@@ -59,6 +59,12 @@ FOUND: list[tuple[Markup, str, Answer]] = [
     (MISTRAL, "[TOOL_CALLS]f[CALL_ID]123456789[ARGS]{}", ("", [F])),
     (FORCED, f'[{{"name": "weather", "arguments": {RAIN[1]}}}, {{"name": "f", "arguments": {{}}}}]', ("", [RAIN, F])),
     (FORCED, '{"name": "f", "arguments": {}}', ("", [F])),
+    # Cut off within a further call, before it was one.
+    (FORCED, '[{"name": "f", "arguments": {}},\n{"name": "', ("", [F])),
+    (FORCED, '[{"name": "f", "arguments": {}}, ', ("", [F])),
+    (HERMES, '<tool_call>[{"name": "f"}, {"na', ("", [F])),
+    (LLAMA3, '{"name": "f", "parameters": {}}; {"name": "weather"', ("", [F])),
+    (HERMES, '<tool_call>{"name": "f"}</tool_call> so <tool_call>{"na', (' so <tool_call>{"na', [F])),
 ]
 WORDS: list[tuple[Markup, str]] = [
     (HERMES, "a <b> <tool <tool_calls> <tool_call"),
