@@ -15,7 +15,9 @@
 namespace headrace {
 
 constexpr int64_t kTokens = 64;      // positions taken in at a time
-constexpr int64_t kTaskRows = 96;    // rows (queries x query heads of the group) of a task, about
+constexpr int64_t kLeastRows = 96;   // of a task, about (queries x query heads of the group)
+constexpr int64_t kMostRows = 192;   // the more there are, the fewer tasks take a tile's keys and values
+constexpr int64_t kTasksEach = 16;  // so many tasks a thread rather than more rows
 constexpr int64_t kFewQueries = 17;  // a token and its drafts: computed one by one, the same to the bit as alone
 
 struct Heads {
@@ -42,7 +44,8 @@ struct AttentionTask {
 // read together where there are sequences enough to share out.
 inline std::vector<AttentionTask> attention_tasks(const Step& step, const Heads& heads, int threads) {
     std::vector<AttentionTask> long_ones, short_ones;
-    const int64_t queries = std::max<int64_t>(1, kTaskRows / heads.group());
+    const int64_t rows = std::clamp(step.rows * heads.query / (threads * kTasksEach), kLeastRows, kMostRows);
+    const int64_t queries = std::max<int64_t>(1, rows / heads.group());
     const int64_t together = step.sequences >= 4 * threads ? heads.kv : 1;
     for (int64_t sequence = 0; sequence < step.sequences; ++sequence) {
         const int64_t first = step.query_start[sequence], last = step.query_start[sequence + 1];

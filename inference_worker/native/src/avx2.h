@@ -58,6 +58,24 @@ inline __m128 sums(Floats a, Floats b, Floats c, Floats d) {
     return _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
 }
 
+// Number j of vector i changes places with number i of vector j. First within four vectors, a lane of 128 bits each.
+inline void transpose(Floats (&x)[kWidth]) {
+    Floats fours[kWidth];
+    for (int i = 0; i < kWidth; i += 4) {
+        const __m256 low = _mm256_unpacklo_ps(x[i], x[i + 1]), high = _mm256_unpackhi_ps(x[i], x[i + 1]);
+        const __m256 next_low = _mm256_unpacklo_ps(x[i + 2], x[i + 3]);
+        const __m256 next_high = _mm256_unpackhi_ps(x[i + 2], x[i + 3]);
+        fours[i] = _mm256_shuffle_ps(low, next_low, 0x44);
+        fours[i + 1] = _mm256_shuffle_ps(low, next_low, 0xee);
+        fours[i + 2] = _mm256_shuffle_ps(high, next_high, 0x44);
+        fours[i + 3] = _mm256_shuffle_ps(high, next_high, 0xee);
+    }
+    for (int j = 0; j < 4; ++j) {
+        x[j] = _mm256_permute2f128_ps(fours[j], fours[4 + j], 0x20);
+        x[4 + j] = _mm256_permute2f128_ps(fours[j], fours[4 + j], 0x31);
+    }
+}
+
 inline Floats load_float16(const uint16_t* from) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)from)); }
 
 inline void store_float16(uint16_t* to, Floats x) {
@@ -122,6 +140,17 @@ inline Halves byte_pairs(const int8_t* from) {
 
 inline Halves halves(const uint8_t* from) {
     return {_mm256_loadu_si256((const __m256i*)from), _mm256_loadu_si256((const __m256i*)(from + 32))};
+}
+
+// Integers of 16 bits, each twice in a lane.
+inline Ints twice(Ints x) { return pairs(x, x); }
+
+// `(byte * scale + start) / 256` of each byte, of 16 bits both.
+inline Ints scaled_bytes(Ints bytes, Ints scale, Ints start) {
+    const __m256i low = _mm256_set1_epi16(255);
+    const __m256i even = _mm256_add_epi16(_mm256_mullo_epi16(_mm256_and_si256(bytes, low), scale), start);
+    const __m256i odd = _mm256_add_epi16(_mm256_mullo_epi16(_mm256_srli_epi16(bytes, 8), scale), start);
+    return _mm256_or_si256(_mm256_srli_epi16(even, 8), _mm256_andnot_si256(low, odd));
 }
 
 // Add the products of two inputs to each sum of 32 bits.

@@ -52,6 +52,30 @@ inline __m128 sums(Floats a, Floats b, Floats c, Floats d) {
     return _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
 }
 
+// Number j of vector i changes places with number i of vector j. First within four vectors, a lane of 128 bits each.
+inline void transpose(Floats (&x)[kWidth]) {
+    Floats fours[kWidth];
+    for (int i = 0; i < kWidth; i += 4) {
+        const __m512 low = _mm512_unpacklo_ps(x[i], x[i + 1]), high = _mm512_unpackhi_ps(x[i], x[i + 1]);
+        const __m512 next_low = _mm512_unpacklo_ps(x[i + 2], x[i + 3]);
+        const __m512 next_high = _mm512_unpackhi_ps(x[i + 2], x[i + 3]);
+        fours[i] = _mm512_shuffle_ps(low, next_low, 0x44);
+        fours[i + 1] = _mm512_shuffle_ps(low, next_low, 0xee);
+        fours[i + 2] = _mm512_shuffle_ps(high, next_high, 0x44);
+        fours[i + 3] = _mm512_shuffle_ps(high, next_high, 0xee);
+    }
+    for (int j = 0; j < 4; ++j) {
+        const __m512 a = _mm512_shuffle_f32x4(fours[j], fours[4 + j], 0x88);
+        const __m512 b = _mm512_shuffle_f32x4(fours[j], fours[4 + j], 0xdd);
+        const __m512 c = _mm512_shuffle_f32x4(fours[8 + j], fours[12 + j], 0x88);
+        const __m512 d = _mm512_shuffle_f32x4(fours[8 + j], fours[12 + j], 0xdd);
+        x[j] = _mm512_shuffle_f32x4(a, c, 0x88);
+        x[4 + j] = _mm512_shuffle_f32x4(b, d, 0x88);
+        x[8 + j] = _mm512_shuffle_f32x4(a, c, 0xdd);
+        x[12 + j] = _mm512_shuffle_f32x4(b, d, 0xdd);
+    }
+}
+
 inline Floats load_float16(const uint16_t* from) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)from)); }
 
 inline void store_float16(uint16_t* to, Floats x) {
@@ -107,6 +131,17 @@ inline Halves byte_pairs(const int8_t* from) {
 }
 
 inline Halves halves(const uint8_t* from) { return {_mm512_loadu_si512(from), _mm512_loadu_si512(from + 64)}; }
+
+// Integers of 16 bits, each twice in a lane.
+inline Ints twice(Ints x) { return pairs(x, x); }
+
+// `(byte * scale + start) / 256` of each byte, of 16 bits both.
+inline Ints scaled_bytes(Ints bytes, Ints scale, Ints start) {
+    const __m512i low = _mm512_set1_epi16(255);
+    const __m512i even = _mm512_add_epi16(_mm512_mullo_epi16(_mm512_and_si512(bytes, low), scale), start);
+    const __m512i odd = _mm512_add_epi16(_mm512_mullo_epi16(_mm512_srli_epi16(bytes, 8), scale), start);
+    return _mm512_or_si512(_mm512_srli_epi16(even, 8), _mm512_andnot_si512(low, odd));
+}
 
 // Add the products of two inputs to each sum of 32 bits.
 inline Ints add_pairs(Ints sum, Ints weight, Ints row) { return _mm512_dpwssd_epi32(sum, weight, row); }

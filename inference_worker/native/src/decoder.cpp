@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "byte_panels.h"
 #include "row_attention.h"
 #include "tiled_attention.h"
 
@@ -24,7 +25,8 @@ int64_t row_bytes(const Linear& weight) {
 
 // Enough for an expanded panel of any format.
 int64_t scratch_bytes(int64_t inputs) {
-    return std::max(inputs * kPanel * sizeof(float), inputs / kGroup * sizeof(WideCodes<Pairs>));
+    const int64_t integers = inputs / kGroup * sizeof(WideCodes<Pairs>), floats = inputs * kPanel * sizeof(float);
+    return std::max({integers, floats, BytePanel::scratch_bytes(inputs)});
 }
 
 int64_t attention_scratch_bytes(const Heads& heads) {
@@ -33,8 +35,6 @@ int64_t attention_scratch_bytes(const Heads& heads) {
                      RowAttention<Float32>::scratch_floats(heads)}) *
            sizeof(float);
 }
-
-int64_t pieces(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
 template <class Use>
 void with_number(int64_t format, const Use& use) {
@@ -92,11 +92,39 @@ void position(const Model& model, const Layer& layer, int64_t slot, const float*
     keep<Number>(key + heads.kv * heads.size, heads.kv * heads.size, values.slot(slot, 0));
 }
 
-Outputs biased(const Linear& weight, int64_t column, Outputs out) {
-    if (weight.bias)
-        for (int half = 0; half < 2; ++half) out.half[half] += load(weight.bias + column + half * kWidth);
-    return out;
+template <class F>
+void prepare_row(const Spans& spans, const Rows& x, int64_t row, int64_t inputs) {
+    if (kTakesBytes<F> && many_at(spans, row)) {
+        BytePanel::prepare(x, row, inputs);
+    } else {
+        F::prepare(x, row, inputs);
+    }
 }
+
+// Puts the outputs of a panel's rows where they belong, bias added.
+template <class Put>
+struct PanelOutputs {
+    const float* bias;  // the panel's, or null
+    float* start;
+    int64_t stride, bytes;  // of a row: to the next one, and how much is written
+    const Put& put;
+
+    PanelOutputs(const Linear& weight, const Place& place, int64_t column, const Put& put)
+        : bias(weight.bias ? weight.bias + column : nullptr), start(place.start + column / place.outputs_each),
+          stride(place.stride), bytes(kPanel / place.outputs_each * sizeof(float)), put(put) {}
+
+    void expect(int64_t row) const { fetch_to_write(start + row * stride, bytes); }
+    void operator()(int64_t row, Outputs out) const {
+        if (bias)
+            for (int half = 0; half < 2; ++half) out.half[half] += load(bias + half * kWidth);
+        put(start + row * stride, out);
+    }
+};
+
+// Lambdas and not functions: each is a type, so that the products that end with it are compiled with it.
+constexpr auto store_at = [](float* to, const Outputs& out) { out.store(to); };
+constexpr auto add_at = [](float* to, const Outputs& out) { out.add_to(to); };
+constexpr auto store_gated = [](float* to, const Outputs& out) { store(to, silu(out.half[0]) * out.half[1]); };
 
 }  // namespace
 
@@ -128,48 +156,56 @@ void Kernels::fit_scratch(int64_t bytes) {
     for (auto& scratch : scratch_) scratch.fit(bytes);
 }
 
-void Kernels::prepare(const Linear& weight, const Rows& x, int64_t rows) {
-    with_format(static_cast<Format>(weight.format), [&](auto format) {
-        if (!format.kQuantises) return;
-        team_.share(pieces(rows, kChunkRows), [&](int64_t chunk) {
-            for (int64_t row = chunk * kChunkRows; row < std::min(rows, (chunk + 1) * kChunkRows); ++row)
-                format.prepare(x, row, weight.inputs);
-        });
+// Call `use` with each row; a team's threads share them.
+template <class Use>
+void Kernels::each_row(const Spans& spans, const Use& use) {
+    const int64_t rows = spans.back().last;
+    team_.share(pieces(rows, kChunkRows), [&](int64_t chunk) {
+        for (int64_t row = chunk * kChunkRows; row < std::min(rows, (chunk + 1) * kChunkRows); ++row) use(row);
     });
 }
 
-void Kernels::normalise(const Norm& norm, const Linear& next, const float* x, int64_t rows, int64_t size,
-                        const Rows& out) {
-    with_format(static_cast<Format>(next.format), [&](auto format) {
-        team_.share(pieces(rows, kChunkRows), [&](int64_t chunk) {
-            for (int64_t row = chunk * kChunkRows; row < std::min(rows, (chunk + 1) * kChunkRows); ++row) {
-                rms_norm(norm, x + row * size, size, const_cast<float*>(out.values) + row * size);
-                format.prepare(out, row, size);
-            }
-        });
-    });
-}
-
-// Share out the panels of a weight; `emit(row, column, outputs)` gets those of a row and a panel, bias added.
-template <class Emit>
-void Kernels::multiply(const Linear& weight, const Rows& x, int64_t rows, int rank, const Emit& emit) {
+void Kernels::prepare(const Linear& weight, const Rows& x, const Spans& spans) {
     with_format(static_cast<Format>(weight.format), [&](auto format) {
         using F = decltype(format);
+        if (F::kQuantises) each_row(spans, [&](int64_t row) { prepare_row<F>(spans, x, row, weight.inputs); });
+    });
+}
+
+void Kernels::normalise(const Norm& norm, const Linear& next, const float* x, const Spans& spans, const Rows& out) {
+    const int64_t size = next.inputs;
+    with_format(static_cast<Format>(next.format), [&](auto format) {
+        each_row(spans, [&](int64_t row) {
+            rms_norm(norm, x + row * size, size, const_cast<float*>(out.values) + row * size);
+            prepare_row<decltype(format)>(spans, out, row, size);
+        });
+    });
+}
+
+// Share out the panels of a weight; `put(to, outputs)` gets those of a row and a panel.
+template <class Put>
+void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, int rank, const Place& place,
+                       const Put& put) {
+    with_format(static_cast<Format>(weight.format), [&](auto format) {
+        using F = decltype(format);
+        const Span all{0, spans.back().last, false};
+        const Blocks blocks(kTakesBytes<F> ? spans : std::span(&all, 1), kChunkBytes / row_bytes(weight), F::kTile);
         const int64_t panels = weight.outputs / kPanel, groups = pieces(panels, kChunkPanels);
-        const int64_t fitting = std::max<int64_t>(32, kChunkBytes / row_bytes(weight));
-        const int64_t block = pieces(pieces(rows, pieces(rows, fitting)), F::kTile) * F::kTile;
         void* scratch = scratch_[rank].start();
         const int64_t panel_bytes = F::panel_bytes(weight.inputs);
         const int64_t ahead = team_.size() * kChunkPanels * panel_bytes;  // what this thread is likely to get next
-        team_.share(groups * pieces(rows, block), [&](int64_t chunk) {
-            const int64_t first = chunk / groups * block, last = std::min(rows, first + block);
+        team_.share(groups * blocks.count(), [&](int64_t chunk) {
+            const Span block = blocks.at(chunk / groups);
             const int64_t start = chunk % groups * kChunkPanels;
             for (int64_t panel = start; panel < std::min(panels, start + kChunkPanels); ++panel) {
-                const int64_t column = panel * kPanel;
                 const Packed packed{static_cast<const char*>(weight.panels) + panel * panel_bytes, ahead};
-                multiply_panel<F>(
-                    x, first, last, weight.inputs, packed, scratch,
-                    [&](int64_t row, const Outputs& out) { emit(row, column, biased(weight, column, out)); });
+                const PanelOutputs emit(weight, place, panel * kPanel, put);
+                if (kTakesBytes<F> && block.many) {
+                    BytePanel tiles(packed.panel, x, weight.inputs, scratch);
+                    multiply_rows<kIntegerTile>(tiles, block.first, block.last, emit);
+                } else {
+                    multiply_panel<F>(x, block.first, block.last, weight.inputs, packed, scratch, emit);
+                }
             }
         });
     });
@@ -181,11 +217,10 @@ void Kernels::linear(const Linear& weight, const float* x, int64_t rows, float* 
     const Rows input{x, space_.take<int16_t>(rows * weight.inputs), space_.take<float>(rows * groups),
                      space_.take<float>(rows * groups)};
     fit_scratch(scratch_bytes(weight.inputs));
+    const Spans spans{{0, rows, false}};
     team_.run([&](int rank) {
-        prepare(weight, input, rows);
-        multiply(weight, input, rows, rank, [&](int64_t row, int64_t column, const Outputs& found) {
-            found.store(out + row * weight.outputs + column);
-        });
+        prepare(weight, input, spans);
+        multiply(weight, input, spans, rank, {out, weight.outputs}, store_at);
     });
 }
 
@@ -262,9 +297,10 @@ void Kernels::decode(const Model& model, const Step& step, const float* cos, con
     const int64_t widest = std::max({model.hidden, model.inner, model.heads.query * model.heads.size});
     fit_scratch(std::max(scratch_bytes(widest), attention_scratch_bytes(model.heads)));
     const auto tasks = attention_tasks(step, model.heads, team_.size());
+    const Spans spans = spans_of(step);
     team_.run([&](int rank) {
         for (int64_t layer = 0; layer < model.layers; ++layer)
-            decode_layer(model, model.layer[layer], step, tasks, cos, sin, use, x, rank);
+            decode_layer(model, model.layer[layer], step, tasks, spans, cos, sin, use, x, rank);
         team_.share(step.rows, [&](int64_t row) {
             rms_norm(model.final_norm, x + row * model.hidden, model.hidden, x + row * model.hidden);
         });
@@ -273,17 +309,12 @@ void Kernels::decode(const Model& model, const Step& step, const float* cos, con
 
 // Every thread of the team walks through this; `share` hands out the work and waits for all of it.
 void Kernels::decode_layer(const Model& model, const Layer& layer, const Step& step,
-                           const std::vector<AttentionTask>& tasks, const float* cos, const float* sin,
-                           const Buffers& use, float* x, int rank) {
+                           const std::vector<AttentionTask>& tasks, const Spans& spans, const float* cos,
+                           const float* sin, const Buffers& use, float* x, int rank) {
     const Heads& heads = model.heads;
     const int64_t rows = step.rows, hidden = model.hidden, qkv_width = layer.qkv.outputs;
-    const auto add_to_x = [&](int64_t row, int64_t column, const Outputs& out) {
-        out.add_to(x + row * hidden + column);
-    };
-
-    normalise(layer.input_norm, layer.qkv, x, rows, hidden, use.rows(use.normed));
-    multiply(layer.qkv, use.rows(use.normed), rows, rank,
-             [&](int64_t row, int64_t column, const Outputs& out) { out.store(use.qkv + row * qkv_width + column); });
+    normalise(layer.input_norm, layer.qkv, x, spans, use.rows(use.normed));
+    multiply(layer.qkv, use.rows(use.normed), spans, rank, {use.qkv, qkv_width}, store_at);
     with_number(model.cache.format, [&](auto number) {
         using Number = decltype(number);
         const int64_t turns = heads.size / 2;
@@ -297,15 +328,13 @@ void Kernels::decode_layer(const Model& model, const Layer& layer, const Step& s
         attend<Number>(step, tasks, use.qkv, qkv_width, keys, values, model.cache.rough, layer.window, use.mixed,
                        heads.query * heads.size, rank);
     });
-    prepare(layer.output, use.rows(use.mixed), rows);
-    multiply(layer.output, use.rows(use.mixed), rows, rank, add_to_x);
+    prepare(layer.output, use.rows(use.mixed), spans);
+    multiply(layer.output, use.rows(use.mixed), spans, rank, {x, hidden}, add_at);
 
-    normalise(layer.post_norm, layer.gate_up, x, rows, hidden, use.rows(use.normed));
-    multiply(layer.gate_up, use.rows(use.normed), rows, rank, [&](int64_t row, int64_t column, const Outputs& out) {
-        store(use.inner + row * model.inner + column / 2, silu(out.half[0]) * out.half[1]);
-    });
-    prepare(layer.down, use.rows(use.inner), rows);
-    multiply(layer.down, use.rows(use.inner), rows, rank, add_to_x);
+    normalise(layer.post_norm, layer.gate_up, x, spans, use.rows(use.normed));
+    multiply(layer.gate_up, use.rows(use.normed), spans, rank, {use.inner, model.inner, 2}, store_gated);
+    prepare(layer.down, use.rows(use.inner), spans);
+    multiply(layer.down, use.rows(use.inner), spans, rank, {x, hidden}, add_at);
 }
 
 }  // namespace headrace

@@ -10,6 +10,7 @@
 
 #include "attention.h"
 #include "linear.h"
+#include "spans.h"
 #include "team.h"
 
 namespace headrace {
@@ -77,6 +78,12 @@ class Workspace {
     int64_t size_ = 0, used_ = 0;
 };
 
+// Where the outputs of a product go: rows `stride` floats apart, of so many outputs a float.
+struct Place {
+    float* start;
+    int64_t stride, outputs_each = 1;
+};
+
 class Kernels {
   public:
     explicit Kernels(int threads) : team_(threads), scratch_(threads) {}
@@ -100,15 +107,17 @@ class Kernels {
     void fit_scratch(int64_t bytes);
     static Buffers buffers(Workspace& space, const Model& model, int64_t rows);
     void decode_layer(const Model& model, const Layer& layer, const Step& step, const std::vector<AttentionTask>& tasks,
-                      const float* cos, const float* sin, const Buffers& use, float* x, int rank);
+                      const Spans& spans, const float* cos, const float* sin, const Buffers& use, float* x, int rank);
     template <class Number>
     void attend(const Step& step, const std::vector<AttentionTask>& tasks, const float* query, int64_t stride,
                 const PagedSide<Number>& keys, const PagedSide<Number>& values, bool rough, int64_t window, float* out,
                 int64_t out_stride, int rank);
-    template <class Emit>
-    void multiply(const Linear& weight, const Rows& x, int64_t rows, int rank, const Emit& emit);
-    void prepare(const Linear& weight, const Rows& x, int64_t rows);
-    void normalise(const Norm& norm, const Linear& next, const float* x, int64_t rows, int64_t size, const Rows& out);
+    template <class Put>
+    void multiply(const Linear& weight, const Rows& x, const Spans& spans, int rank, const Place& place, const Put& put);
+    template <class Use>
+    void each_row(const Spans& spans, const Use& use);
+    void prepare(const Linear& weight, const Rows& x, const Spans& spans);
+    void normalise(const Norm& norm, const Linear& next, const float* x, const Spans& spans, const Rows& out);
 
     Team team_;
     Workspace space_;

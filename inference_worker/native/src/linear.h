@@ -7,7 +7,8 @@
 //
 // Integers: an int4 weight is `code * scale + minimum` per group of 32 inputs, an int8 weight `code * scale`. The rows are
 // rounded per group too, symmetrically, to 16 bits, or on demand to 8, as llama.cpp does. Within a group sums are exact in
-// integers; groups are added up in float32.
+// integers; groups are added up in float32. Rows of a prompt may meet weights that are rounded once more
+// (`byte_panels.h`): who multiplies says which rows those are, and they keep to themselves.
 #pragma once
 
 #include <algorithm>
@@ -52,16 +53,14 @@ struct Outputs {
     }
 };
 
-// The largest magnitude of a group.
-inline float group_peak(const float* x) {
-    Floats peak = abs(load(x));
-    for (int i = kWidth; i < kGroup; i += kWidth) peak = max(peak, abs(load(x + i)));
-    return largest(peak);
-}
-
 // Asks memory for `bytes` from here on.
 inline void fetch(const void* from, int64_t bytes) {
     for (int64_t at = 0; at < bytes; at += 64) _mm_prefetch(static_cast<const char*>(from) + at, _MM_HINT_T0);
+}
+
+// The same for what is going to be written.
+inline void fetch_to_write(void* to, int64_t bytes) {
+    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<char*>(to) + at, 1);
 }
 
 // A panel as it lies in memory. The first rows that pass over it ask memory for another, `ahead` bytes further on.
@@ -202,6 +201,7 @@ template <class RowKind>
 struct Int4Codes {
     using Kind = RowKind;
     static constexpr bool kAffine = true;
+    static constexpr float kLargest = 15.0f;
 
     // [pair or quad of inputs][half of the outputs x inputs]; low bits: left half of the panel, high bits: right.
     uint8_t codes[kGroup / Kind::kInputs][kWidth * Kind::kInputs];
@@ -246,13 +246,13 @@ struct IntegerFormat {
         const float* x = rows.values + row * inputs;
         auto* codes = static_cast<typename Kind::Code*>(rows.codes) + row * inputs;
         for (int64_t group = 0; group < groups; ++group, x += kGroup, codes += kGroup) {
-            const float peak = group_peak(x);
-            const Floats factor = broadcast(peak > 0 ? Kind::kLargest / peak : 0.0f);
+            const float highest = peak(x, kGroup);
+            const Floats factor = broadcast(highest > 0 ? Kind::kLargest / highest : 0.0f);
             constexpr int kVectors = kGroup / kWidth;
             Ints whole[kVectors];
             for (int i = 0; i < kVectors; ++i) whole[i] = to_ints(load(x + i * kWidth) * factor);
             narrow(whole, codes);
-            const float scale = peak / Kind::kLargest;
+            const float scale = highest / Kind::kLargest;
             rows.scales[row * groups + group] = scale;
             if constexpr (Codes::kAffine) {
                 Floats total = to_floats(whole[0]);  // whole numbers below 2^24: exact in any order
@@ -341,25 +341,44 @@ struct IntegerFormat {
     }
 };
 
-// Call `emit(row, outputs)` with the outputs of each row from `first` to `last`.
-template <class F, int R = F::kTile, class Source, class Emit>
-void multiply_rows(const Rows& rows, int64_t first, int64_t last, int64_t inputs, Source source, const Emit& emit) {
-    for (; first + R <= last; first += R) {
-        Outputs sums[R];
-        F::template tile<R>(rows, first, inputs, source, sums);
+// The tiles of a panel in a format, from where it lies.
+template <class F, class Source>
+struct Tiles {
+    const Rows& rows;
+    int64_t inputs;
+    Source source;
+
+    template <int R>
+    void compute(int64_t row, Outputs (&out)[R]) {
+        F::template tile<R>(rows, row, inputs, source, out);
         source.ahead = 0;
+    }
+};
+
+// Call `emit(row, outputs)` with the outputs of each row from `first` to `last`, `R` of them in a tile; `emit.expect(row)`
+// comes before they are computed.
+template <int R, class Tiles, class Emit>
+void multiply_rows(Tiles& tiles, int64_t first, int64_t last, const Emit& emit) {
+    for (; first + R <= last; first += R) {
+        for (int r = 0; r < R; ++r) emit.expect(first + r);
+        Outputs sums[R];
+        tiles.template compute<R>(first, sums);
         for (int r = 0; r < R; ++r) emit(first + r, sums[r]);
     }
-    if constexpr (R > 1) multiply_rows<F, R - 1>(rows, first, last, inputs, source, emit);
+    if constexpr (R > 1) multiply_rows<R - 1>(tiles, first, last, emit);
 }
 
 template <class F, class Emit>
 void multiply_panel(const Rows& rows, int64_t first, int64_t last, int64_t inputs, const Packed& packed,
                     void* scratch, const Emit& emit) {
+    const auto multiply = [&](auto source) {
+        Tiles<F, decltype(source)> tiles{rows, inputs, source};
+        multiply_rows<F::kTile>(tiles, first, last, emit);
+    };
     if (!F::kExpands || last - first <= F::kTile) {
-        multiply_rows<F>(rows, first, last, inputs, F::as_stored(packed), emit);
+        multiply(F::as_stored(packed));
     } else {
-        multiply_rows<F>(rows, first, last, inputs, F::expand(packed.panel, inputs, scratch), emit);
+        multiply(F::expand(packed.panel, inputs, scratch));
     }
 }
 

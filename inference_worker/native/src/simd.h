@@ -47,6 +47,13 @@ inline Floats rough_exp(Floats x) {
 // x / (1 + e^-x)
 inline Floats silu(Floats x) { return x / (broadcast(1.0f) + exp(-x)); }
 
+// The largest magnitude of `count` numbers, a multiple of a vector's.
+inline float peak(const float* x, int64_t count) {
+    Floats highest = abs(load(x));
+    for (int64_t i = kWidth; i < count; i += kWidth) highest = max(highest, abs(load(x + i)));
+    return largest(highest);
+}
+
 // A sum of an inner loop, which the compiler must neither reorder nor copy: it would spill sums to the stack.
 template <class Vector>
 inline Vector in_place(Vector sum) {

@@ -56,21 +56,21 @@ struct CodeNumbers {
 
     static float pack(const float* x, int64_t size, Word* to) {
         const float largest = std::floor(std::sqrt(static_cast<float>(kMost / size)));
-        const float peak = peak_of(x, size);
-        const Floats factor = broadcast(peak > 0 ? largest / peak : 0.0f);
+        const float highest = peak(x, size);
+        const Floats factor = broadcast(highest > 0 ? largest / highest : 0.0f);
         for (int64_t d = 0; d < size; d += 2 * kWidth, to += kWidth) {
             const Floats second = d + kWidth < size ? load(x + d + kWidth) : zero();
             store(to, pairs(to_ints(load(x + d) * factor), to_ints(second * factor)));
         }
-        return peak / largest;
+        return highest / largest;
     }
 
     static void pack_values(const float* const* values, int64_t size, Word* to, float* scales) {
         Floats factors[2];
         for (int i = 0; i < 2; ++i) {
-            const float peak = peak_of(values[i], size);
-            factors[i] = broadcast(peak > 0 ? kLargestValue / peak : 0.0f);
-            scales[i] = peak / kLargestValue;
+            const float highest = peak(values[i], size);
+            factors[i] = broadcast(highest > 0 ? kLargestValue / highest : 0.0f);
+            scales[i] = highest / kLargestValue;
         }
         for (int64_t d = 0; d < size; d += kWidth)
             store(to + d, pairs(to_ints(load(values[0] + d) * factors[0]), to_ints(load(values[1] + d) * factors[1])));
@@ -89,12 +89,6 @@ struct CodeNumbers {
     static constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
     static constexpr float kLargestWeight = 8191.0f, kLargestValue = 4095.0f;
     static_assert(kTokens * int64_t{8191} * 4095 <= kMost);
-
-    static float peak_of(const float* x, int64_t size) {
-        Floats peak = abs(load(x));
-        for (int64_t d = kWidth; d < size; d += kWidth) peak = max(peak, abs(load(x + d)));
-        return largest(peak);
-    }
 };
 
 }  // namespace headrace

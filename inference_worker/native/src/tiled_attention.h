@@ -58,21 +58,19 @@ class TiledAttention {
             take_values(values, table, task.first_head, tile, count);
             const bool hides = tile + count - 1 > position || window > 0;
             for (int64_t panel = 0; panel < panels; ++panel) {
-                const int64_t row = panel * kPanel;
-                score(row, count);
+                const int64_t row = panel * kPanel, last_own = position + (row + kPanel - 1) / group_;
+                const int64_t seen = std::min(count, last_own + 1 - tile);  // by any row of the panel
+                if (seen <= 0) continue;
+                score(row, seen);
                 Gains gains[2];
                 for (int half = 0; half < 2; ++half) {
-                    if (hides) hide(row + half * kWidth, half, tile, count, window);
-                    gains[half] = soften(row + half * kWidth, half, count);
+                    if (hides) hide(row + half * kWidth, half, tile, seen, window);
+                    gains[half] = soften(row + half * kWidth, half, seen);
                 }
-                add_values(row, count, gains);
+                add_values(row, seen, gains);
             }
         }
-        for (int64_t row = 0; row < rows; ++row) {
-            const float* from = out_ + row / kPanel * kPanel * size_ + row % kPanel;
-            float* to = out + row / group_ * out_stride + row % group_ * size_;
-            for (int64_t d = 0; d < size_; ++d) to[d] = from[d * kPanel] / total_[row];
-        }
+        for (int64_t row = 0; row < rows; row += kWidth) finish(row, std::min<int64_t>(rows, row + kWidth), out, out_stride);
     }
 
   private:
@@ -82,17 +80,26 @@ class TiledAttention {
     };
 
     static int64_t scratch_rows(const Heads& heads) {
-        return (std::max(kTaskRows, heads.group()) + kPanel - 1) / kPanel * kPanel;
+        return (std::max(kMostRows, heads.group()) + kPanel - 1) / kPanel * kPanel;
     }
 
     // Queries are laid out as [panel][word][row]; rows beyond the last see what the last one sees.
     void start(const float* query, int64_t stride, int64_t rows, int64_t panels, int64_t position) {
-        for (int64_t row = 0; row < panels * kPanel; ++row) {
-            const int64_t real = std::min(row, rows - 1);
-            query_scale_[row] = Numbers::pack(query + real / group_ * stride + real % group_ * size_, size_, keys_);
-            Word* to = query_ + row / kPanel * kPanel * words_ + row % kPanel;
-            for (int64_t word = 0; word < words_; ++word) to[word * kPanel] = keys_[word];
-            own_[row] = static_cast<float>(position + real / group_);
+        for (int64_t first = 0; first < panels * kPanel; first += kWidth) {
+            for (int64_t i = 0; i < kWidth; ++i) {
+                const int64_t row = first + i, real = std::min(row, rows - 1);
+                const float* from = query + real / group_ * stride + real % group_ * size_;
+                query_scale_[row] = Numbers::pack(from, size_, keys_ + i * words_);
+                own_[row] = static_cast<float>(position + real / group_);
+            }
+            const float* packed = reinterpret_cast<const float*>(keys_);  // words, whatever they hold
+            float* to = reinterpret_cast<float*>(query_ + first / kPanel * kPanel * words_ + first % kPanel);
+            for (int64_t word = 0; word < words_; word += kWidth) {
+                Floats block[kWidth];
+                for (int i = 0; i < kWidth; ++i) block[i] = load(packed + i * words_ + word);
+                transpose(block);
+                for (int i = 0; i < kWidth; ++i) store(to + (word + i) * kPanel, block[i]);
+            }
         }
         std::fill_n(out_, panels * kPanel * size_, 0.0f);
         std::fill_n(peak_, panels * kPanel, kNothing);
@@ -226,6 +233,19 @@ class TiledAttention {
                 store(at, fmadd(load(at), gains[half].before, products.half[half] * gains[half].tile));
             }
         });
+    }
+
+    // The sums of a vector's rows become averages, in their places.
+    void finish(int64_t row, int64_t last, float* out, int64_t out_stride) {
+        const Floats total = load(total_ + row);
+        const float* sums = out_ + row / kPanel * kPanel * size_ + row % kPanel;
+        for (int64_t d = 0; d < size_; d += kWidth) {
+            Floats block[kWidth];
+            for (int i = 0; i < kWidth; ++i) block[i] = load(sums + (d + i) * kPanel) / total;
+            transpose(block);
+            for (int64_t i = 0; row + i < last; ++i)
+                store(out + (row + i) / group_ * out_stride + (row + i) % group_ * size_ + d, block[i]);
+        }
     }
 
     static constexpr int64_t kTokensInWord = Numbers::kTokensInWord;

@@ -25,12 +25,18 @@ class Answer(BaseModel):
 
 
 TOOLS: Any = [openai.pydantic_function_tool(Weather)]
-ASK: Any = {"model": MODEL, "messages": [{"role": "user", "content": "How is the weather in Paris?"}], "max_tokens": 60}
+ASK: Any = {
+    "model": MODEL,
+    "messages": [{"role": "user", "content": "How is the weather in Paris?"}],
+    "temperature": 0,
+    "max_tokens": 300,
+}
+ONE_CALL: Any = {"parallel_tool_calls": False}
 NAMED: Any = {"type": "function", "function": {"name": "Weather"}}
 
 
 def test_a_call_is_parsed_and_its_result_goes_back(client: openai.OpenAI) -> None:
-    forced = {"tools": TOOLS, "tool_choice": "required", "parallel_tool_calls": False}
+    forced = {"tools": TOOLS, "tool_choice": "required", **ONE_CALL}
     first = client.chat.completions.parse(**ASK, **forced).choices[0]
     assert (first.finish_reason, first.message.content) == ("tool_calls", None)
     assert first.message.tool_calls is not None
@@ -40,7 +46,7 @@ def test_a_call_is_parsed_and_its_result_goes_back(client: openai.OpenAI) -> Non
     said: Any = first.message.to_dict()
     said["tool_calls"] = [{k: v for k, v in each.items() if k != "index"} for each in said["tool_calls"]]
     again = client.chat.completions.create(
-        **ASK | {"messages": [*ASK["messages"], said, result]}, tools=TOOLS, tool_choice="none", temperature=0
+        **ASK | {"messages": [*ASK["messages"], said, result]}, tools=TOOLS, tool_choice="none"
     )
     assert again.choices[0].message.content
     assert again.choices[0].message.tool_calls is None
@@ -60,6 +66,6 @@ def test_a_named_call_streams(client: openai.OpenAI) -> None:
 
 
 def test_with_a_schema_there_is_an_answer_or_a_call(client: openai.OpenAI) -> None:
-    answer = client.chat.completions.parse(**ASK, tools=TOOLS, response_format=Answer).choices[0].message
+    answer = client.chat.completions.parse(**ASK, **ONE_CALL, tools=TOOLS, response_format=Answer).choices[0].message
     calls = answer.tool_calls or []
     assert isinstance(answer.parsed, Answer) or isinstance(calls[0].function.parsed_arguments, Weather)

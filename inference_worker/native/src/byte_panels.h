@@ -1,0 +1,132 @@
+// Int4 weights for the many rows of a prompt where the processor multiplies bytes: a panel is expanded into bytes that
+// share one scale an output, and rows of 8 bits share theirs over 64 inputs. Half of what a group costs beside its products
+// (two scales, a minimum) is gone so; rounding the weights once more moves a perplexity by a few thousandths (ADR 0044).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "linear.h"
+
+namespace headrace {
+
+// `code * scale + minimum` of each output becomes `(byte - 128) * scale`.
+class BytePanel {
+    using Codes = Int4Codes<Quads>;
+
+  public:
+    static constexpr int64_t kInputs = 64;  // that share a row's scale; fewer at the end of a row
+
+    static int64_t scratch_bytes(int64_t inputs) { return inputs * kPanel + kPanel * sizeof(float); }
+
+    // A row in bytes; its sum is of all its rounded values.
+    static void prepare(const Rows& rows, int64_t row, int64_t inputs) {
+        const float* x = rows.values + row * inputs;
+        int8_t* codes = static_cast<int8_t*>(rows.codes) + row * inputs;
+        float* scale = rows.scales + row * (inputs / kGroup);
+        Floats total = zero();
+        for (int64_t start = 0; start < inputs; start += kInputs, ++scale) {
+            const int64_t end = std::min(inputs, start + kInputs);
+            const float highest = peak(x + start, end - start);
+            const Floats factor = broadcast(highest > 0 ? Quads::kLargest / highest : 0.0f);
+            *scale = highest / Quads::kLargest;
+            constexpr int kVectors = kGroup / kWidth;
+            for (int64_t i = start; i < end; i += kGroup) {
+                Ints whole[kVectors];
+                for (int part = 0; part < kVectors; ++part) {
+                    whole[part] = to_ints(load(x + i + part * kWidth) * factor);
+                    total = fmadd(to_floats(whole[part]), broadcast(*scale), total);
+                }
+                narrow(whole, codes + i);
+            }
+        }
+        rows.sums[row * (inputs / kGroup)] = sum(total);
+    }
+
+    BytePanel(const void* panel, const Rows& rows, int64_t inputs, void* scratch)
+        : rows_(rows), inputs_(inputs), bytes_(static_cast<uint8_t*>(scratch)),
+          scales_(reinterpret_cast<float*>(bytes_ + inputs * kPanel)) {
+        const Codes* groups = static_cast<const Codes*>(panel);
+        for (int half = 0; half < 2; ++half) {
+            const Floats factor = find_scale(groups, half);
+            for (int64_t group = 0; group < inputs / kGroup; ++group)
+                expand(groups[group], half, factor, bytes_ + group * kGroup * kPanel);
+        }
+    }
+
+    template <int R>
+    void compute(int64_t row, Outputs (&out)[R]) const {
+        const int64_t groups = inputs_ / kGroup;
+        const int8_t* x = static_cast<const int8_t*>(rows_.codes) + row * inputs_;
+        const float* scales = rows_.scales + row * groups;
+        const uint8_t* weights = bytes_;
+        Outputs sums[R];
+        for (int r = 0; r < R; ++r) sums[r].half[0] = sums[r].half[1] = zero();
+        for (int64_t start = 0; start < inputs_; start += kInputs, ++scales) {
+            const int64_t end = std::min(inputs_, start + kInputs);
+            Ints exact[R][2] = {};
+            for (int64_t group = start; group < end; group += kGroup, weights += kGroup * kPanel) {
+#pragma GCC unroll 8
+                for (int64_t i = 0; i < kGroup; i += Quads::kInputs) {
+                    const Halves codes = halves(weights + i * kPanel);
+                    unrolled<R>([&](auto r) {
+                        const Ints value = broadcast(load_int32(x + r * inputs_ + group + i));
+                        exact[r][0] = in_place(add_byte_quads(exact[r][0], codes.left, value));
+                        exact[r][1] = in_place(add_byte_quads(exact[r][1], codes.right, value));
+                    });
+                }
+            }
+            unrolled<R>([&](auto r) {
+                const Floats scale = broadcast(scales[r * groups]);
+                for (int half = 0; half < 2; ++half)
+                    sums[r].half[half] = fmadd(to_floats(exact[r][half]), scale, sums[r].half[half]);
+            });
+        }
+        for (int half = 0; half < 2; ++half) {
+            const Floats scale = load(scales_ + half * kWidth);
+            for (int r = 0; r < R; ++r) {
+                const Floats offset = broadcast(kOffset * rows_.sums[(row + r) * groups]);
+                out[r].half[half] = (sums[r].half[half] - offset) * scale;
+            }
+        }
+    }
+
+  private:
+    static constexpr float kOffset = 128.0f, kFraction = 256.0f;  // bytes are found with 8 bits behind the point
+    static constexpr float kLeast = 1e-30f;                       // weights may be zeros
+
+    // Write the scales of half a panel; returns what its weights are to be multiplied by.
+    Floats find_scale(const Codes* groups, int half) {
+        Floats highest = broadcast(kLeast);
+        for (int64_t group = 0; group < inputs_ / kGroup; ++group) {
+            const Floats minimum = groups[group].minimum(half);
+            const Floats maximum = fmadd(groups[group].scale(half), broadcast(Codes::kLargest), minimum);
+            highest = max(highest, max(abs(minimum), abs(maximum)));
+        }
+        store(scales_ + half * kWidth, highest * broadcast(1.0f / Quads::kLargest));
+        return broadcast(Quads::kLargest) / highest;
+    }
+
+    // Half a panel's bytes of a group, [quad of inputs][output, input]; quads lie a panel apart.
+    static void expand(const Codes& from, int half, Floats factor, uint8_t* to) {
+        const Floats fine = factor * broadcast(kFraction);
+        const Ints scale = twice(to_ints(from.scale(half) * fine));
+        const Ints start = twice(to_ints(fmadd(from.minimum(half), fine, broadcast((kOffset + 0.5f) * kFraction))));
+        for (int step = 0; step < kGroup / Quads::kInputs; ++step, to += Quads::kInputs * kPanel) {
+            const Halves codes = from.load(step);
+            store(reinterpret_cast<int32_t*>(to) + half * kWidth,
+                  scaled_bytes(half ? codes.right : codes.left, scale, start));
+        }
+    }
+
+    Rows rows_;
+    int64_t inputs_;
+    uint8_t* bytes_;
+    float* scales_;
+};
+
+// Whether many rows meet a format in bytes.
+template <class F>
+constexpr bool kTakesBytes = kMultipliesBytes && std::is_same_v<F, IntegerFormat<Int4Codes<Quads>>>;
+
+}  // namespace headrace
