@@ -45,6 +45,13 @@ class ScheduledSequence:
         end = min(self.start + self.count + 1, sequence.prompt_length)
         return range(max(self.start + 1, sequence.scored), end)
 
+    @property
+    def read(self) -> int:
+        """Of how many of its last tokens somebody reads the states: who draws from them or scores the prompt."""
+        scored = self.scored
+        told = self.start + self.count - (scored.start - 1) if scored else 0
+        return max(self.draws, told)
+
     def drawn(self) -> list[Sequence]:
         """For each of these the sequence as it is if the drafts so far are right: what the draw depends on."""
         if not self.draws:

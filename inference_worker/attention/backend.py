@@ -28,6 +28,8 @@ class AttentionMetadata:
         slot_mapping: [T] cache slot (block * block_size + offset) that each row's key and value go to.
         max_query_length: longest row count of a sequence.
         max_sequence_length: largest of `sequence_lengths`.
+        read_from: [S] int64, from which row on a sequence's states are read after the last layer; None: from its first.
+            The states of rows before it may be anything, what they leave in the cache may not.
     """
 
     query_start: Tensor
@@ -36,6 +38,7 @@ class AttentionMetadata:
     slot_mapping: Tensor
     max_query_length: int
     max_sequence_length: int
+    read_from: Tensor | None = None
 
 
 class AttentionBackend(ABC):

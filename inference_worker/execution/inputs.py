@@ -50,9 +50,10 @@ def build_inputs(entries: list[ScheduledSequence], block_size: int, device: torc
         query_start,
         starts + counts,
         _last_rows(query_start[1:], draws),
+        query_start[1:] - np.array([entry.read for entry in entries]),
         tables.reshape(-1),
     )
-    token_ids, places, slot_mapping, offsets, lengths, sampled_rows, flat_tables = _send(columns, device)
+    token_ids, places, slot_mapping, offsets, lengths, sampled_rows, read_from, flat_tables = _send(columns, device)
     metadata = AttentionMetadata(
         query_start=offsets,
         sequence_lengths=lengths,
@@ -60,6 +61,7 @@ def build_inputs(entries: list[ScheduledSequence], block_size: int, device: torc
         slot_mapping=slot_mapping,
         max_query_length=int(counts.max()),
         max_sequence_length=int((starts + counts).max()),
+        read_from=read_from,
     )
     return StepInputs(token_ids, places, sampled_rows, metadata)
 

@@ -39,7 +39,7 @@ class CausalLM(Protocol):
             attention: called once per layer.
 
         Returns:
-            [T, hidden size]: after the final norm.
+            [T, hidden size]: after the final norm, of the rows that are read (`AttentionMetadata.read_from`).
         """
         ...
 

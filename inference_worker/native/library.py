@@ -110,6 +110,7 @@ class StepStruct(ctypes.Structure):
         ("lengths", _pointer),
         ("block_tables", _pointer),
         ("slots", _pointer),
+        ("read_from", _pointer),
     )
 
     @classmethod
@@ -124,6 +125,7 @@ class StepStruct(ctypes.Structure):
             metadata.sequence_lengths.data_ptr(),
             metadata.block_tables.data_ptr(),
             metadata.slot_mapping.data_ptr(),
+            None if metadata.read_from is None else metadata.read_from.data_ptr(),
         )
 
 

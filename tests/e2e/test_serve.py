@@ -112,7 +112,9 @@ def test_a_prompt_is_scored_and_the_answer_has_the_same_log_probabilities(servin
 
 def test_extras_of_vllm(serving: Launched) -> None:
     client = serving.client()
-    best = client.completions.create(model=MODEL, prompt="One day", max_tokens=4, n=2, best_of=3, seed=1)
+    best = client.completions.create(
+        model=MODEL, prompt="One day", max_tokens=4, n=2, best_of=3, seed=1, extra_body={"ignore_eos": True}
+    )
     assert [choice.index for choice in best.choices] == [0, 1]
     assert best.usage is not None
     assert best.usage.completion_tokens == 12

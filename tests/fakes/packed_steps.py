@@ -75,11 +75,27 @@ def packed_logits(
     return [torch.cat(rows) for rows in logits]
 
 
-def _step(model, backend, tables, sequences, part, live) -> Tensor:
+@torch.inference_mode()
+def first_step(model: CausalLM, sequences: list[list[int]], read: list[int] | None = None) -> tuple[Tensor, KVCache]:
+    """Sequences in one step: states [T, hidden size], and the cache; `read`: how many last rows of each are read."""
+    shape = model.shape
+    per_sequence = -(-max(map(len, sequences)) // BLOCK_SIZE)
+    cache_shape = KVCacheShape(shape.layers, shape.kv_heads, shape.head_size, BLOCK_SIZE, torch.float32)
+    cache = KVCache(cache_shape, per_sequence * len(sequences), torch.device("cpu"))
+    for side in (*cache.keys, *cache.values):
+        side.zero_()
+    tables = torch.arange(cache.num_blocks).view(len(sequences), per_sequence)
+    part = [range(len(ids)) for ids in sequences]
+    return _step(model, PlainAttention(cache), tables, sequences, part, list(range(len(sequences))), read), cache
+
+
+def _step(model, backend, tables, sequences, part, live, read=None) -> Tensor:
     ids = torch.tensor([sequences[s][p] for s in live for p in part[s]])
     positions = torch.tensor([p for s in live for p in part[s]])
     slots = torch.tensor([int(tables[s, p // BLOCK_SIZE]) * BLOCK_SIZE + p % BLOCK_SIZE for s in live for p in part[s]])
     counts = torch.tensor([0] + [len(part[s]) for s in live])
     lengths = torch.tensor([part[s].stop for s in live])
-    metadata = AttentionMetadata(counts.cumsum(0), lengths, tables[live], slots, int(counts.max()), int(lengths.max()))
+    rows = counts.cumsum(0)
+    read_from = None if read is None else rows[1:] - torch.tensor(read)
+    metadata = AttentionMetadata(rows, lengths, tables[live], slots, int(counts.max()), int(lengths.max()), read_from)
     return model.forward(ids, positions, StepAttention(backend, metadata))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -109,7 +110,7 @@ def job(name: str, choice: ToolChoice, grammar: Grammar | None = None, n: int = 
         created=0,
         deadline=1,
         prompt=ChatPrompt(messages=[{"role": "user", "content": "Emma?"}], tools=TOOLS, tool_choice=choice),
-        sampling=SamplingParams(seed=n, temperature=1.0, max_tokens=100),
+        sampling=SamplingParams(seed=zlib.crc32(name.encode()), temperature=1.0, max_tokens=250),
         grammar=grammar,
         n=n,
     )

@@ -32,6 +32,12 @@ struct Step {
     const int64_t* lengths;       // [S]
     const int64_t* block_tables;  // [S, table_width]
     const int64_t* slots;         // [rows]
+    const int64_t* read_from;     // [S], or null
+
+    // The first row of a sequence, or of those whose states are read after the last layer.
+    int64_t first(int64_t sequence, bool last_layer) const {
+        return last_layer && read_from ? read_from[sequence] : query_start[sequence];
+    }
 };
 
 // Some queries of a sequence, some key-value heads.
@@ -42,14 +48,15 @@ struct AttentionTask {
 
 // The longest first, so that no thread is left with a long one at the end. Heads whose keys lie side by side in memory are
 // read together where there are sequences enough to share out.
-inline std::vector<AttentionTask> attention_tasks(const Step& step, const Heads& heads, int threads) {
+inline std::vector<AttentionTask> attention_tasks(const Step& step, const Heads& heads, int threads,
+                                                  bool last_layer = false) {
     std::vector<AttentionTask> long_ones, short_ones;
     const int64_t rows = std::clamp(step.rows * heads.query / (threads * kTasksEach), kLeastRows, kMostRows);
     const int64_t queries = std::max<int64_t>(1, rows / heads.group());
     const int64_t together = step.sequences >= 4 * threads ? heads.kv : 1;
     for (int64_t sequence = 0; sequence < step.sequences; ++sequence) {
-        const int64_t first = step.query_start[sequence], last = step.query_start[sequence + 1];
-        const bool few = last - first <= kFewQueries;
+        const int64_t first = step.first(sequence, last_layer), last = step.query_start[sequence + 1];
+        const bool few = last - step.query_start[sequence] <= kFewQueries;
         const int64_t step_heads = few ? together : 1;
         auto& tasks = last - first > 1 ? long_ones : short_ones;
         for (int64_t end = last; end > first; end -= queries)

@@ -156,12 +156,13 @@ void Kernels::fit_scratch(int64_t bytes) {
     for (auto& scratch : scratch_) scratch.fit(bytes);
 }
 
-// Call `use` with each row; a team's threads share them.
+// Call `use` with each row from the first span to the last; a team's threads share them.
 template <class Use>
 void Kernels::each_row(const Spans& spans, const Use& use) {
-    const int64_t rows = spans.back().last;
-    team_.share(pieces(rows, kChunkRows), [&](int64_t chunk) {
-        for (int64_t row = chunk * kChunkRows; row < std::min(rows, (chunk + 1) * kChunkRows); ++row) use(row);
+    const int64_t first = spans.front().first, last = spans.back().last;
+    team_.share(pieces(last - first, kChunkRows), [&](int64_t chunk) {
+        const int64_t start = first + chunk * kChunkRows;
+        for (int64_t row = start; row < std::min(last, start + kChunkRows); ++row) use(row);
     });
 }
 
@@ -188,7 +189,7 @@ void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, 
                        const Put& put) {
     with_format(static_cast<Format>(weight.format), [&](auto format) {
         using F = decltype(format);
-        const Span all{0, spans.back().last, false};
+        const Span all{spans.front().first, spans.back().last, false};
         const Blocks blocks(kTakesBytes<F> ? spans : std::span(&all, 1), kChunkBytes / row_bytes(weight), F::kTile);
         const int64_t panels = weight.outputs / kPanel, groups = pieces(panels, kChunkPanels);
         void* scratch = scratch_[rank].start();
@@ -296,25 +297,30 @@ void Kernels::decode(const Model& model, const Step& step, const float* cos, con
     const Buffers use = buffers(space_, model, step.rows);
     const int64_t widest = std::max({model.hidden, model.inner, model.heads.query * model.heads.size});
     fit_scratch(std::max(scratch_bytes(widest), attention_scratch_bytes(model.heads)));
-    const auto tasks = attention_tasks(step, model.heads, team_.size());
-    const Spans spans = spans_of(step);
+    const auto work = [&](bool last_layer) {
+        return Work{attention_tasks(step, model.heads, team_.size(), last_layer), spans_of(step, last_layer)};
+    };
+    const Work all = work(false), read = work(true);
     team_.run([&](int rank) {
-        for (int64_t layer = 0; layer < model.layers; ++layer)
-            decode_layer(model, model.layer[layer], step, tasks, spans, cos, sin, use, x, rank);
+        for (int64_t layer = 0; layer < model.layers; ++layer) {
+            const Work& states = layer + 1 < model.layers ? all : read;
+            decode_layer(model, model.layer[layer], step, all.spans, states, cos, sin, use, x, rank);
+        }
         team_.share(step.rows, [&](int64_t row) {
             rms_norm(model.final_norm, x + row * model.hidden, model.hidden, x + row * model.hidden);
         });
     });
 }
 
-// Every thread of the team walks through this; `share` hands out the work and waits for all of it.
-void Kernels::decode_layer(const Model& model, const Layer& layer, const Step& step,
-                           const std::vector<AttentionTask>& tasks, const Spans& spans, const float* cos,
-                           const float* sin, const Buffers& use, float* x, int rank) {
+// Every thread of the team walks through this; `share` hands out the work and waits for all of it. Keys and values are those
+// of all rows; `states`: which rows get the states that the layer leaves.
+void Kernels::decode_layer(const Model& model, const Layer& layer, const Step& step, const Spans& all,
+                           const Work& states, const float* cos, const float* sin, const Buffers& use, float* x,
+                           int rank) {
     const Heads& heads = model.heads;
     const int64_t rows = step.rows, hidden = model.hidden, qkv_width = layer.qkv.outputs;
-    normalise(layer.input_norm, layer.qkv, x, spans, use.rows(use.normed));
-    multiply(layer.qkv, use.rows(use.normed), spans, rank, {use.qkv, qkv_width}, store_at);
+    normalise(layer.input_norm, layer.qkv, x, all, use.rows(use.normed));
+    multiply(layer.qkv, use.rows(use.normed), all, rank, {use.qkv, qkv_width}, store_at);
     with_number(model.cache.format, [&](auto number) {
         using Number = decltype(number);
         const int64_t turns = heads.size / 2;
@@ -325,16 +331,17 @@ void Kernels::decode_layer(const Model& model, const Layer& layer, const Step& s
         const PagedSide<Number> keys{static_cast<typename Number::Stored*>(layer.keys), model.cache.block_size, heads};
         const PagedSide<Number> values{static_cast<typename Number::Stored*>(layer.values), model.cache.block_size,
                                        heads};
-        attend<Number>(step, tasks, use.qkv, qkv_width, keys, values, model.cache.rough, layer.window, use.mixed,
+        attend<Number>(step, states.tasks, use.qkv, qkv_width, keys, values, model.cache.rough, layer.window, use.mixed,
                        heads.query * heads.size, rank);
     });
-    prepare(layer.output, use.rows(use.mixed), spans);
-    multiply(layer.output, use.rows(use.mixed), spans, rank, {x, hidden}, add_at);
+    if (states.spans.empty()) return;
+    prepare(layer.output, use.rows(use.mixed), states.spans);
+    multiply(layer.output, use.rows(use.mixed), states.spans, rank, {x, hidden}, add_at);
 
-    normalise(layer.post_norm, layer.gate_up, x, spans, use.rows(use.normed));
-    multiply(layer.gate_up, use.rows(use.normed), spans, rank, {use.inner, model.inner, 2}, store_gated);
-    prepare(layer.down, use.rows(use.inner), spans);
-    multiply(layer.down, use.rows(use.inner), spans, rank, {x, hidden}, add_at);
+    normalise(layer.post_norm, layer.gate_up, x, states.spans, use.rows(use.normed));
+    multiply(layer.gate_up, use.rows(use.normed), states.spans, rank, {use.inner, model.inner, 2}, store_gated);
+    prepare(layer.down, use.rows(use.inner), states.spans);
+    multiply(layer.down, use.rows(use.inner), states.spans, rank, {x, hidden}, add_at);
 }
 
 }  // namespace headrace

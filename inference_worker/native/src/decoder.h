@@ -84,6 +84,12 @@ struct Place {
     int64_t stride, outputs_each = 1;
 };
 
+// What there is to compute of a step: all of it, or in the last layer what is read of it.
+struct Work {
+    std::vector<AttentionTask> tasks;
+    Spans spans;
+};
+
 class Kernels {
   public:
     explicit Kernels(int threads) : team_(threads), scratch_(threads) {}
@@ -106,8 +112,8 @@ class Kernels {
 
     void fit_scratch(int64_t bytes);
     static Buffers buffers(Workspace& space, const Model& model, int64_t rows);
-    void decode_layer(const Model& model, const Layer& layer, const Step& step, const std::vector<AttentionTask>& tasks,
-                      const Spans& spans, const float* cos, const float* sin, const Buffers& use, float* x, int rank);
+    void decode_layer(const Model& model, const Layer& layer, const Step& step, const Spans& all, const Work& states,
+                      const float* cos, const float* sin, const Buffers& use, float* x, int rank);
     template <class Number>
     void attend(const Step& step, const std::vector<AttentionTask>& tasks, const float* query, int64_t stride,
                 const PagedSide<Number>& keys, const PagedSide<Number>& values, bool rough, int64_t window, float* out,

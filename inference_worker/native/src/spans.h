@@ -21,17 +21,21 @@ struct Span {
 };
 using Spans = std::vector<Span>;
 
-inline Spans spans_of(const Step& step) {
+// Those of all rows, or of the rows whose states are read after the last layer: between them there may be gaps.
+inline Spans spans_of(const Step& step, bool last_layer) {
     Spans spans;
     for (int64_t sequence = 0; sequence < step.sequences; ++sequence) {
-        const int64_t first = step.query_start[sequence], last = step.query_start[sequence + 1];
-        const bool many = last - first > kFewQueries;
-        if (spans.empty() || spans.back().many != many) spans.push_back({first, first, many});
+        const int64_t first = step.first(sequence, last_layer), last = step.query_start[sequence + 1];
+        const bool many = last - step.query_start[sequence] > kFewQueries;
+        if (first == last) continue;
+        if (spans.empty() || spans.back().last != first || spans.back().many != many)
+            spans.push_back({first, first, many});
         spans.back().last = last;
     }
     return spans;
 }
 
+// Of a row's span, or of the next one's if it has none.
 inline bool many_at(std::span<const Span> spans, int64_t row) {
     auto at = spans.begin();
     while (row >= at->last) ++at;

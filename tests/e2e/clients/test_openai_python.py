@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.model, pytest.mark.store]
 
 ASK: Any = [{"role": "user", "content": "What is the capital of France? Answer with one word."}]
 LONG: Any = [{"role": "user", "content": "Tell me a very long story about a river."}]
-GREEDY: Any = {"model": MODEL, "messages": ASK, "temperature": 0, "max_tokens": 12}
+GREEDY: Any = {"model": MODEL, "messages": ASK, "temperature": 0, "max_tokens": 60}
 ENDLESS: Any = {"model": MODEL, "messages": LONG, "max_tokens": 1500, "extra_body": {"ignore_eos": True}}
 
 
@@ -109,10 +109,10 @@ def test_stop_and_content_parts(client: openai.OpenAI) -> None:
         {"role": "user", "content": [{"type": "text", "text": "Count: one, two, three, four,"}]},
     ]
     answer = client.chat.completions.create(
-        model=MODEL, messages=counting, temperature=0, max_completion_tokens=40, stop=["five", "six", "."]
+        model=MODEL, messages=counting, temperature=0, max_completion_tokens=40, stop=["five", "Five", ".", "\n"]
     )
     assert answer.choices[0].finish_reason == "stop"
-    assert "five" not in (answer.choices[0].message.content or "")
+    assert "five" not in (answer.choices[0].message.content or "").lower()
 
 
 def test_fields_that_mean_nothing_here_are_taken(client: openai.OpenAI, whole: Any) -> None:

@@ -12,8 +12,8 @@ from inference_worker.sequence import Sequence
 from router.messages import SamplingParams
 
 
-def sequence(ids: list[int], table: list[int]) -> Sequence:
-    one = Sequence("r", 0, array("q", ids), len(ids), SamplingParams(seed=0), 1)
+def sequence(ids: list[int], table: list[int], prompt_logprobs: int | None = None) -> Sequence:
+    one = Sequence("r", 0, array("q", ids), len(ids), SamplingParams(seed=0, prompt_logprobs=prompt_logprobs), 1)
     one.block_table = array("q", table)
     return one
 
@@ -34,3 +34,18 @@ def test_sequences_are_packed_one_after_the_other() -> None:
     assert metadata.block_tables.tolist() == [[7, 2, 0], [5, 0, 0], [1, 3, 4]]
     assert metadata.slot_mapping.tolist() == [31, 8, 20, 6, 7, 12, 13, 14, 15, 16]
     assert (metadata.max_query_length, metadata.max_sequence_length) == (7, 9)
+    assert metadata.read_from is not None
+    assert metadata.read_from.tolist() == [2, 2, 9]
+
+
+def test_what_is_read_are_states_that_are_drawn_or_scored_from() -> None:
+    entries = [
+        ScheduledSequence(sequence([10, 11, 12], [1]), 2, 3, drafts=(8, 9)),
+        ScheduledSequence(sequence(list(range(8)), [2, 3], prompt_logprobs=0), 0, 5),  # every one tells the next
+        ScheduledSequence(sequence(list(range(8)), [4, 5], prompt_logprobs=0), 5, 3),
+    ]
+    entries[2].sequence.scored = 6  # known from an earlier step
+    metadata = build_inputs(entries, 4, torch.device("cpu")).attention
+    assert metadata.read_from is not None
+    assert metadata.query_start.tolist() == [0, 3, 8, 11]
+    assert metadata.read_from.tolist() == [0, 3, 8]

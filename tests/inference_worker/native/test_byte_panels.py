@@ -1,4 +1,4 @@
-"""Prompts beside int4 weights with rows of 8 bits: near the dense model, and without a trace on the rows beside them."""
+"""Prompts beside int4 weights with rows of 8 bits: near the dense model, without a trace on the rows beside."""
 
 from __future__ import annotations
 

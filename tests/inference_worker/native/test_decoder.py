@@ -10,7 +10,7 @@ from inference_worker.execution.loading import load_model
 from inference_worker.model_source import resolve
 from inference_worker.native.decoder import NativeDecoder, check_supported
 from inference_worker.native.library import Kernels
-from tests.fakes.packed_steps import packed_logits, random_sequences
+from tests.fakes.packed_steps import first_step, packed_logits, random_sequences
 from tests.fakes.tiny_models import save_tiny
 from tests.inference_worker.models.test_families import CASES
 
@@ -74,6 +74,20 @@ def test_threads_that_come_late_change_nothing(tmp_path):
     ]
     for others in logits[1:]:
         assert all(torch.equal(rows, reference) for rows, reference in zip(others, logits[0], strict=True))
+
+
+@pytest.mark.parametrize("read", [[1, 1, 1, 1], [0, 1, 30, 0], [0, 0, 0, 0], [13, 1, 40, 22]])
+def test_what_nobody_reads_is_left_out_of_the_last_layer_only(read, instructions, tmp_path):
+    _, native = dense_and_native(tmp_path, "llama", instructions, threads=2, **FITTING)
+    sequences = random_sequences(97)
+    whole, cache = first_step(native, sequences)
+    part, same_cache = first_step(native, sequences, read)
+    rows = [len(ids) for ids in sequences]
+    for states, expected, count in zip(part.split(rows), whole.split(rows), read, strict=True):
+        torch.testing.assert_close(states[len(states) - count :], expected[len(states) - count :], atol=0, rtol=1e-5)
+    for left, right in zip((*cache.keys, *cache.values), (*same_cache.keys, *same_cache.values), strict=True):
+        assert torch.equal(left, right)
+    assert torch.equal(part, whole) == (read == rows)
 
 
 def test_a_batch_larger_than_the_last_one_fits(tmp_path):

@@ -14,7 +14,7 @@ const { OPENAI_BASE_URL: baseURL, OPENAI_API_KEY: apiKey, MODEL: model } = proce
 const ask = "What is the capital of France? Answer with one word.";
 const tale = "Tell me a very long story about a river.";
 const messages = [{ role: "user", content: ask }];
-const greedy = { model, messages, temperature: 0, max_tokens: 12 };
+const greedy = { model, messages, temperature: 0, max_tokens: 60 };
 
 const client = new OpenAI({ baseURL, apiKey, maxRetries: 0 });
 const provider = createOpenAICompatible({
@@ -24,7 +24,7 @@ const provider = createOpenAICompatible({
   includeUsage: true,
   supportsStructuredOutputs: true,
 });
-const settings = { model: provider(model), temperature: 0, maxOutputTokens: 12, maxRetries: 0 };
+const settings = { model: provider(model), temperature: 0, maxOutputTokens: 60, maxRetries: 0 };
 
 // --- openai
 
@@ -91,7 +91,7 @@ test("openai: abort", async () => {
   const controller = new AbortController();
   setTimeout(() => controller.abort(), 200);
   await assert.rejects(
-    client.chat.completions.create({ ...greedy, max_tokens: 1500, ignore_eos: true }, { signal: controller.signal }),
+    client.chat.completions.create({ ...greedy, temperature: 1, max_tokens: 1500, ignore_eos: true }, { signal: controller.signal }),
     APIUserAbortError,
   );
 });
