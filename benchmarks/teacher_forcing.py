@@ -79,9 +79,9 @@ def predict(engine: Engine, texts: list[list[int]], rows: int) -> Prediction:
 
 def _steps(engine: Engine, texts: list[list[int]], count: int) -> Iterator[list[ScheduledSequence]]:
     blocks = engine.scheduler.blocks.blocks_for(len(texts[0]))
-    sequences = [
-        Sequence("quality", i, array("q", ids), len(ids), SamplingParams(seed=0), 0) for i, ids in enumerate(texts)
-    ]
+    # Prompts that are to be scored: only so does a model owe the states of all their tokens.
+    scored = SamplingParams(seed=0, prompt_logprobs=0)
+    sequences = [Sequence("quality", i, array("q", ids), len(ids), scored, 0) for i, ids in enumerate(texts)]
     for i, sequence in enumerate(sequences):
         sequence.block_table.extend(range(i * blocks, (i + 1) * blocks))
     last = len(texts[0]) - 1
