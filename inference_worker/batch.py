@@ -46,7 +46,7 @@ class ScheduledSequence:
         return range(max(self.start + 1, sequence.scored), end)
 
     @property
-    def read(self) -> int:
+    def states_read(self) -> int:
         """Of how many of its last tokens somebody reads the states: who draws from them or scores the prompt."""
         scored = self.scored
         told = self.start + self.count - (scored.start - 1) if scored else 0

@@ -49,12 +49,8 @@ def packed_logits(
     model: CausalLM, sequences: list[list[int]], chunks: list[int], cache_dtype: torch.dtype | None = None
 ) -> list[Tensor]:
     """Every position's logits; step i computes up to `chunks[i % len(chunks)]` tokens of each sequence."""
-    shape = model.shape
-    per_sequence = -(-max(map(len, sequences)) // BLOCK_SIZE)
-    dtype = cache_dtype or getattr(model, "dtype", torch.float32)
-    cache_shape = KVCacheShape(shape.layers, shape.kv_heads, shape.head_size, BLOCK_SIZE, dtype)
-    cache = KVCache(cache_shape, per_sequence * len(sequences), torch.device("cpu"))
-    tables = torch.randperm(cache.num_blocks).view(len(sequences), per_sequence)
+    cache = _cache(model, sequences, cache_dtype or getattr(model, "dtype", torch.float32))
+    tables = torch.randperm(cache.num_blocks).view(len(sequences), -1)
     backend = PlainAttention(cache)
     computed = [0] * len(sequences)
     logits: list[list[Tensor]] = [[] for _ in sequences]
@@ -78,15 +74,17 @@ def packed_logits(
 @torch.inference_mode()
 def first_step(model: CausalLM, sequences: list[list[int]], read: list[int] | None = None) -> tuple[Tensor, KVCache]:
     """Sequences in one step: states [T, hidden size], and the cache; `read`: how many last rows of each are read."""
-    shape = model.shape
-    per_sequence = -(-max(map(len, sequences)) // BLOCK_SIZE)
-    cache_shape = KVCacheShape(shape.layers, shape.kv_heads, shape.head_size, BLOCK_SIZE, torch.float32)
-    cache = KVCache(cache_shape, per_sequence * len(sequences), torch.device("cpu"))
-    for side in (*cache.keys, *cache.values):
-        side.zero_()
-    tables = torch.arange(cache.num_blocks).view(len(sequences), per_sequence)
+    cache = _cache(model, sequences, torch.float32)
+    tables = torch.arange(cache.num_blocks).view(len(sequences), -1)
     part = [range(len(ids)) for ids in sequences]
     return _step(model, PlainAttention(cache), tables, sequences, part, list(range(len(sequences))), read), cache
+
+
+def _cache(model: CausalLM, sequences: list[list[int]], dtype: torch.dtype) -> KVCache:
+    """Zeros, with as many blocks for each sequence as the longest one needs."""
+    shape, per_sequence = model.shape, -(-max(map(len, sequences)) // BLOCK_SIZE)
+    form = KVCacheShape(shape.layers, shape.kv_heads, shape.head_size, BLOCK_SIZE, dtype)
+    return KVCache(form, per_sequence * len(sequences), torch.device("cpu"))
 
 
 def _step(model, backend, tables, sequences, part, live, read=None) -> Tensor:

@@ -61,7 +61,7 @@ class Blocks {
 
   private:
     int64_t size(const Span& span) const {
-        return std::max<int64_t>(1, pieces(pieces(span.rows(), pieces(span.rows(), most_)), tile_)) * tile_;
+        return pieces(pieces(span.rows(), pieces(span.rows(), most_)), tile_) * tile_;
     }
 
     std::span<const Span> spans_;

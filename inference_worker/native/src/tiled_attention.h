@@ -70,7 +70,8 @@ class TiledAttention {
                 add_values(row, seen, gains);
             }
         }
-        for (int64_t row = 0; row < rows; row += kWidth) finish(row, std::min<int64_t>(rows, row + kWidth), out, out_stride);
+        for (int64_t row = 0; row < rows; row += kWidth)
+            finish(row, std::min<int64_t>(rows, row + kWidth), out, out_stride);
     }
 
   private:
