@@ -1,7 +1,7 @@
 """The port to a peer: install it, and time sizes of work. One file a peer; ours is one of them.
 
 A size is timed in a fresh process after a warm-up, the load not counted: seconds from the prompts (token ids) handed
-over to the last token of the last sequence. Greedy, end of sequence ignored.
+over to the last token of the last sequence, of short sizes the median of several runs. Greedy, end of sequence ignored.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Peer(ABC):
 
     @abstractmethod
     def measure(self, sizes: Sequence[Size]) -> dict[Size, float]:
-        """Seconds of each size, one run each.
+        """Seconds of each size.
 
         Raises:
             PeerFailed: it can't run here.

@@ -70,7 +70,7 @@ class NativeDecoder:
             values: matrices by their published names; those that are absent are the model's own, in its format.
             kernels: what computes.
             row_bits: 16 or 8, what states are rounded to before they meet an int4 weight, or an int8 one where it pays.
-                With 8 prompts attend in whole numbers, too (ADR 0042), and meet int4 weights in bytes (ADR 0044).
+                With 8 prompts attend in whole numbers, too (ADR 0042, 0045), and meet int4 weights in bytes (ADR 0044).
         """
         self.shape = model.shape
         self.rotary = model.rotary

@@ -81,7 +81,7 @@ class CacheStruct(ctypes.Structure):
 
     @classmethod
     def of(cls, cache: KVCache, *, rough: bool) -> CacheStruct:
-        """How a cache lies in memory; `rough`: many rows attend in whole numbers, if it has 16 bits."""
+        """How a cache lies in memory; `rough`: many rows attend in whole numbers (ADR 0042), if it has 16 bits."""
         return cls(FLOATS[cache.shape.dtype], cache.shape.block_size, rough)
 
 
@@ -190,7 +190,7 @@ class Kernels:
         window: int | None,
         rough: bool = False,
     ) -> Tensor:
-        """See `AttentionBackend.forward`; `rows` are query, key and value, float32, contiguous; `rough`: ADR 0042."""
+        """See `AttentionBackend.forward`; `rows` are query, key and value, float32, contiguous; `rough`: see `CacheStruct`."""
         query, key, _ = rows
         out = query.new_empty(query.shape)
         heads = HeadsStruct(query.shape[1], *key.shape[1:])

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "simd.h"
@@ -16,7 +15,7 @@ namespace headrace {
 
 constexpr int64_t kTokens = 64;      // positions taken in at a time
 constexpr int64_t kLeastRows = 96;   // of a task, about (queries x query heads of the group)
-constexpr int64_t kMostRows = 192;   // the more there are, the fewer tasks take a tile's keys and values
+constexpr int64_t kMostRows = 256;   // the more there are, the fewer tasks take a tile's keys and values
 constexpr int64_t kTasksEach = 16;   // for a thread, before tasks get more rows than the least
 constexpr int64_t kFewQueries = 17;  // a token and its drafts: computed one by one, the same to the bit as alone
 
@@ -90,7 +89,7 @@ struct PagedSide {
     }
 };
 
-constexpr float kNothing = -std::numeric_limits<float>::infinity();  // the score of what can't be seen
+constexpr float kNothing = -1e30f;  // the score of what can't be seen; finite, for differences of two are taken
 
 // The first position that a query at `own` sees.
 inline int64_t first_seen(int64_t own, int64_t window) { return window > 0 ? std::max<int64_t>(0, own - window + 1) : 0; }

@@ -22,6 +22,7 @@ inline void store(float* to, Floats x) { _mm256_storeu_ps(to, x); }
 inline Ints load(const int32_t* from) { return _mm256_loadu_si256((const __m256i*)from); }
 inline void store(int32_t* to, Ints x) { _mm256_storeu_si256((__m256i*)to, x); }
 inline Floats fmadd(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+inline Floats fmsub(Floats a, Floats b, Floats c) { return _mm256_fmsub_ps(a, b, c); }
 inline Floats fnmadd(Floats a, Floats b, Floats c) { return _mm256_fnmadd_ps(a, b, c); }
 inline Floats min(Floats a, Floats b) { return _mm256_min_ps(a, b); }
 inline Floats max(Floats a, Floats b) { return _mm256_max_ps(a, b); }
@@ -30,9 +31,11 @@ inline Floats nearest(Floats x) { return _mm256_round_ps(x, _MM_FROUND_TO_NEARES
 inline Floats to_floats(Ints x) { return _mm256_cvtepi32_ps(x); }
 inline Ints to_ints(Floats x) { return _mm256_cvtps_epi32(x); }
 
-// 2^n for whole numbers n.
-inline Floats power_of_two(Floats n) {
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(to_ints(n), _mm256_set1_epi32(127)), 23));
+// x * 2^n for whole numbers n of 127 at most; 0 where n is below -126.
+inline Floats times_power_of_two(Floats x, Floats n) {
+    const __m256i exponent = _mm256_add_epi32(to_ints(n), _mm256_set1_epi32(127));
+    const Floats product = _mm256_mul_ps(x, _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23)));
+    return _mm256_and_ps(product, _mm256_cmp_ps(n, _mm256_set1_ps(-126.0f), _CMP_GE_OQ));
 }
 
 // `x`, but `otherwise` where `measure` is below `limit`.
@@ -115,6 +118,14 @@ inline void narrow(const Ints (&values)[4], int8_t* to) {
 // Integers of 16 bits: two in each lane, `first` in its low half.
 inline Ints pairs(Ints first, Ints second) {
     return _mm256_blend_epi16(first, _mm256_slli_epi32(second, 16), 0b10101010);
+}
+
+// Integers of 8 bits: four in each lane, the first in its lowest byte.
+inline Ints quads(const Ints (&codes)[4]) {
+    const auto bytes = [](Ints first, Ints second) {
+        return _mm256_blendv_epi8(first, _mm256_slli_epi32(second, 8), _mm256_set1_epi32(0xff00));
+    };
+    return pairs(bytes(codes[0], codes[1]), bytes(codes[2], codes[3]));
 }
 
 // Integers of a panel's left and right outputs, a lane of 32 bits each: two inputs of 16 bits, or four of 8.

@@ -22,6 +22,7 @@ inline void store(float* to, Floats x) { _mm512_storeu_ps(to, x); }
 inline Ints load(const int32_t* from) { return _mm512_loadu_si512(from); }
 inline void store(int32_t* to, Ints x) { _mm512_storeu_si512(to, x); }
 inline Floats fmadd(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+inline Floats fmsub(Floats a, Floats b, Floats c) { return _mm512_fmsub_ps(a, b, c); }
 inline Floats fnmadd(Floats a, Floats b, Floats c) { return _mm512_fnmadd_ps(a, b, c); }
 inline Floats min(Floats a, Floats b) { return _mm512_min_ps(a, b); }
 inline Floats max(Floats a, Floats b) { return _mm512_max_ps(a, b); }
@@ -30,10 +31,8 @@ inline Floats nearest(Floats x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_N
 inline Floats to_floats(Ints x) { return _mm512_cvtepi32_ps(x); }
 inline Ints to_ints(Floats x) { return _mm512_cvtps_epi32(x); }
 
-// 2^n for whole numbers n.
-inline Floats power_of_two(Floats n) {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(to_ints(n), _mm512_set1_epi32(127)), 23));
-}
+// x * 2^n for whole numbers n of 127 at most; 0 where n is below -200.
+inline Floats times_power_of_two(Floats x, Floats n) { return _mm512_scalef_ps(x, n); }
 
 // `x`, but `otherwise` where `measure` is below `limit`.
 inline Floats unless_below(Floats measure, Floats limit, Floats x, Floats otherwise) {
@@ -107,6 +106,14 @@ inline void narrow(const Ints (&values)[2], int8_t* to) {
 // Integers of 16 bits: two in each lane, `first` in its low half.
 inline Ints pairs(Ints first, Ints second) {
     return _mm512_mask_mov_epi16(first, 0xAAAAAAAA, _mm512_slli_epi32(second, 16));
+}
+
+// Integers of 8 bits: four in each lane, the first in its lowest byte.
+inline Ints quads(const Ints (&codes)[4]) {
+    const auto bytes = [](Ints first, Ints second) {
+        return _mm512_mask_mov_epi8(first, 0x2222222222222222, _mm512_slli_epi32(second, 8));
+    };
+    return pairs(bytes(codes[0], codes[1]), bytes(codes[2], codes[3]));
 }
 
 // Integers of a panel's left and right outputs, a lane of 32 bits each: two inputs of 16 bits, or four of 8.

@@ -31,7 +31,7 @@ int64_t scratch_bytes(int64_t inputs) {
 
 int64_t attention_scratch_bytes(const Heads& heads) {
     return std::max({TiledAttention<Float32, FloatNumbers>::scratch_floats(heads),
-                     TiledAttention<Float16, CodeNumbers>::scratch_floats(heads),
+                     TiledAttention<Float16, RoughNumbers>::scratch_floats(heads),
                      RowAttention<Float32>::scratch_floats(heads)}) *
            sizeof(float);
 }
@@ -261,7 +261,7 @@ void Kernels::attend(const Step& step, const std::vector<AttentionTask>& tasks, 
                                  step.lengths[task.sequence] - queries_after, window, out, out_stride);
             };
             if (rough && !std::is_same_v<Number, Float32>) {
-                attend(TiledAttention<Number, CodeNumbers>(keys.heads, scratch));
+                attend(TiledAttention<Number, RoughNumbers>(keys.heads, scratch));
             } else {
                 attend(TiledAttention<Number, FloatNumbers>(keys.heads, scratch));
             }

@@ -14,10 +14,9 @@
 
 namespace headrace {
 
-// e^x to about 1e-7 of its value (Cephes' expf: 2^n times a polynomial on [-ln2/2, ln2/2]); below -87 it is 0.
+// e^x to about 1e-7 of its value (Cephes' expf: 2^n times a polynomial on [-ln2/2, ln2/2]); below -150 it is 0.
 inline Floats exp(Floats x) {
-    const Floats smallest = broadcast(-87.33654f), given = x;
-    x = min(max(x, smallest), broadcast(88.37626f));
+    x = min(max(x, broadcast(-150.0f)), broadcast(88.37626f));
     const Floats n = nearest(x * broadcast(1.44269504f));
     x = fnmadd(n, broadcast(0.693359375f), x);
     x = fnmadd(n, broadcast(-2.12194440e-4f), x);
@@ -28,20 +27,18 @@ inline Floats exp(Floats x) {
     y = fmadd(y, x, broadcast(1.6666665459e-1f));
     y = fmadd(y, x, broadcast(5.0000001201e-1f));
     y = fmadd(y, x * x, x + broadcast(1.0f));
-    return unless_below(given, smallest, y * power_of_two(n), zero());
+    return times_power_of_two(y, n);
 }
 
-// e^x for x of 0 at most, to about 3e-6 of its value (2^n times a polynomial of 2^f, f on [-1/2, 1/2]); below -87 it is 0.
-inline Floats rough_exp(Floats x) {
-    const Floats smallest = broadcast(-87.0f);
-    const Floats binary = max(x, smallest) * broadcast(1.44269504f);
-    const Floats n = nearest(binary), f = binary - n;
+// 2^x for finite x of 127 at most, to about 1e-6 of its value (2^n times a polynomial of 2^f, f on [-1/2, 1/2]).
+inline Floats rough_exp2(Floats x) {
+    const Floats n = nearest(x), f = x - n;
     Floats y = broadcast(9.5701003e-3f);
     y = fmadd(y, f, broadcast(5.5917860e-2f));
     y = fmadd(y, f, broadcast(2.4024745e-1f));
     y = fmadd(y, f, broadcast(6.9312181e-1f));
     y = fmadd(y, f, broadcast(0.99999926f));
-    return unless_below(x, smallest, y * power_of_two(n), zero());
+    return times_power_of_two(y, n);
 }
 
 // x / (1 + e^-x)

@@ -1,18 +1,25 @@
-// The numbers in which tiled attention multiplies: float32, or whole numbers of 13 bits, two of them in a word, at twice the
-// speed and with an error like that of a cache of 16 bits. Knows vectors, not tiles.
+// The numbers in which tiled attention multiplies: float32, whole numbers of 13 bits, two of them in a word, or bytes, four in
+// a word. Knows vectors, not tiles.
 //
-// Whole numbers are a vector's over its scale; its largest is the largest that can't overflow a sum of products.
+// Whole numbers are a vector's over its scale. Those of 13 bits go twice as fast as float32, with an error like that of a
+// cache of 16 bits; bytes go twice as fast again. Scores of whole numbers are measured in bits, for a power of two costs less.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "attention.h"
 #include "simd.h"
 
 namespace headrace {
+
+// A query's words stand for `(words * scale)`, but their products with a key's are too large by `offset / scale`.
+struct QueryScale {
+    float scale, offset;
+};
 
 struct FloatNumbers {
     using Word = float;
@@ -21,26 +28,29 @@ struct FloatNumbers {
 
     static int64_t words(int64_t size) { return size; }
 
-    static Sum add(Sum sum, Sum panel, Word word) { return fmadd(broadcast(word), panel, sum); }
+    static Sum add_score(Sum sum, Sum queries, Word key) { return fmadd(broadcast(key), queries, sum); }
+    static Sum add_value(Sum sum, Sum weights, Word value) { return fmadd(broadcast(value), weights, sum); }
     static Floats total(Sum sum) { return sum; }
 
-    // A head's query or key. Returns the scale of the words.
-    static float pack(const float* x, int64_t size, Word* to) {
+    // A head's query.
+    static QueryScale pack_query(const float* x, int64_t size, Word* to) { return {pack_key(x, size, to), 0.0f}; }
+
+    // A head's key. Returns the scale of the words.
+    static float pack_key(const float* x, int64_t size, Word* to) {
         std::copy_n(x, size, to);
         return 1.0f;
     }
 
     // The values of a word's tokens; `scales` gets one for each.
     static void pack_values(const float* const* values, int64_t size, Word* to, float* scales) {
-        scales[0] = pack(values[0], size, to);
+        scales[0] = pack_key(values[0], size, to);
     }
 
-    // Weights of 1 at most, of a word's tokens, times the scales of their values over `largest`, the largest of these.
-    static void pack_weights(const Floats* weights, const float* scales, float largest, Word* to) {
-        store(to, weights[0] * broadcast(scales[0] / largest));
-    }
-    static constexpr float kWeightScale = 1.0f;
+    // Weights of a word's tokens.
+    static void pack_weights(const Floats* weights, Word* to) { store(to, weights[0]); }
+    static constexpr float kLogLargestWeight = 0.0f;  // of a tile
 
+    static constexpr float kPerNat = 1.0f;  // in what scores and logarithms are measured
     static Floats power(Floats x) { return exp(x); }
 };
 
@@ -51,10 +61,13 @@ struct CodeNumbers {
 
     static int64_t words(int64_t size) { return (size + 2 * kWidth - 1) / (2 * kWidth) * kWidth; }
 
-    static Sum add(Sum sum, Sum panel, Word word) { return add_pairs(sum, panel, broadcast(word)); }
+    static Sum add_score(Sum sum, Sum queries, Word key) { return add_pairs(sum, queries, broadcast(key)); }
+    static Sum add_value(Sum sum, Sum weights, Word value) { return add_pairs(sum, weights, broadcast(value)); }
     static Floats total(Sum sum) { return to_floats(sum); }
 
-    static float pack(const float* x, int64_t size, Word* to) {
+    static QueryScale pack_query(const float* x, int64_t size, Word* to) { return {pack_key(x, size, to), 0.0f}; }
+
+    static float pack_key(const float* x, int64_t size, Word* to) {
         const float largest = std::floor(std::sqrt(static_cast<float>(kMost / size)));
         const float highest = peak(x, size);
         const Floats factor = broadcast(highest > 0 ? largest / highest : 0.0f);
@@ -76,19 +89,90 @@ struct CodeNumbers {
             store(to + d, pairs(to_ints(load(values[0] + d) * factors[0]), to_ints(load(values[1] + d) * factors[1])));
     }
 
-    static void pack_weights(const Floats* weights, const float* scales, float largest, Word* to) {
-        const float factor = kLargestWeight / largest;
-        store(to, pairs(to_ints(weights[0] * broadcast(scales[0] * factor)),
-                        to_ints(weights[1] * broadcast(scales[1] * factor))));
+    static void pack_weights(const Floats* weights, Word* to) {
+        store(to, pairs(to_ints(weights[0]), to_ints(weights[1])));
     }
-    static constexpr float kWeightScale = 1.0f / 8191.0f;
+    static constexpr float kLogLargestWeight = 13.0f;
 
-    static Floats power(Floats x) { return rough_exp(x); }
+    static constexpr float kPerNat = 1.44269504f;
+    static Floats power(Floats x) { return rough_exp2(x); }
 
   private:
     static constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-    static constexpr float kLargestWeight = 8191.0f, kLargestValue = 4095.0f;
-    static_assert(kTokens * int64_t{8191} * 4095 <= kMost);
+    static constexpr float kLargestValue = 4095.0f;
+    static_assert(kTokens * int64_t{8192} * 4095 <= kMost);
 };
+
+// Products of bytes are unsigned by signed: keys and weights are the unsigned ones.
+struct ByteNumbers {
+    using Word = int32_t;
+    using Sum = Ints;
+    static constexpr int64_t kTokensInWord = 4;
+
+    static int64_t words(int64_t size) { return (size + 4 * kWidth - 1) / (4 * kWidth) * kWidth; }
+
+    static Sum add_score(Sum sum, Sum queries, Word key) { return add_byte_quads(sum, broadcast(key), queries); }
+    static Sum add_value(Sum sum, Sum weights, Word value) { return add_byte_quads(sum, weights, broadcast(value)); }
+    static Floats total(Sum sum) { return to_floats(sum); }
+
+    static QueryScale pack_query(const float* x, int64_t size, Word* to) {
+        Floats total = zero();
+        const float scale = pack(x, size, 0.0f, to, [&](Ints codes) { total += to_floats(codes); });
+        return {scale, sum(total) * scale * kMiddle};
+    }
+
+    static float pack_key(const float* x, int64_t size, Word* to) {
+        return pack(x, size, kMiddle, to, [](Ints) {});
+    }
+
+    static void pack_values(const float* const* values, int64_t size, Word* to, float* scales) {
+        Floats factors[kTokensInWord];
+        for (int i = 0; i < kTokensInWord; ++i) {
+            const float highest = peak(values[i], size);
+            factors[i] = broadcast(highest > 0 ? kLargest / highest : 0.0f);
+            scales[i] = highest / kLargest;
+        }
+        for (int64_t d = 0; d < size; d += kWidth) {
+            Ints codes[kTokensInWord];
+            for (int i = 0; i < kTokensInWord; ++i) codes[i] = to_ints(load(values[i] + d) * factors[i]);
+            store(to + d, quads(codes));
+        }
+    }
+
+    static void pack_weights(const Floats* weights, Word* to) {
+        Ints codes[kTokensInWord];
+        for (int i = 0; i < kTokensInWord; ++i) codes[i] = to_ints(weights[i]);
+        store(to, quads(codes));
+    }
+    static constexpr float kLogLargestWeight = 7.9943534f;  // 255
+
+    static constexpr float kPerNat = 1.44269504f;
+    static Floats power(Floats x) { return rough_exp2(x); }
+
+  private:
+    static constexpr float kLargest = 127.0f;
+    static constexpr float kMiddle = 128.0f;  // is added to a signed byte to make it an unsigned one
+
+    // Bytes of x over its scale, plus `start`; `see` gets the whole numbers. Returns the scale.
+    template <class See>
+    static float pack(const float* x, int64_t size, float start, Word* to, const See& see) {
+        const float highest = peak(x, size);
+        const Floats factor = broadcast(highest > 0 ? kLargest / highest : 0.0f);
+        constexpr int64_t kVectors = 32 / kWidth;
+        const int64_t bytes = words(size) * kTokensInWord;
+        for (int64_t d = 0; d < bytes; d += 32) {
+            Ints codes[kVectors];
+            for (int i = 0; i < kVectors; ++i) {
+                const int64_t at = d + i * kWidth;
+                codes[i] = to_ints(fmadd(at < size ? load(x + at) : zero(), factor, broadcast(start)));
+                see(codes[i]);
+            }
+            narrow(codes, reinterpret_cast<int8_t*>(to) + d);
+        }
+        return highest / kLargest;
+    }
+};
+
+using RoughNumbers = std::conditional_t<kMultipliesBytes, ByteNumbers, CodeNumbers>;
 
 }  // namespace headrace

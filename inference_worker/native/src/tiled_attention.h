@@ -2,6 +2,7 @@
 // vectors, so that the softmax needs no sum across one, and keys and values are taken as they lie.
 #pragma once
 
+#include <cmath>
 #include <utility>
 
 #include "attention.h"
@@ -29,8 +30,10 @@ class TiledAttention {
         out_ = take(rows * size_);
         vectors_ = take(Numbers::kTokensInWord * size_);
         key_scale_ = take(kTokens);
-        value_scale_ = take(kTokens);
+        value_lift_ = take(kTokens);
+        value_share_ = take(kTokens);
         query_scale_ = take(rows);
+        query_offset_ = take(rows);
         peak_ = take(rows);
         total_ = take(rows);
         own_ = take(rows);
@@ -38,7 +41,7 @@ class TiledAttention {
 
     static int64_t scratch_floats(const Heads& heads) {
         const int64_t rows = scratch_rows(heads), words = Numbers::words(heads.size);
-        return rows * (words + heads.size + 4) + kTokens * (words + heads.size + 2 * kPanel + 2) +
+        return rows * (words + heads.size + 5) + kTokens * (words + heads.size + 2 * kPanel + 3) +
                Numbers::kTokensInWord * heads.size;
     }
 
@@ -90,7 +93,9 @@ class TiledAttention {
             for (int64_t i = 0; i < kWidth; ++i) {
                 const int64_t row = first + i, real = std::min(row, rows - 1);
                 const float* from = query + real / group_ * stride + real % group_ * size_;
-                query_scale_[row] = Numbers::pack(from, size_, keys_ + i * words_);
+                const QueryScale scale = Numbers::pack_query(from, size_, keys_ + i * words_);
+                query_scale_[row] = scale.scale * Numbers::kPerNat;
+                query_offset_[row] = scale.offset * Numbers::kPerNat;
                 own_[row] = static_cast<float>(position + real / group_);
             }
             const float* packed = reinterpret_cast<const float*>(keys_);  // words, whatever they hold
@@ -118,15 +123,15 @@ class TiledAttention {
         side.locate(table, head, tile, count, at);
         for (int64_t token = 0; token < count; ++token) {
             widen(at[token], vectors_);
-            key_scale_[token] = Numbers::pack(vectors_, size_, keys_ + token * words_);
+            key_scale_[token] = Numbers::pack_key(vectors_, size_, keys_ + token * words_);
         }
     }
 
-    // The values of a tile, [word of tokens][d]. A word that the tokens do not fill has zeros.
+    // The values of a tile, [word of tokens][d]. A word that the tokens do not fill has zeros. Each token has a scale of its
+    // own: its scores are lifted by the scale's logarithm, so that its weights have the scale in them.
     void take_values(const PagedSide<Number>& side, const int64_t* table, int64_t head, int64_t tile, int64_t count) {
         const typename Number::Stored* at[kTokens];
         side.locate(table, head, tile, count, at);
-        largest_value_scale_ = kLeastScale;
         for (int64_t token = 0; token < count; token += kTokensInWord) {
             const float* values[kTokensInWord];
             for (int64_t i = 0; i < kTokensInWord; ++i) {
@@ -138,9 +143,13 @@ class TiledAttention {
                 }
                 values[i] = to;
             }
-            Numbers::pack_values(values, size_, values_ + token / kTokensInWord * size_, value_scale_ + token);
-            for (int64_t i = 0; i < kTokensInWord; ++i)
-                largest_value_scale_ = std::max(largest_value_scale_, value_scale_[token + i]);
+            float scales[kTokensInWord];
+            Numbers::pack_values(values, size_, values_ + token / kTokensInWord * size_, scales);
+            for (int64_t i = 0; i < kTokensInWord; ++i) {
+                const float scale = std::max(kLeastScale, scales[i]);
+                value_lift_[token + i] = std::log(scale) * Numbers::kPerNat;
+                value_share_[token + i] = 1.0f / scale;
+            }
         }
     }
 
@@ -150,40 +159,48 @@ class TiledAttention {
         int64_t row_stride, step_stride, rows, steps;
     };
 
-    // Products of `R` rows of words with a panel, which is [step][row of the panel].
-    template <int R>
-    static void products(const Words& words, int64_t row, const Word* panel, Outputs (&out)[R]) {
+    // Products of `R` rows of words with a panel, which is [step][row of the panel]; `add` is one of Numbers'.
+    template <int R, class Add>
+    static void products(const Words& words, int64_t row, const Word* panel, const Add& add, Outputs (&out)[R]) {
         typename Numbers::Sum sums[R][2] = {};
         const Word* at = words.start + row * words.row_stride;
         for (int64_t step = 0; step < words.steps; ++step, at += words.step_stride, panel += kPanel) {
             const auto left = load(panel), right = load(panel + kWidth);
             unrolled<R>([&](auto r) {
                 const Word word = at[r * words.row_stride];
-                sums[r][0] = in_place(Numbers::add(sums[r][0], left, word));
-                sums[r][1] = in_place(Numbers::add(sums[r][1], right, word));
+                sums[r][0] = in_place(add(sums[r][0], left, word));
+                sums[r][1] = in_place(add(sums[r][1], right, word));
             });
         }
         unrolled<R>([&](auto r) { out[r] = {Numbers::total(sums[r][0]), Numbers::total(sums[r][1])}; });
     }
 
     // Call `emit(row, outputs)` with the products of every row.
-    template <int R = kIntegerTile, class Emit>
-    static void multiply(const Words& words, const Word* panel, const Emit& emit, int64_t row = 0) {
+    template <int R = kIntegerTile, class Add, class Emit>
+    static void multiply(const Words& words, const Word* panel, const Add& add, const Emit& emit, int64_t row = 0) {
         for (; row + R <= words.rows; row += R) {
             Outputs found[R];
-            products<R>(words, row, panel, found);
+            products<R>(words, row, panel, add, found);
             for (int r = 0; r < R; ++r) emit(row + r, found[r]);
         }
-        if constexpr (R > 1) multiply<R - 1>(words, panel, emit, row);
+        if constexpr (R > 1) multiply<R - 1>(words, panel, add, emit, row);
     }
 
-    // The scores of a tile for a panel of rows, [token][row].
+    // The lifted scores of a tile for a panel of rows, [token][row].
     void score(int64_t row, int64_t count) {
-        const Floats left = load(query_scale_ + row), right = load(query_scale_ + row + kWidth);
-        multiply({keys_, words_, 1, count, words_}, query_ + row * words_, [&](int64_t token, const Outputs& products) {
-            const Floats scale = broadcast(key_scale_[token]);
-            const Outputs scores{products.half[0] * (left * scale), products.half[1] * (right * scale)};
-            scores.store(scores_ + token * kPanel);
+        const Words keys{keys_, words_, 1, count, words_};
+        Floats scales[2], offsets[2];
+        for (int half = 0; half < 2; ++half) {
+            scales[half] = load(query_scale_ + row + half * kWidth);
+            offsets[half] = load(query_offset_ + row + half * kWidth);
+        }
+        const auto add = [](auto... parts) { return Numbers::add_score(parts...); };
+        multiply(keys, query_ + row * words_, add, [&](int64_t token, const Outputs& products) {
+            const Floats scale = broadcast(key_scale_[token]), lift = broadcast(value_lift_[token]);
+            for (int half = 0; half < 2; ++half) {
+                const Floats product = fmsub(products.half[half], scales[half], offsets[half]);
+                store(scores_ + token * kPanel + half * kWidth, fmadd(product, scale, lift));
+            }
         });
         for (int64_t token = count; token % kTokensInWord; ++token)
             std::fill_n(scores_ + token * kPanel, kPanel, kNothing);
@@ -201,7 +218,8 @@ class TiledAttention {
         }
     }
 
-    // Scores become weights, [word of tokens][row], of 1 for the tile's highest.
+    // Lifted scores become weights, [word of tokens][row]. The tile's highest gets the largest weight that `Numbers` have:
+    // sums of weights and of weighted values are too large by the same factor.
     Gains soften(int64_t row, int half, int64_t count) {
         const float* scores = scores_ + half * kWidth;
         const Floats before = load(peak_ + row);
@@ -209,26 +227,27 @@ class TiledAttention {
         for (int64_t token = 1; token < count; ++token) highest = max(highest, load(scores + token * kPanel));
         const Floats peak = max(before, highest);
         store(peak_ + row, peak);
-        const Floats shift = max(highest, broadcast(kLowest)), final_shift = max(peak, broadcast(kLowest));
+        const Floats zero_level = max(peak, broadcast(kLowest));
+        const Floats tile_level = max(highest, broadcast(kLowest)) - broadcast(Numbers::kLogLargestWeight);
         Floats total = zero();
         for (int64_t token = 0; token < count; token += kTokensInWord) {
             Floats weights[kTokensInWord];
             for (int64_t i = 0; i < kTokensInWord; ++i) {
-                weights[i] = Numbers::power(load(scores + (token + i) * kPanel) - shift);
-                total += weights[i];
+                weights[i] = Numbers::power(load(scores + (token + i) * kPanel) - tile_level);
+                total = fmadd(weights[i], broadcast(value_share_[token + i]), total);
             }
-            Numbers::pack_weights(weights, value_scale_ + token, largest_value_scale_,
-                                  weights_ + token / kTokensInWord * kPanel + half * kWidth);
+            Numbers::pack_weights(weights, weights_ + token / kTokensInWord * kPanel + half * kWidth);
         }
-        const Floats factor = exp(before - final_shift), tile_factor = exp(highest - final_shift);
-        store(total_ + row, fmadd(load(total_ + row), factor, total * tile_factor));
-        return {factor, tile_factor * broadcast(largest_value_scale_ * Numbers::kWeightScale)};
+        const Gains gains{Numbers::power(before - zero_level), Numbers::power(highest - zero_level)};
+        store(total_ + row, fmadd(load(total_ + row), gains.before, total * gains.tile));
+        return gains;
     }
 
     void add_values(int64_t row, int64_t count, const Gains (&gains)[2]) {
         float* out = out_ + row * size_;
         const int64_t steps = (count + kTokensInWord - 1) / kTokensInWord;
-        multiply({values_, 1, size_, size_, steps}, weights_, [&](int64_t d, const Outputs& products) {
+        const auto add = [](auto... parts) { return Numbers::add_value(parts...); };
+        multiply({values_, 1, size_, size_, steps}, weights_, add, [&](int64_t d, const Outputs& products) {
             for (int half = 0; half < 2; ++half) {
                 float* at = out + d * kPanel + half * kWidth;
                 store(at, fmadd(load(at), gains[half].before, products.half[half] * gains[half].tile));
@@ -250,16 +269,16 @@ class TiledAttention {
     }
 
     static constexpr int64_t kTokensInWord = Numbers::kTokensInWord;
-    static constexpr float kLowest = -1e30f;      // a row that has seen nothing yet has no peak
+    static constexpr float kLowest = -1e29f;      // above kNothing: a row that has seen nothing yet has no peak
     static constexpr float kLeastScale = 1e-30f;  // values may be zeros
 
     int64_t size_, words_, group_;
     Word *query_, *keys_, *values_, *weights_;          // [panel][word][row], [token][word], [word][d], [word][row]
     float *scores_, *out_;                              // [token][row], of one panel; [panel][d][row]
     float* vectors_;                                    // of the tokens of a word, in float32
-    float *key_scale_, *value_scale_, *query_scale_;
+    float *key_scale_, *value_lift_, *value_share_;     // of a token; lift, share: its value scale's logarithm and inverse
+    float *query_scale_, *query_offset_;                // of a row
     float *peak_, *total_, *own_;                       // of a row; own: its position
-    float largest_value_scale_ = kLeastScale;
 };
 
 }  // namespace headrace

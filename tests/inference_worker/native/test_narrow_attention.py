@@ -1,4 +1,4 @@
-"""Rough attention over a cache of 16 bits: of many rows in whole numbers, right and without overflow."""
+"""Rough attention over a cache of 16 bits: of many rows in whole numbers or bytes, right and without overflow."""
 
 from __future__ import annotations
 
@@ -15,9 +15,15 @@ def kernels(instructions: str) -> Kernels:
     return Kernels(2, instructions)
 
 
+ERRORS = {"avx2": (5e-4, 5e-3), "avx512": (2e-2, 1e-1)}
+"""Of all the outputs at most, and of one head of one row: 13 bits (like float16's), or 8."""
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("window", [None, 30])
-def test_the_error_is_like_that_of_float16(kernels: Kernels, dtype: torch.dtype, window: int | None) -> None:
+def test_the_error_is_that_of_the_bits(
+    kernels: Kernels, instructions: str, dtype: torch.dtype, window: int | None
+) -> None:
     metadata = make_metadata([(0, 200), (77, 65), (130, 1), (0, 5)], 16, 40, seed=1)
     generator = torch.Generator().manual_seed(2)
     query, key, value = (torch.randn(271, heads, 80, generator=generator) for heads in (6, 2, 2))
@@ -28,8 +34,22 @@ def test_the_error_is_like_that_of_float16(kernels: Kernels, dtype: torch.dtype,
         held.copy_(rounded)
     expected = ReferenceAttention(wide).forward(0, *rows, metadata, scale=0.1, sliding_window=window)
     error = kernels.attention(narrow, 0, rows, metadata, scale=0.1, window=window, rough=True) - expected
-    assert error.norm() / expected.norm() < 5e-4
-    assert (error.norm(dim=-1) / expected.norm(dim=-1)).max() < 5e-3
+    whole, row = ERRORS[instructions]
+    assert error.norm() / expected.norm() < whole
+    assert (error.norm(dim=-1) / expected.norm(dim=-1)).max() < row
+
+
+def test_a_large_value_does_not_round_the_others_away(kernels: Kernels) -> None:
+    """A first token that everybody looks at has small values, as in trained models; the others' must still count."""
+    metadata = make_metadata([(0, 64)], 16, 4, seed=1)
+    generator = torch.Generator().manual_seed(2)
+    query, key, value = (torch.randn(64, 1, 64, generator=generator) for _ in range(3))
+    query[:, :, 0], key[:, :, 0] = 8.0, 0.0
+    key[0, :, 0], value[0] = 8.0, value[0] / 1000
+    narrow, wide = (make_cache(16, 1, 64, 4, seed=3, dtype=held) for held in (torch.float16, torch.float32))
+    expected = ReferenceAttention(wide).forward(0, query, key, value, metadata, scale=0.125, sliding_window=None)
+    found = kernels.attention(narrow, 0, (query, key, value), metadata, scale=0.125, window=None, rough=True)
+    assert (found - expected)[1:].norm() / expected[1:].norm() < 5e-2
 
 
 @pytest.mark.parametrize("size", [16, 64, 128, 256])
