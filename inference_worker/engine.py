@@ -38,6 +38,10 @@ from inference_worker.text.tokenizer_files import read_vocabulary
 STEP_COSTS = {"avx2": StepCost(fixed=6, cheap_rows=4), "avx512": StepCost(fixed=8, cheap_rows=16)}
 """Of the compiled kernels, by their instructions (ADR 0009)."""
 
+PROMPTS_AHEAD = range(64, 257)
+"""Tokens of prompts that go ahead on a CPU: with fewer, a step costs little less than with all; more take long anyway
+(ADR 0046)."""
+
 LOOKAHEAD = 16
 """Decode steps of one visit at most, where they are captured."""
 
@@ -211,4 +215,5 @@ def _limits(settings: EngineSettings, shape: ModelShape, blocks: int, lookahead:
         vocab_size=shape.vocab_size,
         eos_token_ids=frozenset(shape.eos_token_ids),
         lookahead=lookahead,
+        prompts_ahead=PROMPTS_AHEAD if settings.device == "cpu" else range(0),
     )

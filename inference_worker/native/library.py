@@ -190,7 +190,7 @@ class Kernels:
         window: int | None,
         rough: bool = False,
     ) -> Tensor:
-        """See `AttentionBackend.forward`; `rows` are query, key and value, float32, contiguous; `rough`: see `CacheStruct`."""
+        """See `AttentionBackend.forward`; `rows` are query, key and value, float32, contiguous; `rough`: ADR 0042."""
         query, key, _ = rows
         out = query.new_empty(query.shape)
         heads = HeadsStruct(query.shape[1], *key.shape[1:])

@@ -2,7 +2,8 @@
 
 Continuous batching (Yu et al. 2022, Orca) without a prefill and a decode phase: every sequence has tokens known and
 tokens computed, and a step computes some of the difference within a token budget. Running sequences come first, then
-the waiting are admitted. When blocks run out, the sequence that came last gives its own back and waits at the front,
+the waiting are admitted. Where that is worth it (`EngineLimits.prompts_ahead`), short prompts need not wait for the
+tokens of the others: those sit out every second step at most. When blocks run out, the sequence that came last gives its own back and waits at the front,
 its tokens kept, to be recomputed.
 
 Plain Python on numbers: knows no tensors, no model, no text.
@@ -60,6 +61,7 @@ class Scheduler:
         self._ended_early: list[Sequence] = []
         self._failures: list[RequestFailed] = []
         self._counters = Counters()
+        self._sat_out = False
 
     # --- Requests come and go -----------------------------------------------------------------------
 
@@ -129,6 +131,7 @@ class Scheduler:
         while plan.budget and not plan.preempted and self._admit():
             self._advance(plan)
         if not plan.preempted:
+            self._let_prompts_ahead(plan)
             self._speculate(plan)
         return Batch(plan.entries, plan.copies, self._look_ahead(plan))
 
@@ -156,6 +159,15 @@ class Scheduler:
             if victim is sequence:
                 return False
         return True
+
+    def _let_prompts_ahead(self, plan: _Plan) -> None:
+        """Leave out sequences that only go on, unless they were left out just now; their blocks stay reserved."""
+        prompts = [entry for entry in plan.entries if entry.count > 1 or not entry.sequence.generated]
+        ahead = sum(entry.count for entry in prompts) in self.limits.prompts_ahead
+        self._sat_out = ahead and not self._sat_out and len(prompts) < len(plan.entries)
+        if self._sat_out:
+            plan.budget += len(plan.entries) - len(prompts)
+            plan.entries = prompts
 
     def _speculate(self, plan: _Plan) -> None:
         """Let sequences run ahead within what is left of budget and blocks."""

@@ -28,8 +28,9 @@ def make(
     cached: bool = True,
     speculation: Speculation | None = None,
     lookahead: int = 1,
+    ahead: range = range(0),
 ) -> Scheduler:
-    limits = EngineLimits(min(64, blocks * block_size), seqs, budget, 50, frozenset({EOS}), lookahead)
+    limits = EngineLimits(min(64, blocks * block_size), seqs, budget, 50, frozenset({EOS}), lookahead, ahead)
     cache = PrefixCache() if cached else NoPrefixCache()
     return Scheduler(limits, BlockManager(blocks, block_size, cache), speculation or NoSpeculation())
 
@@ -142,6 +143,38 @@ def test_several_steps_only_where_all_go_on_and_fit() -> None:
     assert scheduler.load().kv_blocks_used == scheduler.blocks.blocks_for(scheduler.running[0].computed)
 
 
+def planned(scheduler: Scheduler) -> list[tuple[str, int]]:
+    """What a step computes: requests and tokens."""
+    batch = scheduler.schedule()
+    check(scheduler, batch)
+    scheduler.commit(batch, compute(batch))
+    return [(entry.sequence.request, entry.count) for entry in batch.entries]
+
+
+def test_short_prompts_go_ahead_every_second_step_at_most() -> None:
+    scheduler = make(ahead=range(4, 11))
+    scheduler.add(request("a", 20, most=10))
+    assert planned(scheduler) == [("a", 20)]
+    steps = []
+    for name in "bcde":
+        scheduler.add(request(name, 5, most=10, first=ord(name) % 50))
+        steps.append(planned(scheduler))
+    assert steps[0] == [("b", 5)]
+    assert steps[1] == [("a", 1), ("b", 1), ("c", 5)]  # a was left out just now
+    assert steps[2] == [("d", 5)]
+    assert steps[3] == [("a", 1), ("b", 1), ("c", 1), ("d", 1), ("e", 5)]
+
+
+@pytest.mark.parametrize("prompts", [[3], [11], [6, 5]])
+def test_prompts_of_other_lengths_are_computed_beside_the_others(prompts: list[int]) -> None:
+    scheduler = make(ahead=range(4, 11))
+    scheduler.add(request("a", 5, most=10))
+    planned(scheduler)
+    for index, length in enumerate(prompts):
+        scheduler.add(request(f"b{index}", length, first=6 + index))
+    assert planned(scheduler) == [("a", 1), *((f"b{index}", length) for index, length in enumerate(prompts))]
+
+
 def test_seats_are_never_exceeded_by_choices() -> None:
     scheduler = make(seqs=3)
     scheduler.add(request("a", 6, n=5))
@@ -211,11 +244,19 @@ moves = st.one_of(
     st.integers(1, 40),
     st.booleans(),
     st.sampled_from([1, 2, 7]),
+    st.sampled_from([range(0), range(2, 9), range(1, 41)]),
 )
 def test_whatever_happens_every_request_ends(
-    script: list[object], blocks: int, block_size: int, seqs: int, budget: int, cached: bool, lookahead: int
+    script: list[object],
+    blocks: int,
+    block_size: int,
+    seqs: int,
+    budget: int,
+    cached: bool,
+    lookahead: int,
+    ahead: range,
 ) -> None:
-    scheduler = make(blocks, block_size, seqs, budget, cached, lookahead=lookahead)
+    scheduler = make(blocks, block_size, seqs, budget, cached, lookahead=lookahead, ahead=ahead)
     owed: dict[tuple[str, int], int] = {}
 
     def settle(events: list[TokenEvent]) -> None:
