@@ -16,7 +16,7 @@ class EngineLimits:
         vocab_size: token ids are below it.
         eos_token_ids: tokens that end a choice unless `ignore_eos`.
         lookahead: decode steps that may follow one another without being planned one by one.
-        prompts_ahead: of how many tokens prompts are computed in a step of their own, ahead of sequences that only go on.
+        prompts_ahead: with how many tokens prompts get a step of their own, ahead of sequences that only go on.
     """
 
     max_model_len: int

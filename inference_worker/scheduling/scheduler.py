@@ -3,8 +3,8 @@
 Continuous batching (Yu et al. 2022, Orca) without a prefill and a decode phase: every sequence has tokens known and
 tokens computed, and a step computes some of the difference within a token budget. Running sequences come first, then
 the waiting are admitted. Where that is worth it (`EngineLimits.prompts_ahead`), short prompts need not wait for the
-tokens of the others: those sit out every second step at most. When blocks run out, the sequence that came last gives its own back and waits at the front,
-its tokens kept, to be recomputed.
+tokens of the others: those sit out every second step at most. When blocks run out, the sequence that came last gives
+its own back and waits at the front, its tokens kept, to be recomputed.
 
 Plain Python on numbers: knows no tensors, no model, no text.
 """
