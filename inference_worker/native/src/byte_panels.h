@@ -44,10 +44,12 @@ class BytePanel {
         rows.sums[row * (inputs / kGroup)] = sum(total);
     }
 
-    BytePanel(const void* panel, const Rows& rows, int64_t inputs, void* scratch)
+    BytePanel(const Packed& from, const Rows& rows, int64_t inputs, void* scratch)
         : rows_(rows), inputs_(inputs), bytes_(static_cast<uint8_t*>(scratch)),
-          scales_(reinterpret_cast<float*>(bytes_ + inputs * kPanel)) {
-        const Codes* groups = static_cast<const Codes*>(panel);
+          scales_(reinterpret_cast<float*>(bytes_ + inputs * kPanel)),
+          wanted_(static_cast<const char*>(from.panel) + from.ahead),
+          wanted_end_(wanted_ + inputs / kGroup * sizeof(Codes)) {
+        const Codes* groups = static_cast<const Codes*>(from.panel);
         for (int half = 0; half < 2; ++half) {
             const Floats factor = find_scale(groups, half);
             for (int64_t group = 0; group < inputs / kGroup; ++group)
@@ -56,7 +58,8 @@ class BytePanel {
     }
 
     template <int R>
-    void compute(int64_t row, Outputs (&out)[R]) const {
+    void compute(int64_t row, Outputs (&out)[R]) {
+        fetch_ahead();
         const int64_t groups = inputs_ / kGroup;
         const int8_t* x = static_cast<const int8_t*>(rows_.codes) + row * inputs_;
         const float* scales = rows_.scales + row * groups;
@@ -95,6 +98,14 @@ class BytePanel {
   private:
     static constexpr float kOffset = 128.0f, kFraction = 256.0f;  // bytes are found with 8 bits behind the point
     static constexpr float kLeast = 1e-30f;                       // weights may be zeros
+    static constexpr int64_t kFetched = 1024;  // bytes that memory is asked for with a tile: no more than come meanwhile
+
+    void fetch_ahead() {
+        if (wanted_ == wanted_end_) return;
+        const int64_t bytes = std::min(kFetched, wanted_end_ - wanted_);
+        fetch(wanted_, bytes);
+        wanted_ += bytes;
+    }
 
     // Write the scales of half a panel; returns what its weights are to be multiplied by.
     Floats find_scale(const Codes* groups, int half) {
@@ -124,6 +135,7 @@ class BytePanel {
     int64_t inputs_;
     uint8_t* bytes_;
     float* scales_;
+    const char *wanted_, *wanted_end_;  // of the panel ahead, what memory has not been asked for
 };
 
 // Whether many rows meet a format in bytes.

@@ -202,7 +202,7 @@ void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, 
                 const Packed packed{static_cast<const char*>(weight.panels) + panel * panel_bytes, ahead};
                 const PanelOutputs emit(weight, place, panel * kPanel, put);
                 if (kTakesBytes<F> && block.many) {
-                    BytePanel tiles(packed.panel, x, weight.inputs, scratch);
+                    BytePanel tiles(packed, x, weight.inputs, scratch);
                     multiply_rows<kIntegerTile>(tiles, block.first, block.last, emit);
                 } else {
                     multiply_panel<F>(x, block.first, block.last, weight.inputs, packed, scratch, emit);
