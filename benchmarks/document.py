@@ -40,7 +40,8 @@ SECTIONS = {
     "peers-engine": (
         "Engines side by side",
         "Prompt tokens per second of a prefill, otherwise output tokens per second over the whole run, prefill"
-        " included. All sequences start together; each round starts each engine once, in turns; medians.",
+        " included. All sequences start together; each round starts each engine once, in turns, and what takes less"
+        " than two seconds (llama.cpp: a prefill) is run several times in it; medians.",
     ),
     "engine-batch": ("Our engine by batch", "128 tokens in, 128 out, all sequences at once, called directly."),
     "engine-lengths": (
