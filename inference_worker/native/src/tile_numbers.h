@@ -103,7 +103,8 @@ struct CodeNumbers {
     static_assert(kTokens * int64_t{8192} * 4095 <= kMost);
 };
 
-// Products of bytes are unsigned by signed: keys and weights are the unsigned ones.
+// Products of bytes are unsigned by signed: keys and weights are the unsigned ones. For processors that multiply bytes only:
+// there `narrow` takes the low byte of an integer, where others would cut an unsigned one off at 127.
 struct ByteNumbers {
     using Word = int32_t;
     using Sum = Ints;

@@ -39,7 +39,7 @@ def test_the_error_is_that_of_the_bits(
     assert (error.norm(dim=-1) / expected.norm(dim=-1)).max() < row
 
 
-def test_a_large_value_does_not_round_the_others_away(kernels: Kernels) -> None:
+def test_one_large_weight_does_not_round_the_others_away(kernels: Kernels) -> None:
     """A first token that everybody looks at has small values, as in trained models; the others' must still count."""
     metadata = make_metadata([(0, 64)], 16, 4, seed=1)
     generator = torch.Generator().manual_seed(2)
