@@ -7,11 +7,10 @@ this process.
 from __future__ import annotations
 
 import gc
+import select
 import signal
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any, Protocol, TypeVar
 
@@ -103,17 +102,19 @@ def serve(engine: SteppingEngine[Any], commands: Connection, mouth: Mouth) -> No
         EOFError, OSError: the parent has gone.
     """
     decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)
-    with ReportOutbox(mouth) as outbox:
-        while True:
-            heard = False
-            while commands.poll(0 if heard or engine.has_work() else None):
-                command = decoder.decode(commands.recv_bytes())
-                if isinstance(command, Shutdown):
-                    return
-                _obey(engine, command)
-                heard = True  # and is answered by a report even if no work came of it
-            events = engine.step() if engine.has_work() else []
-            outbox.put(events, engine.failures(), engine.load())
+    outbox = ReportOutbox(mouth)
+    while True:
+        if not engine.has_work():
+            outbox.flush()
+        heard = False
+        while commands.poll(0 if heard or engine.has_work() else None):
+            command = decoder.decode(commands.recv_bytes())
+            if isinstance(command, Shutdown):
+                return
+            _obey(engine, command)
+            heard = True  # and is answered by a report even if no work came of it
+        events = engine.step() if engine.has_work() else []
+        outbox.put(events, engine.failures(), engine.load())
 
 
 def _obey(engine: SteppingEngine[Any], command: EngineRequest | Abort) -> None:
@@ -129,72 +130,58 @@ class Mouth:
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
         self._encoder = msgspec.msgpack.Encoder()
+        self._room = select.poll()
+        self._room.register(pipe, select.POLLOUT)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a short report would be taken at once."""
+        return bool(self._room.poll(0))
 
     def say(self, report: Report) -> None:
-        """Send a report; blocks while the pipe is full."""
+        """Send a report; blocks while the pipe is full.
+
+        Raises:
+            OSError: the parent has gone.
+        """
         self._pipe.send_bytes(self._encoder.encode(report))
 
 
-@dataclass
-class _Unsent:
-    events: list[EngineEvent] = field(default_factory=list)
-    failed: list[RequestFailed] = field(default_factory=list)
-    load: EngineLoad | None = None
-
-
 class ReportOutbox:
-    """Sends one report a step from a thread of its own; what a slow parent has not yet taken becomes one report.
+    """Sends one report a step; what comes while the pipe is full becomes one report.
 
-    So a step does not wait for the pipe, unless `BACKLOG_EVENTS` are waiting: then it does, and memory stays bounded.
+    So a step does not wait for a slow parent, unless `BACKLOG_EVENTS` are waiting: then it does, and memory stays
+    bounded. There is no thread for it: one that encodes a report takes the interpreter from the next step.
     """
 
     def __init__(self, mouth: Mouth) -> None:
         self._mouth = mouth
-        self._changed = threading.Condition()
-        self._unsent = _Unsent()
-        self._closed = False
-        self._thread = threading.Thread(target=self._send, name="reports", daemon=True)
+        self._events: list[EngineEvent] = []
+        self._failed: list[RequestFailed] = []
+        self._load: EngineLoad | None = None
 
-    def __enter__(self) -> ReportOutbox:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-
-    def put(self, events: Sequence[EngineEvent], failed: list[RequestFailed], load: EngineLoad) -> None:
-        """Leave a step's outcome to be sent; waits while too much is waiting.
+    def put(self, events: Sequence[EngineEvent], failed: Sequence[RequestFailed], load: EngineLoad) -> None:
+        """Send a step's outcome, or keep it for the next report if there is no room.
 
         Raises:
-            BrokenPipeError: the parent has gone.
+            OSError: the parent has gone.
         """
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or len(self._unsent.events) < BACKLOG_EVENTS)
-            if self._closed:
-                raise BrokenPipeError("the parent has gone")
-            self._unsent.events.extend(events)
-            self._unsent.failed.extend(failed)
-            self._unsent.load = load
-            self._changed.notify_all()
+        self._events.extend(events)
+        self._failed.extend(failed)
+        self._load = load
+        if self._mouth.has_room or len(self._events) >= BACKLOG_EVENTS:
+            self.flush()
 
-    def _send(self) -> None:
-        while (unsent := self._take()) is not None and unsent.load is not None:
-            try:
-                self._mouth.say(StepReport(events=unsent.events, failed=unsent.failed, load=unsent.load))
-            except OSError:
-                self.__exit__()
-                return
+    def flush(self) -> None:
+        """Send what is kept; waits for room.
 
-    def _take(self) -> _Unsent | None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._unsent.load is not None)
-            if self._closed:
-                return None
-            taken, self._unsent = self._unsent, _Unsent()
-            self._changed.notify_all()
-            return taken
+        Raises:
+            OSError: the parent has gone.
+        """
+        if self._load is None:
+            return
+        self._mouth.say(StepReport(events=self._events, failed=self._failed, load=self._load))
+        self._events, self._failed, self._load = [], [], None
 
 
 def _load(settings: EngineSettings) -> SteppingEngine[Any]:
