@@ -45,10 +45,10 @@ def test_what_comes_while_nobody_reads_becomes_one_report() -> None:
     outbox = ReportOutbox(Mouth(mouth))
     for step in range(STEPS):
         outbox.put([event(step)], [], EngineLoad(steps=step))
-    reader = Thread(target=outbox.flush)
-    reader.start()
+    last = Thread(target=outbox.flush)
+    last.start()
     got, reports = tokens(ear, STEPS)
-    reader.join()
+    last.join()
     assert got == list(range(STEPS))
     assert reports < STEPS / 2
 
