@@ -1,16 +1,17 @@
-"""The engine's loop: a parent that does not read holds up no step, and hears everything once it does."""
+"""The engine's loop: commands are heard between any two steps, and a parent that does not read holds up none."""
 
 from __future__ import annotations
 
+import time
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from threading import Thread
+from threading import Semaphore, Thread
 
 import msgspec
 import pytest
 
 from inference_worker.engine_main import BACKLOG_EVENTS, Mouth, ReportOutbox, serve
-from inference_worker.engine_protocol import EngineLoad, Report, Shutdown, StepReport, TokenEvent
+from inference_worker.engine_protocol import Abort, EngineLoad, Report, Shutdown, StepReport, TokenEvent
 from tests.inference_worker.test_engine_process import EchoEngine, request
 
 STEPS = 8_000
@@ -40,6 +41,43 @@ def tokens(pipe: Connection, count: int) -> tuple[list[int], int]:
     return got, reports
 
 
+class LockstepEngine(EchoEngine):
+    """Steps when it is let; `computed`: the requests of each step, as they were when it began."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.computed: list[set[str]] = []
+        self.began, self.go = Semaphore(0), Semaphore(0)
+
+    def step(self) -> list[TokenEvent]:
+        self.computed.append(set(self.left))
+        self.began.release()
+        self.go.acquire()
+        return super().step()
+
+
+def test_a_cancelled_request_is_in_no_step_after_the_one_that_is_being_computed() -> None:
+    """PROMISES 2.6: wherever in a step an abort arrives, the next one is without the request."""
+    engine, encoder = LockstepEngine(), msgspec.msgpack.Encoder()
+    (commands, told), (_reports, said) = Pipe(duplex=False), Pipe(duplex=False)
+    loop = Thread(target=serve, args=(engine, commands, Mouth(said)), daemon=True)
+    for command in (request("left", [1] * 50), request("stays", [2] * 4)):
+        told.send_bytes(encoder.encode(command))
+    loop.start()
+    for _ in range(2):
+        assert engine.began.acquire(timeout=20)
+        engine.go.release()
+    assert engine.began.acquire(timeout=20)  # the third step is being computed
+    told.send_bytes(encoder.encode(Abort(request="left")))
+    told.send_bytes(encoder.encode(request("comes", [3])))
+    for _ in range(2):
+        engine.go.release()
+    assert engine.began.acquire(timeout=20)
+    told.send_bytes(encoder.encode(Shutdown()))
+    loop.join(timeout=20)
+    assert engine.computed == [{"left", "stays"}] * 3 + [{"stays", "comes"}]
+
+
 def test_what_comes_while_nobody_reads_becomes_one_report() -> None:
     ear, mouth = Pipe(duplex=False)
     outbox = ReportOutbox(Mouth(mouth))
@@ -57,16 +95,18 @@ def test_a_step_waits_when_much_is_waiting() -> None:
     ear, mouth = Pipe(duplex=False)
     outbox = ReportOutbox(Mouth(mouth))
     many = BACKLOG_EVENTS * 2
+    made = []
 
     def steps() -> None:
         for step in range(many):
             outbox.put([event(step)], [], EngineLoad(steps=step))
+            made.append(step)
         outbox.flush()
 
     engine = Thread(target=steps)
     engine.start()
     engine.join(timeout=1)
-    assert engine.is_alive()
+    assert len(made) < many
     assert tokens(ear, many)[0] == list(range(many))
     engine.join()
 
@@ -75,8 +115,10 @@ def test_an_engine_without_work_says_what_it_kept() -> None:
     (commands, told), (ear, said) = Pipe(duplex=False), Pipe(duplex=False)
     engine, encoder = EchoEngine(), msgspec.msgpack.Encoder()
     told.send_bytes(encoder.encode(request("a", list(range(STEPS)))))
-    loop = Thread(target=serve, args=(engine, commands, Mouth(said)))
+    loop = Thread(target=serve, args=(engine, commands, Mouth(said)), daemon=True)
     loop.start()
+    while engine.steps < STEPS:
+        time.sleep(0.01)
     assert tokens(ear, STEPS)[0] == list(range(STEPS))
     told.send_bytes(encoder.encode(Shutdown()))
     loop.join(timeout=20)

@@ -5,23 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from threading import Semaphore, Thread
 
-import msgspec
 import pytest
 
 from inference_worker.engine_main import Mouth, serve
 from inference_worker.engine_process import ProcessEngine
 from inference_worker.engine_protocol import (
-    Abort,
     EngineLoad,
     GenerationRequest,
     Ready,
     RequestFailed,
-    Shutdown,
     StartFailed,
     StepReport,
     TokenEvent,
@@ -142,43 +137,6 @@ async def test_an_abort_is_answered_by_a_report_though_there_is_no_work() -> Non
         assert report == StepReport(load=EngineLoad())
     finally:
         await engine.stop()
-
-
-class LockstepEngine(EchoEngine):
-    """Steps when it is let; `computed`: the requests of each step, as they were when it began."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.computed: list[set[str]] = []
-        self.began, self.go = Semaphore(0), Semaphore(0)
-
-    def step(self) -> list[TokenEvent]:
-        self.computed.append(set(self.left))
-        self.began.release()
-        self.go.acquire()
-        return super().step()
-
-
-def test_a_cancelled_request_is_in_no_step_after_the_one_that_is_being_computed() -> None:
-    """PROMISES 2.6: wherever in a step an abort arrives, the next one is without the request."""
-    engine, encoder = LockstepEngine(), msgspec.msgpack.Encoder()
-    (commands, told), (_reports, said) = Pipe(duplex=False), Pipe(duplex=False)
-    loop = Thread(target=serve, args=(engine, commands, Mouth(said)), daemon=True)
-    for command in (request("left", [1] * 50), request("stays", [2] * 4)):
-        told.send_bytes(encoder.encode(command))
-    loop.start()
-    for _ in range(2):
-        assert engine.began.acquire(timeout=20)
-        engine.go.release()
-    assert engine.began.acquire(timeout=20)  # the third step is being computed
-    told.send_bytes(encoder.encode(Abort(request="left")))
-    told.send_bytes(encoder.encode(request("comes", [3])))
-    for _ in range(2):
-        engine.go.release()
-    assert engine.began.acquire(timeout=20)
-    told.send_bytes(encoder.encode(Shutdown()))
-    loop.join(timeout=20)
-    assert engine.computed == [{"left", "stays"}] * 3 + [{"stays", "comes"}]
 
 
 async def test_a_dead_child_is_noticed_and_can_be_started_again() -> None:
