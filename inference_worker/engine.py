@@ -93,7 +93,7 @@ class Engine:
             ModelError: there is no memory for its cache.
         """
         device, shape = torch.device(settings.device), model.shape
-        kv_dtype = cache_format(settings.kv_cache_dtype, dtype, settings.quantization)
+        kv_dtype = cache_format(settings.kv_cache_dtype, dtype, settings.quantization, settings.activation_bits)
         cache_shape = KVCacheShape(shape.layers, shape.kv_heads, shape.head_size, settings.block_size, kv_dtype)
         blocks = count_blocks(settings, cache_shape, _wanted_context(settings, shape), device)
         attention = create_attention(settings.attention, KVCache(cache_shape, blocks, device), device)

@@ -240,7 +240,7 @@ def worker(
         int | None, typer.Option(help="16, or 8: faster beside quantised weights.", show_default=False)
     ] = None,
     kv_cache_dtype: Annotated[
-        str | None, typer.Option(help="auto, float32, bfloat16 or float16 (auto).", show_default=False)
+        str | None, typer.Option(help="auto, float32, bfloat16, float16 or int8 (auto).", show_default=False)
     ] = None,
     speculation: Annotated[str | None, typer.Option(help="off, ngram or auto (auto).", show_default=False)] = None,
     max_model_len: Annotated[int | None, typer.Option(help="Context length in tokens.", show_default=False)] = None,

@@ -34,8 +34,7 @@ class ReferenceAttention(AttentionBackend):
         for index, length in enumerate(metadata.sequence_lengths.tolist()):
             rows = slice(starts[index], starts[index + 1])
             table = metadata.block_tables[index]
-            keys = self.cache.keys[layer][table].flatten(0, 1)[:length]
-            values = self.cache.values[layer][table].flatten(0, 1)[:length]
+            keys, values = (side.flatten(0, 1)[:length] for side in self.cache.read(layer, table))
             output[rows] = _attend(query[rows], keys, values, scale, sliding_window).to(query.dtype)
         return output
 

@@ -86,8 +86,9 @@ class SdpaAttention(AttentionBackend):
         The query heads that share a key-value head are folded into the query dimension: nothing is repeated.
         """
         count, queries, heads, size = query.shape
-        keys = self.cache.keys[layer][group.tables].flatten(1, 2).transpose(1, 2)
-        values = self.cache.values[layer][group.tables].flatten(1, 2).transpose(1, 2)
+        keys, values = (
+            side.flatten(1, 2).transpose(1, 2).to(query.dtype) for side in self.cache.read(layer, group.tables)
+        )
         shared = heads // keys.shape[1]
         folded = query.view(count, queries, -1, shared, size).permute(0, 2, 3, 1, 4).flatten(2, 3)
         mask = group.mask(window, shared, keys.shape[2])

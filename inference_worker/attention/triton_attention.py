@@ -45,9 +45,11 @@ class TritonAttention(AttentionBackend):
     name = "triton"
 
     def __init__(self, cache: KVCache) -> None:
-        """Raises `UnsupportedModel` if the cache is on no CUDA device, `NativeUnavailable` without a C compiler."""
+        """Raises `UnsupportedModel`: an int8 cache, or on no CUDA device; `NativeUnavailable`: no C compiler."""
         super().__init__(cache)
         device = cache.keys[0].device
+        if cache.shape.quantised:
+            raise UnsupportedModel("attention backend 'triton' has no int8 KV cache")
         if device.type != "cuda" and not INTERPRETED:
             raise UnsupportedModel(f"attention backend 'triton' is for CUDA, not for {device}")
         if not (os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")):

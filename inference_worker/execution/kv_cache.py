@@ -1,7 +1,8 @@
 """The paged KV cache: one tensor per layer and side, cut into blocks of `block_size` token slots.
 
-Kwon et al., "Efficient Memory Management for Large Language Model Serving with PagedAttention", 2023. Knows nothing of
-who owns a block (`scheduling/block_manager.py`).
+Kwon et al., "Efficient Memory Management for Large Language Model Serving with PagedAttention", 2023. An int8 cache has
+a head's key or value as bytes over a float32 scale of its own, which follows them (`native/src/cached_vectors.h`,
+ADR 0048). Knows nothing of who owns a block (`scheduling/block_manager.py`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+
+SCALE = torch.float32
+"""What an int8 vector's scale is kept as."""
+
+LARGEST = 127
+"""The code that a vector's largest magnitude gets."""
 
 
 @dataclass(frozen=True)
@@ -25,35 +32,66 @@ class KVCacheShape:
     dtype: torch.dtype
 
     @property
+    def quantised(self) -> bool:
+        """Vectors are bytes with a scale."""
+        return self.dtype == torch.int8
+
+    @property
+    def vector_length(self) -> int:
+        """Numbers of `dtype` that one head's key or value takes."""
+        return self.head_size + SCALE.itemsize * self.quantised
+
+    @property
     def bytes_per_block(self) -> int:
         """Bytes of one block in all layers."""
-        return 2 * self.layers * self.block_size * self.kv_heads * self.head_size * self.dtype.itemsize
+        return 2 * self.layers * self.block_size * self.kv_heads * self.vector_length * self.dtype.itemsize
 
 
 class KVCache:
     """Keys and values of all layers.
 
     Attributes:
-        keys, values: per layer, [blocks, block_size, kv heads, head size].
+        keys, values: per layer, [blocks, block_size, kv heads, vector length].
     """
 
     def __init__(self, shape: KVCacheShape, num_blocks: int, device: torch.device) -> None:
         self.shape = shape
         self.num_blocks = num_blocks
-        size = (num_blocks, shape.block_size, shape.kv_heads, shape.head_size)
+        size = (num_blocks, shape.block_size, shape.kv_heads, shape.vector_length)
         self.keys = [_zeros(size, shape.dtype, device) for _ in range(shape.layers)]
         self.values = [_zeros(size, shape.dtype, device) for _ in range(shape.layers)]
 
     def write(self, layer: int, slots: Tensor, key: Tensor, value: Tensor) -> None:
         """Store `key` and `value` ([T, kv heads, head size]) at `slots` ([T])."""
-        self.keys[layer].view(-1, *key.shape[1:]).index_copy_(0, slots, key)
-        self.values[layer].view(-1, *value.shape[1:]).index_copy_(0, slots, value)
+        for side, vectors in ((self.keys, key), (self.values, value)):
+            stored = quantised(vectors) if self.shape.quantised else vectors
+            side[layer].flatten(0, 1).index_copy_(0, slots, stored)
+
+    def read(self, layer: int, blocks: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of `blocks` ([...] int64): two of [..., block_size, kv heads, head size], floating point."""
+        keys, values = self.keys[layer][blocks], self.values[layer][blocks]
+        return (dense(keys), dense(values)) if self.shape.quantised else (keys, values)
 
     def copy_blocks(self, source: Tensor, target: Tensor) -> None:
         """Copy whole blocks in all layers: copy-on-write. `source`, `target`: [C] int64."""
         for side in (self.keys, self.values):
             for layer in side:
                 layer[target] = layer[source]
+
+
+def quantised(vectors: Tensor) -> Tensor:
+    """[..., D] floats to [..., D + 4] int8: codes, then the bytes of their scale. A vector's largest becomes 127."""
+    vectors = vectors.float()
+    highest = vectors.abs().amax(dim=-1, keepdim=True)
+    factor = torch.where(highest > 0, LARGEST / highest, 0.0)
+    codes = (vectors * factor).round().to(torch.int8)
+    return torch.cat([codes, (highest / LARGEST).to(SCALE).view(torch.int8)], dim=-1)
+
+
+def dense(stored: Tensor) -> Tensor:
+    """What `quantised` made, as [..., D] float32."""
+    codes, scales = stored[..., : -SCALE.itemsize], stored[..., -SCALE.itemsize :]
+    return codes * scales.contiguous().view(SCALE)
 
 
 def _zeros(size: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:

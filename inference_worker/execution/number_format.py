@@ -22,14 +22,18 @@ def number_format(name: str, device: torch.device) -> torch.dtype:
     return _NAMED[name]
 
 
-def cache_format(name: str, dtype: torch.dtype, quantization: str) -> torch.dtype:
-    """The dtype of the KV cache called `name`; `auto`: the weights', but float16 beside quantised ones.
+def cache_format(name: str, dtype: torch.dtype, quantization: str, activation_bits: int) -> torch.dtype:
+    """The dtype of the KV cache called `name`; `auto`: the weights', beside quantised ones as many bits as states have.
 
     Raises:
         ModelError: an unknown name.
     """
+    if name == "int8":
+        return torch.int8
+    if name == "auto" and quantization != "none":
+        return torch.int8 if activation_bits == 8 else torch.float16
     if name == "auto":
-        return dtype if quantization == "none" else torch.float16
+        return dtype
     return number_format(name, torch.device("cpu"))
 
 

@@ -17,7 +17,7 @@ from inference_worker.attention.backend import AttentionMetadata
 from inference_worker.errors import NativeError, NativeUnavailable
 from inference_worker.execution.kv_cache import KVCache
 from inference_worker.native.build import best_instructions, built_library
-from inference_worker.native.packing import FLOATS, PackedWeight
+from inference_worker.native.packing import FLOATS, INT8, PackedWeight
 
 HEAD_STEP = 16
 """Heads must have a multiple of so many dimensions."""
@@ -81,8 +81,9 @@ class CacheStruct(ctypes.Structure):
 
     @classmethod
     def of(cls, cache: KVCache, *, rough: bool) -> CacheStruct:
-        """How a cache lies in memory; `rough`: many rows attend in whole numbers (ADR 0042), if it has 16 bits."""
-        return cls(FLOATS[cache.shape.dtype], cache.shape.block_size, rough)
+        """How a cache lies in memory; `rough`: many rows attend in whole numbers (ADR 0042), unless it has 32 bits."""
+        form = INT8 if cache.shape.quantised else FLOATS[cache.shape.dtype]
+        return cls(form, cache.shape.block_size, rough)
 
 
 class ModelStruct(ctypes.Structure):

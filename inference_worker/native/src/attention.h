@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "simd.h"
+#include "cached_vectors.h"
 
 namespace headrace {
 
@@ -66,24 +66,28 @@ inline std::vector<AttentionTask> attention_tasks(const Step& step, const Heads&
     return long_ones;
 }
 
-// One layer's keys or values: [blocks, block size, kv heads, head size].
-template <class Number>
+// One layer's keys or values: vectors of [blocks, block size, kv heads].
+template <class Vector>
 struct PagedSide {
-    typename Number::Stored* data;
+    using Stored = typename Vector::Stored;
+    Stored* data;
     int64_t block_size;
     Heads heads;
 
-    typename Number::Stored* slot(int64_t slot, int64_t head) const {
-        return data + (slot * heads.kv + head) * heads.size;
+    int64_t vector_length() const { return Vector::length(heads.size); }
+    Stored* slot(int64_t slot, int64_t head) const { return data + (slot * heads.kv + head) * vector_length(); }
+
+    // The vectors of all heads.
+    void store(int64_t at, const float* x) const {
+        for (int64_t head = 0; head < heads.kv; ++head) Vector::store(x + head * heads.size, heads.size, slot(at, head));
     }
 
     // Where the vectors of `count` positions from `start` lie.
-    void locate(const int64_t* table, int64_t head, int64_t start, int64_t count,
-                const typename Number::Stored** found) const {
-        const int64_t stride = heads.kv * heads.size;
+    void locate(const int64_t* table, int64_t head, int64_t start, int64_t count, const Stored** found) const {
+        const int64_t stride = heads.kv * vector_length();
         int64_t block = start / block_size, offset = start % block_size;  // a division a token would cost more than it
         for (int64_t i = 0; i < count; ++block, offset = 0) {
-            const typename Number::Stored* at = slot(table[block] * block_size + offset, head);
+            const Stored* at = slot(table[block] * block_size + offset, head);
             for (; offset < block_size && i < count; ++offset, at += stride) found[i++] = at;
         }
     }

@@ -100,6 +100,16 @@ inline void store_bfloat16(uint16_t* to, Floats x) {
     _mm_storeu_si128((__m128i*)to, _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0b1000)));
 }
 
+inline Floats load_int8(const int8_t* from) {
+    return to_floats(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)from)));
+}
+
+// Of integers that fit 8 bits.
+inline void store_int8(int8_t* to, Ints x) {
+    const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+    _mm_storel_epi64((__m128i*)to, _mm_packs_epi16(words, words));
+}
+
 // Integers that fit 16 or 8 bits, 32 of them.
 inline void narrow(const Ints (&values)[4], int16_t* to) {
     for (int i = 0; i < 2; ++i) {

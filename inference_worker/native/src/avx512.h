@@ -94,6 +94,13 @@ inline void store_bfloat16(uint16_t* to, Floats x) {
     _mm256_storeu_si256((__m256i*)to, _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
 }
 
+inline Floats load_int8(const int8_t* from) {
+    return to_floats(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i*)from)));
+}
+
+// Of integers that fit 8 bits.
+inline void store_int8(int8_t* to, Ints x) { _mm_storeu_si128((__m128i*)to, _mm512_cvtepi32_epi8(x)); }
+
 // Integers that fit 16 or 8 bits, 32 of them.
 inline void narrow(const Ints (&values)[2], int16_t* to) {
     for (int i = 0; i < 2; ++i) _mm256_storeu_si256((__m256i*)(to + 16 * i), _mm512_cvtepi32_epi16(values[i]));

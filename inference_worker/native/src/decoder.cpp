@@ -30,19 +30,26 @@ int64_t scratch_bytes(int64_t inputs) {
 }
 
 int64_t attention_scratch_bytes(const Heads& heads) {
-    return std::max({TiledAttention<Float32, FloatNumbers>::scratch_floats(heads),
-                     TiledAttention<Float16, RoughNumbers>::scratch_floats(heads),
-                     RowAttention<Float32>::scratch_floats(heads)}) *
+    using AnyVector = ByteVector;
+    return std::max({TiledAttention<AnyVector, FloatNumbers>::scratch_floats(heads),
+                     TiledAttention<AnyVector, RoughNumbers>::scratch_floats(heads),
+                     RowAttention<AnyVector>::scratch_floats(heads)}) *
            sizeof(float);
 }
 
 template <class Use>
-void with_number(int64_t format, const Use& use) {
+void with_vector(int64_t format, const Use& use) {
     switch (static_cast<Format>(format)) {
-        case Format::kFloat16: return use(Float16{});
-        case Format::kBFloat16: return use(BFloat16{});
-        default: return use(Float32{});
+        case Format::kFloat16: return use(FloatVector<Float16>{});
+        case Format::kBFloat16: return use(FloatVector<BFloat16>{});
+        case Format::kInt8: return use(ByteVector{});
+        default: return use(FloatVector<Float32>{});
     }
+}
+
+template <class Vector>
+PagedSide<Vector> paged(void* side, const Cache& cache, const Heads& heads) {
+    return {static_cast<typename Vector::Stored*>(side), cache.block_size, heads};
 }
 
 // `weight * x / sqrt(mean(x^2) + epsilon)`; `size` is a multiple of 16.
@@ -69,17 +76,11 @@ void scale_by(float* x, int64_t count, float factor) {
     for (int64_t i = 0; i < count; i += kWidth) store(x + i, load(x + i) * broadcast(factor));
 }
 
-template <class Number>
-void keep(const float* from, int64_t count, typename Number::Stored* to) {
-    for (int64_t i = 0; i < count; i += kWidth) Number::store(to + i, load(from + i));
-}
-
 // Query heads are normalised, rotated and scaled in place; key heads likewise, then written to the cache with the values.
-template <class Number>
-void position(const Model& model, const Layer& layer, int64_t slot, const float* cos, const float* sin, float* qkv) {
+template <class Vector>
+void position(const Model& model, const Layer& layer, const PagedSide<Vector>& keys, const PagedSide<Vector>& values,
+              int64_t slot, const float* cos, const float* sin, float* qkv) {
     const Heads& heads = model.heads;
-    const PagedSide<Number> keys{static_cast<typename Number::Stored*>(layer.keys), model.cache.block_size, heads};
-    const PagedSide<Number> values{static_cast<typename Number::Stored*>(layer.values), model.cache.block_size, heads};
     for (int64_t head = 0; head < heads.query + heads.kv; ++head) {
         float* at = qkv + head * heads.size;
         const Norm& norm = head < heads.query ? layer.query_norm : layer.key_norm;
@@ -88,8 +89,8 @@ void position(const Model& model, const Layer& layer, int64_t slot, const float*
     }
     scale_by(qkv, heads.query * heads.size, 1.0f / std::sqrt(static_cast<float>(heads.size)));
     const float* key = qkv + heads.query * heads.size;
-    keep<Number>(key, heads.kv * heads.size, keys.slot(slot, 0));
-    keep<Number>(key + heads.kv * heads.size, heads.kv * heads.size, values.slot(slot, 0));
+    keys.store(slot, key);
+    values.store(slot, key + heads.kv * heads.size);
 }
 
 template <class F>
@@ -241,9 +242,9 @@ void Kernels::take(const Linear& weight, const int64_t* outputs, int64_t count, 
 
 // Share out the tasks of one layer. `query` and `out` are [rows of the step, query heads, head size], rows so many floats
 // apart; queries are scaled.
-template <class Number>
+template <class Vector>
 void Kernels::attend(const Step& step, const std::vector<AttentionTask>& tasks, const float* query, int64_t stride,
-                     const PagedSide<Number>& keys, const PagedSide<Number>& values, bool rough, int64_t window,
+                     const PagedSide<Vector>& keys, const PagedSide<Vector>& values, bool rough, int64_t window,
                      float* out, int64_t out_stride, int rank) {
     float* scratch = static_cast<float*>(scratch_[rank].start());
     const int64_t count = tasks.size();
@@ -252,7 +253,7 @@ void Kernels::attend(const Step& step, const std::vector<AttentionTask>& tasks, 
         if (task.few) {
             const int64_t next = index + team_.size();
             const AttentionTask* following = next < count && tasks[next].few ? &tasks[next] : nullptr;
-            RowAttention<Number>(step, keys, values, window)
+            RowAttention<Vector>(step, keys, values, window)
                 .attend(task, following, query, stride, out, out_stride, scratch);
         } else {
             const int64_t queries_after = step.query_start[task.sequence + 1] - task.first;
@@ -260,10 +261,10 @@ void Kernels::attend(const Step& step, const std::vector<AttentionTask>& tasks, 
                 attention.attend(task, query, stride, keys, values, step.block_tables + task.sequence * step.table_width,
                                  step.lengths[task.sequence] - queries_after, window, out, out_stride);
             };
-            if (rough && !std::is_same_v<Number, Float32>) {
-                attend(TiledAttention<Number, RoughNumbers>(keys.heads, scratch));
+            if (rough && !std::is_same_v<Vector, FloatVector<Float32>>) {
+                attend(TiledAttention<Vector, RoughNumbers>(keys.heads, scratch));
             } else {
-                attend(TiledAttention<Number, FloatNumbers>(keys.heads, scratch));
+                attend(TiledAttention<Vector, FloatNumbers>(keys.heads, scratch));
             }
         }
     });
@@ -277,18 +278,17 @@ void Kernels::attention(const Heads& heads, const Cache& cache, void* keys, void
     space_.fit(step.rows * width * sizeof(float) + 64);
     float* scaled = space_.take<float>(step.rows * width);
     fit_scratch(attention_scratch_bytes(heads));
-    with_number(cache.format, [&](auto number) {
-        using Number = decltype(number);
-        const PagedSide<Number> key_side{static_cast<typename Number::Stored*>(keys), cache.block_size, heads};
-        const PagedSide<Number> value_side{static_cast<typename Number::Stored*>(values), cache.block_size, heads};
+    with_vector(cache.format, [&](auto vector) {
+        using Vector = decltype(vector);
+        const auto key_side = paged<Vector>(keys, cache, heads), value_side = paged<Vector>(values, cache, heads);
         team_.run([&](int rank) {
             team_.share(step.rows, [&](int64_t row) {
                 std::copy_n(query + row * width, width, scaled + row * width);
                 scale_by(scaled + row * width, width, scale);
-                keep<Number>(key + row * kv_width, kv_width, key_side.slot(step.slots[row], 0));
-                keep<Number>(value + row * kv_width, kv_width, value_side.slot(step.slots[row], 0));
+                key_side.store(step.slots[row], key + row * kv_width);
+                value_side.store(step.slots[row], value + row * kv_width);
             });
-            attend<Number>(step, tasks, scaled, width, key_side, value_side, cache.rough, window, out, width, rank);
+            attend<Vector>(step, tasks, scaled, width, key_side, value_side, cache.rough, window, out, width, rank);
         });
     });
 }
@@ -321,17 +321,16 @@ void Kernels::decode_layer(const Model& model, const Layer& layer, const Step& s
     const int64_t rows = step.rows, hidden = model.hidden, qkv_width = layer.qkv.outputs;
     normalise(layer.input_norm, layer.qkv, x, all, use.rows(use.normed));
     multiply(layer.qkv, use.rows(use.normed), all, rank, {use.qkv, qkv_width}, store_at);
-    with_number(model.cache.format, [&](auto number) {
-        using Number = decltype(number);
+    with_vector(model.cache.format, [&](auto vector) {
+        using Vector = decltype(vector);
+        const auto keys = paged<Vector>(layer.keys, model.cache, heads);
+        const auto values = paged<Vector>(layer.values, model.cache, heads);
         const int64_t turns = heads.size / 2;
         team_.share(rows, [&](int64_t row) {
-            position<Number>(model, layer, step.slots[row], cos + row * turns, sin + row * turns,
-                             use.qkv + row * qkv_width);
+            position(model, layer, keys, values, step.slots[row], cos + row * turns, sin + row * turns,
+                     use.qkv + row * qkv_width);
         });
-        const PagedSide<Number> keys{static_cast<typename Number::Stored*>(layer.keys), model.cache.block_size, heads};
-        const PagedSide<Number> values{static_cast<typename Number::Stored*>(layer.values), model.cache.block_size,
-                                       heads};
-        attend<Number>(step, states.tasks, use.qkv, qkv_width, keys, values, model.cache.rough, layer.window, use.mixed,
+        attend<Vector>(step, states.tasks, use.qkv, qkv_width, keys, values, model.cache.rough, layer.window, use.mixed,
                        heads.query * heads.size, rank);
     });
     if (states.spans.empty()) return;

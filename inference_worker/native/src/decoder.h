@@ -35,7 +35,7 @@ struct Layer {
 };
 
 struct Cache {
-    int64_t format, block_size;  // format: a `Format` of floats
+    int64_t format, block_size;  // format: a `Format` of floats, or kInt8
     int64_t rough;               // many rows attend in whole numbers, unless it holds float32
 };
 
@@ -114,9 +114,9 @@ class Kernels {
     static Buffers buffers(Workspace& space, const Model& model, int64_t rows);
     void decode_layer(const Model& model, const Layer& layer, const Step& step, const Spans& all, const Work& states,
                       const float* cos, const float* sin, const Buffers& use, float* x, int rank);
-    template <class Number>
+    template <class Vector>
     void attend(const Step& step, const std::vector<AttentionTask>& tasks, const float* query, int64_t stride,
-                const PagedSide<Number>& keys, const PagedSide<Number>& values, bool rough, int64_t window, float* out,
+                const PagedSide<Vector>& keys, const PagedSide<Vector>& values, bool rough, int64_t window, float* out,
                 int64_t out_stride, int rank);
     template <class Put>
     void multiply(const Linear& weight, const Rows& x, const Spans& spans, int rank, const Place& place, const Put& put);

@@ -11,8 +11,8 @@
 
 namespace headrace {
 
-// Over a cache of `Number`, multiplied as `Numbers`.
-template <class Number, class Numbers>
+// Over a cache of `Vector`s, multiplied as `Numbers`.
+template <class Vector, class Numbers>
 class TiledAttention {
     using Word = typename Numbers::Word;
 
@@ -47,8 +47,8 @@ class TiledAttention {
 
     // `query` and `out` are the step's rows, [query heads, head size] each, rows `stride` and `out_stride` floats apart;
     // `position` is that of the task's first query.
-    void attend(const AttentionTask& task, const float* query, int64_t stride, const PagedSide<Number>& keys,
-                const PagedSide<Number>& values, const int64_t* table, int64_t position, int64_t window, float* out,
+    void attend(const AttentionTask& task, const float* query, int64_t stride, const PagedSide<Vector>& keys,
+                const PagedSide<Vector>& values, const int64_t* table, int64_t position, int64_t window, float* out,
                 int64_t out_stride) {
         const int64_t queries = task.last - task.first, rows = queries * group_;
         const int64_t panels = (rows + kPanel - 1) / kPanel, heads_before = task.first_head * group_ * size_;
@@ -113,13 +113,14 @@ class TiledAttention {
     }
 
     // A token's numbers in the cache as float32.
-    void widen(const typename Number::Stored* from, float* to) const {
-        for (int64_t d = 0; d < size_; d += kWidth) store(to + d, Number::load(from + d));
+    void widen(const typename Vector::Stored* from, float* to) const {
+        const Floats scale = broadcast(Vector::scale(from, size_));
+        for (int64_t d = 0; d < size_; d += kWidth) store(to + d, Vector::load(from + d) * scale);
     }
 
     // The keys of a tile, [token][word].
-    void take_keys(const PagedSide<Number>& side, const int64_t* table, int64_t head, int64_t tile, int64_t count) {
-        const typename Number::Stored* at[kTokens];
+    void take_keys(const PagedSide<Vector>& side, const int64_t* table, int64_t head, int64_t tile, int64_t count) {
+        const typename Vector::Stored* at[kTokens];
         side.locate(table, head, tile, count, at);
         for (int64_t token = 0; token < count; ++token) {
             widen(at[token], vectors_);
@@ -129,8 +130,8 @@ class TiledAttention {
 
     // The values of a tile, [word of tokens][d]. A word that the tokens do not fill has zeros. Each token has a scale of its
     // own: its scores are lifted by the scale's logarithm, so that its weights have the scale in them.
-    void take_values(const PagedSide<Number>& side, const int64_t* table, int64_t head, int64_t tile, int64_t count) {
-        const typename Number::Stored* at[kTokens];
+    void take_values(const PagedSide<Vector>& side, const int64_t* table, int64_t head, int64_t tile, int64_t count) {
+        const typename Vector::Stored* at[kTokens];
         side.locate(table, head, tile, count, at);
         for (int64_t token = 0; token < count; token += kTokensInWord) {
             const float* values[kTokensInWord];

@@ -14,7 +14,7 @@ from inference_worker.attention.backend import AttentionMetadata
 from inference_worker.attention.reference import ReferenceAttention
 from inference_worker.attention.registry import BACKENDS, create_attention, select_backend
 from inference_worker.errors import UnsupportedModel
-from inference_worker.execution.kv_cache import KVCache, KVCacheShape
+from inference_worker.execution.kv_cache import KVCache, KVCacheShape, quantised
 
 CPU = torch.device("cpu")
 
@@ -26,7 +26,8 @@ def make_cache(
     cache = KVCache(KVCacheShape(1, kv_heads, head_size, block_size, dtype), blocks, CPU)
     generator = torch.Generator().manual_seed(seed)
     for side in (*cache.keys, *cache.values):
-        side.normal_(generator=generator)
+        noise = torch.randn(*side.shape[:-1], head_size, generator=generator)
+        side.copy_(quantised(noise) if dtype is torch.int8 else noise)
     return cache
 
 
@@ -86,6 +87,7 @@ spans = st.tuples(
     heads=st.sampled_from([(1, 1), (4, 2), (6, 1), (3, 3)]),
     head_size=st.sampled_from([16, 48]),
     window=st.none() | st.integers(1, 30),
+    dtype=st.sampled_from([torch.float32, torch.int8]),
     seed=st.integers(0, 100),
 )
 def test_backends_equal_the_reference(
@@ -95,6 +97,7 @@ def test_backends_equal_the_reference(
     heads: tuple[int, int],
     head_size: int,
     window: int | None,
+    dtype: torch.dtype,
     seed: int,
 ) -> None:
     blocks = sum(-(-(before + count) // block_size) for before, count in spans) + 1
@@ -104,7 +107,7 @@ def test_backends_equal_the_reference(
     query, key, value = (
         torch.randn(total, count, head_size, generator=generator) for count in (heads[0], heads[1], heads[1])
     )
-    caches = [make_cache(block_size, heads[1], head_size, blocks, seed) for _ in range(2)]
+    caches = [make_cache(block_size, heads[1], head_size, blocks, seed, dtype) for _ in range(2)]
     expected, output = (
         select_backend(backend, CPU)(cache).forward(0, query, key, value, metadata, scale=0.4, sliding_window=window)
         for backend, cache in zip(("reference", name), caches, strict=True)

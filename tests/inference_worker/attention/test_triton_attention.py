@@ -11,6 +11,7 @@ import torch
 from inference_worker.attention.backend import AttentionMetadata
 from inference_worker.attention.reference import ReferenceAttention
 from inference_worker.attention.registry import select_backend
+from inference_worker.errors import UnsupportedModel
 from inference_worker.execution.kv_cache import KVCache, KVCacheShape
 from tests.inference_worker.attention.test_attention import make_metadata
 
@@ -131,6 +132,11 @@ def test_an_empty_row_stores_nothing_and_gets_zero() -> None:
     assert torch.equal(output, torch.zeros(2, 2, 16))
     for side, was in zip(cache.keys + cache.values, before, strict=True):
         assert torch.equal(side.nan_to_num(), was.nan_to_num())
+
+
+def test_a_cache_in_bytes_is_refused() -> None:
+    with pytest.raises(UnsupportedModel, match="no int8 KV cache"):
+        TritonAttention(KVCache(KVCacheShape(1, 1, 16, 16, torch.int8), 1, CPU))
 
 
 def test_auto_means_triton_on_cuda() -> None:

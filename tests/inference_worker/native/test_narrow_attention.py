@@ -1,11 +1,13 @@
-"""Rough attention over a cache of 16 bits: of many rows in whole numbers or bytes, right and without overflow."""
+"""Rough attention over a cache of 16 or 8 bits: of many rows in whole numbers or bytes, right and without overflow."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
 
 from inference_worker.attention.reference import ReferenceAttention
+from inference_worker.execution.kv_cache import dense, quantised
 from inference_worker.native.library import Kernels
 from tests.inference_worker.attention.test_attention import make_cache, make_metadata
 
@@ -19,7 +21,11 @@ ERRORS = {"avx2": (5e-4, 5e-3), "avx512": (2e-2, 1e-1)}
 """Of all the outputs at most, and of one head of one row: 13 bits (like float16's), or 8."""
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def as_kept(vectors: Tensor, dtype: torch.dtype) -> Tensor:
+    return dense(quantised(vectors)) if dtype is torch.int8 else vectors.to(dtype).float()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int8])
 @pytest.mark.parametrize("window", [None, 30])
 def test_the_error_is_that_of_the_bits(
     kernels: Kernels, instructions: str, dtype: torch.dtype, window: int | None
@@ -28,10 +34,9 @@ def test_the_error_is_that_of_the_bits(
     generator = torch.Generator().manual_seed(2)
     query, key, value = (torch.randn(271, heads, 80, generator=generator) for heads in (6, 2, 2))
     key *= torch.logspace(-1, 1, 271)[:, None, None]  # tokens differ in size
-    rows = query, key.to(dtype).float(), value.to(dtype).float()
+    rows = query, as_kept(key, dtype), as_kept(value, dtype)
     wide, narrow = (make_cache(16, 2, 80, 40, seed=3, dtype=held) for held in (torch.float32, dtype))
-    for held, rounded in zip((*wide.keys, *wide.values), (*narrow.keys, *narrow.values), strict=True):
-        held.copy_(rounded)
+    wide.keys[0], wide.values[0] = (side.float() for side in narrow.read(0, torch.arange(40)))
     expected = ReferenceAttention(wide).forward(0, *rows, metadata, scale=0.1, sliding_window=window)
     error = kernels.attention(narrow, 0, rows, metadata, scale=0.1, window=window, rough=True) - expected
     whole, row = ERRORS[instructions]
