@@ -44,11 +44,11 @@ inline float largest(Floats x) { return _mm512_reduce_max_ps(x); }
 
 // The sums of four vectors, in order.
 inline __m128 sums(Floats a, Floats b, Floats c, Floats d) {
-    const auto halved = [](Floats x) {
-        return _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
-    };
-    const __m256 pairs = _mm256_hadd_ps(_mm256_hadd_ps(halved(a), halved(b)), _mm256_hadd_ps(halved(c), halved(d)));
-    return _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
+    const __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+    const __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    const __m512 lanes = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
+    const __m256 halved = _mm256_add_ps(_mm512_castps512_ps256(lanes), _mm512_extractf32x8_ps(lanes, 1));
+    return _mm_add_ps(_mm256_castps256_ps128(halved), _mm256_extractf128_ps(halved, 1));
 }
 
 // Number j of vector i changes places with number i of vector j. First within four vectors, a lane of 128 bits each.
