@@ -8,12 +8,15 @@ Writes `server-closed.json` (III, and V with the row `engine alone`), `server-op
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import signal
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from multiprocessing import get_context
 from pathlib import Path
 from types import FrameType
 
@@ -29,7 +32,6 @@ from benchmarks.report import say
 from benchmarks.results import RESULTS, Row, Value, measured, write
 from benchmarks.server_tables import Load
 from benchmarks.servers import SERVERS, ServerFailed
-from inference_worker.engine import Engine
 from infra import environment
 from infra.runtime import logging
 from infra.settings import LauncherSettings
@@ -100,11 +102,22 @@ def _targets(arguments: argparse.Namespace, place: Place) -> dict[str, AbstractC
 
 
 def _engine_alone(arguments: argparse.Namespace, load: Load) -> list[Row]:
-    """The same closed loops on our engine, called directly: what gateway, queue and client cost is the difference."""
+    """The same closed loops on our engine, called directly: what gateway, queue and client cost is the difference.
+
+    In a fresh process each time, as a worker's engine is: beside what earlier rounds left in this one it was slower.
+    """
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        return process.submit(closed_loops_of_an_engine, arguments.engine, load).result()
+
+
+def closed_loops_of_an_engine(words: Sequence[str], load: Load) -> list[Row]:
+    """One row for each number of clients; `words` are the engine's arguments."""
+    logging.configure("engine", level="warning")
     parser = argparse.ArgumentParser()
     add_engine_arguments(parser, speculation="auto")  # as a worker has it
-    build: Callable[[], Engine] = engine_under_test(parser.parse_args(arguments.engine), max_num_seqs=64)
-    engine = warmed(build())
+    engine = warmed(engine_under_test(parser.parse_args(words), max_num_seqs=64)())
+    gc.collect()
+    gc.freeze()  # as the engine's own process does
     rows: list[Row] = []
     for clients in load.clients:
         requests = load.requests(max(4, clients * load.requests_each))
