@@ -97,6 +97,9 @@ class Engine:
         cache_shape = KVCacheShape(shape.layers, shape.kv_heads, shape.head_size, settings.block_size, kv_dtype)
         blocks = count_blocks(settings, cache_shape, _wanted_context(settings, shape), device)
         attention = create_attention(settings.attention, KVCache(cache_shape, blocks, device), device)
+        log.info(
+            "KV cache", dtype=str(kv_dtype).removeprefix("torch."), blocks=blocks, tokens=blocks * settings.block_size
+        )
         limits = _limits(settings, shape, blocks, LOOKAHEAD if _captured(model, attention) else 1)
         prefix_cache = PrefixCache() if settings.enable_prefix_caching else NoPrefixCache()
         ready = Ready(

@@ -28,7 +28,7 @@ def cache_format(name: str, dtype: torch.dtype, quantization: str, activation_bi
     Raises:
         ModelError: an unknown name.
     """
-    if name == "int8":
+    if name == "int8":  # a cache's only: weights of 8 bits are a quantization
         return torch.int8
     if name == "auto" and quantization != "none":
         return torch.int8 if activation_bits == 8 else torch.float16

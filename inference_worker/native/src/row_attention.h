@@ -90,13 +90,14 @@ void add_values(const Tile<Vector>& tile, int64_t offset, int64_t d, int64_t siz
         for (int v = 0; v < V; ++v) store(out + g * size + d + v * kWidth, sums[g][v]);
 }
 
-// Numbers that stand for a tile's tokens, each times the scale of its vector.
+// Numbers that stand for a tile's tokens, each times the scale of its vector; those beyond the tokens stay as they are.
 template <class Vector, int G>
 void scale_tokens(const typename Vector::Stored* const* vectors, int64_t count, int64_t offset, int64_t size,
                   float (&numbers)[G][kTokens]) {
     if constexpr (Vector::kScaled) {
-        alignas(64) float scales[kTokens] = {};
+        alignas(64) float scales[kTokens];
         for (int64_t token = 0; token < count; ++token) scales[token] = Vector::scale(vectors[token] + offset, size);
+        std::fill(scales + count, scales + kTokens, 1.0f);
         for (int g = 0; g < G; ++g)
             for (int64_t i = 0; i < kTokens; i += kWidth) store(numbers[g] + i, load(numbers[g] + i) * load(scales + i));
     }
@@ -124,11 +125,9 @@ void attend_tile(const float* query, const Tile<Vector>& tile, int64_t offset, i
         for (int g = 0; g < G; ++g)
             _mm_store_ps(scores[g] + token, sums(products[g][0], products[g][1], products[g][2], products[g][3]));
     }
+    for (int g = 0; g < G; ++g) std::fill(scores[g] + tile.count, scores[g] + kTokens, kNothing);
     scale_tokens<Vector>(tile.keys, tile.count, offset, size, scores);
-    for (int g = 0; g < G; ++g) {
-        std::fill(scores[g] + tile.count, scores[g] + kTokens, kNothing);
-        factor[g] = softmax[g].soften(scores[g]);
-    }
+    for (int g = 0; g < G; ++g) factor[g] = softmax[g].soften(scores[g]);
     scale_tokens<Vector>(tile.values, tile.count, offset, size, scores);
     int64_t d = 0;
     for (; d + 4 * kWidth <= size; d += 4 * kWidth) add_values<Vector, G, 4>(tile, offset, d, size, scores, factor, out);
