@@ -10,6 +10,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -130,6 +131,22 @@ class PythonPeer(Peer):
         said = output([str(self.python), "-m", f"{RUNNERS}.{self.runner}", str(self.model), asked], self.variables)
         lines = [json.loads(line) for line in said.splitlines() if line.startswith('{"size"')]
         return {Size(*line["size"]): float(line["seconds"]) for line in lines}
+
+
+class SafetensorsPeer(PythonPeer):
+    """One that reads a Hugging Face folder, which is written when it is first wanted, by our own interpreter."""
+
+    @property
+    def model(self) -> Path:
+        """The folder."""
+        return self.place.safetensors
+
+    def install(self) -> None:
+        """Its environment, and the folder."""
+        super().install()
+        if not (self.model / "model.safetensors").is_file():
+            writer = f"{RUNNERS}.write_safetensors"
+            run([sys.executable, "-m", writer, str(self.place.model), str(self.model)], self.place.log)
 
 
 def install_packages(python: Path, packages: Sequence[str], log: Path) -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import ClassVar
 
-from benchmarks.peers.peer import DTYPE, PythonPeer
+from benchmarks.peers.peer import DTYPE, SafetensorsPeer
 from infra.install import run
 
 UNWANTED = ("torchvision", "torchaudio", "torchcodec")
 """Dependencies that are built for CUDA and break its import on a CPU."""
 
 
-class Vllm(PythonPeer):
+class Vllm(SafetensorsPeer):
     """Its CPU build on all cores (it leaves one alone by default), in what the processor multiplies fastest."""
 
     name = "vLLM"
@@ -27,12 +26,7 @@ class Vllm(PythonPeer):
         "VLLM_CPU_NUM_OF_RESERVED_CPU": "0",
     }
 
-    @property
-    def model(self) -> Path:
-        """The folder that transformers wrote."""
-        return self.place.safetensors
-
     def install(self) -> None:
-        """Its environment, without what would break it."""
+        """Its environment, without what would break it, and the folder."""
         super().install()
         run([str(self.python), "-m", "pip", "uninstall", "--yes", *UNWANTED], self.place.log)
