@@ -7,6 +7,7 @@ are float32 whatever the weights' format. Knows modules and values, not files or
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -37,6 +38,7 @@ from inference_worker.native.packing import (
     pack,
     stacked,
 )
+from inference_worker.native.weight_memory import WeightMemory
 
 
 def check_supported(config: DecoderConfig) -> None:
@@ -78,6 +80,7 @@ class NativeDecoder:
         self._panel = kernels.panel
         self._row_bits = row_bits
         self._config = model.config
+        self._memory = WeightMemory()
         self._kept: list[PackedWeight | Tensor] = []
         stack = model.model
         self._embedding = self._pack(values.get("model.embed_tokens.weight", stack.embed_tokens.weight))
@@ -154,7 +157,8 @@ class NativeDecoder:
 
     def _pack(self, values: Values, bias: Tensor | None = None) -> PackedWeight:
         narrow = self._kernels.multiplies_bytes or not isinstance(values, Int8Values)
-        return pack(values, bias, panel=self._panel, row_bits=self._row_bits if narrow else 16)
+        packed = pack(values, bias, panel=self._panel, row_bits=self._row_bits if narrow else 16)
+        return replace(packed, panels=self._memory.keep(packed.panels))
 
     def _norm(self, norm: RMSNorm) -> NormStruct:
         weight = norm.weight.float().contiguous()

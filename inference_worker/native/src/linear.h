@@ -53,9 +53,10 @@ struct Outputs {
     }
 };
 
-// Asks memory for `bytes` from here on.
+// Asks memory for `bytes` from here on, into the L2 cache: what is needed much later would only push out of the L1 cache what
+// is needed now.
 inline void fetch(const void* from, int64_t bytes) {
-    for (int64_t at = 0; at < bytes; at += 64) _mm_prefetch(static_cast<const char*>(from) + at, _MM_HINT_T0);
+    for (int64_t at = 0; at < bytes; at += 64) _mm_prefetch(static_cast<const char*>(from) + at, _MM_HINT_T1);
 }
 
 // The same for what is going to be written.
