@@ -5,6 +5,7 @@ Knows no text, queue or process; `engine_main.py` steps it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -17,6 +18,7 @@ from inference_worker.engine_protocol import EngineLoad, GenerationRequest, Read
 from inference_worker.errors import ModelError
 from inference_worker.execution.cache_size import count_blocks
 from inference_worker.execution.compilation import compile_model
+from inference_worker.execution.interlude import Interlude
 from inference_worker.execution.isolation import IsolatingRunner
 from inference_worker.execution.kv_cache import KVCache, KVCacheShape
 from inference_worker.execution.loading import load_model
@@ -26,6 +28,7 @@ from inference_worker.layers.decoder import Decoder
 from inference_worker.model_source import resolve
 from inference_worker.models.base import CausalLM, ModelShape
 from inference_worker.native.build import best_instructions
+from inference_worker.native.decoder import NativeDecoder
 from inference_worker.scheduling.block_manager import BlockManager
 from inference_worker.scheduling.limits import EngineLimits
 from inference_worker.scheduling.prefix_cache import NoPrefixCache, PrefixCache
@@ -54,7 +57,16 @@ log = structlog.get_logger(__name__)
 class Engine:
     """One model, one KV cache, one scheduler. Not thread-safe: its owner adds, aborts and steps in turn."""
 
-    def __init__(self, scheduler: Scheduler, runner: Runner, compilations: Compilations, ready: Ready) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        runner: Runner,
+        compilations: Compilations,
+        ready: Ready,
+        interlude: Interlude | None = None,
+    ) -> None:
+        """`interlude`: of the model, if it has one."""
+        self._interlude = interlude or Interlude()
         self.scheduler = scheduler
         self.runner = runner
         self.compilations = compilations
@@ -121,6 +133,7 @@ class Engine:
             _runner(model, attention, limits, device),
             Compilations(vocabulary, shape.vocab_size, shape.eos_token_ids),
             ready,
+            model.interlude if isinstance(model, NativeDecoder) else None,
         )
 
     def ready(self) -> Ready:
@@ -140,6 +153,27 @@ class Engine:
         if choice is None:
             self.compilations.abort(request)
         self.scheduler.abort(request, choice)
+
+    def knows(self, request: str) -> bool:
+        """Whether a request is in here: added, and neither over nor aborted."""
+        return self.scheduler.knows(request) or self.compilations.knows(request)
+
+    def let_in(self, commands: int, hear: Callable[[], None], tell: Callable[[list[TokenEvent]], None]) -> None:
+        """Have steps give way to a short prompt that comes meanwhile (ADR 0049), where layers can be left between.
+
+        Args:
+            commands: a file descriptor from which something can be read when there is something to hear.
+            hear: adds what has come. It must abort nothing: a step that is being computed counts on what it has.
+            tell: is given what came of the prompt, before the step goes on.
+        """
+
+        def play() -> None:
+            hear()
+            batch = self.scheduler.schedule_ahead()
+            if batch is not None:
+                tell(self.scheduler.commit(batch, self.runner.execute(batch)))
+
+        self._interlude.wake, self._interlude.play = commands, play
 
     def step(self) -> list[TokenEvent]:
         """Compute one step for all running sequences."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 import gc
 import select
 import signal
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -69,6 +70,17 @@ class SteppingEngine(Protocol[R_contra]):
         """Requests that failed since the last call."""
 
 
+@runtime_checkable
+class InterruptibleEngine(SteppingEngine[Any], Protocol):
+    """One that can take requests in while it computes a step."""
+
+    def knows(self, request: str) -> bool:
+        """Whether it has a request."""
+
+    def let_in(self, commands: int, hear: Callable[[], None], tell: Callable[[list[Any]], None]) -> None:
+        """See `Engine.let_in`."""
+
+
 def run(
     settings: EngineSettings,
     commands: Connection,
@@ -101,14 +113,14 @@ def serve(engine: SteppingEngine[Any], commands: Connection, mouth: Mouth) -> No
     Raises:
         EOFError, OSError: the parent has gone.
     """
-    decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)
-    outbox = ReportOutbox(mouth)
+    ear, outbox = Ear(commands), ReportOutbox(mouth)
+    if isinstance(engine, InterruptibleEngine):
+        _let_in(engine, ear, outbox)
     while True:
         if not engine.has_work():
             outbox.flush()
         heard = False
-        while commands.poll(0 if heard or engine.has_work() else None):
-            command = decoder.decode(commands.recv_bytes())
+        while (command := ear.next(wait=not heard and not engine.has_work())) is not None:
             if isinstance(command, Shutdown):
                 return
             _obey(engine, command)
@@ -122,6 +134,57 @@ def _obey(engine: SteppingEngine[Any], command: EngineRequest | Abort) -> None:
         engine.abort(command.request, command.choice)
     else:
         engine.add(command)
+
+
+def _let_in(engine: InterruptibleEngine, ear: Ear, outbox: ReportOutbox) -> None:
+    """Have requests heard during steps. A parent that goes meanwhile is noticed between two of them."""
+
+    def hear() -> None:
+        with suppress(EOFError, OSError):
+            for request in ear.new_requests(engine.knows):
+                engine.add(request)
+
+    def tell(events: list[Any]) -> None:
+        with suppress(OSError):
+            outbox.put(events, engine.failures(), engine.load())
+
+    engine.let_in(ear.fileno(), hear, tell)
+
+
+class Ear:
+    """The pipe from the parent: its commands, in order."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self._decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)
+        self._kept: deque[Command] = deque()
+
+    def fileno(self) -> int:
+        """What can be read from when there is something to hear."""
+        return self._pipe.fileno()
+
+    def next(self, *, wait: bool) -> Command | None:
+        """The next command, if there is one.
+
+        Raises:
+            EOFError, OSError: the parent has gone.
+        """
+        if self._kept:
+            return self._kept.popleft()
+        return self._decoder.decode(self._pipe.recv_bytes()) if self._pipe.poll(None if wait else 0) else None
+
+    def new_requests(self, known: Callable[[str], bool]) -> Iterator[EngineRequest]:
+        """What can be heard during a step: requests that are not `known`. From the first other command on all is kept.
+
+        Raises:
+            EOFError, OSError: the parent has gone.
+        """
+        while self._pipe.poll(0):
+            command = self._decoder.decode(self._pipe.recv_bytes())
+            if self._kept or isinstance(command, Abort | Shutdown) or known(command.id):
+                self._kept.append(command)
+            else:
+                yield command
 
 
 class Mouth:

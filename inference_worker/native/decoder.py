@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from inference_worker.attention.backend import StepAttention
 from inference_worker.errors import NativeUnavailable
+from inference_worker.execution.interlude import Interlude
 from inference_worker.execution.kv_cache import KVCache
 from inference_worker.layers.decoder import Decoder, DecoderConfig, DecoderLayer
 from inference_worker.layers.linear import Linear, MergedLinear
@@ -80,6 +82,7 @@ class NativeDecoder:
         self._panel = kernels.panel
         self._row_bits = row_bits
         self._config = model.config
+        self.interlude = Interlude()
         self._memory = WeightMemory()
         self._kept: list[PackedWeight | Tensor] = []
         stack = model.model
@@ -99,7 +102,12 @@ class NativeDecoder:
         states = self._kernels.take(self._embedding, token_ids)
         rotation = self.rotary.at(positions, torch.float32)
         model = self._over(attention.backend.cache)
-        self._kernels.decode(model, attention.metadata, rotation.cos, rotation.sin, states)
+        compute = partial(self._kernels.decode, model, attention.metadata, (rotation.cos, rotation.sin, states))
+        with self.interlude.taken() as wake:
+            done = compute(wake=wake)
+            if done < len(self._layers):
+                self.interlude.play()
+                compute(first=done)
         return states
 
     def logits(self, hidden: Tensor) -> Tensor:

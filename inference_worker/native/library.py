@@ -15,6 +15,7 @@ from torch import Tensor
 
 from inference_worker.attention.backend import AttentionMetadata
 from inference_worker.errors import NativeError, NativeUnavailable
+from inference_worker.execution.interlude import NOBODY
 from inference_worker.execution.kv_cache import KVCache
 from inference_worker.native.build import best_instructions, built_library
 from inference_worker.native.packing import FLOATS, INT8, PackedWeight
@@ -212,11 +213,40 @@ class Kernels:
         )
         return out
 
-    def decode(self, model: ModelStruct, metadata: AttentionMetadata, cos: Tensor, sin: Tensor, x: Tensor) -> None:
-        """All layers and the final norm, in place: `x` is [T, hidden] float32; `cos`, `sin` [T, head size / 2]."""
-        step = StepStruct.of(metadata)
-        tensors = [_pointer(tensor.data_ptr()) for tensor in (cos, sin, x)]
-        _check(self._library.headrace_decode(self._handle, ctypes.byref(model), ctypes.byref(step), *tensors))
+    def decode(
+        self,
+        model: ModelStruct,
+        metadata: AttentionMetadata,
+        rows: tuple[Tensor, Tensor, Tensor],
+        *,
+        first: int = 0,
+        wake: int = NOBODY,
+    ) -> int:
+        """All layers and the final norm, in place.
+
+        Args:
+            model: with the cache.
+            metadata: of the step.
+            rows: cosines, sines ([T, head size / 2] each) and states ([T, hidden]), float32.
+            first: layer to go on with; those before it are done.
+            wake: a file descriptor; when something can be read from it, this gives way between two layers.
+
+        Returns:
+            How many layers are done: fewer than there are if it gave way.
+        """
+        step, done = StepStruct.of(metadata), _int64()
+        _check(
+            self._library.headrace_decode(
+                self._handle,
+                ctypes.byref(model),
+                ctypes.byref(step),
+                *(_pointer(tensor.data_ptr()) for tensor in rows),
+                _int64(first),
+                ctypes.c_int32(wake),
+                ctypes.byref(done),
+            )
+        )
+        return done.value
 
 
 @cache

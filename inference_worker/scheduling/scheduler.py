@@ -3,8 +3,8 @@
 Continuous batching (Yu et al. 2022, Orca) without a prefill and a decode phase: every sequence has tokens known and
 tokens computed, and a step computes some of the difference within a token budget. Running sequences come first, then
 the waiting are admitted. Where that is worth it (`EngineLimits.prompts_ahead`), short prompts need not wait for the
-tokens of the others: those sit out every second step at most. When blocks run out, the sequence that came last gives
-its own back and waits at the front, its tokens kept, to be recomputed.
+tokens of the others: those sit out every second step at most, or wait within one. When blocks run out, the sequence
+that came last gives its own back and waits at the front, its tokens kept, to be recomputed.
 
 Plain Python on numbers: knows no tensors, no model, no text.
 """
@@ -62,6 +62,9 @@ class Scheduler:
         self._failures: list[RequestFailed] = []
         self._counters = Counters()
         self._sat_out = False
+        """Some sequences sat out the step that was planned last, or have waited within it."""
+        self._may_wait = False
+        """They may wait within it: all only go on, and did not sit out the one before."""
 
     # --- Requests come and go -----------------------------------------------------------------------
 
@@ -101,6 +104,10 @@ class Scheduler:
             self._ended_early = [s for s in self._ended_early if not s.ended]
             self.running = [s for s in self.running if not s.ended]
 
+    def knows(self, request: str) -> bool:
+        """Whether a request was added, and is neither over nor aborted."""
+        return request in self._choices
+
     def has_work(self) -> bool:
         """A step would do something."""
         return bool(self._choices)
@@ -127,6 +134,7 @@ class Scheduler:
     def schedule(self) -> Batch:
         """The next step. It is committed before another is planned."""
         plan = _Plan(budget=self.limits.max_num_batched_tokens)
+        self._may_wait = False
         self._advance(plan)
         while plan.budget and not plan.preempted and self._admit():
             self._advance(plan)
@@ -134,6 +142,21 @@ class Scheduler:
             self._let_prompts_ahead(plan)
             self._speculate(plan)
         return Batch(plan.entries, plan.copies, self._look_ahead(plan))
+
+    def schedule_ahead(self) -> Batch | None:
+        """While a step is computed: one of the next prompt in line alone, if that is worth it.
+
+        It is committed before the other one. Whatever that has planned stays as it is: abort nothing before its commit.
+        """
+        sequence = self.waiting.peek()
+        if not self._may_wait or sequence is None or sequence.target not in self.limits.prompts_ahead:
+            return None
+        plan = _Plan(self.limits.max_num_batched_tokens, position=len(self.running))
+        if not self._admit():
+            return None
+        self._may_wait, self._sat_out = False, True
+        self._advance(plan)
+        return Batch(plan.entries, plan.copies)
 
     def _advance(self, plan: _Plan) -> None:
         """Give every running sequence that had no turn yet its tokens."""
@@ -164,6 +187,7 @@ class Scheduler:
         """Leave out sequences that only go on, unless they were left out just now; their blocks stay reserved."""
         prompts = [entry for entry in plan.entries if entry.count > 1 or not entry.sequence.generated]
         ahead = sum(entry.count for entry in prompts) in self.limits.prompts_ahead
+        self._may_wait = not self._sat_out and not prompts
         self._sat_out = ahead and not self._sat_out and len(prompts) < len(plan.entries)
         if self._sat_out:
             plan.budget += len(plan.entries) - len(prompts)

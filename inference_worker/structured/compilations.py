@@ -58,6 +58,10 @@ class Compilations:
         """Compile `grammar` for `request`, whose id is not waiting."""
         self._waiting[request.id] = request, self._thread.submit(self._matchers, request, grammar)
 
+    def knows(self, request: str) -> bool:
+        """Whether a request waits for its grammar."""
+        return request in self._waiting
+
     def abort(self, request: str) -> None:
         """Forget a request; unknown ids are fine."""
         if request in self._waiting:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import select
 import time
+from collections.abc import Callable
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from threading import Semaphore, Thread
@@ -10,7 +12,7 @@ from threading import Semaphore, Thread
 import msgspec
 import pytest
 
-from inference_worker.engine_main import BACKLOG_EVENTS, Mouth, ReportOutbox, serve
+from inference_worker.engine_main import BACKLOG_EVENTS, Ear, Mouth, ReportOutbox, _let_in, serve
 from inference_worker.engine_protocol import Abort, EngineLoad, Report, Shutdown, StepReport, TokenEvent
 from tests.inference_worker.test_engine_process import EchoEngine, request
 
@@ -76,6 +78,63 @@ def test_a_cancelled_request_is_in_no_step_after_the_one_that_is_being_computed(
     told.send_bytes(encoder.encode(Shutdown()))
     loop.join(timeout=20)
     assert engine.computed == [{"left", "stays"}] * 3 + [{"stays", "comes"}]
+
+
+class InterruptedEngine(EchoEngine):
+    """Every step gives way where something can be heard; `within`: what it had been given by then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.within: list[set[str]] = []
+
+    def knows(self, request: str) -> bool:
+        return request in self.left
+
+    def let_in(self, commands: int, hear: Callable[[], None], tell: Callable[[list[TokenEvent]], None]) -> None:
+        self.commands, self.hear, self.tell = commands, hear, tell
+
+    def step(self) -> list[TokenEvent]:
+        before = set(self.left)
+        if select.select([self.commands], [], [], 0)[0]:
+            self.hear()
+            self.within.append(set(self.left))
+            self.tell([self._next(request) for request in list(self.left) if request not in before])
+        return [self._next(request) for request in list(self.left) if request in before]
+
+
+def test_new_requests_are_heard_within_a_step_and_all_else_between_two() -> None:
+    engine, encoder = InterruptedEngine(), msgspec.msgpack.Encoder()
+    (commands, told), (ear, said) = Pipe(duplex=False), Pipe(duplex=False)
+    ours = Ear(commands)
+    _let_in(engine, ours, ReportOutbox(Mouth(said)))
+    engine.add(request("left", [1] * 9))
+    for command in (request("comes", [3, 4]), request("left", [5]), Abort(request="comes"), request("late", [6])):
+        told.send_bytes(encoder.encode(command))
+    engine.step()
+    assert engine.within == [{"left", "comes"}]
+    assert tokens(ear, 1)[0] == [3]
+    # Who is there already begins anew after the step only, and what came after that waits for its turn.
+    left = [ours.next(wait=False) for _ in range(4)]
+    assert [type(command).__name__ for command in left] == [
+        "GenerationRequest",
+        "Abort",
+        "GenerationRequest",
+        "NoneType",
+    ]
+
+
+def test_a_parent_that_goes_during_a_step_is_noticed_after_it() -> None:
+    engine = InterruptedEngine()
+    (commands, told), (ear, said) = Pipe(duplex=False), Pipe(duplex=False)
+    told.send_bytes(msgspec.msgpack.encode(request("comes", [3, 4])))
+    told.close()
+    ear.close()
+    ours = Ear(commands)
+    _let_in(engine, ours, ReportOutbox(Mouth(said)))
+    engine.step()
+    assert engine.within == [{"comes"}]
+    with pytest.raises(EOFError):
+        ours.next(wait=False)
 
 
 def test_what_comes_while_nobody_reads_becomes_one_report() -> None:

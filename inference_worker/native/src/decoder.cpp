@@ -1,5 +1,8 @@
 #include "decoder.h"
 
+#include <poll.h>
+
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <new>
@@ -70,6 +73,12 @@ void rotate(float* head, int64_t size, const float* cos, const float* sin) {
         head[i] = first * cos[i] - second * sin[i];
         head[size / 2 + i] = second * cos[i] + first * sin[i];
     }
+}
+
+// Whether a read from a file descriptor would not wait.
+bool readable(int descriptor) {
+    pollfd asked{descriptor, POLLIN, 0};
+    return poll(&asked, 1, 0) > 0;
 }
 
 void scale_by(float* x, int64_t count, float factor) {
@@ -293,7 +302,8 @@ void Kernels::attention(const Heads& heads, const Cache& cache, void* keys, void
     });
 }
 
-void Kernels::decode(const Model& model, const Step& step, const float* cos, const float* sin, float* x) {
+int64_t Kernels::decode(const Model& model, const Step& step, const float* cos, const float* sin, float* x, int64_t first,
+                        int wake) {
     const Buffers use = buffers(space_, model, step.rows);
     const int64_t widest = std::max({model.hidden, model.inner, model.heads.query * model.heads.size});
     fit_scratch(std::max(scratch_bytes(widest), attention_scratch_bytes(model.heads)));
@@ -301,8 +311,15 @@ void Kernels::decode(const Model& model, const Step& step, const float* cos, con
         return Work{attention_tasks(step, model.heads, team_.size(), last_layer), spans_of(step, last_layer)};
     };
     const Work all = work(false), read = work(true);
+    std::atomic<int64_t> end = model.layers;  // written within a share: all threads see the same when they have passed it
     team_.run([&](int rank) {
-        for (int64_t layer = 0; layer < model.layers; ++layer) {
+        for (int64_t layer = first; layer < model.layers; ++layer) {
+            if (wake >= 0 && layer > first) {
+                team_.share(1, [&](int64_t) {
+                    if (readable(wake)) end = layer;
+                });
+                if (end == layer) return;
+            }
             const Work& states = layer + 1 < model.layers ? all : read;
             decode_layer(model, model.layer[layer], step, all.spans, states, cos, sin, use, x, rank);
         }
@@ -310,6 +327,7 @@ void Kernels::decode(const Model& model, const Step& step, const float* cos, con
             rms_norm(model.final_norm, x + row * model.hidden, model.hidden, x + row * model.hidden);
         });
     });
+    return end;
 }
 
 // Every thread of the team walks through this; `share` hands out the work and waits for all of it. Keys and values are those

@@ -104,8 +104,11 @@ class Kernels {
     void attention(const Heads& heads, const Cache& cache, void* keys, void* values, const Step& step,
                    const float* query, const float* key, const float* value, float scale, int64_t window, float* out);
 
-    // `x` is [rows, hidden]: embeddings in, states after the final norm out. cos, sin: [rows, head size / 2].
-    void decode(const Model& model, const Step& step, const float* cos, const float* sin, float* x);
+    // `x` is [rows, hidden]: embeddings in, states after the final norm out. cos, sin: [rows, head size / 2]. Gives way between
+    // two layers when something can be read from `wake` (a file descriptor, -1: none); returns how many layers are done, and
+    // goes on from there if it is called again with that as `first`. Others may be computed meanwhile.
+    int64_t decode(const Model& model, const Step& step, const float* cos, const float* sin, float* x, int64_t first,
+                   int wake);
 
   private:
     struct Buffers;

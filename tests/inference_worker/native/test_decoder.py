@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 
@@ -74,6 +76,29 @@ def test_threads_that_come_late_change_nothing(tmp_path):
     ]
     for others in logits[1:]:
         assert all(torch.equal(rows, reference) for rows, reference in zip(others, logits[0], strict=True))
+
+
+@pytest.mark.parametrize("threads", [1, 16])
+def test_steps_give_way_between_layers_and_come_to_the_same(threads, instructions, tmp_path):
+    _, native = dense_and_native(tmp_path, "llama", instructions, threads=threads, **FITTING)
+    sequences = random_sequences(97)
+    expected = packed_logits(native, sequences, [5])
+    ear, mouth = os.pipe()
+    played = []
+
+    def play():
+        played.append(packed_logits(native, sequences, [5]))
+
+    native.interlude.wake, native.interlude.play = ear, play
+    packed_logits(native, sequences, [5])
+    assert not played  # nothing to hear
+    os.write(mouth, b"!")
+    interrupted = packed_logits(native, sequences, [5])
+    assert len(played) == -(-max(map(len, sequences)) // 5) + 1  # once a step, and never within
+    for logits in (interrupted, *played):
+        assert all(torch.equal(rows, reference) for rows, reference in zip(logits, expected, strict=True))
+    os.close(ear)
+    os.close(mouth)
 
 
 @pytest.mark.parametrize("read", [[1, 1, 1, 1], [0, 1, 30, 0], [0, 0, 0, 0], [13, 1, 40, 22]])

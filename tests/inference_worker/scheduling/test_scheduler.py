@@ -175,6 +175,67 @@ def test_prompts_of_other_lengths_are_computed_beside_the_others(prompts: list[i
     assert planned(scheduler) == [("a", 1), *((f"b{index}", length) for index, length in enumerate(prompts))]
 
 
+def going_on(scheduler: Scheduler) -> Batch:
+    """A step that is computed, of sequences that only go on."""
+    batch = scheduler.schedule()
+    assert [entry.count for entry in batch.entries] == [1] * len(batch.entries)
+    return batch
+
+
+def test_a_short_prompt_goes_ahead_within_a_step_every_second_one_at_most() -> None:
+    scheduler = make(ahead=range(4, 11))
+    scheduler.add(request("a", 20, most=10))
+    planned(scheduler)
+    outer = going_on(scheduler)
+    scheduler.add(request("b", 5, first=6))
+    scheduler.add(request("c", 5, first=7))
+    inner = scheduler.schedule_ahead()
+    assert inner is not None
+    check(scheduler, inner)
+    assert [(entry.sequence.request, entry.count) for entry in inner.entries] == [("b", 5)]
+    assert scheduler.schedule_ahead() is None  # one a step
+    assert [event.request for event in scheduler.commit(inner, compute(inner))] == ["b"]
+    assert [event.request for event in scheduler.commit(outer, compute(outer))] == ["a"]
+    assert planned(scheduler) == [("a", 1), ("b", 1), ("c", 5)]  # a has waited just now
+    outer = going_on(scheduler)
+    scheduler.add(request("d", 5, first=8))
+    assert scheduler.schedule_ahead() is not None
+
+
+@pytest.mark.parametrize("length", [3, 11])
+def test_prompts_of_other_lengths_wait_for_the_step(length: int) -> None:
+    scheduler = make(ahead=range(4, 11))
+    scheduler.add(request("a", 5, most=10))
+    planned(scheduler)
+    outer = going_on(scheduler)
+    scheduler.add(request("b", length, first=6))
+    assert scheduler.schedule_ahead() is None
+    scheduler.commit(outer, compute(outer))
+    assert planned(scheduler) == [("a", 1), ("b", length)]
+
+
+def test_nobody_goes_ahead_of_a_prompt_that_is_computed() -> None:
+    scheduler = make(ahead=range(4, 11))
+    scheduler.add(request("a", 5))
+    batch = scheduler.schedule()
+    scheduler.add(request("b", 5, first=6))
+    assert scheduler.schedule_ahead() is None
+    scheduler.commit(batch, compute(batch))
+    assert planned(scheduler) == [("b", 5)]
+
+
+@pytest.mark.parametrize("limits", [{"seqs": 1}, {"blocks": 4}])
+def test_nobody_goes_ahead_without_a_seat_and_blocks(limits: dict[str, int]) -> None:
+    scheduler = make(ahead=range(4, 11), **limits)  # type: ignore[arg-type]
+    scheduler.add(request("a", 10, most=6))
+    planned(scheduler)
+    outer = going_on(scheduler)
+    scheduler.add(request("b", 8, first=6))
+    assert scheduler.schedule_ahead() is None
+    assert [sequence.request for sequence in scheduler.running] == ["a"]
+    scheduler.commit(outer, compute(outer))
+
+
 def test_seats_are_never_exceeded_by_choices() -> None:
     scheduler = make(seqs=3)
     scheduler.add(request("a", 6, n=5))
