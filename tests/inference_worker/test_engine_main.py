@@ -114,13 +114,11 @@ def test_new_requests_are_heard_within_a_step_and_all_else_between_two() -> None
     assert engine.within == [{"left", "comes"}]
     assert tokens(ear, 1)[0] == [3]
     # Who is there already begins anew after the step only, and what came after that waits for its turn.
-    left = [ours.next(wait=False) for _ in range(4)]
-    assert [type(command).__name__ for command in left] == [
-        "GenerationRequest",
-        "Abort",
-        "GenerationRequest",
-        "NoneType",
-    ]
+    again, abort, late = (ours.next(wait=False) for _ in range(3))
+    assert again == request("left", [5])
+    assert abort == Abort(request="comes")
+    assert late == request("late", [6])
+    assert ours.next(wait=False) is None
 
 
 def test_a_parent_that_goes_during_a_step_is_noticed_after_it() -> None:

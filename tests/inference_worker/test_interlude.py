@@ -14,10 +14,10 @@ from inference_worker.settings import EngineSettings
 from tests.fakes.tiny_models import save_tiny
 from tests.inference_worker.generation import Outcome, finish, generate, ids, prompts, request, take
 
-STREAMS = [
-    request(f"stream{i}", prompt, max_tokens=20)
-    for i, prompt in enumerate(prompts(3, seed=3, longest=30, vocab_size=97))
-]
+Tokens = dict[tuple[str, int], list[int]]
+
+PROMPTS = prompts(3, seed=3, longest=30, vocab_size=97)
+STREAMS = [request(f"stream{i}", prompt, max_tokens=20) for i, prompt in enumerate(PROMPTS)]
 SHORT = request("short", prompts(1, seed=8, longest=1, vocab_size=97)[0] * 80, max_tokens=5)
 """As long as a prompt must be to go ahead."""
 
@@ -36,7 +36,7 @@ def new_engine(folder: Path) -> Engine:
 
 
 @pytest.fixture(scope="module")
-def alone(folder: Path) -> dict[tuple[str, int], list[int]]:
+def alone(folder: Path) -> Tokens:
     outcome: Outcome = {}
     for one in (*STREAMS, SHORT):
         outcome |= generate(new_engine(folder), [one])
@@ -74,9 +74,7 @@ def caller(folder: Path) -> Iterator[Caller]:
     caller.close()
 
 
-def test_its_first_token_is_told_before_the_step_is_over(
-    caller: Caller, alone: dict[tuple[str, int], list[int]]
-) -> None:
+def test_its_first_token_is_told_before_the_step_is_over(caller: Caller, alone: Tokens) -> None:
     engine = caller.engine
     outcome: Outcome = {}
     for stream in STREAMS:
@@ -92,9 +90,7 @@ def test_its_first_token_is_told_before_the_step_is_over(
     assert ids(finish(engine, outcome)) == alone
 
 
-def test_a_request_that_can_not_go_ahead_is_heard_all_the_same(
-    caller: Caller, alone: dict[tuple[str, int], list[int]]
-) -> None:
+def test_a_request_that_can_not_go_ahead_is_heard_all_the_same(caller: Caller, alone: Tokens) -> None:
     engine = caller.engine
     engine.add(STREAMS[0])
     outcome: Outcome = {}
