@@ -16,7 +16,7 @@ namespace headrace {
 namespace {
 
 constexpr int64_t kChunkPanels = 32 / kPanel;  // panels that one piece of work takes
-constexpr int64_t kChunkBytes = 256 * 1024;    // rows of one piece of work: they should stay in a core's L2 cache
+constexpr int64_t kChunkBytes = 512 * 1024;    // rows of one piece of work: they should stay in a core's L2 cache
 constexpr int64_t kChunkRows = 4;              // rows of one piece of row-wise work
 
 int64_t row_bytes(const Linear& weight) {

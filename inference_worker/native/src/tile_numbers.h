@@ -140,6 +140,17 @@ struct ByteNumbers {
         }
     }
 
+    // A key, and the values of a word's tokens, that are bytes already.
+    static void copy_key(const int8_t* from, int64_t size, Word* to) {
+        uint8_t* bytes = reinterpret_cast<uint8_t*>(to);
+        for (int64_t d = 0; d < size; ++d) bytes[d] = static_cast<uint8_t>(from[d]) ^ 0x80;  // plus kMiddle
+        std::fill(bytes + size, bytes + words(size) * kTokensInWord, 0x80);
+    }
+    static void copy_values(const int8_t* const* values, int64_t size, Word* to) {
+        const auto byte = [&](int i, int64_t d) { return static_cast<uint32_t>(static_cast<uint8_t>(values[i][d])) << 8 * i; };
+        for (int64_t d = 0; d < size; ++d) to[d] = byte(0, d) | byte(1, d) | byte(2, d) | byte(3, d);
+    }
+
     static void pack_weights(const Floats* weights, Word* to) {
         Ints codes[kTokensInWord];
         for (int i = 0; i < kTokensInWord; ++i) codes[i] = to_ints(weights[i]);

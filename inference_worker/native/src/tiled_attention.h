@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 #include "attention.h"
@@ -123,8 +124,14 @@ class TiledAttention {
         const typename Vector::Stored* at[kTokens];
         side.locate(table, head, tile, count, at);
         for (int64_t token = 0; token < count; ++token) {
-            widen(at[token], vectors_);
-            key_scale_[token] = Numbers::pack_key(vectors_, size_, keys_ + token * words_);
+            Word* to = keys_ + token * words_;
+            if constexpr (kTakesStored) {
+                Numbers::copy_key(at[token], size_, to);
+                key_scale_[token] = Vector::scale(at[token], size_);
+            } else {
+                widen(at[token], vectors_);
+                key_scale_[token] = Numbers::pack_key(vectors_, size_, to);
+            }
         }
     }
 
@@ -134,24 +141,42 @@ class TiledAttention {
         const typename Vector::Stored* at[kTokens];
         side.locate(table, head, tile, count, at);
         for (int64_t token = 0; token < count; token += kTokensInWord) {
-            const float* values[kTokensInWord];
-            for (int64_t i = 0; i < kTokensInWord; ++i) {
-                float* to = vectors_ + i * size_;
-                if (token + i < count) {
-                    widen(at[token + i], to);
-                } else {
-                    std::fill_n(to, size_, 0.0f);
-                }
-                values[i] = to;
-            }
             float scales[kTokensInWord];
-            Numbers::pack_values(values, size_, values_ + token / kTokensInWord * size_, scales);
+            Word* to = values_ + token / kTokensInWord * size_;
+            if (kTakesStored && token + kTokensInWord <= count) {
+                copy_word(at + token, size_, to, scales);
+            } else {
+                pack_word(at + token, count - token, to, scales);
+            }
             for (int64_t i = 0; i < kTokensInWord; ++i) {
                 const float scale = std::max(kLeastScale, scales[i]);
                 value_lift_[token + i] = std::log(scale) * Numbers::kPerNat;
                 value_share_[token + i] = 1.0f / scale;
             }
         }
+    }
+
+    // The values of a word's tokens as they are stored.
+    static void copy_word(const typename Vector::Stored* const* from, int64_t size, Word* to, float* scales) {
+        if constexpr (kTakesStored) {
+            Numbers::copy_values(from, size, to);
+            for (int64_t i = 0; i < kTokensInWord; ++i) scales[i] = Vector::scale(from[i], size);
+        }
+    }
+
+    // The same of `count` tokens, which may be fewer, by way of their numbers.
+    void pack_word(const typename Vector::Stored* const* from, int64_t count, Word* to, float* scales) {
+        const float* values[kTokensInWord];
+        for (int64_t i = 0; i < kTokensInWord; ++i) {
+            float* wide = vectors_ + i * size_;
+            if (i < count) {
+                widen(from[i], wide);
+            } else {
+                std::fill_n(wide, size_, 0.0f);
+            }
+            values[i] = wide;
+        }
+        Numbers::pack_values(values, size_, to, scales);
     }
 
     // Words of [rows, steps], so far apart from one another.
@@ -269,6 +294,7 @@ class TiledAttention {
         }
     }
 
+    static constexpr bool kTakesStored = Vector::kScaled && std::is_same_v<Numbers, ByteNumbers>;  // bytes as they are
     static constexpr int64_t kTokensInWord = Numbers::kTokensInWord;
     static constexpr float kLowest = -1e29f;      // above kNothing: a row that has seen nothing yet has no peak
     static constexpr float kLeastScale = 1e-30f;  // values may be zeros
