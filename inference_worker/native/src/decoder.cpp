@@ -17,7 +17,8 @@ namespace {
 
 constexpr int64_t kChunkPanels = 32 / kPanel;  // panels that one piece of work takes
 constexpr int64_t kChunkBytes = 512 * 1024;    // rows of one piece of work: they should stay in a core's L2 cache
-constexpr int64_t kChunkRows = 4;              // rows of one piece of row-wise work
+constexpr int64_t kLeastPiece = 4, kLargestPiece = 32;  // rows of one piece of row-wise work
+constexpr int64_t kPiecesEach = 8;                      // of row-wise work for a thread, if there are rows enough
 
 int64_t row_bytes(const Linear& weight) {
     const auto format = static_cast<Format>(weight.format);
@@ -170,9 +171,10 @@ void Kernels::fit_scratch(int64_t bytes) {
 template <class Use>
 void Kernels::each_row(const Spans& spans, const Use& use) {
     const int64_t first = spans.front().first, last = spans.back().last;
-    team_.share(pieces(last - first, kChunkRows), [&](int64_t chunk) {
-        const int64_t start = first + chunk * kChunkRows;
-        for (int64_t row = start; row < std::min(last, start + kChunkRows); ++row) use(row);
+    const int64_t size = std::clamp((last - first) / (kPiecesEach * team_.size()), kLeastPiece, kLargestPiece);
+    team_.share(pieces(last - first, size), [&](int64_t piece) {
+        const int64_t start = first + piece * size;
+        for (int64_t row = start; row < std::min(last, start + size); ++row) use(row);
     });
 }
 
@@ -239,8 +241,8 @@ void Kernels::take(const Linear& weight, const int64_t* outputs, int64_t count, 
     with_format(static_cast<Format>(weight.format), [&](auto format) {
         const int64_t panel_bytes = format.panel_bytes(weight.inputs);
         team_.run([&](int) {
-            team_.share(pieces(count, kChunkRows), [&](int64_t chunk) {
-                for (int64_t i = chunk * kChunkRows; i < std::min(count, (chunk + 1) * kChunkRows); ++i) {
+            team_.share(pieces(count, kLeastPiece), [&](int64_t chunk) {
+                for (int64_t i = chunk * kLeastPiece; i < std::min(count, (chunk + 1) * kLeastPiece); ++i) {
                     const char* panel = static_cast<const char*>(weight.panels) + outputs[i] / kPanel * panel_bytes;
                     format.take(panel, outputs[i] % kPanel, weight.inputs, out + i * weight.inputs);
                 }
@@ -323,7 +325,7 @@ int64_t Kernels::decode(const Model& model, const Step& step, const float* cos, 
             const Work& states = layer + 1 < model.layers ? all : read;
             decode_layer(model, model.layer[layer], step, all.spans, states, cos, sin, use, x, rank);
         }
-        team_.share(step.rows, [&](int64_t row) {
+        each_row(all.spans, [&](int64_t row) {
             rms_norm(model.final_norm, x + row * model.hidden, model.hidden, x + row * model.hidden);
         });
     });
@@ -336,7 +338,7 @@ void Kernels::decode_layer(const Model& model, const Layer& layer, const Step& s
                            const Work& states, const float* cos, const float* sin, const Buffers& use, float* x,
                            int rank) {
     const Heads& heads = model.heads;
-    const int64_t rows = step.rows, hidden = model.hidden, qkv_width = layer.qkv.outputs;
+    const int64_t hidden = model.hidden, qkv_width = layer.qkv.outputs;
     normalise(layer.input_norm, layer.qkv, x, all, use.rows(use.normed));
     multiply(layer.qkv, use.rows(use.normed), all, rank, {use.qkv, qkv_width}, store_at);
     with_vector(model.cache.format, [&](auto vector) {
@@ -344,7 +346,7 @@ void Kernels::decode_layer(const Model& model, const Layer& layer, const Step& s
         const auto keys = paged<Vector>(layer.keys, model.cache, heads);
         const auto values = paged<Vector>(layer.values, model.cache, heads);
         const int64_t turns = heads.size / 2;
-        team_.share(rows, [&](int64_t row) {
+        each_row(all, [&](int64_t row) {
             position(model, layer, keys, values, step.slots[row], cos + row * turns, sin + row * turns,
                      use.qkv + row * qkv_width);
         });

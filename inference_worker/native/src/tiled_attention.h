@@ -143,11 +143,7 @@ class TiledAttention {
         for (int64_t token = 0; token < count; token += kTokensInWord) {
             float scales[kTokensInWord];
             Word* to = values_ + token / kTokensInWord * size_;
-            if (kTakesStored && token + kTokensInWord <= count) {
-                copy_word(at + token, size_, to, scales);
-            } else {
-                pack_word(at + token, count - token, to, scales);
-            }
+            take_word(at + token, count - token, to, scales);
             for (int64_t i = 0; i < kTokensInWord; ++i) {
                 const float scale = std::max(kLeastScale, scales[i]);
                 value_lift_[token + i] = std::log(scale) * Numbers::kPerNat;
@@ -156,27 +152,30 @@ class TiledAttention {
         }
     }
 
-    // The values of a word's tokens as they are stored.
-    static void copy_word(const typename Vector::Stored* const* from, int64_t size, Word* to, float* scales) {
+    // The values of a word's tokens, of which `count` are there: bytes as they are stored, all else by way of its numbers.
+    void take_word(const typename Vector::Stored* const* from, int64_t count, Word* to, float* scales) {
         if constexpr (kTakesStored) {
-            Numbers::copy_values(from, size, to);
-            for (int64_t i = 0; i < kTokensInWord; ++i) scales[i] = Vector::scale(from[i], size);
-        }
-    }
-
-    // The same of `count` tokens, which may be fewer, by way of their numbers.
-    void pack_word(const typename Vector::Stored* const* from, int64_t count, Word* to, float* scales) {
-        const float* values[kTokensInWord];
-        for (int64_t i = 0; i < kTokensInWord; ++i) {
-            float* wide = vectors_ + i * size_;
-            if (i < count) {
-                widen(from[i], wide);
-            } else {
-                std::fill_n(wide, size_, 0.0f);
+            auto* nothing = reinterpret_cast<typename Vector::Stored*>(vectors_);
+            if (count < kTokensInWord) std::fill_n(nothing, Vector::length(size_), 0);
+            const typename Vector::Stored* values[kTokensInWord];
+            for (int64_t i = 0; i < kTokensInWord; ++i) {
+                values[i] = i < count ? from[i] : nothing;
+                scales[i] = Vector::scale(values[i], size_);
             }
-            values[i] = wide;
+            Numbers::copy_values(values, size_, to);
+        } else {
+            const float* values[kTokensInWord];
+            for (int64_t i = 0; i < kTokensInWord; ++i) {
+                float* wide = vectors_ + i * size_;
+                if (i < count) {
+                    widen(from[i], wide);
+                } else {
+                    std::fill_n(wide, size_, 0.0f);
+                }
+                values[i] = wide;
+            }
+            Numbers::pack_values(values, size_, to, scales);
         }
-        Numbers::pack_values(values, size_, to, scales);
     }
 
     // Words of [rows, steps], so far apart from one another.
@@ -294,7 +293,7 @@ class TiledAttention {
         }
     }
 
-    static constexpr bool kTakesStored = Vector::kScaled && std::is_same_v<Numbers, ByteNumbers>;  // bytes as they are
+    static constexpr bool kTakesStored = Vector::kScaled && std::is_same_v<Numbers, ByteNumbers>;
     static constexpr int64_t kTokensInWord = Numbers::kTokensInWord;
     static constexpr float kLowest = -1e29f;      // above kNothing: a row that has seen nothing yet has no peak
     static constexpr float kLeastScale = 1e-30f;  // values may be zeros
