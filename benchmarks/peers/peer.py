@@ -145,7 +145,7 @@ class SafetensorsPeer(PythonPeer):
         """Its environment, and the folder."""
         super().install()
         if not (self.model / "model.safetensors").is_file():
-            writer = f"{RUNNERS}.write_safetensors"
+            writer = "benchmarks.peers.write_safetensors"
             run([sys.executable, "-m", writer, str(self.place.model), str(self.model)], self.place.log)
 
 

@@ -14,7 +14,7 @@ class Transformers(SafetensorsPeer):
     name = "transformers generate"
     setting = f"{DTYPE}, SDPA, one batch of equal lengths"
     environment = "transformers"
-    packages = ("transformers>=5.20,<6", "torch==2.13.0", "gguf>=0.17,<1", "accelerate>=1.10,<2", "psutil")
+    packages = ("transformers>=5.20,<6", "torch==2.13.0", "accelerate>=1.10,<2", "psutil")
     runner = "transformers_runner"
     variables: ClassVar[Mapping[str, str]] = {"PEER_DTYPE": DTYPE}
 

@@ -12,8 +12,8 @@ from threading import Semaphore, Thread
 import msgspec
 import pytest
 
-from inference_worker.engine_main import BACKLOG_EVENTS, Ear, Mouth, ReportOutbox, _let_in, serve
-from inference_worker.engine_protocol import Abort, EngineLoad, Report, Shutdown, StepReport, TokenEvent
+from inference_worker.engine_main import BACKLOG_EVENTS, Mouth, ReportOutbox, serve
+from inference_worker.engine_protocol import Abort, Command, EngineLoad, Report, Shutdown, StepReport, TokenEvent
 from tests.inference_worker.test_engine_process import EchoEngine, request
 
 STEPS = 8_000
@@ -81,10 +81,15 @@ def test_a_cancelled_request_is_in_no_step_after_the_one_that_is_being_computed(
 
 
 class InterruptedEngine(EchoEngine):
-    """Every step gives way where something can be heard; `within`: what it had been given by then."""
+    """Every step gives way where something can be heard; `meanwhile`: what happens during each.
 
-    def __init__(self) -> None:
+    `computed`: the requests of each step; `within`: those that it had when it had given way.
+    """
+
+    def __init__(self, *meanwhile: Callable[[], None]) -> None:
         super().__init__()
+        self.meanwhile = list(meanwhile)
+        self.computed: list[set[str]] = []
         self.within: list[set[str]] = []
 
     def knows(self, request: str) -> bool:
@@ -95,6 +100,8 @@ class InterruptedEngine(EchoEngine):
 
     def step(self) -> list[TokenEvent]:
         before = set(self.left)
+        self.computed.append(before)
+        self.meanwhile.pop(0)()
         if select.select([self.commands], [], [], 0)[0]:
             self.hear()
             self.within.append(set(self.left))
@@ -103,36 +110,40 @@ class InterruptedEngine(EchoEngine):
 
 
 def test_new_requests_are_heard_within_a_step_and_all_else_between_two() -> None:
-    engine, encoder = InterruptedEngine(), msgspec.msgpack.Encoder()
+    encoder = msgspec.msgpack.Encoder()
     (commands, told), (ear, said) = Pipe(duplex=False), Pipe(duplex=False)
-    ours = Ear(commands)
-    _let_in(engine, ours, ReportOutbox(Mouth(said)))
-    engine.add(request("left", [1] * 9))
-    for command in (request("comes", [3, 4]), request("left", [5]), Abort(request="comes"), request("late", [6])):
-        told.send_bytes(encoder.encode(command))
-    engine.step()
-    assert engine.within == [{"left", "comes"}]
-    assert tokens(ear, 1)[0] == [3]
-    # Who is there already begins anew after the step only, and what came after that waits for its turn.
-    again, abort, late = (ours.next(wait=False) for _ in range(3))
-    assert again == request("left", [5])
-    assert abort == Abort(request="comes")
-    assert late == request("late", [6])
-    assert ours.next(wait=False) is None
+
+    def say(*words: Command) -> None:
+        for word in words:
+            told.send_bytes(encoder.encode(word))
+
+    engine = InterruptedEngine(
+        # Who is there already begins anew after the step only, and what is said after that waits for its turn.
+        lambda: say(request("comes", [3, 4]), request("left", [5]), Abort(request="comes"), request("late", [6])),
+        lambda: say(Shutdown()),
+    )
+    say(request("left", [1, 2]))
+    serve(engine, commands, Mouth(said))
+    assert engine.computed == [{"left"}, {"left", "late"}]
+    assert engine.within == [{"left", "comes"}, {"left", "late"}]
+    reports = [[(event.request, event.token_ids) for event in heard(ear).events] for _ in range(4)]  # type: ignore[union-attr]
+    assert reports == [[("comes", [3])], [("left", [1])], [], [("left", [5]), ("late", [6])]]
 
 
 def test_a_parent_that_goes_during_a_step_is_noticed_after_it() -> None:
-    engine = InterruptedEngine()
     (commands, told), (ear, said) = Pipe(duplex=False), Pipe(duplex=False)
-    told.send_bytes(msgspec.msgpack.encode(request("comes", [3, 4])))
-    told.close()
-    ear.close()
-    ours = Ear(commands)
-    _let_in(engine, ours, ReportOutbox(Mouth(said)))
-    engine.step()
-    assert engine.within == [{"comes"}]
-    with pytest.raises(EOFError):
-        ours.next(wait=False)
+
+    def leave() -> None:
+        told.send_bytes(msgspec.msgpack.encode(request("comes", [3, 4])))
+        told.close()
+        ear.close()
+
+    engine = InterruptedEngine(leave)
+    told.send_bytes(msgspec.msgpack.encode(request("left", [1, 2])))
+    with pytest.raises(BrokenPipeError):
+        serve(engine, commands, Mouth(said))
+    assert engine.within == [{"left", "comes"}]
+    assert [len(ids) for ids in engine.left.values()] == [1, 1]  # the step was computed to its end
 
 
 def test_what_comes_while_nobody_reads_becomes_one_report() -> None:

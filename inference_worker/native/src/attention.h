@@ -15,7 +15,7 @@ namespace headrace {
 
 constexpr int64_t kTokens = 64;      // positions taken in at a time
 constexpr int64_t kLeastRows = 96;   // of a task, about (queries x query heads of the group)
-constexpr int64_t kMostRows = 128;   // with more fewer tasks take a tile's keys and values, but they leave the L1 cache
+constexpr int64_t kMostRows = 128;   // with more, fewer tasks take a tile's keys and values, but what they gather leaves the L1 cache
 constexpr int64_t kTasksEach = 16;   // for a thread, before tasks get more rows than the least
 constexpr int64_t kFewQueries = 17;  // a token and its drafts: computed one by one, the same to the bit as alone
 
