@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include <cstdint>
+#include <cstring>
 
 namespace headrace {
 
@@ -49,6 +50,7 @@ inline float sum(Floats x) {
     return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
 }
 
+inline float first(Floats x) { return _mm256_cvtss_f32(x); }
 inline float largest(Floats x) {
     __m128 half = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
     half = _mm_max_ps(half, _mm_movehl_ps(half, half));
@@ -123,6 +125,38 @@ inline void narrow(const Ints (&values)[4], int8_t* to) {
         _mm256_packs_epi16(_mm256_packs_epi32(values[0], values[1]), _mm256_packs_epi32(values[2], values[3]));
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     _mm256_storeu_si256((__m256i*)to, _mm256_permutevar8x32_epi32(words, order));
+}
+
+// The first `count` bytes of memory, at most a vector's; zeros behind them.
+inline Ints load_bytes(const int8_t* from, int64_t count) {
+    alignas(32) int8_t bytes[32] = {};
+    std::memcpy(bytes, from, count < 32 ? count : 32);
+    return _mm256_load_si256((const __m256i*)bytes);
+}
+
+inline Ints add(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
+
+// Whole numbers over 256, rounded down.
+inline Ints over_256(Ints x) { return _mm256_srai_epi32(x, 8); }
+
+inline Ints flip(Ints x, Ints bits) { return _mm256_xor_si256(x, bits); }
+
+// Bytes of four vectors: a lane of 32 bits gets one of each. `in_order` puts numbers of such lanes in the order of the bytes.
+inline void interleave(const Ints (&x)[4], Ints (&lanes)[4]) {
+    const __m256i low = _mm256_unpacklo_epi8(x[0], x[1]), next_low = _mm256_unpacklo_epi8(x[2], x[3]);
+    const __m256i high = _mm256_unpackhi_epi8(x[0], x[1]), next_high = _mm256_unpackhi_epi8(x[2], x[3]);
+    lanes[0] = _mm256_unpacklo_epi16(low, next_low);
+    lanes[1] = _mm256_unpackhi_epi16(low, next_low);
+    lanes[2] = _mm256_unpacklo_epi16(high, next_high);
+    lanes[3] = _mm256_unpackhi_epi16(high, next_high);
+}
+
+inline void in_order(Floats (&x)[4]) {
+    const __m256 a = x[0], b = x[1], c = x[2], d = x[3];
+    x[0] = _mm256_permute2f128_ps(a, b, 0x20);
+    x[1] = _mm256_permute2f128_ps(c, d, 0x20);
+    x[2] = _mm256_permute2f128_ps(a, b, 0x31);
+    x[3] = _mm256_permute2f128_ps(c, d, 0x31);
 }
 
 // Integers of 16 bits: two in each lane, `first` in its low half.

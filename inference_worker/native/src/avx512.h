@@ -40,6 +40,7 @@ inline Floats unless_below(Floats measure, Floats limit, Floats x, Floats otherw
 }
 
 inline float sum(Floats x) { return _mm512_reduce_add_ps(x); }
+inline float first(Floats x) { return _mm512_cvtss_f32(x); }
 inline float largest(Floats x) { return _mm512_reduce_max_ps(x); }
 
 // The sums of four vectors, in order.
@@ -52,7 +53,7 @@ inline __m128 sums(Floats a, Floats b, Floats c, Floats d) {
 }
 
 // Number j of vector i changes places with number i of vector j. First within four vectors, a lane of 128 bits each.
-inline void transpose(Floats (&x)[kWidth]) {
+inline __attribute__((always_inline)) void transpose(Floats (&x)[kWidth]) {
     Floats fours[kWidth];
     for (int i = 0; i < kWidth; i += 4) {
         const __m512 low = _mm512_unpacklo_ps(x[i], x[i + 1]), high = _mm512_unpackhi_ps(x[i], x[i + 1]);
@@ -108,6 +109,38 @@ inline void narrow(const Ints (&values)[2], int16_t* to) {
 
 inline void narrow(const Ints (&values)[2], int8_t* to) {
     for (int i = 0; i < 2; ++i) _mm_storeu_si128((__m128i*)(to + 16 * i), _mm512_cvtepi32_epi8(values[i]));
+}
+
+// The first `count` bytes of memory, at most a vector's; zeros behind them.
+inline Ints load_bytes(const int8_t* from, int64_t count) {
+    return _mm512_maskz_loadu_epi8(count < 64 ? (uint64_t{1} << count) - 1 : ~uint64_t{0}, from);
+}
+
+inline Ints add(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
+
+// Whole numbers over 256, rounded down.
+inline Ints over_256(Ints x) { return _mm512_srai_epi32(x, 8); }
+
+// `x`, with those bits turned round that are set in `bits`.
+inline Ints flip(Ints x, Ints bits) { return _mm512_xor_si512(x, bits); }
+
+// Bytes of four vectors: a lane of 32 bits gets one of each. `in_order` puts numbers of such lanes in the order of the bytes.
+inline void interleave(const Ints (&x)[4], Ints (&lanes)[4]) {
+    const __m512i low = _mm512_unpacklo_epi8(x[0], x[1]), next_low = _mm512_unpacklo_epi8(x[2], x[3]);
+    const __m512i high = _mm512_unpackhi_epi8(x[0], x[1]), next_high = _mm512_unpackhi_epi8(x[2], x[3]);
+    lanes[0] = _mm512_unpacklo_epi16(low, next_low);
+    lanes[1] = _mm512_unpackhi_epi16(low, next_low);
+    lanes[2] = _mm512_unpacklo_epi16(high, next_high);
+    lanes[3] = _mm512_unpackhi_epi16(high, next_high);
+}
+
+inline void in_order(Floats (&x)[4]) {
+    const __m512 a = _mm512_shuffle_f32x4(x[0], x[1], 0x44), b = _mm512_shuffle_f32x4(x[2], x[3], 0x44);
+    const __m512 c = _mm512_shuffle_f32x4(x[0], x[1], 0xee), d = _mm512_shuffle_f32x4(x[2], x[3], 0xee);
+    x[0] = _mm512_shuffle_f32x4(a, b, 0x88);
+    x[1] = _mm512_shuffle_f32x4(a, b, 0xdd);
+    x[2] = _mm512_shuffle_f32x4(c, d, 0x88);
+    x[3] = _mm512_shuffle_f32x4(c, d, 0xdd);
 }
 
 // Integers of 16 bits: two in each lane, `first` in its low half.

@@ -64,8 +64,8 @@ class BytePanel {
         const int8_t* x = static_cast<const int8_t*>(rows_.codes) + row * inputs_;
         const float* scales = rows_.scales + row * groups;
         const uint8_t* weights = bytes_;
-        Outputs sums[R];
-        for (int r = 0; r < R; ++r) sums[r].half[0] = sums[r].half[1] = zero();
+        Floats sums[R][2];
+        unrolled<R>([&](auto r) { sums[r][0] = sums[r][1] = zero(); });
         for (int64_t start = 0; start < inputs_; start += kInputs, ++scales) {
             const int64_t end = std::min(inputs_, start + kInputs);
             Ints exact[R][2] = {};
@@ -82,17 +82,15 @@ class BytePanel {
             }
             unrolled<R>([&](auto r) {
                 const Floats scale = broadcast(scales[r * groups]);
-                for (int half = 0; half < 2; ++half)
-                    sums[r].half[half] = fmadd(to_floats(exact[r][half]), scale, sums[r].half[half]);
+                sums[r][0] = fmadd(to_floats(exact[r][0]), scale, sums[r][0]);
+                sums[r][1] = fmadd(to_floats(exact[r][1]), scale, sums[r][1]);
             });
         }
-        for (int half = 0; half < 2; ++half) {
-            const Floats scale = load(scales_ + half * kWidth);
-            for (int r = 0; r < R; ++r) {
-                const Floats offset = broadcast(kOffset * rows_.sums[(row + r) * groups]);
-                out[r].half[half] = (sums[r].half[half] - offset) * scale;
-            }
-        }
+        const Floats left = load(scales_), right = load(scales_ + kWidth);
+        unrolled<R>([&](auto r) {
+            const Floats offset = broadcast(kOffset * rows_.sums[(row + r) * groups]);
+            out[r] = {(sums[r][0] - offset) * left, (sums[r][1] - offset) * right};
+        });
     }
 
   private:

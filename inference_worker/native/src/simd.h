@@ -51,6 +51,8 @@ inline float peak(const float* x, int64_t count) {
     return largest(highest);
 }
 
+inline void transpose(Ints (&x)[kWidth]) { transpose(reinterpret_cast<Floats(&)[kWidth]>(x)); }
+
 // A sum of an inner loop, which the compiler must neither reorder nor copy: it would spill sums to the stack.
 template <class Vector>
 inline Vector in_place(Vector sum) {

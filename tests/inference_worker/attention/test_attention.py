@@ -112,7 +112,9 @@ def test_backends_equal_the_reference(
         select_backend(backend, CPU)(cache).forward(0, query, key, value, metadata, scale=0.4, sliding_window=window)
         for backend, cache in zip(("reference", name), caches, strict=True)
     )
-    torch.testing.assert_close(output, expected, rtol=1e-5, atol=1e-5)
+    # Over bytes the compiled kernels have queries and weights of 16 bits (`native/src/row_products.h`).
+    tolerance = 2e-4 if (name, dtype) == ("native", torch.int8) else 1e-5
+    torch.testing.assert_close(output, expected, rtol=tolerance, atol=tolerance)
     assert torch.equal(caches[0].keys[0], caches[1].keys[0])
     assert torch.equal(caches[0].values[0], caches[1].values[0])
 
