@@ -64,30 +64,10 @@ inline void fetch_to_write(void* to, int64_t bytes) {
     for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<char*>(to) + at, 1);
 }
 
-// A panel as it lies in memory. The rows that pass over it ask memory for another, `ahead` bytes further on.
+// A panel as it lies in memory. The first rows that pass over it ask memory for another, `ahead` bytes further on.
 struct Packed {
     const void* panel;
-    int64_t ahead;
-};
-
-// Asks memory for a panel, from what lies so far before it, while tiles of rows pass over that: each of them asks for some
-// bytes of every part, for memory gives no more at a time.
-class Ahead {
-  public:
-    Ahead() = default;
-    Ahead(int64_t distance, int64_t part_bytes, int64_t tiles)
-        : at_(distance), end_(distance + part_bytes),
-          bytes_((part_bytes + tiles * kLine - 1) / (tiles * kLine) * kLine) {}
-
-    void fetch_part(const void* part) const {
-        if (at_ < end_) fetch(static_cast<const char*>(part) + at_, bytes_);
-    }
-    void next_tile() { at_ += bytes_; }
-
-  private:
-    static constexpr int64_t kLine = 64;
-
-    int64_t at_ = 0, end_ = 0, bytes_ = 0;
+    int64_t ahead;  // 0: nothing is asked for
 };
 
 template <class Number>
@@ -102,21 +82,22 @@ struct FloatFormat {
 
     struct AsStored {
         const Stored* panel;
-        Ahead ahead;
+        int64_t ahead;
         Floats load(int64_t input, int half) const { return Number::load(panel + input * kPanel + half * kWidth); }
-        void fetch_ahead(int64_t input) const { ahead.fetch_part(panel + input * kPanel); }
+        void fetch_ahead(int64_t input) const {
+            const Stored* at = panel + input * kPanel;
+            if (ahead) fetch(reinterpret_cast<const char*>(at) + ahead, kPanel * sizeof(Stored));
+        }
     };
 
     struct Expanded {
         const float* panel;
-        Ahead ahead{};
+        int64_t ahead = 0;
         Floats load(int64_t input, int half) const { return headrace::load(panel + input * kPanel + half * kWidth); }
         void fetch_ahead(int64_t) const {}
     };
 
-    static AsStored as_stored(const Packed& from, int64_t tiles) {
-        return {static_cast<const Stored*>(from.panel), Ahead(from.ahead, kPanel * sizeof(Stored), tiles)};
-    }
+    static AsStored as_stored(const Packed& from) { return {static_cast<const Stored*>(from.panel), from.ahead}; }
 
     // One output's weights.
     static void take(const void* panel, int64_t output, int64_t inputs, float* out) {
@@ -284,21 +265,21 @@ struct IntegerFormat {
 
     struct AsStored {
         const Codes* groups;
-        Ahead ahead;
+        int64_t ahead;
         const Codes& group(int64_t index) const { return groups[index]; }
-        void fetch_ahead(int64_t index) const { ahead.fetch_part(groups + index); }
+        void fetch_ahead(int64_t index) const {
+            if (ahead) fetch(reinterpret_cast<const char*>(groups + index) + ahead, sizeof(Codes));
+        }
     };
 
     struct Expanded {
         const Wide* groups;
-        Ahead ahead{};
+        int64_t ahead = 0;
         const Wide& group(int64_t index) const { return groups[index]; }
         void fetch_ahead(int64_t) const {}
     };
 
-    static AsStored as_stored(const Packed& from, int64_t tiles) {
-        return {static_cast<const Codes*>(from.panel), Ahead(from.ahead, sizeof(Codes), tiles)};
-    }
+    static AsStored as_stored(const Packed& from) { return {static_cast<const Codes*>(from.panel), from.ahead}; }
 
     // One output's weights.
     static void take(const void* panel, int64_t output, int64_t inputs, float* out) {
@@ -371,7 +352,7 @@ struct Tiles {
     template <int R>
     void compute(int64_t row, Outputs (&out)[R]) {
         F::template tile<R>(rows, row, inputs, source, out);
-        source.ahead.next_tile();
+        source.ahead = 0;
     }
 };
 
@@ -396,7 +377,7 @@ void multiply_panel(const Rows& rows, int64_t first, int64_t last, int64_t input
         multiply_rows<F::kTile>(tiles, first, last, emit);
     };
     if (!F::kExpands || last - first <= F::kTile) {
-        multiply(F::as_stored(packed, (last - first + F::kTile - 1) / F::kTile));
+        multiply(F::as_stored(packed));
     } else {
         multiply(F::expand(packed.panel, inputs, scratch));
     }
