@@ -2,8 +2,6 @@
 // next tile of tokens needs is asked for while this one is computed with.
 #pragma once
 
-#include <cmath>
-
 #include "row_products.h"
 
 namespace headrace {
