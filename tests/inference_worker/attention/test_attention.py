@@ -113,7 +113,7 @@ def test_backends_equal_the_reference(
         for backend, cache in zip(("reference", name), caches, strict=True)
     )
     # Over bytes the compiled kernels have queries and weights of 16 bits (`native/src/row_products.h`).
-    tolerance = 2e-4 if (name, dtype) == ("native", torch.int8) else 1e-5
+    tolerance = 1e-3 if (name, dtype) == ("native", torch.int8) else 1e-5
     torch.testing.assert_close(output, expected, rtol=tolerance, atol=tolerance)
     assert torch.equal(caches[0].keys[0], caches[1].keys[0])
     assert torch.equal(caches[0].values[0], caches[1].values[0])
