@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from inference_worker.attention.reference import ReferenceAttention
-from inference_worker.execution.kv_cache import KVCache
+from inference_worker.execution.kv_cache import quantised
 from inference_worker.native.library import Kernels
 from tests.inference_worker.attention.test_attention import make_cache, make_metadata
 
@@ -25,7 +25,7 @@ def found_and_expected(
     """A token of each of some sequences, after so many others."""
     metadata = make_metadata([(length, 1) for length in lengths], 16, BLOCKS, seed=1)
     _, kv_heads, size = rows[1].shape
-    caches: list[KVCache] = [make_cache(16, kv_heads, size, BLOCKS, seed=3, dtype=torch.int8) for _ in range(2)]
+    caches = [make_cache(16, kv_heads, size, BLOCKS, seed=3, dtype=torch.int8) for _ in range(2)]
     expected = ReferenceAttention(caches[0]).forward(0, *rows, metadata, scale=size**-0.5, sliding_window=window)
     return kernels.attention(caches[1], 0, rows, metadata, scale=size**-0.5, window=window), expected
 
@@ -49,12 +49,20 @@ def test_a_window_hides_what_is_before_it(kernels: Kernels, window: int) -> None
 
 
 @pytest.mark.parametrize("size", [64, 512])
-@pytest.mark.parametrize("signs", [(1, 1), (1, -1), (-1, 1), (-1, -1)])
-def test_sums_do_not_overflow(kernels: Kernels, size: int, signs: tuple[int, int]) -> None:
-    """Every number of query, key and value at its largest: the token itself is all that is seen."""
-    query = torch.full((1, 1, size), 2.0)
-    found, _ = found_and_expected(kernels, (signs[0] * query, signs[1] * query, query), [0])
-    torch.testing.assert_close(found, query, rtol=1e-4, atol=0)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_sums_do_not_overflow(kernels: Kernels, size: int, sign: int) -> None:
+    """Every number at its largest, scores of both signs, full tiles: what went over would turn its sign."""
+    metadata = make_metadata([(199, 1)], 16, BLOCKS, seed=1)
+    caches = [make_cache(16, 1, size, BLOCKS, seed=3, dtype=torch.int8) for _ in range(2)]
+    signs = torch.tensor([1.0, 1.0, -1.0]).repeat(BLOCKS * 16)[: BLOCKS * 16].view(BLOCKS, 16, 1, 1)
+    for cache in caches:
+        cache.keys[0].copy_(quantised(signs.expand(-1, -1, -1, size) * 2.0))
+        cache.values[0].copy_(quantised(signs.expand(-1, -1, -1, size) * 3.0))
+    row = torch.full((1, 1, size), 2.0)
+    rows = sign * row, row, row
+    expected = ReferenceAttention(caches[0]).forward(0, *rows, metadata, scale=0.1 / size, sliding_window=None)
+    found = kernels.attention(caches[1], 0, rows, metadata, scale=0.1 / size, window=None)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=0)
 
 
 def test_one_large_weight_does_not_round_the_others_away(kernels: Kernels) -> None:
