@@ -8,7 +8,10 @@ from typing import Any
 
 from gateway.admit import Body, Reservation
 from gateway.echoed_prompt import EchoedPrompt
+from gateway.event_frames import ChunkFrames
+from gateway.generation import Generation
 from gateway.openai.prompt_logprobs import PromptLogprob
+from gateway.openai.usage import CompletionUsage
 from router.messages import FinishReason, Job, ServiceClass, TokenAlternative, TokenLogprob, ToolCallDelta
 
 LOWEST_LOGPROB = -9999.0
@@ -96,6 +99,13 @@ def prompt_logprobs(prompt: EchoedPrompt, alternatives: int) -> list[dict[int, P
             }
         )
     return told
+
+
+def ending(frames: ChunkFrames, wishes: Wishes, generation: Generation) -> str:
+    """What follows the last batch of a stream; nothing while there is more to come."""
+    if not (wishes.usage and generation.finished):
+        return ""
+    return frames.usage(CompletionUsage.of(generation.usage).model_dump())
 
 
 def bounded(logprob: float) -> float:

@@ -40,7 +40,11 @@ class ApiKeySecurity(SecurityBase):
         self.scheme_name = "ApiKey"
 
     async def __call__(self, request: Request) -> Principal:
-        """The caller.
+        """The caller; raises as `caller` does."""
+        return await self.caller(request)
+
+    async def caller(self, request: Request) -> Principal:
+        """Who is asking.
 
         Raises:
             NotAuthenticated, AmbiguousCredentials, InvalidApiKey, StoreUnavailable: not known who that is.

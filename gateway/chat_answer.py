@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from gateway.answer import Collected, Head, Wishes, bounded, prompt_logprobs
+from gateway.answer import Collected, Head, Wishes, bounded, ending, prompt_logprobs
 from gateway.echoed_prompt import EchoedPrompt
 from gateway.event_frames import ChunkFrames, compact, quoted
 from gateway.generation import Generation
@@ -60,17 +60,15 @@ class ChatAnswer:
     async def events(self, generation: Generation) -> AsyncIterator[str]:
         """The stream: roles of all choices in order of index, text, an empty delta at each end, usage.
 
-        One item a batch of `generation`.
+        One item a batch of `generation`: the last has the usage, too.
         """
         frames = ChunkFrames(self.head.fields(CHUNK), usage=self.wishes.usage)
         begun = False
         async for batch in generation.batches():
             opening = "" if begun else self._opening(frames, generation.prompts[0])
             text = "".join(frames.choice(choice) for index, delta in batch for choice in self._choices(index, delta))
-            yield opening + text
+            yield opening + text + ending(frames, self.wishes, generation)
             begun = True
-        if self.wishes.usage:
-            yield frames.usage(CompletionUsage.of(generation.usage).model_dump())
 
     def _opening(self, frames: ChunkFrames, prompt: EchoedPrompt) -> str:
         """First chunks of all choices: their roles, and what they begin with."""

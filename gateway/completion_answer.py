@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, cast
 
-from gateway.answer import Collected, Head, Wishes, bounded, prompt_logprobs
+from gateway.answer import Collected, Head, Wishes, bounded, ending, prompt_logprobs
 from gateway.echoed_prompt import EchoedPrompt
 from gateway.event_frames import ChunkFrames, compact, quoted
 from gateway.generation import Generation
@@ -49,7 +49,7 @@ class CompletionAnswer:
     async def events(self, generation: Generation) -> AsyncIterator[str]:
         """The stream; the last chunk of a choice has its finish reason. First chunks in order of index.
 
-        One item a batch of `generation`.
+        One item a batch of `generation`: the last has the usage, too.
         """
         frames = ChunkFrames(self.head.fields(KIND), usage=self.wishes.usage)
         choices = self.n * len(generation.jobs)
@@ -61,10 +61,8 @@ class CompletionAnswer:
                 for index, delta in batch
                 for choice in stream[index].chunks(index, delta, generation.prompts[index // self.n])
             )
-            yield opening + text
+            yield opening + text + ending(frames, self.wishes, generation)
             opening = ""
-        if self.wishes.usage:
-            yield frames.usage(CompletionUsage.of(generation.usage).model_dump())
 
     def _choice(self, index: int, choice: Collected, prompt: EchoedPrompt) -> CompletionChoice:
         wishes, echo = self.wishes, self.wishes.echo

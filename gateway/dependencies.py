@@ -1,13 +1,14 @@
 """What routes ask for by type: the gateway, the caller, and the request's validated body.
 
 The body is read here rather than by FastAPI, whose reader has no limits and whose parser is not strict. It is read
-after the caller is known.
+after the caller is known. What is asked of models comes as one dependency: FastAPI's price is per dependency, and is
+paid for every request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 from fastapi import Depends, Request, Security
 
@@ -25,18 +26,43 @@ from infra.runtime import strict_json
 Body = TypeVar("Body", bound=RequestBody)
 
 
+class Asking(NamedTuple, Generic[Body]):
+    """Who asks for what, and of which gateway."""
+
+    caller: Principal
+    body: Body
+    gateway: Gateway
+
+
+class Asked(ApiKeySecurity, Generic[Body]):
+    """The body of callers with a right to `scope`, read as `kind`."""
+
+    def __init__(self, scope: Scope, kind: type[Body]) -> None:
+        super().__init__(scope)
+        self._kind = kind
+
+    async def __call__(self, request: Request) -> Asking[Body]:  # type: ignore[override]  # with the caller, more
+        """The caller and the body; raises as `caller` does, and as the route says of a body."""
+        caller = await self.caller(request)
+        return Asking(caller, await _read(request, caller, self._kind), gateway_of(request))
+
+
 def body_of(kind: type[Body], guard: ApiKeySecurity) -> Callable[..., Coroutine[Any, Any, Body]]:
     """A dependency that reads the body as `kind`, for callers whom `guard` lets in."""
 
     async def read(request: Request, caller: Principal = Security(guard)) -> Body:  # noqa: B008 - as FastAPI has it
-        gateway_of(request).protection.check()
-        await rate_limits.enter(request, caller)
-        settings = gateway_of(request).settings
-        strict_json.check_headers(request.headers, settings.max_body_bytes)
-        raw = await strict_json.read_body(request.stream(), settings.max_body_bytes, settings.body_timeout)
-        return await strict_json.parse(raw, kind.parse)
+        return await _read(request, caller, kind)
 
     return read
+
+
+async def _read(request: Request, caller: Principal, kind: type[Body]) -> Body:
+    gateway = gateway_of(request)
+    gateway.protection.check()
+    await rate_limits.enter(request, caller)
+    strict_json.check_headers(request.headers, gateway.settings.max_body_bytes)
+    raw = await strict_json.read_body(request.stream(), gateway.settings.max_body_bytes, gateway.settings.body_timeout)
+    return await strict_json.parse(raw, kind.parse)
 
 
 async def _the_gateway(request: Request) -> Gateway:
@@ -45,15 +71,9 @@ async def _the_gateway(request: Request) -> Gateway:
 
 TheGateway = Annotated[Gateway, Depends(_the_gateway)]
 
-_chat, _completions = ApiKeySecurity(Scope.CHAT_COMPLETIONS), ApiKeySecurity(Scope.COMPLETIONS)
-_embeddings, _models = ApiKeySecurity(Scope.EMBEDDINGS), ApiKeySecurity(Scope.MODELS_READ)
-
-ChatCaller = Annotated[Principal, Security(_chat)]
-ChatBody = Annotated[ChatCompletionRequest, Depends(body_of(ChatCompletionRequest, _chat))]
-CompletionCaller = Annotated[Principal, Security(_completions)]
-CompletionBody = Annotated[CompletionRequest, Depends(body_of(CompletionRequest, _completions))]
-EmbeddingCaller = Annotated[Principal, Security(_embeddings)]
-EmbeddingBody = Annotated[EmbeddingRequest, Depends(body_of(EmbeddingRequest, _embeddings))]
-ModelReader = Annotated[Principal, Security(_models)]
+AskingChat = Annotated[Asking[ChatCompletionRequest], Security(Asked(Scope.CHAT_COMPLETIONS, ChatCompletionRequest))]
+AskingCompletion = Annotated[Asking[CompletionRequest], Security(Asked(Scope.COMPLETIONS, CompletionRequest))]
+AskingEmbeddings = Annotated[Asking[EmbeddingRequest], Security(Asked(Scope.EMBEDDINGS, EmbeddingRequest))]
+ModelReader = Annotated[Principal, Security(ApiKeySecurity(Scope.MODELS_READ))]
 OrganizationReader = Annotated[Principal, Security(ApiKeySecurity(Scope.ORGANIZATION_READ))]
 OrganizationAdmin = Annotated[Principal, Security(ApiKeySecurity(Scope.ORGANIZATION_ADMIN))]

@@ -1,13 +1,10 @@
-"""Notices that a client has gone while its answer is being prepared, and ends the generation, or the waiting, then.
-
-While a stream is running, sse-starlette does this.
-"""
+"""Notices that a client has gone, and ends the generation of its answer, or the waiting for it, then."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from starlette.types import Receive
@@ -20,17 +17,17 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def ended_with(receive: Receive, generation: Generation) -> AsyncIterator[None]:
-    """Inside, the generation fails as soon as the client goes; an error that leaves closes it. Read the body first."""
+    """The generation fails as soon as the client goes, inside and after; an error that leaves closes it.
+
+    Read the body first.
+    """
     watch = asyncio.create_task(_watch(receive, generation))
+    generation.on_close(watch.cancel)
     try:
         yield
     except BaseException as error:
         generation.close(error if isinstance(error, Exception) else None)
         raise
-    finally:
-        watch.cancel()
-        with suppress(asyncio.CancelledError):
-            await watch
 
 
 async def unless_gone(receive: Receive, waiting: Coroutine[Any, Any, T]) -> T:
@@ -52,7 +49,7 @@ async def unless_gone(receive: Receive, waiting: Coroutine[Any, Any, T]) -> T:
 
 async def _watch(receive: Receive, generation: Generation) -> None:
     await _gone(receive)
-    generation.fail(ClientDisconnected())
+    generation.abandon()
 
 
 async def _gone(receive: Receive) -> None:

@@ -129,6 +129,7 @@ class Generation:
         """Publishes those that have to wait for their turn."""
         self._published = False
         self._closed = False
+        self._on_close: Callable[[], object] = lambda: None
 
     @property
     def model(self) -> str:
@@ -216,7 +217,7 @@ class Generation:
                 raise JobFailed(arrival.reply)
 
     def batches(self) -> AsyncIterator[list[ChoiceDelta]]:
-        """Everything that the workers say, in order.
+        """Everything that the workers say, in order. The last batch may be empty.
 
         Raises:
             GenerationError: it has failed; what came before was given out.
@@ -227,15 +228,25 @@ class Generation:
         """The vectors of an embedding job, in any order; raises as `batches` does."""
         return self._until_end(self._embedded)
 
-    def fail(self, error: GenerationError) -> None:
-        """End it from outside; whoever waits for the next token gets `error`."""
-        self._mailbox.fail(error)
+    @property
+    def finished(self) -> bool:
+        """Whether all jobs have: the batch that was given out last is the end of the answer."""
+        return not self._unfinished
+
+    def abandon(self) -> None:
+        """Its client has gone: what is unread is not given out, and whoever waits for it gets `ClientDisconnected`."""
+        self._mailbox.abandon(ClientDisconnected())
+
+    def on_close(self, callback: Callable[[], object]) -> None:
+        """Call `callback` when it is closed, however it ends."""
+        self._on_close = callback
 
     def close(self, error: Exception | None = None) -> None:
         """Forget the jobs, and cancel those that have not ended. Idempotent; the first outcome counts."""
         if self._closed:
             return
         self._closed = True
+        self._on_close()
         self._shared.inbox.close(self.jobs)
         self._line.leave()
         if self._in_turn is not None:
@@ -289,7 +300,7 @@ class Generation:
                     if isinstance(reply, Finished):
                         self._turns[number].leave()
                 news = read(arrivals)
-                if news:
+                if news or self.finished:
                     yield news
                 if self._failure is not None:
                     raise self._failure

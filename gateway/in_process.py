@@ -80,7 +80,8 @@ async def complete(
                 while batch is not None:
                     finish_reason = next((delta.f for _, delta in batch if delta.f is not None), finish_reason)
                     used = bill.so_far
-                    yield Heard("".join(delta.t for _, delta in batch), used, price.cost(used))
+                    if batch:
+                        yield Heard("".join(delta.t for _, delta in batch), used, price.cost(used))
                     batch = await _next(batches)
             yield Heard("", generation.usage, price.cost(generation.usage), finish_reason)
         except BaseException as error:

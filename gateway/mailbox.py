@@ -56,8 +56,7 @@ class Mailbox:
         self._queue.append(Arrival(self._number[reply.j], reply))
         self._bytes += _size(reply)
         if self._bytes > self._max_bytes:
-            self._queue.clear()
-            self.fail(SlowClient())
+            self.abandon(SlowClient())
         self._wake()
         return admitted
 
@@ -65,6 +64,11 @@ class Mailbox:
         """Let the reader have `error` after what is already here. The first error counts."""
         self._error = self._error or error
         self._wake()
+
+    def abandon(self, error: GenerationError) -> None:
+        """Let the reader have `error`, and nothing of what is here."""
+        self._queue.clear()
+        self.fail(error)
 
     @property
     def failed(self) -> bool:

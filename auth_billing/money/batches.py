@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-INTERVAL = 0.1
+INTERVAL = 0.25
 """Seconds from the first of a batch, and between two, or as long as one takes if that is more: requests need the store.
 """
 

@@ -8,7 +8,7 @@ then unknown, and it is done again. Each write may be.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
@@ -96,6 +96,11 @@ class Charge:
     job: JobRecord
     cost: int
     final: Final
+
+    @property
+    def charged(self) -> JobRecord:
+        """The job with it."""
+        return replace(self.job, state=JobState.SETTLING, cost=self.cost, final=self.final)
 
 
 @dataclass(frozen=True)
@@ -240,8 +245,8 @@ class JobStore(Protocol):
         """Note what clients have got, of jobs that are `HELD`; a checkpoint never goes back. Not journaled."""
         ...
 
-    async def charge(self, charges: Sequence[Charge]) -> None:
-        """`HELD` to `SETTLING`, with cost and final written; of other states nothing changes."""
+    async def charge(self, charges: Sequence[Charge]) -> bool:
+        """`HELD` to `SETTLING`, with cost and final written; of other states nothing changes. Whether all were `HELD`."""
         ...
 
     async def finish(self, jobs: Collection[str]) -> None:

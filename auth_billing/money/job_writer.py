@@ -20,11 +20,11 @@ from auth_billing.errors import RecordRefused, StoreUnavailable
 from auth_billing.money.books import Balance, Books, JobRecord
 from auth_billing.money.credit_leases import CreditLeases
 
-PAUSE = 0.05
+PAUSE = 0.2
 """Seconds that a job may wait for others; the answer to a short request is out by then."""
 BATCH = 64
 """Jobs in one write: what the embedded store does within a fraction of its time limit."""
-BEHIND_SECONDS = 0.5
+BEHIND_SECONDS = 1.0
 """Who has not written for that long gives nothing out of leases."""
 
 _log = structlog.get_logger(__name__)

@@ -86,8 +86,9 @@ class Settler:
         charges = [self._charge(job, words[job.id]) for job in jobs.values() if job.state is JobState.HELD]
         if charges:
             await self._hold_what_was_lost(charges)
-            await self._books.jobs.charge(charges)
-            jobs = {**jobs, **await self._books.jobs.find([each.job.id for each in charges])}
+            all_held = await self._books.jobs.charge(charges)
+            charged = {each.job.id: each.charged for each in charges}
+            jobs = {**jobs, **(charged if all_held else await self._books.jobs.find(charged))}
         settling = [job for job in jobs.values() if job.state is JobState.SETTLING]
         if settling:
             await self.finish(settling)

@@ -70,8 +70,8 @@ class MongoJobStore:
         with translated_errors(), pymongo.timeout(BATCH_SECONDS):
             await self._passing.update_many(_held(usage), [{"$set": {"checkpoint": checkpoint}}])
 
-    async def charge(self, charges: Sequence[Charge]) -> None:
-        """`HELD` to `SETTLING`, with cost and final written; of other states nothing changes."""
+    async def charge(self, charges: Sequence[Charge]) -> bool:
+        """`HELD` to `SETTLING`, with cost and final written; of other states nothing changes. Whether all were `HELD`."""
         jobs = [charge.job.id for charge in charges]
         charged = {
             "state": JobState.SETTLING.value,
@@ -79,7 +79,8 @@ class MongoJobStore:
             "final": _of_each(jobs, [_final_to_document(charge.final) for charge in charges]),
         }
         with translated_errors(), pymongo.timeout(BATCH_SECONDS):
-            await self._jobs.update_many(_held(jobs), [{"$set": charged}])
+            result = await self._jobs.update_many(_held(jobs), [{"$set": charged}])
+        return bool(result.modified_count == len(charges))
 
     async def finish(self, jobs: Collection[str]) -> None:
         """`SETTLING` to `SETTLED`."""

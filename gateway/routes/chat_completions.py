@@ -9,7 +9,7 @@ from gateway.answer import Head, Wishes
 from gateway.api_description import described
 from gateway.chat_answer import ChatAnswer
 from gateway.collect import best, collect
-from gateway.dependencies import ChatBody, ChatCaller, TheGateway
+from gateway.dependencies import AskingChat
 from gateway.disconnect import ended_with
 from gateway.openai.chat_completions import ChatCompletion, ChatCompletionChunk, ChatCompletionRequest
 from gateway.routes.idempotent import IdempotentRoute
@@ -24,8 +24,9 @@ router = APIRouter(route_class=IdempotentRoute)
     "/v1/chat/completions",
     **described(ChatCompletion, body=ChatCompletionRequest, streamed=ChatCompletionChunk),
 )
-async def create_chat_completion(request: Request, caller: ChatCaller, body: ChatBody, gateway: TheGateway) -> Response:
+async def create_chat_completion(request: Request, asking: AskingChat) -> Response:
     """Answer a conversation."""
+    caller, body, gateway = asking
     reservation = await gateway.admission.admit(caller, body)
     job = dispatch.to_job(body, reservation, origin_of(request, gateway, stream=bool(body.stream)))
     answer = ChatAnswer(

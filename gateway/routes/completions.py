@@ -9,7 +9,7 @@ from gateway.answer import Head, Wishes
 from gateway.api_description import described
 from gateway.collect import best, collect
 from gateway.completion_answer import CompletionAnswer
-from gateway.dependencies import CompletionBody, CompletionCaller, TheGateway
+from gateway.dependencies import AskingCompletion
 from gateway.disconnect import ended_with
 from gateway.openai.completions import Completion, CompletionRequest
 from gateway.routes.idempotent import IdempotentRoute
@@ -21,10 +21,9 @@ router = APIRouter(route_class=IdempotentRoute)
 
 
 @router.post("/v1/completions", **described(Completion, body=CompletionRequest, streamed=Completion))
-async def create_completion(
-    request: Request, caller: CompletionCaller, body: CompletionBody, gateway: TheGateway
-) -> Response:
+async def create_completion(request: Request, asking: AskingCompletion) -> Response:
     """Continue each prompt `n` times; choice `prompt * n + i` is the i-th continuation of a prompt."""
+    caller, body, gateway = asking
     reservation = await gateway.admission.admit(caller, body)
     jobs = dispatch.to_jobs(body, reservation, origin_of(request, gateway, stream=bool(body.stream)))
     answer = CompletionAnswer(Head.of(jobs[0], reservation), body.choices, Wishes.of(body))

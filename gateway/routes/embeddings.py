@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from gateway import dispatch, embedding_answer, rate_limits
 from gateway.api_description import described
 from gateway.collect import collect_vectors
-from gateway.dependencies import EmbeddingBody, EmbeddingCaller, TheGateway
+from gateway.dependencies import AskingEmbeddings
 from gateway.disconnect import ended_with
 from gateway.openai.embeddings import EmbeddingList, EmbeddingRequest
 from gateway.routes.idempotent import IdempotentRoute
@@ -20,10 +20,9 @@ router = APIRouter(route_class=IdempotentRoute)
 
 
 @router.post("/v1/embeddings", **described(EmbeddingList, body=EmbeddingRequest))
-async def create_embeddings(
-    request: Request, caller: EmbeddingCaller, body: EmbeddingBody, gateway: TheGateway
-) -> Response:
+async def create_embeddings(request: Request, asking: AskingEmbeddings) -> Response:
     """A vector of length one for each input, in their order."""
+    caller, body, gateway = asking
     reservation = await gateway.admission.admit_embeddings(caller, body)
     job = dispatch.to_embedding_job(body, reservation, origin_of(request, gateway, stream=False))
     bill = gateway.billing.open(reservation, [job], streamed=False)

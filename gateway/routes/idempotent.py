@@ -59,7 +59,7 @@ class IdempotentRoute(APIRoute):
         """
         if (guard := guard_of(self.dependant)) is None:
             raise NotAuthenticated  # never of an app that has started: such a route is an open one
-        principal = await guard(request)
+        principal = await guard.caller(request)
         gateway.protection.check()
         await rate_limits.enter(request, principal)
         if len(keys) > 1 or not _KEY.fullmatch(keys[0]):

@@ -187,13 +187,17 @@ class DictJobStore:
             if there is not None and there.state is JobState.HELD:
                 self.jobs[job] = replace(there, checkpoint=_most(there.checkpoint or each, each))
 
-    async def charge(self, charges: Sequence[Charge]) -> None:
+    async def charge(self, charges: Sequence[Charge]) -> bool:
         self.absence.check()
         await asyncio.sleep(0)
+        all_held = True
         for each in charges:
             there = self.jobs.get(each.job.id)
             if there is not None and there.state is JobState.HELD:
-                self.jobs[there.id] = replace(there, state=JobState.SETTLING, cost=each.cost, final=each.final)
+                self.jobs[there.id] = replace(each, job=there).charged
+            else:
+                all_held = False
+        return all_held
 
     async def finish(self, jobs: Collection[str]) -> None:
         self.absence.check()

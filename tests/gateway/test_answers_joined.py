@@ -74,11 +74,16 @@ def collected(listed: Sequence[Any], wishes: Wishes) -> Collected:
 
 
 def generation(batches: list[list[ChoiceDelta]], prompt: EchoedPrompt) -> Generation:
-    async def given() -> AsyncIterator[list[ChoiceDelta]]:
-        for batch in batches:
+    """One that gives out these batches."""
+    given = SimpleNamespace(prompts=[prompt], usage=USAGE, jobs=[None], finished=False)
+
+    async def give() -> AsyncIterator[list[ChoiceDelta]]:
+        for number, batch in enumerate(batches, 1):
+            given.finished = number == len(batches)
             yield batch
 
-    return cast(Generation, SimpleNamespace(batches=given, prompts=[prompt], usage=USAGE, jobs=[None]))
+    given.batches = give
+    return cast(Generation, given)
 
 
 async def chunks(events: AsyncIterator[str]) -> list[dict[str, Any]]:

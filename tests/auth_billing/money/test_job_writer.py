@@ -10,7 +10,7 @@ import pytest
 from auth_billing.errors import RecordRefused, StoreUnavailable
 from auth_billing.money.billing import Billing
 from auth_billing.money.books import Balance, JobRecord
-from auth_billing.money.job_writer import BATCH
+from auth_billing.money.job_writer import BATCH, BEHIND_SECONDS
 from router.messages import Usage
 from tests.auth_billing.workload import HELD, ORGANISATION, hold, principal, work
 from tests.fakes.accounts import Absence, FakeClock
@@ -85,7 +85,7 @@ async def test_while_the_store_is_away_leases_end(writing: Writing) -> None:
 
 async def test_who_is_slow_to_write_asks_the_account(writing: Writing) -> None:
     await writing.reserve("job-3")
-    writing.clock.now += 1.0
+    writing.clock.now += BEHIND_SECONDS + 0.1
     version = writing.balances.balances[ORGANISATION].version
     await writing.reserve("job-4")
     assert writing.balances.balances[ORGANISATION].version == version + 1

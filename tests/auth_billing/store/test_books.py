@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from auth_billing.errors import AccountClosed, BudgetExhausted, InsufficientCredit
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.billing import Billing
-from auth_billing.money.books import Books, JobState, Source, Word
+from auth_billing.money.books import Books, Charge, Final, JobState, Source, Word
 from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, month_of, project_budget
 from auth_billing.money.settler import Settler, Verdict
 from router.messages import Outcome, Usage
@@ -157,6 +157,20 @@ async def test_a_job_costs_at_most_its_hold(books: Books, billing: Billing, set_
     await Settler(books, metrics).settle({"job-1": receipt(Usage(prompt_tokens=2**62))})
     assert await check_idle(books, ORGANISATION, 3 * HELD, ["job-1"]) == HELD
     assert metrics.summary()["clamped"] == 1
+
+
+async def test_whoever_charges_a_job_second_changes_nothing_and_is_told(
+    books: Books, billing: Billing, set_account: SetAccount
+) -> None:
+    await set_account(ORGANISATION, available=5 * HELD)
+    await hold(billing, principal(), [work("job-1"), work("job-2")])
+    jobs = await books.jobs.find(["job-1", "job-2"])
+    first, second = (Final(USED, Outcome.FINISHED, source, NOW) for source in (Source.RECEIPT, Source.SWEPT))
+    assert await books.jobs.charge([Charge(jobs["job-1"], 3, first)])
+    assert not await books.jobs.charge([Charge(job, 5, second) for job in jobs.values()])
+    jobs = await books.jobs.find(jobs)
+    assert jobs["job-1"] == Charge(jobs["job-1"], 3, first).charged
+    assert jobs["job-2"] == Charge(jobs["job-2"], 5, second).charged
 
 
 async def test_many_jobs_of_many_organisations_are_settled_together(
