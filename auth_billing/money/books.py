@@ -246,7 +246,7 @@ class JobStore(Protocol):
         ...
 
     async def charge(self, charges: Sequence[Charge]) -> bool:
-        """`HELD` to `SETTLING`, with cost and final written; of other states nothing changes. Whether all were `HELD`."""
+        """`HELD` to `SETTLING`, with cost and final written; other states stay. Whether all were `HELD`."""
         ...
 
     async def finish(self, jobs: Collection[str]) -> None:

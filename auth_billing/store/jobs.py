@@ -71,7 +71,7 @@ class MongoJobStore:
             await self._passing.update_many(_held(usage), [{"$set": {"checkpoint": checkpoint}}])
 
     async def charge(self, charges: Sequence[Charge]) -> bool:
-        """`HELD` to `SETTLING`, with cost and final written; of other states nothing changes. Whether all were `HELD`."""
+        """`HELD` to `SETTLING`, with cost and final written; other states stay. Whether all were `HELD`."""
         jobs = [charge.job.id for charge in charges]
         charged = {
             "state": JobState.SETTLING.value,
