@@ -22,6 +22,7 @@ from router.bus import Bus, Envelope, Feed, Inbound
 from router.consumer.absences import Absences
 from router.consumer.admission import Admission
 from router.consumer.clocks import Clocks
+from router.consumer.gathering import Gathering
 from router.consumer.resumption import Resumptions
 from router.consumer.taken_jobs import RecentJobs, TakenJob, TakenJobs
 from router.consumer.windows import Outbox
@@ -56,6 +57,9 @@ HEARTBEAT = 1.0
 """Seconds between two heartbeats; running jobs are checked against their deadlines as often."""
 SETTLE_BACKOFF = (0.2, 5.0)
 """Seconds between two tries to publish a usage record: first and at most."""
+
+BUSY_SHARE = 0.5
+"""Of its places: while so many jobs are in hand, none keeps its place in order to be settled together with others."""
 
 SETTLE_PATIENCE = 5.0
 """Seconds that the last usage records may take when leaving; what is not confirmed then is answered again elsewhere."""
@@ -123,6 +127,7 @@ class JobConsumer(Generic[T]):
         self._resumptions = Resumptions(self.outbox)
         self.state = WorkerState.READY
         self._clocks = Clocks()
+        self._settling = Gathering()
         self._cancelled = RecentJobs()
         self._done = RecentJobs()
         self._stop = asyncio.Event()
@@ -262,6 +267,8 @@ class JobConsumer(Generic[T]):
         self._spawn(self._settle(taken, record))
 
     async def _settle(self, taken: T, record: UsageRecord) -> None:
+        if self.state is WorkerState.READY and len(self.jobs) < BUSY_SHARE * self._places:
+            await self._settling.wait()
         delay, longest = SETTLE_BACKOFF
         while True:
             try:
@@ -346,6 +353,7 @@ class JobConsumer(Generic[T]):
     async def _drain(self) -> None:
         """No new jobs; those not begun go back to the queue; the rest get `drain_grace` seconds (PROMISES F2)."""
         self.state = WorkerState.DRAINING
+        self._settling.end()
         self._send_status()
         _log.info("worker is draining", worker=self._worker, running=len(self.jobs))
         for inbound in self._inbounds:

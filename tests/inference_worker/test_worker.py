@@ -16,7 +16,7 @@ from inference_worker.errors import EngineDied, EngineStartFailed
 from inference_worker.worker import capacity
 from router import control_plane, topology
 from router.bus import Envelope
-from router.consumer import job_consumer
+from router.consumer import gathering, job_consumer
 from router.dead_letters import DeadLetters
 from router.errors import BrokerUnavailable
 from router.messages import (
@@ -66,6 +66,29 @@ async def test_a_job_is_started_streamed_finished_recorded_and_acknowledged() ->
     ids = f"[[{FIRST},{FIRST + 1},{FIRST + 2}]]"
     assert record.digest == hashlib.sha256(ids.encode()).hexdigest()
     assert bench.queued() == 0
+
+
+async def test_a_worker_with_places_to_spare_settles_jobs_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "SECONDS", 3600.0)
+    async with Bench().up() as bench:
+        for job in ("a", "b"):
+            await bench.send(make_job(job, max_tokens=1))
+            await bench.until(lambda: bench.engine.requests)
+            bench.engine.step()
+            await bench.until(lambda job=job: isinstance(bench.of(job)[-1], Finished) if bench.of(job) else False)
+        assert bench.records == []
+        bench.stop.set()  # who leaves does not wait for more
+        await bench.until(lambda: len(bench.records) == 2)
+    assert bench.queued() == 0
+
+
+async def test_a_busy_worker_settles_a_job_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "SECONDS", 3600.0)
+    async with Bench(max_num_seqs=1).up() as bench:
+        await bench.send(make_job("j"))
+        await bench.submitted(1)
+        bench.engine.step(3)
+        await bench.ended("j")
 
 
 async def test_positions_are_gapless_and_the_last_delta_says_why() -> None:

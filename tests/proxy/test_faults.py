@@ -212,8 +212,8 @@ async def test_an_upstream_that_keeps_failing_is_left_alone(set_stage: SetStage)
     assert stage.asked == [5]
     assert response.status_code == 503
     assert 1 <= int(response.headers["retry-after"]) <= 15
-    metrics = [record.error for record in stage.records]
-    assert metrics.count(FailureCode.UPSTREAM_BUSY) == 2
+    await eventually(lambda: len(stage.records) == 7)
+    assert [record.error for record in stage.records].count(FailureCode.UPSTREAM_BUSY) == 2
 
 
 async def test_an_upstream_that_asks_for_a_pause_gets_it(set_stage: SetStage) -> None:

@@ -1,0 +1,39 @@
+"""Who waits goes on together, when the time of the first is up or sooner."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from router.consumer import gathering
+from router.consumer.gathering import Gathering
+
+
+async def test_all_who_wait_go_on_with_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "SECONDS", 0.02)
+    moment = Gathering()
+    gone: list[str] = []
+
+    async def wait(name: str) -> None:
+        await moment.wait()
+        gone.append(name)
+
+    first = asyncio.create_task(wait("first"))
+    await asyncio.sleep(0.01)
+    second = asyncio.create_task(wait("second"))
+    await first
+    await asyncio.sleep(0)
+    assert gone == ["first", "second"]
+    await asyncio.wait_for(asyncio.gather(second, wait("the next")), 10)
+
+
+async def test_who_ends_it_lets_them_go_on_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "SECONDS", 3600.0)
+    moment = Gathering()
+    moment.end()  # nobody waits
+    waiting = [asyncio.create_task(moment.wait()) for _ in range(2)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()  # one who gives up holds nobody up
+    moment.end()
+    await asyncio.wait_for(waiting[1], 10)
