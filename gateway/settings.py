@@ -78,7 +78,9 @@ class GatewaySettings(BaseSettings):
     header_delay: float = Field(
         1.0, ge=0, description="Longest that a stream's status line waits for the worker's first word."
     )
-    ping_interval: PositiveFloat = Field(1.0, description="Seconds between the comments that keep a stream open.")
+    ping_interval: PositiveFloat = Field(
+        1.0, description="Seconds of silence after which a comment keeps a stream open."
+    )
     send_timeout: PositiveFloat = Field(30.0, description="Seconds that a client may refuse to read its stream.")
     max_unread_bytes: PositiveInt = Field(
         1024 * 1024, description="Text kept for a client that reads too slowly before it is dropped."
