@@ -41,8 +41,13 @@ class Asked(ApiKeySecurity, Generic[Body]):
         super().__init__(scope)
         self._kind = kind
 
-    async def __call__(self, request: Request) -> Asking[Body]:  # type: ignore[override]  # with the caller, more
-        """The caller and the body; raises as `caller` does, and as the route says of a body."""
+    async def __call__(self, request: Request) -> Asking[Body]:  # type: ignore[override]  # more than the caller
+        """The caller and the body; raises as `caller` does.
+
+        Raises:
+            BrokerDown, Overloaded, RateLimitExceeded, StoreUnavailable: it may not run now.
+            MalformedRequest, InvalidRequest: the body is not what it should be.
+        """
         caller = await self.caller(request)
         return Asking(caller, await _read(request, caller, self._kind), gateway_of(request))
 

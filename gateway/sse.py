@@ -114,11 +114,11 @@ class SharedEventStream(_Stream):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Stream until the end, or the client's."""
-        with suppress(ClientDisconnected):
-            try:
+        try:
+            with suppress(ClientDisconnected):
                 await unless_gone(receive, self.stream_response(send))
-            except SlowClient:
-                _log.info("client does not read, its copy of a stream is closed")
+        except SlowClient:
+            _log.info("client does not read, its copy of a stream is closed")
 
 
 class EventStream(_Stream):

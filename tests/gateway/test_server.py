@@ -141,6 +141,21 @@ async def test_pings_come_while_waiting_and_are_ignored_by_the_client(serve: Ser
     writer.close()
 
 
+async def test_there_are_no_comments_between_tokens(serve: Serve) -> None:
+    async def script(worker: ScriptedWorker, job: Job) -> None:
+        worker.send(job, Started(j=job.id, a="a", w=worker.worker, prompt_tokens=1))
+        for token in range(10):
+            worker.send(job, Delta(j=job.id, a="a", s=token, ids=[token], t=f"{token} "))
+            await asyncio.sleep(0.1)
+        await asyncio.Event().wait()
+
+    server = await serve(script, ping_interval=0.6)
+    reader, writer = await server.post(stream=True)
+    assert b": ping" not in await reader.readuntil(b'"content":"9 "')
+    await reader.readuntil(b": ping\n\n")
+    writer.close()
+
+
 @pytest.mark.parametrize("leave", [reset, asyncio.StreamWriter.close], ids=["reset", "close"])
 async def test_a_client_that_leaves_a_stream_cancels_its_job(
     serve: Serve, leave: Callable[[asyncio.StreamWriter], None]
@@ -200,6 +215,20 @@ async def flood(worker: ScriptedWorker, job: Job) -> None:
         worker.send(job, Delta(j=job.id, a="a", s=token, ids=[token], t="x" * 65536))
         token += 1
         await asyncio.sleep(0.001)
+
+
+async def test_what_was_not_sent_to_a_client_that_leaves_costs_nothing(serve: Serve) -> None:
+    server = await serve(flood, max_unread_bytes=2**40)
+    _, writer = await server.post(stream=True)
+    writer.transport.pause_reading()  # type: ignore[attr-defined]
+    await server.stage.worker.received.wait()
+    mailbox = next(iter(server.stage.gateway.inbox._mailboxes.values()))
+    given = server.stage.gateway.metrics.tokens.labels(MODEL)
+    await eventually(lambda: mailbox._bytes > 2**22)  # it can't be written any more
+    sent = given._value.get()
+    writer.transport.abort()
+    await eventually(lambda: len(server.stage.receipts) == 1)
+    assert server.stage.receipts[0].usage.completion_tokens == sent > 0
 
 
 async def test_a_client_that_does_not_read_is_dropped_by_time(serve: Serve) -> None:
