@@ -22,7 +22,9 @@ from auth_billing.retry import RetryDelay, exponential_delay
 from router.bus import Bus, Inbound
 from router.messages import Receipt
 
-PREFETCH = 256
+PREFETCH = 1024
+"""Messages in hand, two a job: what comes while a batch gathers and is written must not be what bounds a busy platform.
+"""
 STOP_SECONDS = 5.0
 """How long what is in hand may still be settled when the process stops; the rest goes back to the queue."""
 
