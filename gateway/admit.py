@@ -1,7 +1,8 @@
 """Decides, before any work is done, whether a request may be queued, and says no at once when it may not.
 
 Everything here is answered from memory: the registry that heartbeats fill, the line of jobs, and local flags. So a
-refusal takes no longer than an admission, holds nothing, and asks neither broker nor store (PROMISES 2.9). Does not
+refusal takes no longer than an admission, holds nothing, and asks neither broker nor store
+(docs/design/queue-topology.md#back-pressure). Does not
 know HTTP, and sends nothing.
 """
 

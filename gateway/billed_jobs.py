@@ -1,7 +1,8 @@
 """What the jobs of one request cost: a hold before they are queued, exactly one receipt or void for each at the end.
 
 A receipt says what the client was told, or would have been: the whole usage of a job that finished; of one that did
-not, the prompt and the tokens that were given out, or nothing if there were none (PROMISES I4). An answer that was to
+not, the prompt and the tokens that were given out, or nothing if there were none
+(docs/design/reliability-contract.md#I4). An answer that was to
 come whole and did not costs nothing either, unless it is the client who went. Does not know prices, HTTP or the queue.
 """
 

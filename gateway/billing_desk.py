@@ -1,6 +1,7 @@
 """Where the requests of one gateway meet the books: holds before, checkpoints meanwhile, receipts and voids after.
 
-Only a hold is waited for, and never long: where the store keeps failing, requests are refused at once (PROMISES F15).
+Only a hold is waited for, and never long: where the store keeps failing, requests are refused at once
+(docs/design/reliability-contract.md#F15).
 Receipts go through the broker, everything else straight to the store; what does not get through is tried again for as
 long as the gateway runs. As nothing is queued without broker and store, what waits is bounded by what was running.
 Does not know prices or HTTP.

@@ -1,7 +1,8 @@
 """Publishes jobs again: because whoever had one is given up, or because its message has been returned often.
 
 A broker gives a message out so many times, then takes it for poison (`JOB_DELIVERY_LIMIT`), though what returned it may
-have been kills, drains and restarts. What is poison only the gateway knows (PROMISES 2.7): so long before the limit it
+have been kills, drains and restarts. What is poison only the gateway knows
+(docs/design/queue-topology.md#poison): so long before the limit it
 publishes a fresh copy. The copy changes nothing for a worker that runs the job: whoever takes it asks (`failover.py`),
 and waits. What becomes of older copies is of no account then, their dead letters neither. Knows no HTTP.
 """

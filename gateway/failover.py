@@ -1,7 +1,8 @@
 """Which attempt at a job goes on: answers workers that have a job again, and stops attempts that nobody hears.
 
 The gateway that owns a client's connection decides, alone, which attempt speaks for a job and which tokens exist
-(PROMISES 2.5). A worker that is given a job for the second time asks. If the one that had it has said that it let go,
+(docs/design/queue-topology.md#resume). A worker that is given a job for the second time asks. If the one that had it
+has said that it let go,
 or does not say within `DOUBT_SECONDS` that it is alive, the new one goes on after what was delivered; the old one,
 should it come back, is not heard and is told to stop. Knows no HTTP, and does not read what is generated.
 """
@@ -222,7 +223,7 @@ def _is_over(progress: JobProgress, question: MayResume) -> bool:
 
 
 def _answer(progress: JobProgress, question: MayResume) -> Resume:
-    """How a job goes on whose attempt `question.a` speaks now (PROMISES 2.7)."""
+    """How a job goes on whose attempt `question.a` speaks now (docs/design/queue-topology.md#poison)."""
     done = progress.delivered
     return Resume(
         job=question.j,

@@ -57,7 +57,7 @@ WATCH_SECONDS = 1.0
 """How often a silent generation looks whether anybody is still there."""
 
 UNREACHABLE_SECONDS = 60.0
-"""So long an answer waits for a broker that is away (PROMISES F10, F11)."""
+"""So long an answer waits for a broker that is away (docs/design/reliability-contract.md#F10, F11)."""
 
 _log = structlog.get_logger(__name__)
 

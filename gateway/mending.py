@@ -1,4 +1,5 @@
-"""What a gateway does when a running answer has a gap, or falls silent (PROMISES F3, F7 to F9).
+"""What a gateway does when a running answer has a gap, or falls silent
+(docs/design/reliability-contract.md#F3, F7 to F9).
 
 A gap is asked for again. An attempt that is silent is asked whether it is alive; one that does not answer, or says that
 it has lost the job, is given up: the job is published again, and whoever takes it asks how it goes on (`failover.py`).

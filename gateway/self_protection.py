@@ -1,6 +1,7 @@
 """Whether this gateway can take anything on at all: its broker, its own event loop, what it has not got rid of.
 
-All of it is local flags, so a refusal costs nothing and asks nobody (PROMISES 2.9). Does not know requests or models.
+All of it is local flags, so a refusal costs nothing and asks nobody
+(docs/design/queue-topology.md#back-pressure). Does not know requests or models.
 """
 
 from __future__ import annotations

@@ -33,7 +33,8 @@ DEATHS_ALLOWED = 3
 DEATHS_WITHIN = 60.0
 """An engine that dies more than `DEATHS_ALLOWED` times in so many seconds is not started again."""
 DEATHS_OF_A_JOB = 3
-"""A job that was in the engine at so many deaths, getting no further in between, is their cause (PROMISES 2.7) ..."""
+"""A job that was in the engine at so many deaths, getting no further in between, is their cause
+(docs/design/queue-topology.md#poison) ..."""
 DEATHS_OF_A_SUSPECT = 2
 """... and after so many it runs alone, so that no other one is taken for it."""
 RESTART_BACKOFF = 0.2

@@ -1,4 +1,5 @@
-"""When an engine that goes on is better started afresh: steps have failed in it again and again (PROMISES F5).
+"""When an engine that goes on is better started afresh: steps have failed in it again and again
+(docs/design/reliability-contract.md#F5).
 
 Each fault was kept to its request, but what it left behind (a torn allocator, a damaged cache) is anybody's guess. Who
 is faulty on purpose must not keep everybody waiting for a model to load, so a young engine is left alone. Does not know

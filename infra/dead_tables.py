@@ -1,4 +1,5 @@
-"""Dead letters for a terminal and as JSON. Prompts and answers stay hidden unless they are asked for (PROMISES I9)."""
+"""Dead letters for a terminal and as JSON. Prompts and answers stay hidden unless they are asked for
+(docs/design/reliability-contract.md#I9)."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ BROKER, STORE, BILLING, GATEWAY, WORKER = range(5)
 AMQP_GREETING = b"AMQP\x00\x00\x09\x01"
 AMQP_METHOD_FRAME = b"\x01"
 DRAIN_SECONDS = 120.0
-"""How long running streams may take when a worker or gateway stops (PROMISES F2, F18)."""
+"""How long running streams may take when a worker or gateway stops (docs/design/reliability-contract.md#F2, F18)."""
 MARGIN_SECONDS = 15.0
 
 

@@ -1,21 +1,49 @@
-"""Documents name only what is there: files, links, make verbs."""
+"""Documents, and citations of documents in code, name only what exists: files, sections, links, make targets."""
 
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
-ROOMS = tuple(f"{each.name}/" for each in ROOT.iterdir() if each.is_dir() and not each.name.startswith("."))
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+FOLDERS = tuple(f"{each.name}/" for each in ROOT.iterdir() if each.is_dir() and not each.name.startswith("."))
+FOREIGN = re.compile(r"\b(?:PROMISES|MONEY|HOSTILE|DESIGN|OPENAI|PERFORMANCE)(?:\.md\b| [0-9FHIS]\d*)")
+"""Names of documents that are not in the repository."""
+OF_OTHER_PROJECTS = {"docs/gguf.md", "docs/design/metrics.md"}
+"""ggml's and vLLM's."""
+
+
+def sources() -> list[Path]:
+    """Return every tracked text file that can cite a document."""
+    kinds = (".py", ".md", ".ts", ".svelte", ".toml", ".h", ".cpp", ".yml", ".conf")
+    found = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True)
+    return [
+        ROOT / each for each in found.stdout.decode().splitlines() if each.endswith(kinds) and (ROOT / each).is_file()
+    ]
 
 
 def named_paths(text: str) -> list[str]:
-    """Paths of this repository between backticks, without those that have a placeholder."""
+    """Return the paths of this repository between backticks, without those that have a placeholder."""
     quoted = re.findall(r"`([\w./-]+)`", text)
-    return [each for each in quoted if each.startswith(ROOMS)]
+    return [each for each in quoted if each.startswith(FOLDERS)]
+
+
+def anchors(document: Path) -> set[str]:
+    """Return the section ids of a document: explicit ones, and those that GitHub derives from headings."""
+    text = document.read_text()
+    headings = re.findall(r"^#+ +(.+)$", text, re.MULTILINE)
+    derived = {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+    return derived | set(re.findall(r'<a id="([^"]+)"', text))
+
+
+def cited_ids(rest: str) -> list[str]:
+    """Return the ids that follow `docs/NAME.md#`: `F7, F8 to F10` is three."""
+    match = re.match(r"[\w-]+(?:(?:,| and| to)\s+[A-Z]\d+\b)*", rest)
+    return re.findall(r"[\w-]+", re.sub(r",| and | to ", " ", match[0])) if match else []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -25,9 +53,34 @@ def test_files_that_are_named_exist(document: Path) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_lead_somewhere(document: Path) -> None:
-    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", document.read_text())
-    missing = [each for each in links if not (document.parent / each).exists()]
+def test_links_resolve(document: Path) -> None:
+    missing = []
+    for target, section in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)", document.read_text()):
+        path = document.parent / target if target else document
+        if not path.exists() or (section and path.suffix == ".md" and section not in anchors(path)):
+            missing.append(f"{target}#{section}")
+    assert not missing
+
+
+def test_documents_and_sections_that_are_cited_exist() -> None:
+    """Code, tests and documents cite `docs/NAME.md#SECTION` and `ADR NNNN`."""
+    decisions = {each.name[:4] for each in (ROOT / "docs" / "adr").glob("[0-9]*.md")}
+    missing = []
+    for source in sources():
+        if source == Path(__file__):
+            continue
+        text = source.read_text(errors="replace")
+        name = source.relative_to(ROOT)
+        for path, rest in re.findall(r"(?<![\w/.-])(docs/[\w/-]+\.md)(?:#([^\n)]*))?", text):
+            if path in OF_OTHER_PROJECTS:
+                continue
+            if not (ROOT / path).exists():
+                missing.append(f"{name}: {path}")
+            elif unknown := set(cited_ids(rest)) - anchors(ROOT / path):
+                missing.append(f"{name}: {path}#{unknown}")
+        missing += [f"{name}: ADR {each}" for each in re.findall(r"\bADR (\d{4})\b", text) if each not in decisions]
+        missing += [f"{name}: adr/{each}" for each in re.findall(r"\badr/(\d{4})\b", text) if each not in decisions]
+        missing += [f"{name}: {each}" for each in FOREIGN.findall(text)]
     assert not missing
 
 
@@ -36,8 +89,10 @@ def test_the_architecture_names_many_files() -> None:
     assert len(named_paths((ROOT / "ARCHITECTURE.md").read_text())) > 20
 
 
-def test_make_verbs_in_the_readme_exist() -> None:
-    verbs = set(re.findall(r"\bmake ([a-z-]+)", (ROOT / "README.md").read_text()))
+def test_make_targets_in_documents_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert verbs
-    assert verbs <= targets
+    for name in ("README.md", "CONTRIBUTING.md"):
+        path = ROOT / name
+        verbs = set(re.findall(r"\bmake ([a-z-]+)", path.read_text())) if path.exists() else targets
+        assert verbs
+        assert verbs <= targets

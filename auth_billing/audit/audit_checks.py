@@ -14,7 +14,8 @@ from auth_billing.money.ledger import REVENUE, SETTLE, customer
 from router.messages import Outcome, Usage
 
 LATE_SECONDS = 15 * 60.0
-"""After its deadline a hold is gone by then, and a lease after nobody has used it (PROMISES I5)."""
+"""After its deadline a hold is gone by then, and a lease after nobody has used it
+(docs/design/reliability-contract.md#I5)."""
 YOUNG_SECONDS = 60.0
 """A job younger than that may still be about to hold."""
 CREDIT_SECONDS = 5 * 60.0

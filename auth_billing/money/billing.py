@@ -67,7 +67,8 @@ class Billing:
     async def reserve(self, principal: Principal, works: Sequence[Work]) -> None:
         """Hold what the jobs of one request may cost at most, all or none; then they may be published.
 
-        Only a hold that no lease pays is waited for, and not for the journal (MONEY 4.9). What is written of the jobs
+        Only a hold that no lease pays is waited for, and not for the journal
+        (docs/design/money.md#embedded-store). What is written of the jobs
         is written right after; until then there is nothing to settle, so receipts wait for `write`. A gateway that dies
         in between leaves a lease, or holds without jobs, which the sweeper gives back.
 
@@ -111,7 +112,8 @@ class Billing:
         self._doubtful.difference_update(jobs)
 
     async def checkpoint(self, usage_by_job: Mapping[str, Usage]) -> None:
-        """Note what clients have got so far: what they pay if this gateway dies. Every 2 s or 64 tokens (MONEY 4.6).
+        """Note what clients have got so far: what they pay if this gateway dies. Every 2 s or 64 tokens
+        (docs/design/money.md#settlement).
 
         Raises:
             StoreUnavailable: the next one says more.

@@ -1,6 +1,7 @@
 """What a job may cost at most, said before it runs. Knows no store and no HTTP.
 
-A hold is taken for the worst case (MONEY 4.6), so that no job can cost more than what was set aside for it.
+A hold is taken for the worst case
+(docs/design/money.md#settlement), so that no job can cost more than what was set aside for it.
 """
 
 from __future__ import annotations

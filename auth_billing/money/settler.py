@@ -1,4 +1,4 @@
-"""Settles jobs: what each cost becomes final, its hold is released, the ledger knows (MONEY 4.6, S4 to S6).
+"""Settles jobs: what each cost becomes final, its hold is released, the ledger knows (docs/design/money.md#settlement).
 
 Four writes for any number of jobs, each journaled before the next and each harmless when repeated, so that whoever
 stops between two of them leaves nothing that another can't finish:

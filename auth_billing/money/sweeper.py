@@ -34,7 +34,8 @@ CALM_SECONDS = 30.0
 BLIND_SECONDS = 15.0
 """After this long without a look at the store, or without receipts flowing, everything is seen for the first time."""
 GRACE_SECONDS = 60.0
-"""A job's receipt may come this long after its deadline: a gateway closes its jobs within 30 s of it (PROMISES I1)."""
+"""A job's receipt may come this long after its deadline: a gateway closes its jobs within 30 s of it
+(docs/design/reliability-contract.md#I1)."""
 UNFINISHED_SECONDS = 10.0
 """After this long a settlement that is not finished has lost its settler."""
 MOST_JOBS = 10_000

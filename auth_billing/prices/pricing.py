@@ -1,4 +1,4 @@
-"""What tokens cost. Money is integer nano-USD (1e-9 USD, MONEY 4.4), so nothing is ever rounded.
+"""What tokens cost. Money is integer nano-USD (1e-9 USD, docs/design/money.md#amounts), so nothing is ever rounded.
 
 Knows no file (`price_file.py`) and no store (`price_book.py`): only numbers and how they are looked up.
 """

@@ -1,4 +1,5 @@
-"""Accounts in MongoDB, one document an organisation, so that one conditional update decides about money (MONEY 4.5).
+"""Accounts in MongoDB, one document an organisation, so that one conditional update decides about money
+(docs/design/money.md#documents).
 
     accounts {
         _id: organisation,

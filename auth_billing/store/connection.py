@@ -1,7 +1,7 @@
 """The connection to MongoDB, or to the embedded store that speaks its protocol: time limits, durability, errors.
 
 Every operation has a deadline, so that a store that is away or slow fails requests quickly instead of
-gathering them (PROMISES F14, F15). Knows nothing of what is stored.
+gathering them (docs/design/reliability-contract.md#F14, F15). Knows nothing of what is stored.
 """
 
 from __future__ import annotations

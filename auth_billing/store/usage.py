@@ -1,6 +1,7 @@
 """Usage records in MongoDB: `usage {_id: "<job>:<attempt>", job, attempt, tenant, ...}`, insert-only.
 
-The `_id` follows from the record, so storing one twice is storing it once (MONEY 4.5), whatever was lost,
+The `_id` follows from the record, so storing one twice is storing it once
+(docs/design/money.md#documents), whatever was lost,
 repeated or unknown on the way.
 """
 

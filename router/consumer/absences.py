@@ -1,4 +1,4 @@
-"""Whether a gateway that does not hear has gone, or is coming back (PROMISES F7, F8, F17).
+"""Whether a gateway that does not hear has gone, or is coming back (docs/design/reliability-contract.md#F7, F8, F17).
 
 A window that nobody took may mean that the gateway died: its jobs are stopped soon. After a restart of the broker it
 may mean that the gateway is not back yet: its jobs go on for a while, and what it missed is said again when it asks.

@@ -2,9 +2,11 @@
 
 Each class has its own queue and consumer, and each may have all places when it is alone (a fixed split
 would leave room unused). When classes compete, priority goes first, then default; flex has a floor, so that a
-batch is slowed but never starved (PROMISES 2.8). Within a class tenants go in the order of what they have had
+batch is slowed but never starved
+(docs/design/queue-topology.md#fairness). Within a class tenants go in the order of what they have had
 (`router/fair_line.py`). A job that is suspected of bringing down what runs it is tried: until
-it has got further, only jobs run beside it that have, so that it is plain which one it was (PROMISES 2.7). Plain
+it has got further, only jobs run beside it that have, so that it is plain which one it was
+(docs/design/queue-topology.md#poison). Plain
 Python; does not know the queue.
 """
 

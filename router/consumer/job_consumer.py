@@ -1,7 +1,8 @@
 """Takes jobs of one model from its queues and sees each of them to its end.
 
 In this order for every job, whatever happens: exactly one terminal message to its gateway, its usage record
-confirmed by the broker, and only then the acknowledgement (PROMISES 2.3). What answers a job is its handler's
+confirmed by the broker, and only then the acknowledgement
+(docs/design/queue-topology.md#acknowledgement). What answers a job is its handler's
 business; money and HTTP are nobody's here.
 """
 
@@ -351,7 +352,8 @@ class JobConsumer(Generic[T]):
     # Leaving
 
     async def _drain(self) -> None:
-        """No new jobs; those not begun go back to the queue; the rest get `drain_grace` seconds (PROMISES F2)."""
+        """No new jobs; those not begun go back to the queue; the rest get `drain_grace` seconds
+        (docs/design/reliability-contract.md#F2)."""
         self.state = WorkerState.DRAINING
         self._settling.end()
         self._send_status()

@@ -1,4 +1,5 @@
-"""Asks the gateway of a job that was delivered again how it goes on (PROMISES 2.5), until it says so.
+"""Asks the gateway of a job that was delivered again how it goes on
+(docs/design/queue-topology.md#resume), until it says so.
 
 Nothing is done for such a job before: another worker may be at it, or its client may have a part of the answer. Does
 not know what a job asks for; that its gateway has gone is told to others.

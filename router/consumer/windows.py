@@ -1,4 +1,4 @@
-"""The outbox: what a worker has to tell each gateway, gathered into windows (PROMISES 2.4).
+"""The outbox: what a worker has to tell each gateway, gathered into windows (docs/design/queue-topology.md#windows).
 
 One window per gateway per step or 10 ms, whichever is longer; at the end of the step for what somebody waits for
 (`urgent`: a first token, a terminal), at once when much has gathered. While the broker is away windows wait, up to a

@@ -1,6 +1,7 @@
 """Judges a run: joins what clients saw, what the books say and what engines counted, and names each broken promise.
 
-Pure: plain values in, violations out. The invariants I1 to I9 are PROMISES 1.0; three more names are for what they
+Pure: plain values in, violations out. The invariants I1 to I9 are
+docs/design/reliability-contract.md#invariants; three more names are for what they
 imply: `lost` (a request that the faults of this run did not entitle to fail), `ghost` (work that goes on for nobody),
 `pause` (a stream that stood still for longer than this configuration allows). It is never bent to a run: what a
 configuration allows is said beforehand in its `Limits`.

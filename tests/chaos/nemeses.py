@@ -1,7 +1,8 @@
 """What strikes: each nemesis is a coroutine that does its harm, lets it last, and undoes what does not undo itself.
 
 Only harm that an operator or nature could do from outside: signals, the broker's own command line, the network.
-What a fault shall look like to a client is PROMISES 1.1; judging is the checker's business.
+What a fault shall look like to a client is
+docs/design/reliability-contract.md#faults; judging is the checker's business.
 """
 
 from __future__ import annotations

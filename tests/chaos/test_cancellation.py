@@ -39,7 +39,7 @@ WAVES = 3
 TOKENS = 500
 """Of each answer: ten seconds, if nobody stops it."""
 MOST_SECONDS = 1.0
-"""PROMISES F19."""
+"""docs/design/reliability-contract.md#F19."""
 
 
 class Leavers:

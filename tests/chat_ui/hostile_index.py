@@ -1,5 +1,5 @@
-"""Where each class of hostile input to people's accounts is tested: rows H77 to H87 of the hostile inputs, and others
-that the chat's API meets. `test_hostile_index.py` checks that the tests named here exist.
+"""The tests of each class of hostile input that the web chat's API meets: rows H77 to H104 of
+docs/design/hostile-input.md. `test_hostile_index.py` checks that the named tests exist.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What only a real broker can do to us: go away, come back, run out of memory, lose objects. PROMISES 2.10."""
+"""What only a real broker can do to us: go away, come back, run out of memory, lose objects.
+docs/design/queue-topology.md#pika."""
 
 from __future__ import annotations
 

@@ -308,7 +308,8 @@ async def test_what_can_not_be_said_again_is_generated_again(
 async def test_a_gateway_that_was_cut_off_and_comes_back_has_its_streams_go_on(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PROMISES F10: its workers took it for dead and stopped. It has not heard that, and no answer ends with it."""
+    """docs/design/reliability-contract.md#F10: its workers took it for dead and stopped. It has not heard that, and no
+    answer ends with it."""
     monkeypatch.setattr(mending, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(mending, "PING_SECONDS", 0.1)
     async with Fleet(make_transport) as fleet:
@@ -329,7 +330,8 @@ async def test_a_gateway_that_was_cut_off_and_comes_back_has_its_streams_go_on(
 async def test_what_was_said_from_beginning_to_end_while_the_gateway_was_away_is_generated_again(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PROMISES F7, F8, F10: nothing of it is here, so nothing shows that anything is missing."""
+    """docs/design/reliability-contract.md#F7, F8, F10: nothing of it is here, so nothing shows that anything is
+    missing."""
     monkeypatch.setattr(mending, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(mending, "UNHEARD_SECONDS", 0.1)
     async with Fleet(make_transport) as fleet:
@@ -416,7 +418,7 @@ async def test_a_copy_that_the_hanging_worker_is_given_is_followed_by_another(
 async def test_a_job_that_a_hanging_worker_was_given_is_begun_by_one_that_has_room(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PROMISES F3, before its first word: there is nothing to be silent yet."""
+    """docs/design/reliability-contract.md#F3, before its first word: there is nothing to be silent yet."""
     monkeypatch.setattr(mending, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(mending, "UNHEARD_SECONDS", 0.1)
     monkeypatch.setattr(mending, "TAKEN_SECONDS", 0.1)

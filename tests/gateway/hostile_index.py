@@ -1,7 +1,5 @@
-"""Where each class of hostile input is tested: the rows H1 to H76, H88 to H95 and H114 to H118 of the hostile
-inputs.
-
-`test_hostile_index.py` checks that the tests named here exist.
+"""The tests of each class of hostile input: rows H1 to H76, H88 to H95 and H114 to H118 of
+docs/design/hostile-input.md. `test_hostile_index.py` checks that the named tests exist.
 """
 
 from __future__ import annotations

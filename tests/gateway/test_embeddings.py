@@ -129,7 +129,7 @@ async def test_two_thousand_inputs_by_the_sdk(embedding: Embedding) -> None:
     ],
 )
 async def test_refusals(embedding: Embedding, param: str, value: Any) -> None:
-    """HOSTILE H63 and the like: 400, naming the field, without a worker."""
+    """docs/design/hostile-input.md#H63 and the like: 400, naming the field, without a worker."""
     response = await embedding(**{"value": "hi", param: value} if param != "input" else {"value": value})
     assert response.status_code == 400
     error = response.json()["error"]

@@ -59,7 +59,8 @@ class LockstepEngine(EchoEngine):
 
 
 def test_a_cancelled_request_is_in_no_step_after_the_one_that_is_being_computed() -> None:
-    """PROMISES 2.6: wherever in a step an abort arrives, the next one is without the request."""
+    """docs/design/queue-topology.md#cancel: wherever in a step an abort arrives, the next one is without the
+    request."""
     engine, encoder = LockstepEngine(), msgspec.msgpack.Encoder()
     (commands, told), (_reports, said) = Pipe(duplex=False), Pipe(duplex=False)
     loop = Thread(target=serve, args=(engine, commands, Mouth(said)), daemon=True)

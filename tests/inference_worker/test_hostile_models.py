@@ -1,4 +1,5 @@
-"""Folders of models that would do harm (HOSTILE.md H117): each is refused in one line, and nothing in it is run."""
+"""Folders of models that would do harm
+(docs/design/hostile-input.md#H117): each is refused in one line, and nothing in it is run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A job that kills what runs it costs three crashes and no other job (PROMISES F6), with a real process that aborts."""
+"""A job that kills what runs it costs three crashes and no other job
+(docs/design/reliability-contract.md#F6), with a real process that aborts."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ async def test_what_the_model_can_not_take_fails_with_a_name(prompt, sampling, c
 async def test_a_job_past_its_deadline_is_not_begun() -> None:
     async with Bench().up() as bench:
         job = make_job("j", deadline=time.time() - 1)
-        # Past the queue's own expiry, as when the broker was blocked (PROMISES 2.3).
+        # Past the queue's own expiry, as when the broker was blocked (docs/design/queue-topology.md#acknowledgement).
         await bench.outside._transport.publish(
             Outgoing(topology.JOBS, topology.job_key(MODEL, ServiceClass.DEFAULT), encode(job), persistent=True)
         )

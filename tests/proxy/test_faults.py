@@ -249,7 +249,7 @@ async def test_no_more_than_the_limit_is_outside_at_a_time(set_stage: SetStage) 
 
 
 async def test_who_pays_and_where_it_goes_is_not_the_client_s_to_say(set_stage: SetStage) -> None:
-    """HOSTILE H48."""
+    """docs/design/hostile-input.md#H48."""
     evil = {"api_base": "http://evil", "base_url": "http://evil", "api_key": "x", "extra_headers": {"x-evil": "1"}}
     stage = await set_stage(answer("one"))
     response = await stage.chat(**evil, user="alice", metadata={"a": "b"})

@@ -1,4 +1,4 @@
-"""Amounts: exact both ways, and nothing else is one (HOSTILE H88)."""
+"""Amounts: exact both ways, and nothing else is one (docs/design/hostile-input.md#H88)."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def settling() -> Settling:
 
 
 async def test_every_message_thrice_and_in_any_order_settles_once(buses: Buses, settling: Settling, eventually) -> None:
-    """PROMISES F21."""
+    """docs/design/reliability-contract.md#F21."""
     jobs = [f"job-{number}" for number in range(40)]
     await settling.hold(*jobs)
     messages = [message for job in jobs for message in (receipt(job), record(job=job)) for _ in range(3)]
@@ -112,7 +112,7 @@ async def test_what_nobody_can_settle_is_parked(
 async def test_a_store_that_was_away_settles_everything_when_it_is_back(
     buses: Buses, settling: Settling, eventually
 ) -> None:
-    """PROMISES F14."""
+    """docs/design/reliability-contract.md#F14."""
     jobs = [f"job-{number}" for number in range(20)]
     await settling.hold(*jobs)
     settling.absence.away = True

@@ -1,4 +1,5 @@
-"""What the processes of each race do (MONEY 4.7). A name is an organisation's, and the beginning of its jobs'."""
+"""What the processes of each race do
+(docs/design/money.md#races). A name is an organisation's, and the beginning of its jobs'."""
 
 from __future__ import annotations
 

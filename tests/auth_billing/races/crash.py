@@ -1,4 +1,4 @@
-"""A process that dies, without a word, after its n-th write (PROMISES F31)."""
+"""A process that dies, without a word, after its n-th write (docs/design/reliability-contract.md#F31)."""
 
 from __future__ import annotations
 

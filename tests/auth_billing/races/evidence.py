@@ -19,7 +19,8 @@ async def open_accounts(
 
 
 async def check_books(connection: StoreConnection, paid_in: int) -> dict[str, dict[str, Any]]:
-    """Every invariant of PROMISES 1.0 that money has, of a system at rest. Returns the jobs, by id.
+    """Every invariant of
+    docs/design/reliability-contract.md#invariants that money has, of a system at rest. Returns the jobs, by id.
 
     `paid_in` is what each account had at the beginning; rows of the ledger that credit it are added.
     """

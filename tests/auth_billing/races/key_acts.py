@@ -1,4 +1,5 @@
-"""What the processes of the race of a revocation do (MONEY 4.7): one ends a key while all use it. A name is a key's."""
+"""What the processes of the race of a revocation do
+(docs/design/money.md#races): one ends a key while all use it. A name is a key's."""
 
 from __future__ import annotations
 

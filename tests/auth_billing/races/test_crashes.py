@@ -1,4 +1,5 @@
-"""The settle steps killed at every point: whoever comes next finishes them, and the books are right (PROMISES F31)."""
+"""The settle steps killed at every point: whoever comes next finishes them, and the books are right
+(docs/design/reliability-contract.md#F31)."""
 
 from __future__ import annotations
 
@@ -118,7 +119,8 @@ async def test_a_lease_has_eight_writes(racer: Racer, database_url: str) -> None
 
 
 async def test_a_store_killed_while_receipts_are_settled(own_store: Callable[[], EmbeddedStore], buses: Buses) -> None:
-    """PROMISES F14: what was acknowledged is settled, the rest waits in the queue until the store is back."""
+    """docs/design/reliability-contract.md#F14: what was acknowledged is settled, the rest waits in the queue until the
+    store is back."""
     store = own_store()
     connection = StoreConnection(store.url, operation_ms=20_000)
     await create_indexes(connection)

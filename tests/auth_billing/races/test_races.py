@@ -1,4 +1,5 @@
-"""No race wins: four processes at the same moment on the real store, and the books are right (MONEY 4.7).
+"""No race wins: four processes at the same moment on the real store, and the books are right
+(docs/design/money.md#races).
 
 Twenty times each here; `make races` does a thousand.
 """
@@ -69,7 +70,7 @@ def granted(crowd: Crowd, race: Race, url: str, processes: int = PROCESSES) -> d
 async def test_the_last_cent(
     crowd: Crowd, connection: StoreConnection, racer: Racer, database_url: str, budget: str | None
 ) -> None:
-    """HOSTILE H52. `budget`: a month's budget runs out, not the credit."""
+    """docs/design/hostile-input.md#H52. `budget`: a month's budget runs out, not the credit."""
     if budget is None:
         await open_accounts(connection, NAMES, HELD + HELD // 2)
     else:

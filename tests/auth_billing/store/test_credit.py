@@ -1,4 +1,5 @@
-"""Credit over both kinds of books: moved once, however often and by how many it is asked for (MONEY 4.7, H88, H95)."""
+"""Credit in both kinds of books: moved once, however often and by however many processes it is requested
+(docs/design/money.md#races, docs/design/hostile-input.md#H88, H95)."""
 
 from __future__ import annotations
 

@@ -157,7 +157,8 @@ async def test_idempotency_keys_that_have_expired_are_forgotten_by_the_store(con
 async def test_what_must_not_be_forgotten_is_written_to_the_journal_of_a_majority(
     connection: StoreConnection, store: type
 ) -> None:
-    """PROMISES F16; one node can't show a fail-over, so the write concern itself is looked at."""
+    """docs/design/reliability-contract.md#F16; one node can't show a fail-over, so the write concern itself is looked
+    at."""
     collections = vars(store(connection)).values()
     assert [each.write_concern.document for each in collections] == [{"w": "majority", "j": True}] * len(collections)
     assert collections

@@ -50,7 +50,8 @@ def test_a_clock_that_is_set_right(clocks: Clocks, clock: FakeClock) -> None:
 
 
 def test_a_ghost_among_jobs_is_a_ghost(clocks: Clocks, clock: FakeClock) -> None:
-    """Published into a connection that was blocked for a minute, and here after its time (PROMISES 2.3)."""
+    """Published into a connection that was blocked for a minute, and here after its time
+    (docs/design/queue-topology.md#acknowledgement)."""
     clocks.hear(job(clock.now - 0.1))
     clocks.hear(job(clock.now - 60.0))
     assert clocks.now(JOB.reply_to) == clock.now

@@ -1,6 +1,6 @@
 /**
  * Everything that can arrive on an answer's stream, and how one server-sent event becomes it.
- * Only fields known here pass: whatever else a server sends is dropped (HOSTILE H102).
+ * Only fields known here pass: whatever else a server sends is dropped (docs/design/hostile-input.md#H102).
  */
 import type { Message } from "./chat_types";
 import { asCount, asNumber, asObject, asText, parseJson, type Json } from "./json";
