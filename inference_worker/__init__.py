@@ -1,4 +1,4 @@
-"""One model on one device: jobs in from the queue, tokens out.
+"""Inference worker: takes jobs of one model from RabbitMQ and computes them on one device.
 
-`worker` sees the queue, `text/` sees characters, `engine` sees token ids. Nothing here knows HTTP or money.
+`worker` consumes the job queues, `text/` handles characters, `engine` computes token ids. No HTTP and no billing here.
 """

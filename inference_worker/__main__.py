@@ -1,4 +1,4 @@
-"""The worker as a process: `python -m inference_worker`, configured by `HEADRACE_...` variables."""
+"""Entry point of a worker process: `python -m inference_worker`, configured by `HEADRACE_...` variables."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ async def serve(
     transport: Transport | None = None,
     hand_off: asyncio.Event | None = None,
 ) -> None:
-    """Serve one model until `stop` is set, then drain; `hand_off` cuts the drain short.
+    """Serve one model until `stop` is set, then drain; setting `hand_off` ends the drain at once.
 
-    `transport` is not yet started; by default one to `settings.amqp_url` is made.
+    `transport` must not be started yet; the default is RabbitMQ at `settings.amqp_url`.
 
     Raises:
-        StartupError: no broker, no model, no memory, a port taken.
-        EngineDied: the engine died too often to go on.
+        StartupError: the broker, the model, enough memory or the metrics port is not available.
+        EngineDied: the engine crashed too often to be restarted again.
     """
     source, text = await asyncio.to_thread(_read_model, settings)
     model = settings.served_model_name or _default_name(source)
@@ -119,13 +119,13 @@ async def run(settings: WorkerSettings) -> None:
     try:
         await serve(settings, stop, hand_off=hand_off)
     except EngineDied as error:
-        # Not a reason to stay away, unlike a StartupError: whoever started us may do so again.
+        # Unlike after a StartupError, a supervisor such as systemd should restart the process.
         print(f"headrace: {error}", file=sys.stderr, flush=True)
         raise SystemExit(1) from error
 
 
 def main() -> None:
-    """Read settings from the environment and run."""
+    """Read the settings from the environment and run the worker."""
     try:
         settings = WorkerSettings()  # type: ignore[call-arg]  # the environment gives them
     except ValidationError as error:

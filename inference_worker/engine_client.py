@@ -1,7 +1,6 @@
-"""The port to an engine, whatever process it runs in: requests in, reports out.
+"""Interface between a worker and its engine: requests of token ids in, step reports out.
 
-Its users know token ids only. Implementations: `engine_process.ProcessEngine` (a child process), and the counting
-engine of the tests.
+Implementations: `engine_process.ProcessEngine` (a child process) and the counting engine of the tests.
 """
 
 from __future__ import annotations
@@ -13,40 +12,40 @@ from inference_worker.engine_protocol import EngineRequest, Ready, StepReport
 
 
 class EngineClient(ABC):
-    """An engine that can die and be started again. All methods are called on one event loop."""
+    """An engine that may crash and be restarted. Call all methods on one event loop."""
 
     @abstractmethod
     async def start(self) -> Ready:
-        """Start, or start again after it died; returns when the model is loaded.
+        """Start the engine, or restart it after a crash; return once the model is loaded.
 
         Raises:
-            EngineStartFailed: it can't.
+            EngineStartFailed: the model could not be loaded.
         """
 
     @abstractmethod
     def submit(self, request: EngineRequest) -> None:
-        """Begin to generate.
+        """Send a request to the engine.
 
         Raises:
-            EngineDied: nobody is there to hear it.
+            EngineDied: the engine is not running.
         """
 
     @abstractmethod
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Stop a request, or one choice of it; unknown ids and a dead engine are fine."""
+        """Stop a request, or one choice of it. Does nothing for unknown ids or if the engine is not running."""
 
     @abstractmethod
     def reports(self) -> AsyncIterator[StepReport]:
-        """What each step produced, in order, from the last `start` on; ends after `stop`.
+        """Yield the report of each step since the last `start`, in order; ends after `stop`.
 
         Raises:
-            EngineDied: the engine has gone; everything it said before has been yielded.
+            EngineDied: the engine exited; all its reports have been yielded before.
         """
 
     @abstractmethod
     def kill(self) -> None:
-        """End it as if it had died by itself; `reports` says so."""
+        """Kill the engine as if it had crashed: `reports` raises `EngineDied`."""
 
     @abstractmethod
     async def stop(self) -> None:
-        """End it now, whatever it is doing."""
+        """Stop the engine at once, unfinished requests included."""

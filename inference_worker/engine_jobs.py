@@ -1,8 +1,7 @@
-"""The jobs of one worker in its engine, whatever they ask of it: their way in, their ends, and the engine's own life.
+"""Runs a worker's jobs in its engine: submits them, ends them, and restarts the engine after a crash.
 
-Between the queue (`router/consumer/job_consumer.py`, whose handler it is) and the engine's process. What is asked of
-the engine, and what its events mean to a gateway, is a subclass's business: `generator.py`, `embedding/embedder.py`.
-Does not know acknowledgements or usage records.
+`EngineJobs` is the handler of `router/consumer/job_consumer.py`, which acknowledges jobs and publishes usage records.
+Subclasses build engine requests and turn engine events into replies: `generator.py`, `embedding/embedder.py`.
 """
 
 from __future__ import annotations
@@ -31,13 +30,14 @@ from router.transport.base import Delivery
 
 DEATHS_ALLOWED = 3
 DEATHS_WITHIN = 60.0
-"""An engine that dies more than `DEATHS_ALLOWED` times in so many seconds is not started again."""
+"""Seconds. An engine that crashes more than `DEATHS_ALLOWED` times within them is not restarted."""
 DEATHS_OF_A_JOB = 3
-"""A job that was in the engine at so many deaths, getting no further in between, is their cause
-(docs/design/queue-topology.md#poison) ..."""
+"""Consecutive engine crashes without progress that make a job a poison message
+(docs/design/queue-topology.md#poison)."""
 DEATHS_OF_A_SUSPECT = 2
-"""... and after so many it runs alone, so that no other one is taken for it."""
+"""Consecutive crashes without progress after which a job runs alone, so that no other job is suspected with it."""
 RESTART_BACKOFF = 0.2
+"""Seconds before the first restart; doubled with each crash within `DEATHS_WITHIN`."""
 
 J = TypeVar("J", bound=EngineJob)
 
@@ -46,18 +46,18 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Parts(Generic[J]):
-    """What jobs in an engine have to do with: made by the worker, whose id is `worker`."""
+    """What a worker passes to its `EngineJobs`; `worker` is the worker's id."""
 
     engine: EngineClient
     consumer: JobConsumer[J]
     metrics: WorkerMetrics
     worker: str
     stall_seconds: float
-    """After which an engine that says nothing though it has work is taken for hung."""
+    """Seconds without a report after which an engine that has work counts as hung."""
 
 
 class EngineJobs(ABC, Generic[J]):
-    """The handler of a worker's consumer. Use on the event loop only."""
+    """Job handler of a worker: runs the consumer's jobs in an engine. Use on the event loop only."""
 
     task: ClassVar[Task]
 
@@ -75,53 +75,53 @@ class EngineJobs(ABC, Generic[J]):
         self._deaths: deque[float] = deque()
         self._wear = Wear()
         self._renewing = False
-        """It was ended here, to be started afresh: nobody is to blame."""
+        """Whether the worker killed the engine on purpose, to replace it; no job is suspected then."""
         self.load = EngineLoad()
         self.tokens = 0
-        """Tokens the engine has generated, or embedded, since the start."""
+        """Tokens generated or embedded since the worker started."""
 
-    # What a kind of job is
+    # Interface of subclasses
 
     @property
     @abstractmethod
     def max_token_bytes(self) -> int:
-        """UTF-8 length of the longest text that one token stands for."""
+        """UTF-8 bytes of the longest token."""
 
     @property
     @abstractmethod
     def prompt_bounds(self) -> PromptBounds:
-        """What bounds the tokens of a prompt from above."""
+        """Coefficients of an upper bound on a prompt's tokens."""
 
     @abstractmethod
     def open(self, job: Job, delivery: Delivery) -> J:
-        """A fresh attempt at a job."""
+        """Create a new attempt at `job`."""
 
     @abstractmethod
     async def _prepare(self, running: J) -> None:
-        """Set `running.request`.
+        """Set `running.request` to the engine request of its job.
 
         Raises:
-            PromptRejected: the model can't take it.
+            PromptRejected: the model can't process the job's prompt or options.
         """
 
     @abstractmethod
     def _take(self, running: J, event: EngineEvent) -> None:
-        """Tell the gateway what an event of a job that has not ended means; call `_finish` with its last one."""
+        """Publish the replies that an engine event of an unfinished job leads to; call `_finish` after the last one."""
 
     def _tell_start(self, running: J) -> None:
-        """Tell the gateway more than that the job has a place, before anything else of it."""
+        """Publish further replies right after `Started`; the default publishes none."""
 
     def _count_finished(self, running: J) -> None:
-        """Count a job that has finished."""
+        """Record the metrics of a finished job."""
         self._metrics.latency.observe(time.monotonic() - running.taken)
 
-    # The engine's life
+    # Engine lifecycle
 
     async def start(self) -> Ready:
-        """Start the engine.
+        """Start the engine and return once its model is loaded.
 
         Raises:
-            EngineStartFailed: it can't.
+            EngineStartFailed: the model could not be loaded.
         """
         self._loaded = await self._engine.start()
         self._metrics.engine.engine_started()
@@ -131,16 +131,16 @@ class EngineJobs(ABC, Generic[J]):
 
     @property
     def _ready(self) -> Ready:
-        """What the engine has loaded; jobs come only after that."""
+        """The engine's limits, as reported when its model was loaded."""
         if self._loaded is None:
             raise RuntimeError("a job before the engine is ready")
         return self._loaded
 
     async def hear(self) -> None:
-        """Apply every report; start the engine again when it dies, or hangs.
+        """Apply the engine's reports until it is stopped; restart it when it crashes or hangs.
 
         Raises:
-            EngineDied: it died too often.
+            EngineDied: the engine crashed too often.
         """
         watching = asyncio.create_task(self._stall.run())
         try:
@@ -150,7 +150,7 @@ class EngineJobs(ABC, Generic[J]):
             watching.cancel()
 
     async def _hear_until_death(self) -> bool:
-        """Whether it ended because it was stopped; else it has been started again."""
+        """Apply reports until the engine exits. Return whether it was stopped; after a crash it has been restarted."""
         try:
             async for report in self._engine.reports():
                 self._stall.heard()
@@ -176,13 +176,13 @@ class EngineJobs(ABC, Generic[J]):
             self._go_on()
 
     def _owed(self) -> bool:
-        """Whether the engine has something to report: every job that it was given, it answers."""
+        """Whether the engine has unfinished jobs, so that a report of it is due."""
         return self._up and any(self._admission.has_place(running) for running in self._jobs if not running.ended)
 
     def _mourn(self, reason: str) -> None:
-        """Give up what was there at every death without getting further in between; the rest will go on."""
+        """Count an engine crash against the jobs that were running: isolate or give up those without progress."""
         there = [running for running in self._jobs if not running.ended and self._admission.has_place(running)]
-        for running in there:  # no longer: giving one up lets others in
+        for running in there:  # a copy, because giving up a job admits further ones
             running.crashes = 1 if running.moved else running.crashes + 1
             running.moved = False
             if running.crashes >= DEATHS_OF_A_JOB:
@@ -216,29 +216,29 @@ class EngineJobs(ABC, Generic[J]):
             return
 
     def _go_on(self) -> None:
-        """Give a fresh engine what the last one had."""
+        """Submit the unfinished jobs to the new engine."""
         self._metrics.engine_restarts.inc()
         for running in self._jobs:
             if not running.ended and self._admission.has_place(running):
                 self._submit(running)
         self.admit()
 
-    # A job's way in
+    # Start of a job
 
     async def begin(self, running: J) -> None:
-        """Prepare a job and give it to the engine as soon as there is a place; a bad one fails here."""
+        """Prepare a job and submit it to the engine once a slot is free; fail it if its prompt is rejected."""
         try:
             await self._prepare(running)
         except PromptRejected as error:
             self.fail(running, error.code, error.message, error.param)
             return
-        if running.ended:  # cancelled or handed back meanwhile
+        if running.ended:  # cancelled or handed back while it was prepared
             return
         self._admission.queue(running)
         self.admit()
 
     def admit(self) -> None:
-        """Give waiting jobs the places that are free."""
+        """Start waiting jobs in the free slots."""
         while (running := self._admission.admit()) is not None and running.request is not None:
             started = Started(
                 j=running.job.id,
@@ -250,7 +250,7 @@ class EngineJobs(ABC, Generic[J]):
             self._admission.served(running, prompt=running.request.prompt_tokens)
             self._outbox.put(running.job.reply_to, started)
             self._tell_start(running)
-            if running.finished:  # but for its terminal, an earlier attempt has done it all
+            if running.finished:  # an earlier attempt delivered everything but the terminal message
                 self._finish(running)
             else:
                 self._submit(running)
@@ -261,12 +261,12 @@ class EngineJobs(ABC, Generic[J]):
         try:
             self._engine.submit(running.rest(running.request))
         except EngineDied:
-            running.log.debug("engine is being restarted, job waits for it")
+            running.log.debug("engine is restarting, the job is submitted afterwards")
 
-    # Its way out
+    # Progress and end of a job
 
     def apply(self, report: StepReport) -> None:
-        """Turn what a step produced into replies and ends."""
+        """Publish the replies that follow from a step report, and end finished and failed jobs."""
         for event in report.events:
             running = self._jobs.attempt(event.request)
             if running is None or running.ended:
@@ -284,7 +284,7 @@ class EngineJobs(ABC, Generic[J]):
             if failed.in_step:
                 self._wear.fault()
         if self._wear.worn and not self._renewing:
-            _log.warning("steps have failed again and again, the engine is started afresh")
+            _log.warning("engine steps failed repeatedly, restarting the engine")
             self._renewing = True
             self._engine.kill()
         self.load = report.load
@@ -295,7 +295,7 @@ class EngineJobs(ABC, Generic[J]):
         self._end(running, Finished(j=running.job.id, a=running.attempt, usage=running.usage))
 
     def fail(self, running: J, code: FailureCode, message: str, param: str | None = None) -> None:
-        """End a job as failed; `message` is for the client."""
+        """End a job as failed; the client gets `message`."""
         self._engine.abort(running.attempt)
         terminal = Failed(
             j=running.job.id, a=running.attempt, code=code, message=message, param=param, usage=running.usage
@@ -307,12 +307,12 @@ class EngineJobs(ABC, Generic[J]):
         self.fail(running, FailureCode.ENGINE_ERROR, "The engine failed on this request.")
 
     def cancel(self, running: J) -> None:
-        """End a job because its gateway asked for it, or has gone."""
+        """End a job as cancelled: its gateway requested it or is gone."""
         self._engine.abort(running.attempt)
         self._end(running, Cancelled(j=running.job.id, a=running.attempt, usage=running.usage))
 
     def hand_back(self, running: J) -> None:
-        """Let go of a job that somebody else answers: no terminal."""
+        """Abort a job that another worker will answer; publishes no terminal message."""
         self._engine.abort(running.attempt)
 
     def _end(self, running: J, terminal: Terminal) -> None:
@@ -327,4 +327,4 @@ class EngineJobs(ABC, Generic[J]):
 
 
 MakeEngineJobs = Callable[[Parts[Any]], EngineJobs[Any]]
-"""What a worker is given: the kind of jobs that it will run."""
+"""Creates the `EngineJobs` of a worker: a `Generator` or an `Embedder`."""

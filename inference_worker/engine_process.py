@@ -1,7 +1,7 @@
-"""`ProcessEngine`: the engine in a child process, so that a crash of its kernels does not take the queue with it.
+"""Runs the engine in a child process, so that a native crash does not end the worker.
 
-The parent's side: commands and reports are MessagePack on two pipes, each with a thread of its own, so a busy engine
-never holds up the event loop. The child's side is `engine_main.py`. Imports no torch.
+This is the parent's side; `engine_main.py` is the child's. Commands and reports are MessagePack on two pipes, each
+served by a thread, so a busy engine never blocks the event loop. Must not import torch.
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ from inference_worker.errors import EngineDied, EngineStartFailed
 from inference_worker.settings import EngineSettings
 
 STOP_SECONDS = 5.0
-"""How long a child may take to end after it was told to."""
+"""Seconds that the child may take to exit after `Shutdown`."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass
 class _Child:
-    """One run of the child: its process, its command queue, and what it said."""
+    """One run of the engine process, with its command and report queues."""
 
     process: BaseProcess
     commands: queue.SimpleQueue[Command | None]
     reports: asyncio.Queue[Report | None]
-    """`None`: the pipe is closed, nothing more comes."""
+    """Reports received; `None` marks the end of the pipe."""
     ready: bool = False
-    """Whether it has said that it is."""
+    """Whether the child has reported `Ready`."""
 
 
 class ProcessEngine(EngineClient):
     """An engine in a spawned child process."""
 
     def __init__(self, settings: EngineSettings, *, target: engine_main.Target = engine_main.run) -> None:
-        """`target` is what the child runs; tests give their own."""
+        """`target` is the child's main function; tests pass their own."""
         self._settings = settings
         self._target = target
         self._child: _Child | None = None
         self._stopping = False
 
     async def start(self) -> Ready:
-        """See `EngineClient.start`."""
+        """Start or restart the child and wait until its model is loaded."""
         await self._end()
         self._stopping = False
         child = self._child = await asyncio.to_thread(self._spawn, asyncio.get_running_loop())
@@ -77,19 +77,19 @@ class ProcessEngine(EngineClient):
         raise EngineStartFailed(f"the engine process ended while starting ({_how(child.process)})")
 
     def submit(self, request: EngineRequest) -> None:
-        """See `EngineClient.submit`."""
+        """Queue a request for the child, or raise `EngineDied` if the child is not ready."""
         if self._child is None or not self._child.ready or not self._child.process.is_alive():
-            # One that is still starting would hear it too, and once more from whoever waits for it to be ready.
+            # A starting child must not get it: `EngineJobs` submits all jobs once the child is ready.
             raise EngineDied("the engine process is not running")
         self._child.commands.put(request)
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """See `EngineClient.abort`."""
+        """Queue an `Abort` for the child, if there is one."""
         if self._child is not None:
             self._child.commands.put(Abort(request=request, choice=choice))
 
     async def reports(self) -> AsyncIterator[StepReport]:
-        """See `EngineClient.reports`."""
+        """Yield the child's step reports; raise `EngineDied` if it exits without `stop`."""
         child = self._child
         if child is None:
             raise EngineDied("the engine process was not started")
@@ -101,12 +101,12 @@ class ProcessEngine(EngineClient):
             raise EngineDied(f"the engine process ended ({_how(child.process)})")
 
     def kill(self) -> None:
-        """See `EngineClient.kill`."""
+        """Kill the child; `reports` raises `EngineDied`."""
         if self._child is not None:
             self._child.process.kill()
 
     async def stop(self) -> None:
-        """See `EngineClient.stop`."""
+        """Stop the child; kill it if it does not exit within `STOP_SECONDS`."""
         self._stopping = True
         await self._end()
 
@@ -119,7 +119,7 @@ class ProcessEngine(EngineClient):
             target=self._target, args=(self._settings, commands_in, reports_out), name="engine", daemon=True
         )
         process.start()
-        # Ours must be the only ends on this side, or neither would notice that the other has gone.
+        # Close the child's ends here, or neither process would see EOF when the other exits.
         commands_in.close()
         reports_out.close()
         child = _Child(process, queue.SimpleQueue(), asyncio.Queue())
@@ -136,7 +136,7 @@ class ProcessEngine(EngineClient):
         child.commands.put(Shutdown())
         await asyncio.to_thread(child.process.join, STOP_SECONDS)
         if child.process.is_alive():
-            _log.warning("engine process killed", reason="did not end in time")
+            _log.warning("engine process killed", reason="did not exit in time")
             child.process.kill()
             await asyncio.to_thread(child.process.join)
         child.commands.put(None)
@@ -144,7 +144,7 @@ class ProcessEngine(EngineClient):
 
 def _write(pipe: Connection, commands: queue.SimpleQueue[Command | None]) -> None:
     encoder = msgspec.msgpack.Encoder()
-    with pipe, suppress(OSError):  # a broken pipe: the child has gone, and the reading side reports it
+    with pipe, suppress(OSError):  # broken pipe: the child has exited, which `_read` reports
         while (command := commands.get()) is not None:
             pipe.send_bytes(encoder.encode(command))
 
@@ -156,7 +156,7 @@ def _read(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     decoder: msgspec.msgpack.Decoder[Report] = msgspec.msgpack.Decoder(Report)
-    with suppress(RuntimeError):  # the loop is closed: nobody listens any more
+    with suppress(RuntimeError):  # the event loop is closed
         with pipe, suppress(EOFError, OSError):
             while True:
                 report = decoder.decode(pipe.recv_bytes())

@@ -1,7 +1,6 @@
-"""What a worker and its engine process say to each other: token ids only, no text.
+"""Messages between a worker and its engine process: commands to the engine, reports from it; token ids only, no text.
 
-Frozen msgspec structs, MessagePack on a pipe (never pickle). This module does not import torch, so the worker process
-stays light.
+Frozen msgspec structs, sent as MessagePack on a pipe (never pickle). Must not import torch: the worker loads it too.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ from router.messages import Grammar, SamplingParams
 EngineFinishReason = Literal["stop", "length"]
 
 
-class _Word(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Base of everything said on the pipe."""
+class _Message(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Base of all messages on the pipes."""
 
 
 # --- Commands: worker to engine -------------------------------------------------------------------
 
 
-class GenerationRequest(_Word, frozen=True, kw_only=True, tag="request"):
-    """Generate `n` continuations of `prompt_ids` (non-empty, each within the vocabulary).
+class GenerationRequest(_Message, frozen=True, kw_only=True, tag="request"):
+    """Generate `n` continuations of `prompt_ids` (non-empty, each id below the vocabulary size).
 
-    `delivered[c]` are ids that choice `c` already generated elsewhere: it goes on after them, unless it is in `ended`.
-    `salt` separates prefix caches; `tenant` is whom it is served to: tenants that wait are treated alike.
+    Choice `c` continues after the ids `delivered[c]` of an earlier attempt, unless `c` is in `ended`.
+    `salt` separates prefix caches; waiting `tenant`s are scheduled fairly.
     """
 
     id: str
@@ -38,21 +37,20 @@ class GenerationRequest(_Word, frozen=True, kw_only=True, tag="request"):
     delivered: list[list[int]] = []
     ended: list[int] = []
     grammar: Grammar | None = None
-    """What each choice must match as a whole, `delivered` included."""
+    """Grammar that each choice must match as a whole, `delivered` included."""
     bad_words: list[list[int]] = []
     """Token sequences that must not be generated."""
 
     @property
     def prompt_tokens(self) -> int:
-        """How many tokens are given."""
+        """Number of prompt tokens."""
         return len(self.prompt_ids)
 
 
-class EmbeddingRequest(_Word, frozen=True, kw_only=True, tag="embedding"):
-    """Embed each of `inputs` (non-empty, ids within the vocabulary), one vector each, in any order.
+class EmbeddingRequest(_Message, frozen=True, kw_only=True, tag="embedding"):
+    """Embed each of `inputs` (non-empty, ids below the vocabulary size) except the indexes in `embedded`.
 
-    Those in `embedded` are left out.
-    `dimensions`: keep so many leading numbers and normalise again; `None`: all.
+    Vectors are reported in any order, cut to the leading `dimensions` numbers (`None`: all) and normalised.
     """
 
     id: str
@@ -62,22 +60,22 @@ class EmbeddingRequest(_Word, frozen=True, kw_only=True, tag="embedding"):
 
     @property
     def prompt_tokens(self) -> int:
-        """How many tokens are given."""
+        """Number of tokens of all inputs."""
         return sum(map(len, self.inputs))
 
 
 EngineRequest = GenerationRequest | EmbeddingRequest
 
 
-class Abort(_Word, frozen=True, kw_only=True, tag="abort"):
-    """Stop a request, or one choice of it. Unknown ids are ignored. No event follows."""
+class Abort(_Message, frozen=True, kw_only=True, tag="abort"):
+    """Stop a request, or one choice of it. Unknown ids are ignored; no event follows."""
 
     request: str
     choice: int | None = None
 
 
-class Shutdown(_Word, frozen=True, kw_only=True, tag="shutdown"):
-    """End the process now."""
+class Shutdown(_Message, frozen=True, kw_only=True, tag="shutdown"):
+    """Exit the engine process at once."""
 
 
 Command = EngineRequest | Abort | Shutdown
@@ -94,9 +92,9 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PositionLogprobs(msgspec.Struct, frozen=True, array_like=True):
-    """Log probabilities at one position: the chosen token and the best alternatives, best first.
+    """Log probabilities at one position: the chosen token and the most likely alternatives, best first.
 
-    Taken from the model's raw distribution, before temperature, penalties and truncation (as OpenAI and vLLM do).
+    Of the model's raw distribution, before temperature, penalties and truncation (as in OpenAI's API and vLLM).
     """
 
     chosen: Candidate
@@ -106,7 +104,7 @@ class PositionLogprobs(msgspec.Struct, frozen=True, array_like=True):
 class PromptScores(msgspec.Struct, frozen=True, array_like=True):
     """Log probabilities of the prompt's tokens from position `start` (1 or later) on.
 
-    `ranks`: 1 if no token was likelier.
+    `ranks[i]` is the token's rank in the vocabulary, 1 for the most likely one.
     """
 
     start: int
@@ -114,11 +112,11 @@ class PromptScores(msgspec.Struct, frozen=True, array_like=True):
     ranks: list[int]
 
 
-class TokenEvent(_Word, frozen=True, kw_only=True, tag="tokens"):
-    """Tokens `position .. position+len(token_ids)-1` of one choice of a request; none if only `prompt` is told.
+class TokenEvent(_Message, frozen=True, kw_only=True, tag="tokens"):
+    """Tokens `position .. position+len(token_ids)-1` of one choice; no tokens if the event only carries `prompt`.
 
-    With `finish_reason` set it is the choice's last. A stop token (end of sequence or a
-    `stop_token_id`) is counted: it is the last of `token_ids`, and `stop_token` names it.
+    The choice's last event has a `finish_reason`. A stop token (end of sequence or one of `stop_token_ids`) counts as
+    generated: it is the last of `token_ids`, and `stop_token` repeats it.
     """
 
     request: str
@@ -131,16 +129,16 @@ class TokenEvent(_Word, frozen=True, kw_only=True, tag="tokens"):
     cached_tokens: int = 0
     """Prompt tokens found in the prefix cache; on a choice's first event."""
     prompt: PromptScores | None = None
-    """What was computed of the prompt's log probabilities, if they are wanted; in order, before the first token."""
+    """Next part of the requested log probabilities of the prompt; all parts come before the first token."""
 
     @property
     def tokens(self) -> int:
-        """How many were generated."""
+        """Number of generated tokens."""
         return len(self.token_ids)
 
 
-class VectorEvent(_Word, frozen=True, kw_only=True, tag="vector"):
-    """The vector of input `index` of a request: float32, little-endian, of length one."""
+class VectorEvent(_Message, frozen=True, kw_only=True, tag="vector"):
+    """The embedding vector of input `index` of a request: float32, little-endian, normalised."""
 
     request: str
     index: int
@@ -148,26 +146,26 @@ class VectorEvent(_Word, frozen=True, kw_only=True, tag="vector"):
 
     @property
     def tokens(self) -> int:
-        """None were generated."""
+        """Number of generated tokens: always 0."""
         return 0
 
 
 EngineEvent = TokenEvent | VectorEvent
 
 
-class RequestFailed(_Word, frozen=True, kw_only=True, tag="failed"):
-    """This request, and only this one, could not go on. Its state is gone."""
+class RequestFailed(_Message, frozen=True, kw_only=True, tag="failed"):
+    """One request failed; the engine has dropped its state."""
 
     request: str
     message: str
     in_grammar: bool = False
-    """Because of the request's own grammar; then `message` is for the client."""
+    """Whether the request's own grammar is the cause; then `message` is for the client."""
     in_step: bool = False
-    """Computing it failed, after it was taken in."""
+    """Whether an engine step failed, as opposed to the acceptance of the request."""
 
 
-class EngineLoad(_Word, frozen=True, kw_only=True, tag="load"):
-    """Counters and gauges of the engine; counters only grow."""
+class EngineLoad(_Message, frozen=True, kw_only=True, tag="load"):
+    """Counters and gauges of the engine, from its start."""
 
     running: int = 0
     waiting: int = 0
@@ -175,30 +173,30 @@ class EngineLoad(_Word, frozen=True, kw_only=True, tag="load"):
     """Blocks held by live sequences (cached but unreferenced ones are free)."""
     kv_blocks_total: int = 0
     kv_slots_held: int = 0
-    """Token slots of the blocks used."""
+    """Token positions in the used blocks."""
     kv_tokens_held: int = 0
-    """Those of them with a token in them."""
+    """Token positions in the used blocks that hold a token."""
     prompt_tokens: int = 0
     generation_tokens: int = 0
     prefix_cache_queries: int = 0
-    """Prompt tokens looked up."""
+    """Prompt tokens looked up in the prefix cache."""
     prefix_cache_hits: int = 0
-    """Prompt tokens found."""
+    """Prompt tokens found in the prefix cache."""
     draft_tokens: int = 0
-    """Tokens guessed ahead by speculation."""
+    """Tokens proposed by speculative decoding."""
     accepted_tokens: int = 0
-    """Those of them that were right."""
+    """Draft tokens that were accepted."""
     preemptions: int = 0
     steps: int = 0
     step_tokens: int = 0
-    """Tokens computed in all steps together, prompts and recomputed ones included."""
+    """Tokens computed in all steps, including prompts and recomputed tokens."""
 
 
-class Ready(_Word, frozen=True, kw_only=True, tag="ready"):
-    """The model is loaded."""
+class Ready(_Message, frozen=True, kw_only=True, tag="ready"):
+    """The model is loaded; the fields describe the engine and its limits."""
 
     max_model_len: int
-    """Context length in force: prompt and generated tokens together."""
+    """Effective context length in tokens, prompt and output together."""
     vocab_size: int
     max_num_seqs: int
     kv_blocks: int
@@ -209,19 +207,19 @@ class Ready(_Word, frozen=True, kw_only=True, tag="ready"):
     eos_token_ids: list[int]
     quantization: str = "none"
     dimensions: int = 0
-    """Length of the vectors of an engine that embeds."""
+    """Length of the vectors of an embedding engine, else 0."""
 
 
-class StepReport(_Word, frozen=True, kw_only=True, tag="step"):
-    """What one visit to the engine produced."""
+class StepReport(_Message, frozen=True, kw_only=True, tag="step"):
+    """Events, failures and load after one engine step."""
 
     events: list[EngineEvent] = []
     failed: list[RequestFailed] = []
     load: EngineLoad = EngineLoad()
 
 
-class StartFailed(_Word, frozen=True, kw_only=True, tag="start_failed"):
-    """The engine can't start; `reason` is one line for the operator."""
+class StartFailed(_Message, frozen=True, kw_only=True, tag="start_failed"):
+    """The engine could not start; `reason` is one line for the operator."""
 
     reason: str
 

@@ -1,57 +1,55 @@
-"""Errors of the inference worker, drawn as a tree.
+"""Exceptions of the inference worker.
 
-    WorkerError
-    ├── NativeUnavailable          the compiled kernels can't be built or run here, or not for this model
-    ├── NativeError                a compiled kernel failed: no memory
-    ├── ModelError                 the model can't be served; the message is one line for the operator
-    │   ├── ModelNotFound          no such file, folder or repository, or it can't be reached
-    │   ├── UnsupportedModel       understood, but outside what the engine serves
-    │   └── BadWeights             a file is damaged, incomplete or hostile
-    └── EngineError                the engine process is not there
-        ├── EngineStartFailed      it can't start; the message is one line for the operator
-        └── EngineDied             it has gone, and with it the state of every request
-
-This module does not know HTTP, queues or torch.
+WorkerError
+├── NativeUnavailable          the compiled kernels can't be built or run on this machine or for this model
+├── NativeError                a compiled kernel failed: out of memory
+├── ModelError                 the model can't be served; the message is one line for the operator
+│   ├── ModelNotFound          no such file, folder or repository, or it can't be reached
+│   ├── UnsupportedModel       a valid model of a kind that the engine does not serve
+│   └── BadWeights             a model file is damaged, incomplete or hostile
+└── EngineError                the engine process is not running
+    ├── EngineStartFailed      it could not start; the message is one line for the operator
+    └── EngineDied             it exited, and the state of every request is lost
 """
 
 from __future__ import annotations
 
 
 class WorkerError(Exception):
-    """Base of everything that this package raises on purpose."""
+    """Base class of the inference worker's exceptions."""
 
 
 class NativeUnavailable(WorkerError):
-    """The compiled kernels can't be built or run here, or can't compute this model; the message says why."""
+    """Raised when the compiled kernels can't be built or run on this machine, or can't compute this model."""
 
 
 class NativeError(WorkerError):
-    """A compiled kernel failed."""
+    """Raised when a compiled kernel fails."""
 
 
 class ModelError(WorkerError):
-    """The model can't be served."""
+    """Raised when a model can't be served; the message is one line for the operator."""
 
 
 class ModelNotFound(ModelError):
-    """There is no model at the place named."""
+    """Raised when there is no model at the given path or Hugging Face id."""
 
 
 class UnsupportedModel(ModelError):
-    """The model is understood, but the engine does not serve its kind."""
+    """Raised when a model is valid but of a kind that the engine does not serve."""
 
 
 class BadWeights(ModelError):
-    """A model file is damaged, incomplete or hostile."""
+    """Raised when a model file is damaged, incomplete or hostile."""
 
 
 class EngineError(WorkerError):
-    """The engine process is not there."""
+    """Raised when the engine process is not running."""
 
 
 class EngineStartFailed(EngineError):
-    """The engine can't start; the message is one line for the operator."""
+    """Raised when the engine can't start; the message is one line for the operator."""
 
 
 class EngineDied(EngineError):
-    """The engine has gone, and with it the state of every request. It can be started again."""
+    """Raised when the engine process exited, with the state of all requests. It can be restarted."""

@@ -1,6 +1,6 @@
-"""What generating is: prepared text to the engine, its tokens to the gateway as deltas.
+"""Runs text generation jobs: sends tokenised prompts to the engine and its tokens to the gateway as deltas.
 
-How jobs get into the engine and end is `engine_jobs.py`'s business.
+`engine_jobs.py` has what all jobs share: admission, the engine's restarts, and the ends of jobs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from router.transport.base import Delivery
 
 
 class Generator(EngineJobs[RunningJob]):
-    """Jobs that are answered with generated text."""
+    """Job handler of a worker whose model generates text."""
 
     task = Task.GENERATE
 
@@ -28,16 +28,16 @@ class Generator(EngineJobs[RunningJob]):
 
     @property
     def max_token_bytes(self) -> int:
-        """See `EngineJobs`."""
+        """UTF-8 bytes of the longest token."""
         return self._text.tokenizer.max_token_bytes
 
     @property
     def prompt_bounds(self) -> PromptBounds:
-        """See `EngineJobs`."""
+        """Coefficients of an upper bound on a prompt's tokens."""
         return self._text.bounds
 
     def open(self, job: Job, delivery: Delivery) -> RunningJob:
-        """See `EngineJobs`."""
+        """Create a new attempt at `job`."""
         return RunningJob(job, delivery)
 
     async def _prepare(self, running: RunningJob) -> None:
@@ -57,8 +57,8 @@ class Generator(EngineJobs[RunningJob]):
         if not isinstance(event, TokenEvent) or event.choice >= len(running.outputs):
             return
         if event.prompt is not None:
-            for told in prompt_logprobs(self._text.tokenizer, running.job, running.attempt, event.prompt):
-                self._outbox.put(running.job.reply_to, told)
+            for reply in prompt_logprobs(self._text.tokenizer, running.job, running.attempt, event.prompt):
+                self._outbox.put(running.job.reply_to, reply)
             if not event.token_ids and event.finish_reason is None:
                 return
         self._observe(running, event)
@@ -68,13 +68,14 @@ class Generator(EngineJobs[RunningJob]):
         release = running.outputs[event.choice].push(event)
         if release is None:
             return
-        first, begins = len(running.ids[event.choice]) == running.delivered(event.choice), not any(running.ids)
+        first_of_choice = len(running.ids[event.choice]) == running.delivered(event.choice)
+        first_of_job = not any(running.ids)
         running.accept(event.choice, release)
-        delta = _delta(running, event.choice, release, cached=running.usage.cached_tokens if begins else 0)
-        self._outbox.put(running.job.reply_to, delta, urgent=first)
+        delta = _delta(running, event.choice, release, cached=running.usage.cached_tokens if first_of_job else 0)
+        self._outbox.put(running.job.reply_to, delta, urgent=first_of_choice)
         if release.finish is not None:
             self._metrics.finished(release.finish)
-            if event.finish_reason is None:  # a stop string: the engine does not know it
+            if event.finish_reason is None:  # ended by a stop string, which the engine can't detect
                 self._engine.abort(running.attempt, event.choice)
         if running.finished:
             self._finish(running)

@@ -1,6 +1,4 @@
-"""Reads the header of a GGUF file: its metadata and where its tensors lie, never the tensors themselves.
-
-For text (no torch, no numpy):
+"""Reads the header of a GGUF file: its metadata and the tensors' names, shapes, types and offsets.
 
     tokenizer = read_tokenizer(path)          # -> GGUFTokenizer: tokens, types, merges, pre, chat_template, bos/eos ids
     header = read_header(path)                # -> GGUFHeader
@@ -8,10 +6,9 @@ For text (no torch, no numpy):
     header.tensors                            # names, shapes, types, offsets
 
 Both raise `BadWeights` on a damaged or hostile file: every length is checked against the file's size before it is
-believed (the `gguf` library's reader trusts them, and takes seconds for a vocabulary that takes milliseconds here).
-Specification: ggml's `docs/gguf.md`, versions 2 and 3, little-endian.
-
-This module does not know what a tensor's numbers mean (`execution/gguf_file.py`) or how text is split (`text/`).
+used (the `gguf` library's reader trusts them, and takes seconds for a vocabulary that takes milliseconds here).
+Specification: ggml's `docs/gguf.md`, versions 2 and 3, little-endian. `execution/gguf_file.py` reads the tensors.
+Must not import torch or numpy: the worker process uses it too.
 """
 
 from __future__ import annotations
@@ -30,14 +27,14 @@ _STRING, _ARRAY = 8, 9
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _MAX_DIMENSIONS = 4
 _MIN_ENTRY = 12
-"""Bytes of the shortest metadata entry or tensor description: what a count is checked by."""
+"""Bytes of the shortest metadata entry or tensor description; bounds the number of entries in a file."""
 _MAX_ITEMS = 1 << 23
-"""Of one list. The largest vocabularies have under a million; a list costs far more memory than its bytes."""
+"""Items of one list. The largest vocabularies have under a million; a list costs far more memory than its bytes."""
 
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """One tensor's place in the file. `shape` as in PyTorch: the fastest running dimension last."""
+    """Name, shape, type and offset of one tensor. `shape` is in PyTorch's order: the contiguous dimension last."""
 
     name: str
     shape: tuple[int, ...]
@@ -48,7 +45,7 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class GGUFHeader:
-    """Everything before the tensor data."""
+    """Header of a GGUF file: metadata and tensor descriptions."""
 
     metadata: dict[str, Any]
     tensors: tuple[TensorInfo, ...]
@@ -56,21 +53,21 @@ class GGUFHeader:
 
     @property
     def architecture(self) -> str:
-        """`general.architecture`, which prefixes the model's own keys."""
+        """`general.architecture`, the prefix of the model's own keys."""
         return str(self.metadata.get("general.architecture", ""))
 
 
 @dataclass(frozen=True)
 class GGUFTokenizer:
-    """What the file says of text. Lists are indexed by token id; empty where the file is silent.
+    """Tokenizer and chat template of a GGUF file. Lists are indexed by token id, and empty if the file lacks them.
 
     Attributes:
         model: kind of tokenizer: `gpt2` (byte-level BPE), `llama` (SentencePiece), ...
-        pre: name of the pre-tokenizer (`smollm`, `llama-bpe`, `qwen2`, ...), "" if not named.
+        pre: name of the pre-tokenizer (`smollm`, `llama-bpe`, `qwen2`, ...), "" if the file names none.
         token_types: 1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte.
         merges: "left right" pairs in order of rank.
         scores: SentencePiece log probabilities.
-        eos_token_ids: every id that ends a turn or a text, see `eos_token_ids`.
+        eos_token_ids: ids that end a text, a turn or a message.
     """
 
     model: str
@@ -92,8 +89,8 @@ def read_header(path: Path) -> GGUFHeader:
 
     Raises:
         ModelNotFound: the file can't be opened.
-        BadWeights: it is no GGUF, or is damaged.
-        UnsupportedModel: its version is unknown to us, or it is big-endian.
+        BadWeights: the file is not a GGUF, or is damaged.
+        UnsupportedModel: the file's version is not 2 or 3, or it is big-endian.
     """
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -107,12 +104,12 @@ def read_header(path: Path) -> GGUFHeader:
 
 
 def read_tokenizer(path: Path) -> GGUFTokenizer:
-    """Read what the GGUF at `path` says of text. Raises as `read_header`."""
+    """Read the tokenizer and chat template of the GGUF at `path`. Raises the errors of `read_header`."""
     return tokenizer_metadata(read_header(path))
 
 
 def tokenizer_metadata(header: GGUFHeader) -> GGUFTokenizer:
-    """Gather a header's `tokenizer.*` keys."""
+    """Return the `tokenizer.*` keys of a header as a `GGUFTokenizer`."""
 
     def get(key: str, default: Any = None) -> Any:
         return header.metadata.get(f"tokenizer.ggml.{key}", default)
@@ -134,14 +131,14 @@ def tokenizer_metadata(header: GGUFHeader) -> GGUFTokenizer:
 
 
 def eos_token_ids(header: GGUFHeader) -> tuple[int, ...]:
-    """Ids that end a text, a turn or a message, without repetition, the end of text first."""
+    """Return the distinct ids that end a text, a turn or a message, the end of text first."""
     keys = ("eos_token_id", "eot_token_id", "eom_token_id")
     ids = (header.metadata.get(f"tokenizer.ggml.{key}") for key in keys)
     return tuple(dict.fromkeys(token for token in ids if isinstance(token, int)))
 
 
 class _Cursor:
-    """A place in the file that never runs past its end."""
+    """Reads consecutive values of a GGUF file; raises `BadWeights` before it would read past the end."""
 
     def __init__(self, data: mmap.mmap) -> None:
         self.data = data
@@ -169,18 +166,18 @@ class _Cursor:
         return int.from_bytes(self.take(8), "little")
 
     def count(self, smallest: int) -> int:
-        """A number of things that follow, each at least `smallest` bytes long."""
+        """Read the number of the items that follow, each at least `smallest` bytes long."""
         number = self.u64()
         self.expect(number * smallest)
         if number > _MAX_ITEMS:
-            raise BadWeights(f"{number} things in one list")
+            raise BadWeights(f"{number} items in one list")
         return number
 
     def string(self) -> str:
         return self.strings(1)[0]
 
     def strings(self, count: int) -> list[str]:
-        """A vocabulary has a hundred thousand: nothing but the loop itself."""
+        """Read `count` strings. Written for speed: a vocabulary has hundreds of thousands."""
         data, size, at, found = self.data, self.size, self.at, list[str]()
         for _ in range(count):
             start = at + 8
@@ -210,7 +207,7 @@ def _parse(data: mmap.mmap) -> GGUFHeader:
     start = -(-cursor.at // alignment) * alignment
     tensors = tuple(TensorInfo(name, shape, kind, start + offset) for name, shape, kind, offset in described)
     if len({tensor.name for tensor in tensors}) < len(tensors):
-        raise BadWeights("two tensors have one name")
+        raise BadWeights("two tensors have the same name")
     return GGUFHeader(metadata, tensors, cursor.size)
 
 

@@ -1,6 +1,6 @@
-"""What a worker counts for Prometheus: vLLM's names (its `docs/design/metrics.md`) with the prefix `headrace_`.
+"""Prometheus metrics of a worker: vLLM's names (its `docs/design/metrics.md`) with the prefix `headrace_`.
 
-So dashboards made for vLLM need one replacement. Knows no jobs: the generator says what happened.
+So dashboards made for vLLM work after one replacement.
 """
 
 from __future__ import annotations
@@ -20,21 +20,23 @@ class WorkerMetrics:
         self._registry = registry
         self._model = model
         self.engine = LoadMetrics(model)
-        """To be given the load that the engine reports."""
+        """Metrics of the engine's load; set `load` after each report."""
         registry.register(self.engine)
         self.tokens_for_nobody = self._counter(
             "tokens_for_nobody",
-            "Tokens of a job that had ended: cancelled, its gateway gone, or by a stop string",
+            "Tokens discarded because their job had ended: cancelled, gateway gone, or stop string",
         )
-        self.engine_restarts = self._counter("engine_restarts", "Times the engine process died and was started again")
-        self.time_to_first_token = self._histogram("time_to_first_token_seconds", "Job taken to first token", _SECONDS)
+        self.engine_restarts = self._counter("engine_restarts", "Restarts of the engine process")
+        self.time_to_first_token = self._histogram(
+            "time_to_first_token_seconds", "Time from a job's delivery to its first token", _SECONDS
+        )
         self.inter_token_latency = self._histogram(
-            "inter_token_latency_seconds", "Between two tokens of one choice", _TOKEN_SECONDS
+            "inter_token_latency_seconds", "Time between two tokens of a choice", _TOKEN_SECONDS
         )
         self.time_per_output_token = self._histogram(
-            "time_per_output_token_seconds", "Mean time of a job's tokens after the first", _TOKEN_SECONDS
+            "time_per_output_token_seconds", "Mean time per token of a job after its first token", _TOKEN_SECONDS
         )
-        self.latency = self._histogram("e2e_request_latency_seconds", "Job taken to its end", _SECONDS)
+        self.latency = self._histogram("e2e_request_latency_seconds", "Time from a job's delivery to its end", _SECONDS)
         self._control_refused = Counter(
             "headrace_control_messages_refused",
             "Control messages refused, by reason",
@@ -49,11 +51,11 @@ class WorkerMetrics:
         )
 
     def control_refused(self, reason: str) -> None:
-        """A control message that nobody who may send any has just sent: `unsigned`, `forged`, `old`."""
+        """Count a control message rejected for its signature or timestamp: `unsigned`, `forged` or `old`."""
         self._control_refused.labels(self._model, reason).inc()
 
     def finished(self, reason: str) -> None:
-        """One choice ended: `stop`, `length`, or as an aborted or failed job: `abort`, `error`."""
+        """Count an ended choice by finish reason, or a cancelled (`abort`) or failed (`error`) job."""
         self._success.labels(self._model, reason).inc()
 
     def _counter(self, name: str, text: str) -> Counter:

@@ -1,7 +1,6 @@
-"""Finds the model that the operator named: a .gguf file, a folder with safetensors, or a Hugging Face id.
+"""Locates a model on disk, downloading it if needed: a .gguf file, a folder with safetensors, or a Hugging Face id.
 
-The result is always something on this disk. Never fetches or accepts pickled weights or a repository's own Python. Does
-not read weights or import torch.
+Never downloads or accepts pickled weights or a repository's own Python. Must not import torch.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ ModelKind = Literal["gguf", "safetensors"]
 
 FETCHED = ["*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.jinja", "*.model", "*.tiktoken"]
 NOT_FETCHED = ["*/*", "consolidated*"]
-"""Sub-folders hold other formats; `consolidated*` are the same weights under the publisher's own names."""
+"""File patterns not downloaded: sub-folders hold other formats, `consolidated*` the same weights in another layout."""
 POOLING = ["*_Pooling/config.json"]
-"""How a model of Sentence Transformers makes a vector of its states: in a sub-folder after all."""
+"""Pooling configuration of a Sentence Transformers model, the one sub-folder that is needed."""
 
 _READ = frozenset({".json", ".jinja", ".safetensors"})
-"""Endings of the files that are read."""
+"""Suffixes of the files that a worker reads from a model folder."""
 
 _HUGGING_FACE_ID = re.compile(r"[\w][\w.\-]*(/[\w][\w.\-]*)?")
 _QUANTISATION = re.compile(r"[.\-_](ud[.\-_])?(i?q\d\w*|b?f16|fp16|f32|fp32|mxfp4\w*)$")
@@ -33,12 +32,12 @@ _NOT_IN_NAMES = re.compile(r"[^a-z0-9._\-]+")
 
 @dataclass(frozen=True)
 class ModelSource:
-    """A model on this disk.
+    """A model on disk.
 
     Attributes:
         kind: `gguf`: `path` is the file; `safetensors`: `path` is a folder with `config.json` and shards.
-        served_name: what clients call it.
-        task: what it is for.
+        served_name: model name in the API, unless `HEADRACE_SERVED_MODEL_NAME` is set.
+        task: generation or embedding.
     """
 
     kind: ModelKind
@@ -48,11 +47,11 @@ class ModelSource:
 
 
 def resolve(model: str) -> ModelSource:
-    """Find `model`: a path to a `.gguf` or to a folder, else a Hugging Face id (downloaded unless cached).
+    """Locate `model`: the path of a `.gguf` or a folder, else a Hugging Face id (downloaded unless cached).
 
     Raises:
-        ModelNotFound: nothing is there, or it can't be fetched.
-        UnsupportedModel: there is a model, but not in a format that we read.
+        ModelNotFound: there is no such model, or it can't be downloaded.
+        UnsupportedModel: the model's file format is not served.
     """
     path = Path(model).expanduser()
     if path.suffix.lower() == ".gguf":
@@ -67,13 +66,13 @@ def resolve(model: str) -> ModelSource:
 
 
 def file_inside(folder: Path, name: str) -> Path:
-    """The path of a model's file, which must not lead out of the model's folder.
+    """Return the path of file `name` in a model folder, after checking that it does not lead out of it.
 
-    A Hugging Face cache keeps `snapshots/<revision>/name` as links to `blobs/`, so there the repository's
-    folder is the border.
+    In a Hugging Face cache, where `snapshots/<revision>/name` links to `blobs/`, it may lead anywhere within the
+    repository's folder.
 
     Raises:
-        BadWeights: `name` has a folder in it, or links to somewhere else.
+        BadWeights: `name` contains a folder, or links to a file outside.
     """
     path = folder.resolve() / name
     if Path(name).name != name or not _is_inside(folder, path):
@@ -88,10 +87,10 @@ def _is_inside(folder: Path, path: Path) -> bool:
 
 
 def _check_links(folder: Path) -> None:
-    """Refuse a folder that would have us read something else on this machine, and show it to users as a template.
+    """Reject a folder with links to other files of this machine, which users could read as a template.
 
     Raises:
-        BadWeights: a file that is read, or its folder, links out of it, or is no plain file.
+        BadWeights: a file that a worker reads, or its folder, links out of the model folder or is not a regular file.
     """
     for path in sorted({*folder.iterdir(), *folder.glob("*/*.json")}):
         if path.suffix not in _READ and not path.is_dir():
@@ -121,14 +120,14 @@ def _from_folder(folder: Path, name: str) -> ModelSource:
 
 
 def _task(folder: Path) -> Task:
-    """A folder of Sentence Transformers, or of a model without a head that generates, is for embeddings."""
+    """Return `EMBED` for Sentence Transformers folders and models without a language modelling head."""
     if (folder / "modules.json").is_file():
         return Task.EMBED
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         architecture = str((config.get("architectures") or [""])[0])
     except (OSError, ValueError, RecursionError, AttributeError, KeyError):
-        return Task.GENERATE  # who loads it says what is wrong with it
+        return Task.GENERATE  # loading the model reports what is wrong with it
     headless = architecture.endswith("Model") and "LMHead" not in architecture
     return Task.EMBED if headless or architecture.endswith("ForMaskedLM") else Task.GENERATE
 
@@ -138,7 +137,7 @@ def _as_name(text: str) -> str:
 
 
 def _download(repository: str) -> Path:
-    """Fetch a repository of the Hugging Face hub into its cache, or find it there."""
+    """Return the cached snapshot of a Hugging Face repository, downloading it if needed."""
     from huggingface_hub import errors, snapshot_download  # noqa: PLC0415 - slow, and needed for hub ids only
 
     try:

@@ -1,4 +1,4 @@
-"""A job in the engine: what was asked of it, and what of its answer has been released to the gateway."""
+"""Attempts at jobs in the engine: the engine request, and what of the answer was released to the gateway."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from router.messages import Job, Usage
 
 @dataclass(eq=False)
 class EngineJob(TakenJob):
-    """One attempt at one job. `attempt` is also its id in the engine."""
+    """One attempt at a job that runs in the engine. `attempt` is also its request id there."""
 
     request: EngineRequest | None = None
-    """Set when it has been prepared."""
+    """The engine request; `None` until the job is prepared."""
 
     @property
     def finished(self) -> bool:
-        """Whether there is nothing left to do."""
+        """Whether the answer is complete."""
         return False
 
     @abstractmethod
     def rest(self, request: EngineRequest) -> EngineRequest:
-        """What of `request` is still to be done."""
+        """Return `request` without what was already generated; submitted to a restarted engine."""
 
 
 @dataclass(eq=False)
 class RunningJob(EngineJob):
-    """One attempt at a job that is answered with generated text."""
+    """One attempt at a text generation job."""
 
     outputs: list[OutputText] = field(default_factory=list)
     ids: list[list[int]] = field(default_factory=list)
-    """Per choice, the token ids that were released to the gateway, by earlier attempts too."""
+    """Per choice, the token ids released to the gateway, including those of earlier attempts."""
     cached_tokens: int = 0
-    """As the attempt that read the prompt first found them."""
+    """Prompt tokens that the first attempt found in the prefix cache."""
     first_token: float | None = None
     last_token: float | None = None
 
     def rest(self, request: EngineRequest) -> EngineRequest:
-        """Go on after all tokens that are known here, those not yet released too."""
+        """Return `request` continuing after all generated tokens, including those not yet released."""
         if not isinstance(request, GenerationRequest) or self.last_token is None:
             return request
         known = [ids + output.held_ids for ids, output in zip(self.ids, self.outputs, strict=True)]
@@ -53,18 +53,18 @@ class RunningJob(EngineJob):
         return msgspec.structs.replace(request, delivered=known, ended=ended, sampling=sampling)
 
     def resume(self, job: Job) -> None:
-        """Begin after what `job` says was delivered; `outputs` must be there."""
+        """Continue after the tokens that `job` lists as delivered; `outputs` must be set."""
         self.ids = [job.delivered[choice][:] if choice < len(job.delivered) else [] for choice in range(job.n)]
         self.cached_tokens = job.cached_tokens
         for choice in job.ended:
             self.outputs[choice].finished = True
 
     def delivered(self, choice: int) -> int:
-        """How many tokens of a choice earlier attempts have released."""
+        """Return the number of tokens of a choice that earlier attempts released."""
         return len(self.job.delivered[choice]) if choice < len(self.job.delivered) else 0
 
     def accept(self, choice: int, release: Release) -> None:
-        """Count what is released to the gateway."""
+        """Record the tokens of a choice that are released to the gateway."""
         self.ids[choice].extend(release.ids)
 
     @property
@@ -74,7 +74,7 @@ class RunningJob(EngineJob):
 
     @property
     def usage(self) -> Usage:
-        """Tokens so far: those released, on every choice."""
+        """Usage so far: the prompt, and the released tokens of all choices."""
         prompt_tokens = self.request.prompt_tokens if self.request else 0
         return Usage(
             prompt_tokens=prompt_tokens,
@@ -84,5 +84,5 @@ class RunningJob(EngineJob):
 
     @property
     def digest(self) -> str:
-        """SHA-256 (hex) of the released ids as compact JSON, a list per choice: `[[1,2],[3]]`."""
+        """SHA-256 (hex) of the released token ids as compact JSON, one list per choice: `[[1,2],[3]]`."""
         return hashlib.sha256(msgspec.json.encode(self.ids)).hexdigest()

@@ -1,7 +1,6 @@
-"""What can be set on a worker: `EngineSettings` crosses to the engine process, `WorkerSettings` comes from outside.
+"""Settings of a worker: `WorkerSettings` from environment and command line, `EngineSettings` for its engine process.
 
-Read once at start-up, checked there, then passed down as narrow values. Does not resolve the model, load
-anything or import torch.
+Read and checked once at start-up, then passed down as plain values. Must not import torch.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ _POWERS = {"K": 1, "M": 2, "G": 3, "T": 4}
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """Everything the engine process needs to build its engine. Plain values: it is sent to a spawned child."""
+    """Settings of the engine process. Plain values, because they are pickled for a spawned child."""
 
     model: str
     """A Hugging Face id, a folder with safetensors, or a .gguf file."""
     device: str = "cpu"
     dtype: str = "auto"
-    """"auto": bfloat16 on CUDA and on CPUs with AVX512-BF16 or AMX, else float32."""
+    """Number format of unquantised weights; "auto": bfloat16 on CUDA and CPUs with AVX512-BF16 or AMX, else float32."""
     quantization: str = "none"
-    """Of the weights: none, int8, int4, or "auto": what a GGUF has, else none."""
+    """Quantisation of the weights: none, int8, int4, or "auto": that of the GGUF, else none."""
     activation_bits: int = 16
-    """What states are rounded to before they meet an int4 weight: 16, or 8 as llama.cpp does."""
+    """Bits of the activations multiplied with int4 weights: 16, or 8 as in llama.cpp."""
     kv_cache_dtype: str = "auto"
-    """"auto": the weights' format; beside quantised ones float16, or int8 beside states of 8 bits."""
+    """"auto": the weights' format; with quantised weights float16, with 8-bit activations int8."""
     max_model_len: int | None = None
     """Context length in tokens; `None`: the model's own."""
     max_num_seqs: int = 64
@@ -47,30 +46,31 @@ class EngineSettings:
     block_size: int = 16
     """Tokens in one KV block."""
     kv_cache_memory: int | None = None
-    """Bytes; `None`: a sane share of what is free."""
+    """Bytes; `None`: a share of the free memory."""
     num_kv_blocks: int | None = None
     """Overrides `kv_cache_memory`; for tests."""
     enable_prefix_caching: bool = True
     speculation: str = "off"
-    """Tokens guessed ahead by prompt lookup: off, ngram (whenever something matches) or auto (where it pays)."""
+    """Speculative decoding by prompt lookup: off, ngram (whenever an n-gram matches) or auto (when it is faster)."""
     attention: str = "auto"
+    """Attention backend; "auto": the best one for the device."""
     threads: int | None = None
-    """CPU threads of the engine; `None`: torch's own choice."""
+    """CPU threads of the engine; `None`: torch's default."""
 
 
 def tokens_of_a_step(device: str) -> int:
-    """`max_num_batched_tokens` unless set: as many as fill the device, and no more than its caches are good for.
+    """Return the default of `max_num_batched_tokens`: enough to use the device fully.
 
-    A step holds up everybody who is being answered: on two cores 512 tokens take well under a second.
+    More would only delay the running requests: on two cores a step of 512 tokens takes well under a second.
     """
     return 512 if device == "cpu" else 2048
 
 
 def parse_size(value: object) -> object:
-    """Turn "2GiB", "500 MB" or "1048576" into bytes (`KB` is 1000, `KiB` is 1024); other values pass through.
+    """Return the bytes of "2GiB", "500 MB" or "1048576" (`KB` is 1000, `KiB` is 1024); other types pass through.
 
     Raises:
-        ValueError: a string that is not a size.
+        ValueError: the string is not a size.
     """
     if not isinstance(value, str):
         return value
@@ -83,7 +83,7 @@ def parse_size(value: object) -> object:
 
 
 def parse_choice(value: object) -> object:
-    """Turn "8" into 8, for a choice among numbers: the environment has words only; other values pass through."""
+    """Return 8 for "8", because the environment has strings only; other values pass through."""
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
@@ -98,71 +98,74 @@ class WorkerSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="HEADRACE_", frozen=True, extra="forbid")
 
-    amqp_url: str = Field(default="", description="RabbitMQ to take jobs from; empty only in the all-in-one process")
+    amqp_url: str = Field(default="", description="URL of RabbitMQ; empty only in the all-in-one process")
     control_secret: str = Field(
         default="",
         repr=False,
-        description="Secret of control messages, as of the gateways; required with a broker",
+        description="Shared secret that signs control messages, the same as the gateways'; required with RabbitMQ",
     )
     model: str = Field(description="Model to serve: a Hugging Face id, a folder with safetensors, or a .gguf file")
     served_model_name: ModelName | None = Field(
-        default=None, description="Name clients ask for; by default taken from the model's id or file name"
+        default=None, description="Model name in the API; by default taken from the model's id or file name"
     )
-    id: WorkerId = Field(default="worker-1", description="Name of this worker, unique on its broker")
-    device: Device = Field(default="cpu", description="Where the engine computes: cpu, cuda or cuda:N")
+    id: WorkerId = Field(default="worker-1", description="Id of this worker, unique on its broker")
+    device: Device = Field(default="cpu", description="Device of the engine: cpu, cuda or cuda:N")
     dtype: DType = Field(default="auto", description="Number format of weights that are not quantised")
     quantization: Quantization = Field(
         default="auto",
-        description="Weights on the CPU: none, int8, int4 (a Q4_0 or Q4_1 GGUF's own), or auto: as a GGUF has them",
+        description="Weight quantisation on the CPU: none, int8, int4 (that of a Q4_0 or Q4_1 GGUF), or auto: that of"
+        " the GGUF",
     )
     activation_bits: ActivationBits = Field(
         default=16,
-        description="Bits of the states beside int4 weights, with AVX-512 int8 ones too: 16 answers as the float32"
-        " model does, 8 is faster for many sequences",
+        description="Bits of the activations multiplied with int4 weights (on AVX-512 also int8): 16 gives the answers"
+        " of the float32 model, 8 is faster for many sequences",
     )
     kv_cache_dtype: CacheDType = Field(
         default="auto",
-        description="Number format of the KV cache; auto: as dtype; beside quantised weights float16, with 8 activation"
-        " bits int8, which takes about half the memory (not on CUDA)",
+        description="Number format of the KV cache; auto: that of dtype, but float16 with quantised weights, and int8"
+        " (half the memory) with 8 activation bits; not on CUDA",
     )
     max_model_len: int | None = Field(
         default=None, ge=2, description="Context length in tokens; by default the model's own"
     )
-    max_num_seqs: int = Field(default=64, ge=1, le=4096, description="Sequences computed together in one step at most")
+    max_num_seqs: int = Field(default=64, ge=1, le=4096, description="Maximum number of sequences in one step")
     max_num_batched_tokens: int | None = Field(
         default=None,
         ge=16,
-        description="Tokens computed in one step at most; by default 512 on the CPU, else 2048",
+        description="Maximum number of tokens in one step; by default 512 on the CPU, else 2048",
     )
     block_size: int = Field(default=16, ge=1, le=256, description="Tokens in one block of the KV cache")
     kv_cache_memory: Size | None = Field(
-        default=None, description="Memory of the KV cache, for example 2GiB; by default a share of what is free"
+        default=None, description="Memory of the KV cache, for example 2GiB; by default a share of the free memory"
     )
-    enable_prefix_caching: bool = Field(default=True, description="Reuse KV blocks of prompts with the same beginning")
+    enable_prefix_caching: bool = Field(default=True, description="Reuse KV blocks of prompts with the same prefix")
     speculation: Speculation = Field(
         default="auto",
-        description="Guess tokens ahead from the text before (prompt lookup): off, ngram (whenever there is a guess),"
-        " or auto (where it is likely to pay: for few sequences, by the CPU's own kernels); the output is the same",
+        description="Speculative decoding by prompt lookup: off, ngram (whenever an n-gram matches), or auto (when it"
+        " is likely to be faster: few sequences, compiled CPU kernels); the output is the same",
     )
     attention: str = Field(default="auto", description="Attention backend; auto picks the best for the device")
     threads: int | None = Field(
         default=None,
         ge=1,
-        description="CPU threads of the engine; by default one per core; engines of one launcher share them",
+        description="CPU threads of the engine; by default one per core, divided among the engines of one launcher",
     )
     stall_seconds: float = Field(
-        default=30.0, gt=0, description="An engine that has work and finishes no step for so long is started again"
+        default=30.0, gt=0, description="Seconds without a finished step after which a busy engine is restarted"
     )
     drain_grace: float = Field(
-        default=120.0, ge=0, description="Seconds that running jobs may take to end when draining"
+        default=120.0, ge=0, description="Seconds that running jobs may take to finish when draining"
     )
     ops_host: str = Field(default="127.0.0.1", description="Address of the /metrics, /healthz and /status server")
-    ops_port: int = Field(default=0, ge=0, le=65535, description="Port of that server; 0: any free one")
-    log_level: str = Field(default="info", description="Least level that is logged: debug, info, warning or error")
-    log_style: Literal["console", "json"] = Field(default="console", description="Logs for people or for machines")
+    ops_port: int = Field(default=0, ge=0, le=65535, description="Port of that server; 0: any free port")
+    log_level: str = Field(default="info", description="Minimum log level: debug, info, warning or error")
+    log_style: Literal["console", "json"] = Field(
+        default="console", description="Log format: console for people, json for log collectors"
+    )
 
     def engine(self) -> EngineSettings:
-        """The part that the engine process needs."""
+        """Return the settings of the engine process."""
         return EngineSettings(
             model=self.model,
             device=self.device,

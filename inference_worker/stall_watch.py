@@ -1,7 +1,6 @@
-"""Ends an engine that hangs: it has work, lives, and reports no step (a deadlock on the device, a stuck kernel).
+"""Watchdog that kills a hung engine: one that has work but reports no step (a device deadlock, a stuck kernel).
 
-A gateway can't tell that from a long prompt, because the worker answers for it. Does not know jobs, nor what becomes of
-them when the engine has gone.
+A gateway can't tell a hung engine from a long prompt, because the worker's heartbeats continue.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _log = structlog.get_logger(__name__)
 
 
 class StallWatch:
-    """Calls `end` when nothing was heard for `limit` seconds in which the engine owed a report."""
+    """Watchdog of one engine: calls `end` after `limit` seconds in which a report was due and none arrived."""
 
     def __init__(self, limit: float, owes: Callable[[], bool], end: Callable[[], None]) -> None:
         self._limit = limit
@@ -26,18 +25,18 @@ class StallWatch:
         self._silent = 0.0
 
     def heard(self) -> None:
-        """The engine has reported."""
+        """Reset the timeout: the engine has reported."""
         self._silent = 0.0
 
     async def run(self) -> None:
-        """Look every `LOOK_SECONDS`, for ever.
+        """Check every `LOOK_SECONDS`, until cancelled.
 
-        Silence is counted in looks, not by a clock: a worker that stood still itself has not listened meanwhile.
+        Counts checks instead of reading a clock, so that a pause of the worker itself is not blamed on the engine.
         """
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             self._silent = self._silent + LOOK_SECONDS if self._owes() else 0.0
             if self._silent >= self._limit:
-                _log.error("engine hangs, it is ended", seconds=self._silent)
+                _log.error("engine hangs, killing it", seconds=self._silent)
                 self._silent = 0.0
                 self._end()

@@ -1,9 +1,7 @@
-"""When an engine that goes on is better started afresh: steps have failed in it again and again
-(docs/design/reliability-contract.md#F5).
+"""Decides when to restart an engine whose steps fail repeatedly although it still runs (docs/design/reliability-contract.md#F5).
 
-Each fault was kept to its request, but what it left behind (a torn allocator, a damaged cache) is anybody's guess. Who
-is faulty on purpose must not keep everybody waiting for a model to load, so a young engine is left alone. Does not know
-the engine.
+Each fault failed only its own request, but may have left damage behind (a corrupt allocator or KV cache). An engine is
+restarted only after a minimum uptime, so that a client who provokes faults can't keep the model loading.
 """
 
 from __future__ import annotations
@@ -12,29 +10,31 @@ import time
 from collections import deque
 
 FAULTS = 3
+"""Faults within `FAULTS_WITHIN` that make a restart due."""
 FAULTS_WITHIN = 60.0
 """Seconds."""
 YOUNG_SECONDS = 600.0
+"""Uptime in seconds before which an engine is not restarted for its faults."""
 
 
 class Wear:
-    """Of one engine after the other."""
+    """Faults and uptime of the current engine."""
 
     def __init__(self) -> None:
         self._faults: deque[float] = deque(maxlen=FAULTS)
         self._started = time.monotonic()
 
     def renewed(self) -> None:
-        """The engine is a fresh one."""
+        """Forget all faults: a new engine was started."""
         self._faults.clear()
         self._started = time.monotonic()
 
     def fault(self) -> None:
-        """A request could not be computed."""
+        """Record that an engine step failed."""
         self._faults.append(time.monotonic())
 
     @property
     def worn(self) -> bool:
-        """Whether it should be started afresh."""
+        """Whether the engine should be restarted."""
         often = len(self._faults) == FAULTS and self._faults[-1] - self._faults[0] <= FAULTS_WITHIN
         return often and time.monotonic() - self._started >= YOUNG_SECONDS

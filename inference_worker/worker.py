@@ -1,7 +1,6 @@
-"""The worker: one model's engine behind the model's queues.
+"""The worker: consumes a model's job queues, supervises its engine and describes it in heartbeats.
 
-What it does with a job it shares with every other consumer (`router/consumer/`); running it is `engine_jobs.py`'s
-business. Here the engine is started, watched, and described in heartbeats. Money and HTTP are nobody's here.
+`router/consumer/` has what all consumers of jobs share; `engine_jobs.py` runs the jobs in the engine.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ from router.consumer.token_rate import TokenRate
 from router.messages import WorkerState, WorkerStatus
 
 LOOK_AHEAD = 0.05
-"""Part of the engine's sequences that is admitted beyond them, so that a freed place is filled at the next step."""
+"""Jobs admitted beyond the engine's slots, as a share of these, so that a freed slot is filled at the next step."""
 
 
 def capacity(max_num_seqs: int) -> int:
-    """Jobs to hold for an engine of so many sequences; also the prefetch of each consumer."""
+    """Return how many jobs to hold for an engine of `max_num_seqs` sequences; also the prefetch of each consumer."""
     return max_num_seqs + max(1, math.ceil(max_num_seqs * LOOK_AHEAD))
 
 
 class Worker:
-    """One model's worker on a started bus."""
+    """Worker of one model on a started bus."""
 
     def __init__(
         self,
@@ -46,7 +45,7 @@ class Worker:
         model: str,
         hand_off: asyncio.Event | None = None,
     ) -> None:
-        """`make_jobs`: what the model is for; `model`: the served name; `hand_off`, once set, ends a drain at once."""
+        """`make_jobs` depends on the model's task, `model` is its served name, setting `hand_off` ends a drain."""
         self._settings = settings
         self._model = model
         self._engine = engine
@@ -66,12 +65,12 @@ class Worker:
         self._rate = TokenRate()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Start the engine, serve until `stop` is set or a drain is asked for, then drain.
+        """Start the engine, serve until `stop` is set or a drain is requested, then drain.
 
         Raises:
             EngineStartFailed: the engine can't start.
-            EngineDied: it died too often; jobs not begun went back to the queue.
-            BrokerUnavailable: no queue to take jobs from.
+            EngineDied: the engine crashed too often; jobs not begun went back to the queue.
+            BrokerUnavailable: the broker can't be reached.
         """
         self._ready = await self._jobs.start()
         try:
@@ -86,7 +85,7 @@ class Worker:
             raise self._gave_up
 
     def status(self) -> dict[str, Any]:
-        """What it is doing, for the operator."""
+        """Return the worker's state and load for `/status`."""
         load = self._jobs.load
         return {
             "model": self._model,

@@ -1,4 +1,4 @@
-"""What an operator can set about a proxy process; which models it serves is in its catalogue (`catalogue.py`)."""
+"""Settings of a proxy process; `catalogue.py` reads the models that it serves."""
 
 from __future__ import annotations
 
@@ -17,26 +17,24 @@ class ProxySettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="HEADRACE_", frozen=True, extra="forbid")
 
-    amqp_url: str = Field(
-        default="", repr=False, description="RabbitMQ to take jobs from; empty only in the all-in-one process"
-    )
+    amqp_url: str = Field(default="", repr=False, description="URL of RabbitMQ; empty only in the all-in-one process")
     control_secret: str = Field(
         default="",
         repr=False,
-        description="Secret of control messages, as of the gateways; required with a broker",
+        description="Shared secret that signs control messages, the same as the gateways'; required with RabbitMQ",
     )
-    proxy_config: Path = Field(description="TOML file that says which models are served by which upstreams")
+    proxy_config: Path = Field(description="TOML file with the served models and their upstreams")
     proxy_id: Annotated[str, AfterValidator(check_worker_id)] = Field(
-        default="proxy-1", description="Name of this proxy, unique on its broker"
+        default="proxy-1", description="Id of this proxy, unique on its broker"
     )
     drain_grace: float = Field(
-        default=120.0, ge=0, description="Seconds that running jobs may take to end when draining"
+        default=120.0, ge=0, description="Seconds that running jobs may take to finish when draining"
     )
     ops_host: str = Field(
         default="127.0.0.1", description="Address of /metrics, /healthz and /status; never make it public"
     )
-    ops_port: int = Field(default=0, ge=0, le=65535, description="Port of that server; 0: any free one")
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Least level that is logged"
+    ops_port: int = Field(default=0, ge=0, le=65535, description="Port of that server; 0: any free port")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Minimum log level")
+    log_style: LogStyle = Field(
+        default="console", description="Log format: console for people, json for log collectors"
     )
-    log_style: LogStyle = Field(default="console", description="Logs for people or for machines")
