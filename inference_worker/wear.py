@@ -1,7 +1,8 @@
-"""Decides when to restart an engine whose steps fail repeatedly although it still runs (docs/design/reliability-contract.md#F5).
+"""Decides when to restart an engine whose steps fail repeatedly although it still runs.
 
 Each fault failed only its own request, but may have left damage behind (a corrupt allocator or KV cache). An engine is
-restarted only after a minimum uptime, so that a client who provokes faults can't keep the model loading.
+restarted only after a minimum uptime, so that a client who provokes faults can't keep the model loading
+(docs/design/reliability-contract.md#F5).
 """
 
 from __future__ import annotations
