@@ -1,1 +1,1 @@
-"""Who you are, what you may do, what you owe. Others call `service.AuthBilling` and `idempotency.IdempotencyKeys`."""
+"""Identity, rate limits and billing. Facades: `service.AuthBilling` and `idempotency.IdempotencyKeys`."""

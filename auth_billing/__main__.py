@@ -1,7 +1,4 @@
-"""The billing process: keeps usage records, settles jobs, sweeps what nobody else settles, closes dead jobs.
-
-Serves no users; see `service.py` and `billing.py` for the facades.
-"""
+"""The billing process: stores usage records, settles jobs, sweeps unsettled ones and closes dead-lettered jobs."""
 
 from __future__ import annotations
 
@@ -57,7 +54,7 @@ async def serve(settings: BillingSettings, stop: asyncio.Event) -> None:
 
 
 async def prepare_store(connection: StoreConnection) -> None:
-    """Make sure that the store answers and has its indexes.
+    """Check that the store answers, and create its indexes.
 
     Raises:
         StartupError: it does not answer.
@@ -72,7 +69,9 @@ async def prepare_store(connection: StoreConnection) -> None:
 async def consume(
     bus: Bus, connection: StoreConnection, housekeeping: Housekeeping, metrics: BillingMetrics, stop: asyncio.Event
 ) -> None:
-    """Run settlement, sweeper, reaper and chores on a started bus until `stop`; the all-in-one process does too."""
+    """Run settlement, sweeper, reaper and housekeeping on a started bus until `stop` is set; also used by the
+    all-in-one process.
+    """
     usage_store, books = MongoUsageStore(connection), mongo_books(connection)
     settler = Settler(books, metrics)
     settlement = SettlementConsumer(bus, usage_store, settler, metrics=metrics)

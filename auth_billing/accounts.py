@@ -1,6 +1,6 @@
-"""The development account: what a new installation answers to before anybody has signed up.
+"""The development account: the organisation and API key of a new installation without users.
 
-Only a launcher asks for it; a platform in production has no key that nobody asked for.
+Only the launchers for development create it; a production platform has no default key.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ PROJECT = "development-default"
 async def ensure_development_account(
     accounts: AccountStore, api_keys: ApiKeyStore, pepper: bytes, known_key: str | None = None
 ) -> str:
-    """The development account's API key, as text.
+    """Return the text of the development account's API key.
 
-    `known_key` (from an earlier `client.env`) is kept if it still verifies. Otherwise nobody can know the account's
-    keys any more, so they are revoked and one new key takes their place.
+    `known_key` (from an earlier `client.env`) is returned if it is still valid. Otherwise the account's keys are
+    revoked, since their texts are lost, and a new key is created.
 
     Raises:
-        StoreUnavailable: nothing was decided; `known_key` may well be good.
+        StoreUnavailable: nothing was changed; `known_key` may be valid.
     """
     service = AuthBilling(api_keys, pepper)
     if known_key is not None and await _verifies(service, known_key):

@@ -1,4 +1,4 @@
-"""All that an administrator's requests stand on, in one place, and who may make them."""
+"""The services behind the administration API, and the check of who may call it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from auth_billing.service import Principal
 
 @dataclass(frozen=True)
 class Administration:
-    """The parts."""
+    """Services that administer one installation's organisations."""
 
     projects: Projects
     people: People
@@ -31,12 +31,13 @@ class Administration:
     usage: UsageReports
 
     async def actor(self, principal: Principal) -> Actor:
-        """Who `principal` is to the organisation, if he may administer it.
+        """Return the caller as an actor of its organisation, if it may administer it.
 
-        A person's key can do no more than the person can by now; a key of nobody's was made by the operator.
+        A user's key has at most the user's current role; a key without a user was made by the operator and has all
+        rights.
 
         Raises:
-            NotPermitted: its owner is no administrator (any more).
+            NotPermitted: the caller is not an administrator (any more).
         """
         actor = Actor(principal.tenant, principal.user, await self._role(principal))
         actor.require(Role.ADMIN)

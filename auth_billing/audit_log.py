@@ -1,7 +1,7 @@
-"""The audit log: who administered what, when, from where. Entries are added, never changed or deleted.
+"""The audit log: which administrator did what, when, and from which address. Entries are append-only.
 
-Whoever administers (routes, browser API, command line) calls `AuditLog.record` once the act is done, with the act's
-own facts as `details`: never a secret, a password or a key's text. Knows no HTTP and no MongoDB.
+Callers (API routes, the chat's API, the command line) record an entry after the action has succeeded. Its `details`
+must not contain a secret, a password or a key's text.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from enum import StrEnum
 from typing import Protocol
 
 MAX_TEXT = 512
-"""Characters of a detail; longer ones are cut."""
+"""Characters of a detail; longer ones are truncated."""
 MAX_ITEMS = 128
-"""Members of a list in the details."""
+"""Items of a list in the details; longer lists are truncated."""
 
 Detail = str | int | bool | None | Sequence[str]
 
 
 class Event(StrEnum):
-    """What was done; OpenAI's names where it has one."""
+    """Type of an audited action; OpenAI's names where it has one."""
 
     ORGANIZATION_CREATED = "organization.created"
     ORGANIZATION_UPDATED = "organization.updated"
@@ -59,13 +59,13 @@ class Event(StrEnum):
 
 @dataclass(frozen=True)
 class Actor:
-    """Who did it: a key, a user, both (a user's key), or neither: the operator at the command line."""
+    """Who acted: an API key, a user, both (a user's key), or neither (the operator at the command line)."""
 
     key_id: str = ""
     user: str = ""
     email: str = ""
     address: str = ""
-    """Where the request came from; empty for the command line."""
+    """The client's network address; empty for the command line."""
 
 
 OPERATOR = Actor()
@@ -73,7 +73,7 @@ OPERATOR = Actor()
 
 @dataclass(frozen=True)
 class AuditEntry:
-    """One act. `target` is the id of what it was done to, `at` Unix seconds."""
+    """One audited action. `target`: id of the object that was changed; `at`: Unix seconds."""
 
     id: str
     organisation: str
@@ -87,9 +87,9 @@ class AuditEntry:
 
 @dataclass(frozen=True)
 class AuditQuery:
-    """Which entries of one organisation. Empty lists and `None` mean any.
+    """Filter of one organisation's entries. Empty lists and `None` match all.
 
-    `after` and `before` are ids of entries, in the order of the answer (newest first); `since` <= `at` < `until`.
+    `after` and `before` are entry ids, in the order of the result (newest first); `since` <= `at` < `until`.
     """
 
     organisation: str
@@ -97,7 +97,7 @@ class AuditQuery:
     projects: Sequence[str] = ()
     events: Sequence[str] = ()
     actors: Sequence[str] = ()
-    """Ids of users or keys."""
+    """Ids of users or API keys."""
     emails: Sequence[str] = ()
     targets: Sequence[str] = ()
     since: float | None = None
@@ -107,19 +107,19 @@ class AuditQuery:
 
 
 class AuditLogStore(Protocol):
-    """Where entries are. Each method raises `StoreUnavailable` when the store does not answer in time."""
+    """Store of entries. Each method raises `StoreUnavailable` when the store does not answer in time."""
 
     async def add(self, entry: AuditEntry) -> None:
-        """Store a new entry, durably."""
+        """Store a new entry durably."""
         ...
 
     async def find(self, query: AuditQuery) -> list[AuditEntry]:
-        """Up to `query.limit` entries, newest first; with `before`, those that come just before it."""
+        """Return up to `query.limit` entries, newest first; with `before`, those directly before it."""
         ...
 
 
 class AuditLog:
-    """Writes and reads entries."""
+    """Writes and reads the audit log."""
 
     def __init__(self, store: AuditLogStore, *, clock: Callable[[], float] = time.time) -> None:
         self._store = store
@@ -135,10 +135,10 @@ class AuditLog:
         project: str = "",
         details: Mapping[str, Detail] | None = None,
     ) -> AuditEntry:
-        """Say that something was done. Called after the act: an entry is never about what did not happen.
+        """Append an entry for an action that has succeeded.
 
         Raises:
-            StoreUnavailable: the act is done, and may or may not have its entry: whoever asked for it is to be told.
+            StoreUnavailable: the action is done, but its entry may be missing; report that to the caller.
         """
         now = self._clock()
         entry = AuditEntry(
@@ -155,12 +155,12 @@ class AuditLog:
         return entry
 
     async def find(self, query: AuditQuery) -> list[AuditEntry]:
-        """Entries, newest first."""
+        """Return the entries that match, newest first."""
         return await self._store.find(query)
 
 
 def entry_id(at: float) -> str:
-    """An id that sorts by time: milliseconds, then random bits."""
+    """Return an id that sorts by time: milliseconds, then random bits."""
     return f"audit_log-{int(at * 1000):012x}{secrets.token_hex(8)}"
 
 

@@ -1,4 +1,4 @@
-"""Running a consumer until the process stops: input ends first, what is in hand gets seconds, the rest goes back."""
+"""Runs a consumer until the process stops: ends its input first, then waits for the deliveries in progress."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 async def consume_until(
     stop: asyncio.Event, work: Coroutine[Any, Any, None], end_input: Callable[[], Awaitable[None]], *, grace: float
 ) -> None:
-    """Run `work` until it ends by itself or `stop` is set; then end its input and cancel it after `grace` seconds.
+    """Run `work` until it ends or `stop` is set; then end its input, and cancel it after `grace` seconds.
 
-    Whatever `work` raises comes out here.
+    Raises:
+        Exception: each exception that `work` raises.
     """
     working = asyncio.create_task(work)
     stopping = asyncio.create_task(stop.wait())

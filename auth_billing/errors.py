@@ -1,67 +1,67 @@
-"""What can go wrong with an account. Knows no HTTP: `gateway/errors.py` translates.
+"""Errors of `auth_billing`; `gateway/errors.py` translates them to HTTP responses.
 
 AccountError
-├── InvalidApiKey        malformed, unknown, wrong, revoked or expired: the caller is never told which
-├── StoreUnavailable     the store does not answer: nothing was decided
-├── RecordRefused        the store will never take this record, however often it is asked
-├── SignInError          a person can't be let in
-│   ├── InvalidCredentials   unknown address or wrong password: never told which
-│   ├── InvalidSession   the browser's token is malformed, expired, revoked or of another kind: never told which
-│   ├── TooManySignIns   too many tries with this account or from this address; `wait` says for how long
-│   └── PasswordsBusy    too many passwords are being checked
-├── PeopleError          what a person wants of an organisation can't be
+├── InvalidApiKey        malformed, unknown, wrong, revoked or expired; the client does not learn which
+├── StoreUnavailable     the store did not answer in time; the outcome is unknown
+├── RecordRefused        the store can't hold the record; retrying does not help
+├── SignInError          sign-in failed
+│   ├── InvalidCredentials   unknown address or wrong password; the client does not learn which
+│   ├── InvalidSession   access or refresh token malformed, expired or revoked; the client does not learn which
+│   ├── TooManySignIns   too many attempts at this account or from this address; `wait` has the seconds
+│   └── PasswordsBusy    too many passwords are being hashed
+├── PeopleError          a request about members, projects or keys is refused
 │   ├── NotPermitted     the role does not allow it
-│   ├── NoSuchRecord     there is none in this organisation; one of another organisation is none
-│   ├── UnacceptableValue  a value that a person gave; `param` names it
-│   ├── EmailTaken       somebody signed up with this address before
-│   ├── InvitationVoid   unknown, used, expired, revoked or for another address: never told which
-│   ├── SignUpClosed     only who is invited may sign up
-│   └── LastOwner        an organisation always has one
-├── HoldRefused          a job may not run because of what it may cost; nothing was written
-│   ├── InsufficientCredit  less is left than it may cost
+│   ├── NoSuchRecord     the organisation has no such record
+│   ├── UnacceptableValue  an input is invalid; `param` names it
+│   ├── EmailTaken       the e-mail address has an account
+│   ├── InvitationVoid   unknown, accepted, expired, revoked or for another address; the client does not learn which
+│   ├── SignUpClosed     sign-up needs an invitation
+│   └── LastOwner        an organisation must keep an owner
+├── HoldRefused          no credit is held for the job, so it may not run
+│   ├── InsufficientCredit  the available credit is less than the job may cost
 │   ├── BudgetExhausted  less is left of a monthly budget
-│   └── AccountClosed    the organisation takes no new work
-├── NoPrice              nobody has said what this model costs
-├── RateLimitExceeded    too many requests, or too many at once; `wait` says for how long
+│   └── AccountClosed    the organisation accepts no new jobs
+├── NoPrice              the model has no price
+├── RateLimitExceeded    too many requests, or too many concurrent ones; `wait` has the seconds
 │   └── TokenLimitExceeded   too many tokens
-│       └── LargerThanLimit      the request alone is more than the limit: waiting does not help
-├── CreditError          money can't be moved as somebody wants
-│   ├── UnacceptableAmount     no positive integer number of nano-USD, or too large a one
-│   ├── UnacceptableReference  not what a caller's own name for something may be
-│   ├── TooMuchCredit          more than an account can hold
-│   ├── ReferenceReused        the reference stands for something else
-│   ├── NoSuchCharge           the organisation was not charged for this job: missing, foreign, not settled yet
-│   └── RefundTooLarge         more than what is left of the charge
-├── AlertNotSent         nobody has taken an alert
-└── IdempotencyError     a request with an idempotency key may not run again, and there is no answer to repeat
-    ├── KeyReused        the key came with another request before
-    ├── KeyInUse         the first request with the key is still running, elsewhere
-    └── AnswerNotKept    the first request was answered by more than is kept
+│       └── LargerThanLimit      the request alone exceeds the limit; waiting does not help
+├── CreditError          a top-up, promotion or refund is refused
+│   ├── UnacceptableAmount     not a positive integer number of nano-USD, or too large
+│   ├── UnacceptableReference  malformed reference of the caller
+│   ├── TooMuchCredit          more than a balance can hold
+│   ├── ReferenceReused        the reference was used for another entry
+│   ├── NoSuchCharge           the organisation has no settled charge for the job
+│   └── RefundTooLarge         more than the rest of the charge
+├── AlertNotSent         the webhook did not accept an alert
+└── IdempotencyError     a request may not run again, and there is no stored answer to repeat
+    ├── KeyReused        the key was used with another request
+    ├── KeyInUse         the first request with the key is still running
+    └── AnswerNotKept    the answer of the first request was too large to store
 """
 
 
 class AccountError(Exception):
-    """Base of all errors of `auth_billing`."""
+    """Base class of all errors of `auth_billing`."""
 
 
 class InvalidApiKey(AccountError):
-    """The key is malformed, unknown, wrong, revoked or expired."""
+    """The API key is malformed, unknown, wrong, revoked or expired."""
 
 
 class StoreUnavailable(AccountError):
-    """The store does not answer in time: nothing was decided."""
+    """The store did not answer in time; the outcome of the operation is unknown."""
 
 
 class RecordRefused(AccountError):
-    """The store can't hold this record (a number too large, a document too long): trying again will not help."""
+    """The store can't hold this record (a number or a document too large); retrying does not help."""
 
 
 class HoldRefused(AccountError):
-    """A job may not run because of what it may cost."""
+    """No credit is held for the job, so it may not run; nothing was written."""
 
 
 class InsufficientCredit(HoldRefused):
-    """An organisation has less credit left than a job may cost; both in nano-USD."""
+    """The organisation's available credit is less than a job may cost; both in nano-USD."""
 
     def __init__(self, available: int, needed: int) -> None:
         super().__init__(f"{available} nano-USD are available, {needed} are needed")
@@ -80,11 +80,11 @@ class BudgetExhausted(HoldRefused):
 
 
 class AccountClosed(HoldRefused):
-    """The organisation's account is closed: jobs that run are settled, no new ones begin."""
+    """The organisation's account is closed: running jobs are settled, new ones refused."""
 
 
 class NoPrice(AccountError):
-    """The price list has no entry for this model, and none for all others."""
+    """The price list has no entry for the model, and no default."""
 
     def __init__(self, model: str) -> None:
         super().__init__(f"the model {model!r} has no price")
@@ -92,7 +92,7 @@ class NoPrice(AccountError):
 
 
 class RateLimitExceeded(AccountError):
-    """Too many requests, or too many at once. The message is for the client. `wait`: seconds until there is room."""
+    """Too many requests, or too many concurrent ones. The message is for the client; `wait` is in seconds."""
 
     def __init__(self, message: str, *, wait: float) -> None:
         super().__init__(message)
@@ -100,75 +100,75 @@ class RateLimitExceeded(AccountError):
 
 
 class TokenLimitExceeded(RateLimitExceeded):
-    """Too many tokens."""
+    """Too many tokens per minute."""
 
 
 class LargerThanLimit(TokenLimitExceeded):
-    """The request alone is more than the limit: waiting does not help."""
+    """The request alone exceeds the limit; waiting does not help."""
 
 
 class CreditError(AccountError):
-    """Money can't be moved as somebody wants; the message is for who asked."""
+    """A top-up, promotion or refund is refused; the message is for the caller."""
 
 
 class UnacceptableAmount(CreditError):
-    """No positive integer number of nano-USD, or too large a one."""
+    """The amount is not a positive integer number of nano-USD, or too large."""
 
 
 class UnacceptableReference(CreditError):
-    """Not what a caller's own name for something may be."""
+    """The caller's reference is malformed."""
 
 
 class TooMuchCredit(CreditError):
-    """More than an account can hold."""
+    """The balance would exceed its maximum."""
 
 
 class ReferenceReused(CreditError):
-    """The reference was used for something else before."""
+    """The reference was used for another entry."""
 
 
 class NoSuchCharge(CreditError):
-    """The organisation was not charged for this job: there is none, it is another's, or not settled yet."""
+    """The organisation has no charge for this job: unknown, another organisation's, or not settled yet."""
 
 
 class RefundTooLarge(CreditError):
-    """More than what is left of the charge."""
+    """The refund exceeds the rest of the charge."""
 
 
 class AlertNotSent(AccountError):
-    """Nobody has taken an alert; the message is for the log."""
+    """The webhook did not accept an alert; the message is for the log."""
 
 
 class IdempotencyError(AccountError):
-    """A request with an idempotency key may not run again, and there is no answer to repeat."""
+    """A request with an idempotency key may not run again, and there is no stored answer to repeat."""
 
 
 class KeyReused(IdempotencyError):
-    """The key came with another request before."""
+    """The idempotency key was used with another request."""
 
 
 class KeyInUse(IdempotencyError):
-    """The first request with the key is still running, in another process."""
+    """The first request with the idempotency key is still running, in another process."""
 
 
 class AnswerNotKept(IdempotencyError):
-    """The first request was answered, by more than is kept."""
+    """The first request's answer was too large to store."""
 
 
 class SignInError(AccountError):
-    """A person can't be let in."""
+    """Sign-in failed."""
 
 
 class InvalidCredentials(SignInError):
-    """Unknown address or wrong password."""
+    """Unknown e-mail address or wrong password."""
 
 
 class InvalidSession(SignInError):
-    """The browser's token is malformed, expired, revoked or of another kind."""
+    """The browser's access or refresh token is malformed, expired, revoked or of another kind."""
 
 
 class TooManySignIns(SignInError):
-    """Too many tries with this account or from this address. `wait`: seconds until the next may be made."""
+    """Too many sign-in attempts at this account or from this address. `wait`: seconds until the next is allowed."""
 
     def __init__(self, message: str, *, wait: float) -> None:
         super().__init__(message)
@@ -176,11 +176,11 @@ class TooManySignIns(SignInError):
 
 
 class PasswordsBusy(SignInError):
-    """Too many passwords are being checked."""
+    """Too many passwords are being hashed."""
 
 
 class PeopleError(AccountError):
-    """What a person wants of an organisation can't be."""
+    """A request about members, projects or keys is refused."""
 
 
 class NotPermitted(PeopleError):
@@ -188,11 +188,11 @@ class NotPermitted(PeopleError):
 
 
 class NoSuchRecord(PeopleError):
-    """There is none in this organisation; one of another organisation is none."""
+    """The organisation has no such record; a record of another organisation counts as missing."""
 
 
 class UnacceptableValue(PeopleError):
-    """A value that a person gave can't be taken; the message is for the person and does not repeat it."""
+    """An input is invalid; the message is for the user and does not repeat the input."""
 
     def __init__(self, param: str, message: str) -> None:
         super().__init__(message)
@@ -200,15 +200,15 @@ class UnacceptableValue(PeopleError):
 
 
 class EmailTaken(PeopleError):
-    """Somebody signed up with this address before."""
+    """The e-mail address already has an account."""
 
 
 class InvitationVoid(PeopleError):
-    """The invitation is unknown, used, expired, revoked or for another address."""
+    """The invitation is unknown, accepted, expired, revoked or for another address."""
 
 
 class SignUpClosed(PeopleError):
-    """Only who is invited may sign up."""
+    """Sign-up needs an invitation."""
 
 
 class LastOwner(PeopleError):

@@ -1,8 +1,7 @@
-"""Idempotency keys: whether a request runs, is repeated from its kept answer, or is refused.
+"""Idempotency keys: decide whether a request runs, is answered with the stored answer, or is refused.
 
-A key belongs to a tenant and an endpoint for a day. Who inserts its record runs the request, and says from time to
-time that it is alive; if it no longer does, the next request with the key runs again. Knows no HTTP but the parts of
-an answer that are kept, and no MongoDB.
+A key is valid for one tenant and endpoint, for a day. The process that inserts its record runs the request and renews a
+lease on it; once the lease has expired, the next request with the key runs.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from auth_billing.records import IdempotencyRecord, IdempotencyStore, KeptAnswer
 
 KEPT_SECONDS = 24 * 3600.0
 LEASE_SECONDS = 30.0
-"""After this long without a word the process that ran the request is taken for dead."""
+"""Seconds without renewal after which the process that ran the request is considered dead."""
 
 
 @dataclass(frozen=True)
 class KeyedRequest:
-    """A request with an idempotency key. `fingerprint`: of all that makes it the same request."""
+    """A request with an idempotency key. `fingerprint`: hash of everything that identifies the request."""
 
     tenant: str
     endpoint: str
@@ -32,24 +31,24 @@ class KeyedRequest:
 
     @property
     def record_id(self) -> str:
-        """The key within its scope."""
+        """Hash of the key with its tenant and endpoint."""
         return hashlib.sha256("\0".join((self.tenant, self.endpoint, self.key)).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Leave to run a request, until `IdempotencyKeys.finish` or `release`."""
+    """The right to run a request, until `IdempotencyKeys.finish` or `release`."""
 
     record_id: str
     attempt: str
 
 
 class IdempotencyKeys:
-    """The facade for idempotency keys.
+    """Facade of idempotency keys.
 
     Args:
-        store: where they are kept.
-        clock: Unix seconds; those of all gateways agree within a few.
+        store: keeps the idempotency keys and answers.
+        clock: Unix seconds; the clocks of all gateways must agree within a few seconds.
     """
 
     def __init__(self, store: IdempotencyStore, *, clock: Callable[[], float] = time.time) -> None:
@@ -57,11 +56,11 @@ class IdempotencyKeys:
         self._clock = clock
 
     async def claim(self, request: KeyedRequest) -> Claim | KeptAnswer:
-        """Leave to run `request`, or the answer that it was given before.
+        """Claim the right to run `request`, or return the stored answer of its first run.
 
         Raises:
-            KeyReused, KeyInUse, AnswerNotKept: neither.
-            StoreUnavailable: not known.
+            KeyReused, KeyInUse, AnswerNotKept: the request may not run, and there is no answer to repeat.
+            StoreUnavailable: nothing is known.
         """
         now = self._clock()
         mine = IdempotencyRecord(
@@ -84,29 +83,29 @@ class IdempotencyKeys:
             if now < there.lease:
                 raise KeyInUse
         if not await self._store.replace(there, mine):
-            raise KeyInUse  # somebody else was quicker
+            raise KeyInUse  # another process was faster
         return Claim(mine.id, mine.attempt)
 
     async def renew(self, claim: Claim) -> bool:
-        """Say that the request is still running; false if somebody else runs it by now.
+        """Extend the lease of a running request; return false if another process has taken it over.
 
         Raises:
-            StoreUnavailable: nobody heard it.
+            StoreUnavailable: the lease may not have been extended.
         """
         return await self._store.renew(claim.record_id, claim.attempt, self._clock() + LEASE_SECONDS)
 
     async def finish(self, claim: Claim, answer: KeptAnswer) -> bool:
-        """Keep the answer; false if somebody else has run the request meanwhile.
+        """Store the answer; return false if another process has taken the request over.
 
         Raises:
-            RecordRefused, StoreUnavailable: it is not kept.
+            RecordRefused, StoreUnavailable: the answer was not stored.
         """
         return await self._store.finish(claim.record_id, claim.attempt, answer)
 
     async def release(self, claim: Claim) -> None:
-        """Nothing has happened: the next request with the key runs.
+        """Give the claim up without an answer: the next request with the key runs.
 
         Raises:
-            StoreUnavailable: it runs when the lease has run out.
+            StoreUnavailable: the next request can run once the lease has expired.
         """
         await self._store.release(claim.record_id, claim.attempt)

@@ -1,4 +1,4 @@
-"""Ids of what is stored: a prefix that says what it is, and random letters that nobody can guess."""
+"""Ids of stored records: a prefix that names the kind, and random characters."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _LETTERS = string.ascii_letters + string.digits
 
 
 def new_id(prefix: str) -> str:
-    """A new id, e.g. `proj_` and 24 letters and digits (143 random bits)."""
+    """Return a new id, e.g. `proj_` and 24 letters and digits (143 random bits)."""
     return prefix + "".join(secrets.choice(_LETTERS) for _ in range(LENGTH))

@@ -1,4 +1,4 @@
-"""What the billing process counts."""
+"""Prometheus metrics of the billing process."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class BillingMetrics:
         )
 
     def summary(self) -> dict[str, int]:
-        """The sums, for `headrace ps`."""
+        """Return the totals that `headrace ps` shows."""
         return {
             "settled": _total(self.settled),
             "unsettled": _total(self.unsettled),

@@ -1,11 +1,11 @@
-"""Closes jobs that died in their queue: expired, returned too often, or rejected. Their callers are told, exactly once.
+"""Closes dead-lettered jobs: expired, redelivered too often, or rejected. Each caller is notified exactly once.
 
-The broker moves such a job to the dead queue; here its gateway gets the terminal message that no worker will send, and
-a usage record with nothing used goes to settlement. One that did not just expire is kept for people with its diagnosis
-(docs/dead-letters.md). Everything is sent before the dead job is acknowledged and under an attempt id that follows from
-the job, so that a crash in between repeats messages and changes nothing.
+The broker moves such a job to the dead-letter queue. Here its gateway gets the terminal message that no worker will
+send, and a usage record with zero usage goes to settlement. A job that did not merely expire is kept with its diagnosis
+(docs/dead-letters.md). All messages are sent before the dead letter is acknowledged, and their attempt id is derived
+from the job, so that a crash in between repeats messages without an effect.
 
-No worker has this attempt: a gateway must take a `Failed` of an attempt that it has not bound.
+No worker has this attempt id: gateways must accept a `Failed` of an attempt that they have not bound.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ MAX_ROUTING_KEY = 255
 """Bytes (AMQP 0-9-1, short string)."""
 
 _ATTEMPTS = uuid.UUID("5f0c9d0e-8a53-4b0e-9d0a-6f3d3c1b7a42")
-"""Namespace of the attempt ids made here."""
+"""UUID namespace of the reaper's attempt ids."""
 
 EXPIRED, RETURNED, REJECTED = "expired", "delivery_limit", "rejected"
-VERDICTS: dict[str | None, tuple[FailureCode, str]] = {
+FAILURES: dict[str | None, tuple[FailureCode, str]] = {
     EXPIRED: (FailureCode.DEADLINE_EXCEEDED, "The request's deadline passed before a worker took it."),
     RETURNED: (FailureCode.FAILED_REPEATEDLY, "The request failed repeatedly and was given up."),
     REJECTED: (FailureCode.ENGINE_ERROR, "The request could not be processed."),
 }
-"""What the caller is told, by the broker's reason."""
+"""Failure code and message for the caller, by the broker's dead-letter reason."""
 UNDECODABLE = (FailureCode.UNDECODABLE, "The request could not be read by a worker.")
 
 _log = structlog.get_logger(__name__)
 
 
 class _Address(msgspec.Struct, frozen=True):
-    """What is needed to answer a job that is otherwise unreadable (another version's, say)."""
+    """The fields needed to answer a job that is otherwise undecodable (for example of another version)."""
 
     id: str
     reply_to: str
 
 
 class Reaper:
-    """Takes dead jobs from the bus and closes them."""
+    """Consumes dead-lettered jobs and closes them."""
 
     def __init__(
         self, bus: Bus, *, metrics: BillingMetrics | None = None, retry_delay: RetryDelay = exponential_delay
@@ -66,10 +66,10 @@ class Reaper:
         self._retry_delay = retry_delay
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Close dead jobs until `stop`, one after the other; they are few.
+        """Close dead-lettered jobs one by one until `stop` is set.
 
         Raises:
-            BrokerUnavailable: the broker could not be asked for dead jobs.
+            BrokerUnavailable: consuming the dead-letter queue failed.
         """
         consumer = await self._bus.dead_jobs(prefetch=PREFETCH)
 
@@ -95,46 +95,46 @@ class Reaper:
         try:
             job = messages.JOBS.decode(delivery.body)
         except UndecodableMessage as error:
-            await self._put_aside(delivery, str(error))
+            await self._reap_undecodable(delivery, str(error))
             return
-        code, message = VERDICTS.get(delivery.death_reason, VERDICTS[REJECTED])
-        self._tell(_Address(job.id, job.reply_to), code, message, copy=max(0, job.attempt))
-        await self._bus.publish_settlement(_nothing_used(job, code))
+        code, message = FAILURES.get(delivery.death_reason, FAILURES[REJECTED])
+        self._notify_gateway(_Address(job.id, job.reply_to), code, message, copy=max(0, job.attempt))
+        await self._bus.publish_settlement(_zero_usage(job, code))
         if delivery.death_reason == EXPIRED:  # load, not a defect
             delivery.ack()
         else:
             await self._bus.keep_diagnosed(delivery, _diagnosis(delivery, code))
         self._count(job.id, code, delivery)
 
-    async def _put_aside(self, delivery: Delivery, error: str) -> None:
-        """Tell whoever can be told, and keep the message for people."""
+    async def _reap_undecodable(self, delivery: Delivery, error: str) -> None:
+        """Notify the gateway if the message still has its address, and keep the message for inspection."""
         code, message = UNDECODABLE
         address = _address(delivery.body)
         if address is not None:
-            self._tell(address, code, message)
+            self._notify_gateway(address, code, message)
         reason = str(delivery.headers.get(REASON_HEADER, error))
         await self._bus.keep_diagnosed(delivery, Diagnosis(code, reason, deaths=1, by=REAPER))
         self._metrics.parked.labels(topology.DEAD_QUEUE).inc()
         self._count(address.id if address is not None else None, code, delivery)
 
-    def _tell(self, address: _Address, code: FailureCode, message: str, *, copy: int = 0) -> None:
+    def _notify_gateway(self, address: _Address, code: FailureCode, message: str, *, copy: int = 0) -> None:
         if len(address.reply_to.encode()) > MAX_ROUTING_KEY:
-            return  # no gateway has such a name
+            return  # not a valid reply inbox
         failed = Failed(j=address.id, a=attempt_id(address.id, copy), code=code, message=message, copy=copy)
         self._bus.send_window(address.reply_to, Window(w=REAPER, b=[failed]))
 
     def _count(self, job: str | None, code: FailureCode, delivery: Delivery) -> None:
         self._metrics.reaped.labels(code.value).inc()
-        _log.warning("dead job closed", job=job, code=code.value, death=delivery.death_reason)
+        _log.warning("dead-lettered job closed", job=job, code=code.value, death=delivery.death_reason)
 
 
 def attempt_id(job: str, copy: int) -> str:
-    """The reaper's attempt at a copy of a job: always the same, so that doing it twice is doing it once."""
+    """Return the reaper's attempt id of a copy of a job; deterministic, so that a repetition has no effect."""
     return str(uuid.uuid5(_ATTEMPTS, f"{job}/{copy}"))
 
 
 def _diagnosis(delivery: Delivery, code: FailureCode) -> Diagnosis:
-    """What is known of a job that was dead-lettered by the broker, or by a worker that could not read it."""
+    """Describe a job dead-lettered by the broker, or by a worker that could not decode it."""
     if delivery.death_reason == RETURNED:
         deaths = topology.JOB_DELIVERY_LIMIT + 1
         return Diagnosis(code, f"given back to its queue {deaths} times, and never answered", deaths, REAPER)
@@ -142,7 +142,7 @@ def _diagnosis(delivery: Delivery, code: FailureCode) -> Diagnosis:
     return Diagnosis(code, reason, deaths=1, by=REAPER)
 
 
-def _nothing_used(job: Job, code: FailureCode) -> UsageRecord:
+def _zero_usage(job: Job, code: FailureCode) -> UsageRecord:
     return UsageRecord(
         job=job.id,
         attempt=attempt_id(job.id, max(0, job.attempt)),

@@ -1,4 +1,4 @@
-"""What is stored, and the ports to where it is stored. Knows no MongoDB: `store/` implements the ports.
+"""Stored records of organisations, projects, API keys, usage and idempotency keys, and the ports of their stores.
 
 Times are Unix seconds. Each method of a port raises `StoreUnavailable` when the store does not answer in time.
 """
@@ -16,7 +16,7 @@ from router.messages import KeySet, Usage, UsageRecord
 
 @dataclass(frozen=True)
 class Organisation:
-    """Who pays: the tenant of a job."""
+    """An organisation: the tenant of jobs and the owner of a balance."""
 
     id: str
     name: str
@@ -25,19 +25,19 @@ class Organisation:
 
 @dataclass(frozen=True)
 class Project:
-    """A part of an organisation that has keys of its own."""
+    """A part of an organisation with its own API keys."""
 
     id: str
     organisation: str
     name: str
     created: float
     archived: float | None = None
-    """Out of use for good since then."""
+    """When it was archived; `None`: in use."""
 
 
 @dataclass(frozen=True)
 class ApiKeyRecord:
-    """What is known of an API key; the secret itself is not."""
+    """Stored form of an API key, without its secret."""
 
     key_id: str
     digest: bytes = field(repr=False)
@@ -49,15 +49,15 @@ class ApiKeyRecord:
     expires: float | None = None
     revoked: float | None = None
     scopes: frozenset[Scope] | None = None
-    """What it may do; `None`: all that a key of its kind may (which is what keys without the field were given)."""
+    """Its scopes; `None`: all that its kind of key may have (as in records that predate the field)."""
     models: frozenset[str] | None = None
-    """The models that it may ask for, by any name of theirs; `None`: all."""
+    """Models that it may request, by any of their names; `None`: all."""
     user: str = ""
-    """Who made it and answers for it; "": nobody in particular (a service account)."""
+    """Id of its user or service account; empty: none, made by the operator."""
     last_used: float | None = None
 
     def is_in(self, keys: KeySet) -> bool:
-        """Whether it is one of `keys`."""
+        """Whether the key is in the set `keys`."""
         return (
             keys.key in ("", self.key_id)
             and keys.organisation in ("", self.organisation)
@@ -68,23 +68,23 @@ class ApiKeyRecord:
 
     @property
     def is_admin(self) -> bool:
-        """Whether it is the organisation's own, of no project: for administration, not for inference."""
+        """Whether it is an organisation's admin key: for administration, not for inference."""
         return not self.project
 
     @property
     def rights(self) -> frozenset[Scope]:
-        """What it may do, never more than a key of its kind."""
+        """Effective scopes: its own, restricted to those of its kind of key."""
         possible = ADMIN_SCOPES if self.is_admin else PROJECT_SCOPES
         return possible if self.scopes is None else possible & self.scopes
 
     def is_live(self, now: float) -> bool:
-        """Whether it is neither revoked nor expired."""
+        """Whether it is neither revoked nor expired at `now`."""
         return self.revoked is None and (self.expires is None or now < self.expires)
 
 
 @dataclass(frozen=True)
 class KeptAnswer:
-    """The answer to a request with an idempotency key. `body` is `None` if it was too large to be kept."""
+    """Stored answer to a request with an idempotency key. `body` is `None` if it was too large to store."""
 
     status: int
     headers: dict[str, str]
@@ -93,9 +93,9 @@ class KeptAnswer:
 
 @dataclass(frozen=True)
 class IdempotencyRecord:
-    """An idempotency key that was used, and who runs or has run its request.
+    """A used idempotency key and the state of its request.
 
-    `attempt` counts as alive until `lease` unless it renews that; a request that is answered has no lease any more (0).
+    `attempt` holds the claim until `lease`, which it renews; an answered request has no lease (0).
     """
 
     id: str
@@ -107,94 +107,95 @@ class IdempotencyRecord:
 
 
 class Insertion(Enum):
-    """What became of a record that may have been stored before."""
+    """Result of inserting a record that may exist already."""
 
     NEW = "new"
     REPEATED = "repeated"
-    """The same record is there already: as good as new."""
+    """An equal record exists: as good as new."""
     CONFLICTING = "conflicting"
-    """Another record with the same identity is there; it was left as it is."""
+    """A different record with the same identity exists; it was left unchanged."""
 
 
 class ApiKeyStore(Protocol):
-    """Where API keys are."""
+    """Store of API keys."""
 
     async def find(self, key_id: str) -> ApiKeyRecord | None:
-        """The key with this id."""
+        """Return the key with this id."""
         ...
 
     async def add(self, record: ApiKeyRecord) -> None:
-        """Store a new key, durably."""
+        """Store a new key durably."""
         ...
 
     async def unrevoked(self, organisation: str, project: str) -> list[ApiKeyRecord]:
-        """The keys of a project ("": the organisation's own) that are not revoked, newest first."""
+        """Return the unrevoked keys of a project (empty: the organisation's admin keys), newest first."""
         ...
 
     async def rename(self, key_id: str, name: str) -> None:
-        """Give the key another name."""
+        """Change the key's name."""
         ...
 
     async def expire(self, key_id: str, at: float) -> None:
-        """Have the key expire at `at`, unless it does so sooner."""
+        """Set the key's expiry to `at`, unless it is earlier already."""
         ...
 
     async def used(self, uses: Mapping[str, float]) -> None:
-        """Keep when keys, by id, were last used, in one write; it may be lost."""
+        """Store times of last use by key id, in one write, which may be lost."""
         ...
 
     async def revoke(self, keys: KeySet, now: float) -> int:
-        """Revoke all of `keys` that are not revoked; how many there were. A set that names nothing is nobody's."""
+        """Revoke the unrevoked keys of the set and return their number. A set without criteria matches no key."""
         ...
 
 
 class AccountStore(Protocol):
-    """Where organisations and projects are."""
+    """Store of organisations and projects."""
 
     async def ensure_organisation(self, organisation: Organisation) -> None:
-        """Store it unless one with its id is there."""
+        """Store it unless its id exists."""
         ...
 
     async def ensure_project(self, project: Project) -> None:
-        """Store it unless one with its id is there."""
+        """Store it unless its id exists."""
         ...
 
     async def find_organisation(self, organisation: str) -> Organisation | None:
-        """The organisation with this id."""
+        """Return the organisation with this id."""
         ...
 
     async def projects(self, organisation: str) -> list[Project]:
-        """All projects of an organisation, oldest first."""
+        """Return all projects of an organisation, oldest first."""
         ...
 
     async def find_project(self, organisation: str, project: str) -> Project | None:
-        """The organisation's project with this id."""
+        """Return the organisation's project with this id."""
         ...
 
     async def rename_project(self, organisation: str, project: str, name: str) -> None:
-        """Give the organisation's project another name, if there is such a project."""
+        """Change the project's name, if the project exists."""
         ...
 
     async def archive_project(self, organisation: str, project: str, now: float) -> None:
-        """Archive the organisation's project, if there is such a project and it is not archived."""
+        """Archive the project, if it exists and is not archived."""
         ...
 
     async def add_owner(self, organisation: str, user: str) -> None:
-        """Count a user among the organisation's owners."""
+        """Add a user to the organisation's owners."""
         ...
 
     async def give_up_owner(self, organisation: str, user: str) -> bool:
-        """Count him no more; false if nobody would be left, and nothing is changed then."""
+        """Remove a user from the owners; return false and change nothing if no owner would remain."""
         ...
 
 
 class UsageStore(Protocol):
-    """Where usage records are: never changed once written."""
+    """Store of usage records, which are immutable."""
 
     async def add_new(self, records: Sequence[UsageRecord]) -> list[bool]:
-        """Store those that are not there yet, durably, in one write; says of each whether it was stored by this.
+        """Store the records that do not exist yet, durably, in one write; return for each whether it was stored by this
+        call.
 
-        One that was not is to be asked about by `add`.
+        Pass the others to `add`, which tells repeated from conflicting ones.
 
         Raises:
             RecordRefused: the store can't hold one of them; the others may have been stored.
@@ -202,7 +203,7 @@ class UsageStore(Protocol):
         ...
 
     async def add(self, record: UsageRecord) -> Insertion:
-        """Store what one attempt at one job used, durably, once.
+        """Store the usage of one attempt at a job, durably and once.
 
         Raises:
             RecordRefused: the store can't hold it.
@@ -210,27 +211,27 @@ class UsageStore(Protocol):
         ...
 
     async def of_jobs(self, jobs: Collection[str]) -> Sequence[tuple[str, Usage]]:
-        """What each attempt at these jobs has used, with the job's id."""
+        """Return the usage of each attempt at these jobs, with the job's id."""
         ...
 
 
 class IdempotencyStore(Protocol):
-    """Where idempotency keys and kept answers are. What changes a record names the attempt that it belongs to."""
+    """Store of idempotency keys and answers. An update names the attempt that holds the record."""
 
     async def insert(self, record: IdempotencyRecord) -> IdempotencyRecord | None:
-        """Store a record unless one with its id is there, which is returned then."""
+        """Store a record unless its id exists; return the existing record then."""
         ...
 
     async def replace(self, old: IdempotencyRecord, new: IdempotencyRecord) -> bool:
-        """Put `new` in the place of `old` if that still has the attempt and the lease that it had."""
+        """Replace `old` by `new` if the attempt and the lease are unchanged; return whether it was."""
         ...
 
     async def renew(self, record_id: str, attempt: str, lease: float) -> bool:
-        """Say that the attempt is alive; false if it is not its record any more."""
+        """Extend the attempt's lease; return false if another attempt holds the record."""
         ...
 
     async def finish(self, record_id: str, attempt: str, answer: KeptAnswer) -> bool:
-        """Keep the answer; false if it is not its record any more.
+        """Store the answer; return false if another attempt holds the record.
 
         Raises:
             RecordRefused: the store can't hold it.
@@ -238,5 +239,5 @@ class IdempotencyStore(Protocol):
         ...
 
     async def release(self, record_id: str, attempt: str) -> None:
-        """Forget an attempt that came to nothing."""
+        """Delete the record of an attempt that had no effect."""
         ...

@@ -1,7 +1,4 @@
-"""The facade: all that gateway and chat may ask of accounts.
-
-Knows no HTTP (no status codes, no FastAPI) and no MongoDB (that is `store/`).
-"""
+"""Authentication of API keys and sessions: the facade that the gateway and the chat call."""
 
 from __future__ import annotations
 
@@ -25,34 +22,34 @@ from router.messages import KeySet
 
 @dataclass(frozen=True)
 class Principal:
-    """Who is asking, and what they may do: the owner of a valid API key, or somebody signed in."""
+    """The authenticated caller and its rights: an API key, or a signed-in user."""
 
     key_id: str
-    """"": no API key (a browser session)."""
+    """Id of the API key; empty: a browser session."""
     tenant: str
-    """The organisation."""
+    """Id of the organisation."""
     cache_salt: str
-    """Separates this tenant's prefix cache from every other's."""
+    """Separates the tenant's prefix cache from those of other tenants."""
     project: str = ""
-    """"": none, the organisation itself."""
+    """Id of the project; empty: none (an admin key)."""
     user: str = ""
-    """"": nobody in particular (a service account)."""
+    """Id of the user or service account; empty: none."""
     scopes: frozenset[Scope] = PROJECT_SCOPES
     models: frozenset[str] | None = None
-    """The models that may be asked for; `None`: all."""
+    """Models that may be requested; `None`: all."""
 
     def may(self, scope: Scope) -> bool:
-        """Whether the caller has this right."""
+        """Whether the caller has this scope."""
         return scope in self.scopes
 
 
 class AuthBilling:
-    """Accounts, as the gateway sees them.
+    """Authenticates API keys, and describes callers as principals.
 
     Args:
-        api_keys: where keys are stored.
+        api_keys: store of API keys.
         pepper: the installation's secret; the same in every process.
-        cache: which keys were lately good or bad.
+        cache: caches valid and invalid keys.
         clock: Unix seconds, for expiry.
     """
 
@@ -69,20 +66,20 @@ class AuthBilling:
         self._cache = cache or KeyCache()
         self.last_uses = LastUses(api_keys)
         self._clock = clock
-        self._nobody = bytes(hashlib.sha256().digest_size)
+        self._no_digest = bytes(hashlib.sha256().digest_size)
 
     async def authenticate(self, token: str) -> Principal:
-        """Whose key `token` is. While the store is away, keys that were good within the cache's time still are.
+        """Return the principal of an API key. While the store is away, recently valid keys stay valid.
 
         Raises:
-            InvalidApiKey: malformed (told without asking the store), unknown, wrong, revoked or expired.
-            StoreUnavailable: not known lately, and the store does not answer.
+            InvalidApiKey: malformed (without a store lookup), unknown, wrong, revoked or expired.
+            StoreUnavailable: the key is not cached and the store does not answer.
         """
         key = api_keys.parse(token)
         if key is None:
             raise InvalidApiKey("malformed key")
         record, now = await self._verify(key), self._clock()
-        if not record.is_live(now):  # looked at each time: a key may expire while it is cached
+        if not record.is_live(now):  # checked each time: a key may expire while it is cached
             raise InvalidApiKey(f"key {key.key_id} is revoked or expired")
         self.last_uses.note(record.key_id, now)
         return Principal(
@@ -96,7 +93,7 @@ class AuthBilling:
         )
 
     def principal_of(self, session: BrowserSession) -> Principal:
-        """Who is asking where no key is: somebody signed in, in the default project of the organisation."""
+        """Return the principal of a browser session, in the organisation's default project."""
         return Principal(
             key_id="",
             tenant=session.organisation,
@@ -109,10 +106,10 @@ class AuthBilling:
     async def create_api_key(
         self, organisation: str, project: str, *, name: str, expires: float | None = None
     ) -> ApiKey:
-        """Give a project a new key. Its text is known only now; the store keeps a digest.
+        """Create a key of a project. The store keeps only a digest of it.
 
         Raises:
-            StoreUnavailable: it may or may not have been stored; nobody has its text.
+            StoreUnavailable: it may or may not have been stored; its text is lost.
         """
         issued = await issue(
             self._api_keys,
@@ -126,11 +123,11 @@ class AuthBilling:
         return issued.key
 
     def forget(self, keys: KeySet) -> None:
-        """These have changed: the store is asked about them again at once."""
+        """Invalidate the cache entries of changed keys."""
         self._cache.forget(keys)
 
     async def _verify(self, key: ApiKey) -> ApiKeyRecord:
-        """The record of `key` if its secret is right."""
+        """Return the record of `key` if its secret is right."""
         digest = api_keys.digest(self._pepper, key.secret)
         identity = (key.key_id, digest)
         remembered = self._cache.good(identity)
@@ -139,20 +136,20 @@ class AuthBilling:
         if self._cache.is_bad(identity):
             raise InvalidApiKey(f"key {key.key_id} is unknown or wrong")
         try:
-            return await self._ask_store(identity)
+            return await self._look_up(identity)
         except StoreUnavailable:
             self._cache.put_off(identity)
-            remembered = self._cache.good(identity)  # not if it was announced to have changed meanwhile
+            remembered = self._cache.good(identity)  # none if invalidated meanwhile
             if remembered is None:
                 raise
             return remembered.record
 
-    async def _ask_store(self, identity: Identity) -> ApiKeyRecord:
+    async def _look_up(self, identity: Identity) -> ApiKeyRecord:
         key_id, digest = identity
         generation = self._cache.generation
         record = await self._api_keys.find(key_id)
         # An unknown id is compared too, so that it takes as long as a wrong secret.
-        right = hmac.compare_digest(record.digest if record is not None else self._nobody, digest)
+        right = hmac.compare_digest(record.digest if record is not None else self._no_digest, digest)
         if record is None or not right or not record.is_live(self._clock()):
             self._cache.remember_bad(identity)
             raise InvalidApiKey(f"key {key_id} is unknown, wrong, revoked or expired")

@@ -1,4 +1,4 @@
-"""What an operator can set about the billing process. Read once at start-up, then passed down as narrow values."""
+"""Settings of the billing process, read once at start-up."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Proof that the books are right: what must always hold, looked up in the live store."""
+"""Audit of the books: checks the invariants of accounts, jobs and ledger in the live store."""

@@ -1,6 +1,6 @@
-"""What must hold of one document, or of one beside another. Plain functions of what was read; each may say nothing.
+"""Invariants of the books, as plain functions: each yields the differences in one document or between two.
 
-Whether a difference is one, or only somebody's work in between two writes, is for the auditor to find out.
+A transient difference, from a settlement between two writes, is filtered by the auditor.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from auth_billing.money.ledger import REVENUE, SETTLE, customer
 from router.messages import Outcome, Usage
 
 LATE_SECONDS = 15 * 60.0
-"""After its deadline a hold is gone by then, and a lease after nobody has used it
+"""Seconds after its deadline by which a hold must be gone, or after its last use a lease
 (docs/design/reliability-contract.md#I5)."""
 YOUNG_SECONDS = 60.0
-"""A job younger than that may still be about to hold."""
+"""Age in seconds of a job that may not have its hold yet."""
 CREDIT_SECONDS = 5 * 60.0
-"""Credit is taken in by then."""
+"""Seconds by which new credit must have reached the account."""
 CREDIT_KINDS = {"topup": "cash", "promo": "promo", "refund": "refunds"}
-"""The ledger's account that each kind of credit comes from."""
+"""Ledger account that each kind of credit comes from."""
 
 
 def account_alone(balance: Balance) -> Iterator[Difference]:
-    """Of an account's document: true at every moment, since one update changes all of it."""
+    """Check an account's document; true at every moment, since one update changes all of it."""
     name = balance.organisation
     held = sum(hold.amount for hold in balance.held.values())
     leases = [lease.amount for lease in balance.leases.values()]
@@ -46,7 +46,7 @@ def account_alone(balance: Balance) -> Iterator[Difference]:
 
 
 def holds_and_jobs(balance: Balance, jobs: Mapping[str, JobRecord]) -> Iterator[Difference]:
-    """Of an account and the jobs of its holds, which were read after it."""
+    """Check an account's holds against their jobs, read after the account."""
     for job_id, hold in balance.held.items():
         if hold.gateway:
             continue
@@ -59,7 +59,7 @@ def holds_and_jobs(balance: Balance, jobs: Mapping[str, JobRecord]) -> Iterator[
 
 
 def leases_alone(balance: Balance, now: float) -> Iterator[Difference]:
-    """Of the credit that gateways have in hand: what is used grows now and then, and what is not is given back."""
+    """Check that credit leased to gateways is renewed or returned in time."""
     for id, lease in balance.leases.items():
         if lease.at < now - LATE_SECONDS:
             detail = f"{lease.amount} leased to {lease.gateway} {now - lease.at:.0f} s ago"
@@ -67,10 +67,10 @@ def leases_alone(balance: Balance, now: float) -> Iterator[Difference]:
 
 
 def ledger_and_account(before: Balance, sums: LedgerSums, pending: int, after: Balance) -> Iterator[Difference]:
-    """Of an account read before and after the ledger's sums; `pending`: what the ledger may be about to get.
+    """Check an account, read before and after the ledger's sums; `pending`: amounts that may still reach the ledger.
 
-    An account spends before the ledger knows. So all that was spent before is in the ledger or on its way, and all
-    that is in the ledger was spent after: exact when nothing is on its way, and never wrong when something is.
+    An account is charged before the ledger has the entry. So all that was spent before is in the ledger or pending, and
+    all that is in the ledger was spent after: exact when nothing is pending, and never a false alarm otherwise.
     """
     name = after.organisation
     if not before.spent <= sums.settled + pending or not sums.settled <= after.spent:
@@ -82,13 +82,13 @@ def ledger_and_account(before: Balance, sums: LedgerSums, pending: int, after: B
 
 
 def credit_waiting(organisation: str, sums: LedgerSums, now: float) -> Iterator[Difference]:
-    """Of credit that is in the ledger and not in the account."""
+    """Check that credit in the ledger has reached the account."""
     if sums.oldest_waiting is not None and sums.oldest_waiting < now - CREDIT_SECONDS:
         yield Difference(Check.CREDIT_TAKEN_IN, organisation, organisation, f"since {sums.oldest_waiting:.0f}")
 
 
 def job_alone(job: JobRecord, now: float) -> Iterator[Difference]:
-    """Of a job's document."""
+    """Check a job's document."""
     if job.state is not JobState.SETTLED and job.deadline + LATE_SECONDS < now:
         late = now - job.deadline
         yield Difference(Check.HOLD_IN_TIME, job.organisation, job.id, f"{job.state}, {late:.0f} s after its deadline")
@@ -103,7 +103,7 @@ def job_alone(job: JobRecord, now: float) -> Iterator[Difference]:
 
 
 def job_and_account(job: JobRecord, balance: Balance | None, now: float) -> Iterator[Difference]:
-    """Of a job that may run, and its account, which was read after it."""
+    """Check that a running job has its hold; the account is read after the job."""
     if job.state is not JobState.HELD or job.created > now - YOUNG_SECONDS:
         return
     if balance is None or job.id not in balance.held:
@@ -111,7 +111,7 @@ def job_and_account(job: JobRecord, balance: Balance | None, now: float) -> Iter
 
 
 def job_and_ledger(job: JobRecord, row: LedgerRow | None) -> Iterator[Difference]:
-    """Of a job and its row of the ledger, which was read after it."""
+    """Check a job against its ledger entry, read after the job."""
     if row is None:
         if job.state is JobState.SETTLED and job.cost:
             yield Difference(Check.JOB_IN_LEDGER, job.organisation, job.id, f"cost {job.cost}")
@@ -130,8 +130,8 @@ def job_and_ledger(job: JobRecord, row: LedgerRow | None) -> Iterator[Difference
 
 
 def job_and_work(job: JobRecord, worked: Sequence[Usage], now: float) -> Iterator[Difference]:
-    """Of a job and what workers say of it. A worker that died has said nothing, so only jobs that finished are looked
-    at; its word may come later than the gateway's.
+    """Check that a finished job is not charged more than its workers' usage records say. Other jobs are skipped: a
+    crashed worker sends no record, and a record may arrive after the receipt.
     """
     final = job.final
     if final is None or not job.cost or final.outcome is not Outcome.FINISHED or final.at > now - LATE_SECONDS:
@@ -144,7 +144,7 @@ def job_and_work(job: JobRecord, worked: Sequence[Usage], now: float) -> Iterato
 
 
 def row_alone(row: LedgerRow) -> Iterator[Difference]:
-    """Of a row of the ledger: it moves a positive amount between the two accounts that its kind has."""
+    """Check a ledger entry: a positive amount between the two accounts that its kind has."""
     own = customer(row.organisation)
     expected = (own, REVENUE) if row.kind == SETTLE else (CREDIT_KINDS.get(str(row.kind)), own)
     amount = row.amount
@@ -156,7 +156,7 @@ def row_alone(row: LedgerRow) -> Iterator[Difference]:
 
 
 def row_and_job(row: LedgerRow, jobs: Mapping[str, JobRecord]) -> Iterator[Difference]:
-    """Of a row that is about a job, and the jobs."""
+    """Check that the job of a ledger entry exists."""
     if row.job is None and row.kind != SETTLE:
         return
     job = jobs.get(row.job or "")

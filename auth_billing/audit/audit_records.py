@@ -1,4 +1,4 @@
-"""What an audit reads and what it finds. Knows no MongoDB: `store/audit.py` reads."""
+"""What an audit reads and reports, and the port that it reads from (implemented in `store/audit.py`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from router.messages import Usage
 
 
 class Check(StrEnum):
-    """What must hold of the books, by what is said when it does not."""
+    """Invariants of the books; the value is the message that reports a violation."""
 
     READABLE = "a document is not what it should be"
     NOT_NEGATIVE = "an account has less than nothing"
@@ -38,7 +38,7 @@ class Check(StrEnum):
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that does not hold. `subject`: the id of the account, job or row; `detail`: the numbers."""
+    """A violated invariant. `subject`: id of the account, job or ledger entry; `detail`: the numbers."""
 
     check: Check
     organisation: str
@@ -48,7 +48,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class LedgerRow:
-    """A row of the ledger, as it is: nothing is taken for granted, so fields may be missing (`None`) or anything."""
+    """A ledger entry as stored, unvalidated: fields may be missing (`None`) or of any type."""
 
     id: str
     organisation: str
@@ -64,20 +64,20 @@ class LedgerRow:
 
 @dataclass(frozen=True)
 class LedgerSums:
-    """What the ledger has of one organisation."""
+    """Sums of one organisation's ledger entries."""
 
     settled: int
-    """Sum of what jobs have cost."""
+    """Sum of the costs of jobs."""
     credits: int
-    """Rows of credit up to a number, and their sum."""
+    """Count of credit entries up to the requested number; `credited` is their sum."""
     credited: int
     oldest_waiting: float | None
-    """When the first row of credit after that number was written (Unix seconds)."""
+    """Time of the first credit entry after that number (Unix seconds)."""
 
 
 @dataclass(frozen=True)
 class JobsRead:
-    """Some jobs: those that can be read, and why others can't."""
+    """Jobs that could be read, and for the others the reason why not."""
 
     jobs: Mapping[str, JobRecord]
     unreadable: Mapping[str, str]
@@ -85,7 +85,7 @@ class JobsRead:
 
 @dataclass(frozen=True)
 class AuditReport:
-    """What was looked at, and what does not hold."""
+    """Numbers of documents checked, and the differences."""
 
     accounts: int
     jobs: int
@@ -93,45 +93,45 @@ class AuditReport:
     differences: Sequence[Difference]
 
     def counts(self) -> Counter[Check]:
-        """How many differences each check has found."""
+        """Return the number of differences by check."""
         return Counter(each.check for each in self.differences)
 
 
 class AuditStore(Protocol):
-    """Where the books are read, a page at a time. Every method may raise `StoreUnavailable`."""
+    """Paged read access to the books. Every method may raise `StoreUnavailable`."""
 
     async def accounts(self, after: str, limit: int) -> Sequence[str]:
-        """Ids of accounts, in order, after one."""
+        """Return ids of accounts greater than `after`, in order."""
         ...
 
     async def job_ids(self, after: str, limit: int) -> Sequence[str]:
-        """Ids of jobs, in order, after one."""
+        """Return ids of jobs greater than `after`, in order."""
         ...
 
     async def rows(self, after: str, limit: int) -> Sequence[LedgerRow]:
-        """Rows of the ledger, in the order of their ids, after one."""
+        """Return ledger entries with ids greater than `after`, in order."""
         ...
 
     async def balance(self, organisation: str) -> Balance | str | None:
-        """An account; why it can't be read; `None` if there is none."""
+        """Return an account; the reason if it can't be read; `None` if there is none."""
         ...
 
     async def read_jobs(self, jobs: Collection[str]) -> JobsRead:
-        """Those of the jobs that are there."""
+        """Return those of the jobs that exist."""
         ...
 
     async def settlements(self, jobs: Collection[str]) -> Mapping[str, LedgerRow]:
-        """The rows of the ledger that settle these jobs, by job."""
+        """Return the ledger entries that settle these jobs, by job."""
         ...
 
     async def worked(self, jobs: Collection[str]) -> Mapping[str, Sequence[Usage]]:
-        """What workers say of these jobs, an entry an attempt."""
+        """Return the usage that workers recorded for these jobs, one entry per attempt."""
         ...
 
     async def settling(self, organisation: str) -> Sequence[JobRecord]:
-        """An organisation's jobs whose cost is written and that are not finished."""
+        """Return an organisation's jobs whose cost is written and whose settlement is not finished."""
         ...
 
     async def sums(self, organisation: str, credits: int) -> LedgerSums:
-        """What the ledger has of an organisation; of credit the rows up to number `credits`."""
+        """Return the sums of an organisation's ledger entries, counting credit entries up to number `credits`."""
         ...

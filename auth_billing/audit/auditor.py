@@ -1,9 +1,9 @@
-"""Proves that the books are right, or says what is not. Reads everything, changes nothing.
+"""Audits the books: reads all accounts, jobs and ledger entries, and reports violated invariants. Read-only.
 
-It may run while the platform does. What it reads is then from different moments, so it reads in the order that makes
-work in between harmless where it can (a job before its row of the ledger, which is written first), and whatever looks
-wrong is looked at again, after the time that such work takes: only what is still wrong is a difference. Pages are
-small, so that memory does not grow with the books and the store is not held up.
+It may run beside a live platform, so the documents are from different moments. Where possible they are read in an order
+that makes concurrent writes harmless (a job before its ledger entry, which is written first); a suspected difference is
+checked again after the time that a settlement takes, and reported only if it persists. Pages are small, to bound memory
+and the load on the store.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from auth_billing.money.books import Balance
 
 PAGE = 200
 LOOKS = 3
-"""How often something must look wrong."""
+"""Number of times that a difference must be found."""
 PAUSE = 3.0
-"""Seconds between looks: what a settlement needs, and more."""
+"""Seconds between repeated checks: longer than a settlement takes."""
 
 Look = Callable[[Collection[str]], Awaitable[list[Difference]]]
-"""Finds what looks wrong about some subjects, by their ids."""
+"""Returns the differences of some subjects, given by id."""
 
 
 class Auditor:
     """Audits one store.
 
     Args:
-        store: what is read.
+        store: read access to the books.
         clock: Unix seconds.
-        pause: seconds between looks at what looks wrong; by default `PAUSE`.
+        pause: seconds between repeated checks; by default `PAUSE`.
     """
 
     def __init__(
@@ -43,10 +43,10 @@ class Auditor:
         self._pause = PAUSE if pause is None else pause
 
     async def audit(self) -> AuditReport:
-        """Look at everything.
+        """Check all accounts, jobs and ledger entries.
 
         Raises:
-            StoreUnavailable: it went away; nothing is known.
+            StoreUnavailable: the store went away; there is no result.
         """
         accounts, of_accounts = await self._all(self._store.accounts, self._accounts)
         jobs, of_jobs = await self._all(self._store.job_ids, self._jobs)
@@ -56,7 +56,7 @@ class Auditor:
     async def _all(
         self, page: Callable[[str, int], Awaitable[Sequence[str]]], look: Look
     ) -> tuple[int, list[Difference]]:
-        """Look at all subjects; how many there are, and what is wrong with them."""
+        """Check all subjects; return their number and the persistent differences."""
         count, wrong = 0, {}
         async for ids in _pages(page):
             count += len(ids)
@@ -110,7 +110,7 @@ class Auditor:
         return found
 
     async def _rows(self) -> tuple[int, list[Difference]]:
-        """Rows are never changed: one look is enough."""
+        """Check all ledger entries; once, since they are immutable."""
         count, found = 0, []
         after = ""
         while rows := await self._store.rows(after, PAGE):
@@ -136,11 +136,11 @@ async def _pages(page: Callable[[str, int], Awaitable[Sequence[str]]]) -> AsyncI
 
 
 async def _each(ids: Collection[str], look: Look) -> dict[str, list[Difference]]:
-    """What looks wrong, by subject; of those that look right nothing."""
+    """Return the differences by subject, for subjects that have any."""
     return {each: found for each in ids if (found := await look([each]))}
 
 
 def _again(found: Sequence[Difference], before: Sequence[Difference]) -> list[Difference]:
-    """What was found before too. Work in progress is of other jobs by then."""
+    """Return the differences that were found before too. (Work in progress concerns other jobs by then.)"""
     known = {(each.check, each.subject) for each in before}
     return [each for each in found if (each.check, each.subject) in known]

@@ -1,6 +1,6 @@
-"""Audits the books now and then, and says what it finds: in the log and as metrics. It never puts anything right.
+"""Runs an audit periodically and reports its differences as log messages and metrics. It never corrects anything.
 
-What is wrong with money is for a person to look at; a program that mends what it does not understand hides it.
+A difference in the books needs a person's decision: an automatic correction would hide its cause.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Reconciler:
-    """Says what an auditor finds."""
+    """Runs audits and publishes their results."""
 
     def __init__(self, auditor: Auditor, metrics: BillingMetrics, *, clock: Callable[[], float] = time.time) -> None:
         self._auditor = auditor
@@ -28,10 +28,10 @@ class Reconciler:
         self._clock = clock
 
     async def reconcile(self) -> None:
-        """One audit.
+        """Run one audit.
 
         Raises:
-            StoreUnavailable: nothing is known.
+            StoreUnavailable: the audit could not be completed.
         """
         report = await self._auditor.audit()
         counts = report.counts()

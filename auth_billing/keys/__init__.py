@@ -1,1 +1,1 @@
-"""API keys: how they look, what they allow, who may make them, and how everybody hears when one ends."""
+"""API keys: their format, scopes, management, and the invalidation of cached keys."""

@@ -1,8 +1,8 @@
-"""API keys as text: how one is made, read and hashed. Knows no store and nobody's account.
+"""Format of API keys: generation, parsing and hashing.
 
-`hr_live_<key id: 10 base62>_<secret: 43 base64url, 256 random bits>_<CRC-32 of all before it: 6 base62>`. The
-checksum tells garbage from keys without asking the store, and lets secret scanners be sure (GitHub's token format has
-the same two ideas). A fast hash is right for 256 random bits: they can't be enumerated.
+`hr_live_<key id: 10 base62>_<secret: 43 base64url, 256 random bits>_<CRC-32 of all before it: 6 base62>`. The checksum
+rejects malformed keys without a store lookup, and lets secret scanners avoid false positives (as GitHub's token format
+does). A fast hash suffices for 256 random bits, which can't be enumerated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CHECKSUM_LENGTH = 6
 SECRET_BYTES = 32
 
 SCANNING_PATTERN = r"\bhr_live_[0-9A-Za-z]{10}_[0-9A-Za-z_\-]{43}_[0-9A-Za-z]{6}\b"
-"""For secret scanners of repositories and logs."""
+"""Regular expression for secret scanners of repositories and logs."""
 
 _BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _KEY = re.compile(r"hr_live_([0-9A-Za-z]{10})_([0-9A-Za-z_\-]{43})_([0-9A-Za-z]{6})")
@@ -29,26 +29,26 @@ _KEY = re.compile(r"hr_live_([0-9A-Za-z]{10})_([0-9A-Za-z_\-]{43})_([0-9A-Za-z]{
 
 @dataclass(frozen=True)
 class ApiKey:
-    """A well-formed key: nothing is known yet of whether it was ever given to anybody."""
+    """A well-formed API key, not yet checked against the store."""
 
     key_id: str
     secret: str = field(repr=False)
 
     @property
     def text(self) -> str:
-        """The key as its owner has it."""
+        """The key as the client sends it."""
         body = f"{PREFIX}{self.key_id}_{self.secret}"
         return f"{body}_{_checksum(body)}"
 
 
 def generate() -> ApiKey:
-    """A new key from the operating system's random numbers."""
+    """Return a new key, from the operating system's random number generator."""
     key_id = "".join(secrets.choice(_BASE62) for _ in range(KEY_ID_LENGTH))
     return ApiKey(key_id, secrets.token_urlsafe(SECRET_BYTES))
 
 
 def parse(text: str) -> ApiKey | None:
-    """Read a key; `None` if it can't be one (its form or its checksum is wrong)."""
+    """Parse a key; return `None` if its form or its checksum is wrong."""
     match = _KEY.fullmatch(text)
     if match is None:
         return None
@@ -57,7 +57,7 @@ def parse(text: str) -> ApiKey | None:
 
 
 def digest(pepper: bytes, secret: str) -> bytes:
-    """What is stored of a secret: HMAC-SHA256 under the installation's pepper, 32 bytes."""
+    """Return the stored form of a secret: its HMAC-SHA256 under the installation's pepper, 32 bytes."""
     return hmac.digest(pepper, secret.encode(), hashlib.sha256)
 
 

@@ -1,4 +1,4 @@
-"""Values that are remembered for some seconds, and so many of them at most."""
+"""A bounded cache whose entries expire after a fixed time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ V = TypeVar("V")
 
 
 class Expiring(Generic[K, V]):
-    """Values that last `seconds`; at `capacity` the oldest goes. No value is `None`."""
+    """A cache with a time to live of `seconds`; at `capacity` the oldest entry is evicted. Values are never `None`."""
 
     def __init__(self, seconds: float, capacity: int, clock: Callable[[], float]) -> None:
         self._seconds = seconds
@@ -20,7 +20,7 @@ class Expiring(Generic[K, V]):
         self._entries: OrderedDict[K, tuple[float, V]] = OrderedDict()
 
     def get(self, key: K) -> V | None:
-        """What was put less than `seconds` ago."""
+        """Return the value, or `None` if it is missing or expired."""
         until, value = self._entries.get(key, (0.0, None))
         if value is None or self._clock() >= until:
             self._entries.pop(key, None)
@@ -28,12 +28,12 @@ class Expiring(Generic[K, V]):
         return value
 
     def put(self, key: K, value: V) -> None:
-        """Remember it from now on."""
+        """Store a value and restart its time to live."""
         self._entries[key] = (self._clock() + self._seconds, value)
         self._entries.move_to_end(key)
         if len(self._entries) > self._capacity:
             self._entries.popitem(last=False)
 
     def forget(self, key: K) -> None:
-        """Do not remember it any longer."""
+        """Remove an entry, if there is one."""
         self._entries.pop(key, None)

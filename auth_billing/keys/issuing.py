@@ -1,4 +1,4 @@
-"""Making a key: what it shall be, and its text, which is told once. Asks nobody whether that may be."""
+"""Creates API keys: generates the key and stores its digest. Permissions are checked by the callers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from auth_billing.records import ApiKeyRecord, ApiKeyStore
 
 @dataclass(frozen=True)
 class KeyWish:
-    """What a new key shall be; the defaults are all that a key of its kind may have, for ever."""
+    """Properties of a new key; by default all scopes and models of its kind, and no expiry."""
 
     name: str
     scopes: frozenset[Scope] | None = None
@@ -22,7 +22,7 @@ class KeyWish:
 
 @dataclass(frozen=True)
 class IssuedKey:
-    """A new key: its text is known only now."""
+    """A new key with its record. Only here is the key's text known; it is not stored."""
 
     key: ApiKey
     record: ApiKeyRecord
@@ -31,10 +31,10 @@ class IssuedKey:
 async def issue(
     keys: ApiKeyStore, pepper: bytes, *, organisation: str, project: str, wish: KeyWish, user: str, now: float
 ) -> IssuedKey:
-    """Make a key and store its digest.
+    """Generate a key and store its digest.
 
     Raises:
-        StoreUnavailable: it may or may not have been stored; nobody has its text.
+        StoreUnavailable: it may or may not have been stored; its text is lost.
     """
     key = api_keys.generate()
     record = ApiKeyRecord(

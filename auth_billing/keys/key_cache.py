@@ -1,8 +1,8 @@
-"""Remembers for some seconds which keys were good and which were not, so that not every request asks the store.
+"""Caches which API keys were valid or invalid, so that not every request reads the store.
 
-An entry is found by key id *and* full digest, never by a part of a key: a wrong secret can neither use nor replace
-the entry of the right one. A good key is to be confirmed every few seconds; only while the store is away it is good
-for longer. Does not know whether a remembered key has expired since: the caller looks.
+Entries are found by key id *and* full digest: a wrong secret can neither use nor replace the entry of the right one. A
+valid entry is confirmed with the store every few seconds, and used unconfirmed only while the store is away. The caller
+checks whether a cached key has expired since.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from auth_billing.records import ApiKeyRecord
 from router.messages import KeySet
 
 CONFIRMED_FOR = 4.0
-"""Seconds until the store is asked again: the longest that a revoked key goes on, if nobody announces it."""
+"""Seconds between confirmations: the longest that a revoked key stays valid if the invalidation is lost."""
 GOOD_FOR = 30.0
-"""Seconds that a good key is remembered while the store is away."""
+"""Seconds that a valid key stays cached while the store is away."""
 RETRY_AFTER = 2.0
-"""Seconds until a store that did not answer is asked about the same key again."""
+"""Seconds until a failed confirmation of a key is retried."""
 BAD_FOR = 5.0
 CAPACITY = 10_000
 
@@ -31,58 +31,58 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class Remembered:
-    """A key that was good. Past `confirmed_until` it counts only if the store can't be asked."""
+    """A key that was valid. After `confirmed_until` it must be confirmed, if the store is available."""
 
     record: ApiKeyRecord
     confirmed_until: float
 
 
 class KeyCache:
-    """Good and bad keys, each with a bound: a flood of bad ones pushes no good one out."""
+    """Valid and invalid keys, with separate capacities: a flood of invalid ones evicts no valid one."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, capacity: int = CAPACITY) -> None:
         self._clock = clock
         self._good: _Expiring[Remembered] = _Expiring(GOOD_FOR, capacity, clock)
         self._bad: _Expiring[bool] = _Expiring(BAD_FOR, capacity, clock)
         self.generation = 0
-        """Rises with each `forget`. What was read from the store before the last one may be out of date."""
+        """Number of invalidations. A record read from the store before the last one may be stale."""
 
     def good(self, identity: Identity) -> Remembered | None:
-        """A key that was good within `GOOD_FOR` seconds."""
+        """Return a key that was valid within the last `GOOD_FOR` seconds."""
         return self._good.get(identity)
 
     def is_confirmed(self, remembered: Remembered) -> bool:
-        """Whether the store has confirmed it within `CONFIRMED_FOR` seconds."""
+        """Whether the store confirmed it within the last `CONFIRMED_FOR` seconds."""
         return self._clock() < remembered.confirmed_until
 
     def is_bad(self, identity: Identity) -> bool:
-        """Whether the key was bad within `BAD_FOR` seconds."""
+        """Whether the key was invalid within the last `BAD_FOR` seconds."""
         return self._bad.get(identity) is not None
 
     def remember_good(self, identity: Identity, record: ApiKeyRecord, generation: int) -> None:
-        """The store has confirmed it; `generation` is of before it was asked. An answer overtaken by news is let go."""
+        """Cache a key that the store confirmed, unless invalidated since `generation` (taken before the lookup)."""
         if generation == self.generation:
             self._good.put(identity, Remembered(record, self._clock() + CONFIRMED_FOR))
 
     def remember_bad(self, identity: Identity) -> None:
-        """The store has just denied it."""
+        """Store a key that the store denied."""
         self._good.drop(identity)
         self._bad.put(identity, True)
 
     def put_off(self, identity: Identity) -> None:
-        """The store does not answer: take a remembered key for good, for now."""
+        """Keep using a cached key for `RETRY_AFTER` seconds, since the store does not answer."""
         if (remembered := self._good.get(identity)) is not None:
             later = replace(remembered, confirmed_until=self._clock() + RETRY_AFTER)
             self._good.replace(identity, later)
 
     def forget(self, keys: KeySet) -> None:
-        """These have changed: the store is to be asked again."""
+        """Invalidate the entries of changed keys."""
         self.generation += 1
         self._good.drop_all(lambda remembered: remembered.record.is_in(keys))
 
 
 class _Expiring(Generic[V]):
-    """Values that last `seconds`; at `capacity` the oldest goes."""
+    """Cache with a time to live of `seconds`; at `capacity` the oldest entry is evicted."""
 
     def __init__(self, seconds: float, capacity: int, clock: Callable[[], float]) -> None:
         self._seconds = seconds
@@ -104,7 +104,7 @@ class _Expiring(Generic[V]):
             self._entries.popitem(last=False)
 
     def replace(self, identity: Identity, value: V) -> None:
-        """Another value for an entry, which lasts no longer for it."""
+        """Replace an entry's value without extending its time to live."""
         until, _ = self._entries[identity]
         self._entries[identity] = (until, value)
 

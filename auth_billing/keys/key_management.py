@@ -1,7 +1,7 @@
-"""Who may make, see, change and end API keys: an organisation's projects have keys, and it has admin keys of its own.
+"""Creates, lists, changes and revokes API keys: those of an organisation's projects, and its own admin keys.
 
-Whatever ends a key is announced, so that every gateway asks the store about it again at once (`key_cache.py`); a
-gateway that does not hear it does so within seconds. Knows no HTTP and no queue.
+Each change that ends a key is published to all gateways, which then confirm it with the store (`key_cache.py`); a
+gateway that misses the message does so within seconds.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from auth_billing.service import Principal
 from router.messages import KeySet
 
 ADMIN_KEYS = ""
-"""In the place of a project: the organisation's own keys."""
+"""Project id of the organisation's own keys, which belong to no project."""
 MOST_MODELS = 100
 LONGEST_MODEL_NAME = 200
 LONGEST_OVERLAP = 30 * 86400.0
-"""Seconds for which a key that is being replaced may go on."""
+"""Seconds that a rotated key may stay valid."""
 
 
 class KeyBudgets(Protocol):
-    """Where keys have budgets."""
+    """Port of the budgets of API keys."""
 
     async def inherit(self, organisation: str, key: str, heir: str) -> None:
-        """Give the key that takes another's place its budget. Raises `StoreUnavailable`."""
+        """Copy a key's budget and this month's use to the key that replaces it. Raises `StoreUnavailable`."""
         ...
 
 
 class ApiKeys:
-    """The API keys of organisations.
+    """Manages the API keys of organisations.
 
     Args:
-        keys, accounts: where they are stored.
-        budgets: what a new key inherits from the one whose place it takes.
+        keys, accounts: the stores.
+        budgets: passes a rotated key's budget on to its successor.
         pepper: the installation's secret, as for `AuthBilling`.
-        announce: tells every gateway that keys have changed; never fails.
+        announce: publishes changed keys to all gateways; never raises.
         clock: Unix seconds.
     """
 
@@ -67,19 +67,20 @@ class ApiKeys:
     async def create(
         self, actor: Actor, project: str, wish: KeyWish, *, by: Principal | None = None, owner: str | None = None
     ) -> IssuedKey:
-        """A new key of a project, or an admin key (`ADMIN_KEYS`). It is the actor's, or nobody's if he is nobody.
+        """Create a key of a project, or an admin key (`ADMIN_KEYS`). It belongs to the actor's user, if the actor has
+        one.
 
         Args:
-            actor: a member for a project's key, an administrator for an admin key.
-            project: of the actor's organisation.
-            wish: what it shall be.
-            by: the key that the actor acts by, if not signed in: no new key has more rights or models than it gives.
-            owner: a service account of the project, whose it is instead of the actor's.
+            actor: at least a member for a project's key, an administrator for an admin key.
+            project: one of the actor's organisation.
+            wish: properties of the key.
+            by: the API key that makes the request, if one does: the new key gets no scope or model that it lacks.
+            owner: id of a service account that the key belongs to, instead of the actor's user.
 
         Raises:
-            NotPermitted: it would have more rights than the actor has.
+            NotPermitted: the key would have more rights than the actor.
             NoSuchRecord: no such project, or it is archived.
-            UnacceptableValue: a name, a model's name or a time that can't be.
+            UnacceptableValue: an invalid name, model name or expiry.
         """
         actor.require(Role.MEMBER if project else Role.ADMIN)
         _require_rights(project, wish, by)
@@ -91,17 +92,17 @@ class ApiKeys:
         return issued
 
     async def all(self, actor: Actor, project: str) -> list[ApiKeyRecord]:
-        """The keys that are not revoked, newest first: an administrator's view is of all, anybody else's of his own."""
+        """Return the unrevoked keys, newest first: all of them to an administrator, to other users their own."""
         if project:
             await self._require_project(actor.organisation, project)
         keys = await self._keys.unrevoked(actor.organisation, project)
         return [key for key in keys if _may_manage(actor, key)]
 
     async def find(self, actor: Actor, project: str, key_id: str) -> ApiKeyRecord:
-        """One of them.
+        """Return one unrevoked key.
 
         Raises:
-            NoSuchRecord: there is none, or it is not for the actor to see.
+            NoSuchRecord: there is none with this id, or the actor may not see it.
         """
         record = await self._keys.find(key_id)
         if (
@@ -114,7 +115,7 @@ class ApiKeys:
         return record
 
     async def rename(self, actor: Actor, project: str, key_id: str, name: str) -> ApiKeyRecord:
-        """Call it something else.
+        """Change the key's name.
 
         Raises:
             NoSuchRecord, UnacceptableValue
@@ -125,14 +126,14 @@ class ApiKeys:
         return named
 
     async def rotate(self, actor: Actor, project: str, key_id: str, *, overlap: float) -> IssuedKey:
-        """A new key like an old one, which goes on for `overlap` seconds; one that was to expire lives as long again.
+        """Create a successor of a key, which stays valid for `overlap` seconds; the successor gets the same lifetime.
 
-        It inherits the old one's budget, and what is used of it this month.
+        The successor inherits the budget, with this month's use.
 
         Raises:
-            NoSuchRecord: there is none, or it has expired.
-            NotPermitted: it is another person's: end it, and make one.
-            UnacceptableValue: an overlap of less than nothing, or of more than 30 days.
+            NoSuchRecord: there is no such key, or it has expired.
+            NotPermitted: the key belongs to another user. (Revoke it and create a new one instead.)
+            UnacceptableValue: the overlap is negative or more than 30 days.
         """
         if not 0 <= overlap <= LONGEST_OVERLAP:
             raise UnacceptableValue("overlap", f"An overlap is 0 to {LONGEST_OVERLAP:.0f} seconds.")
@@ -144,15 +145,15 @@ class ApiKeys:
         lifetime = None if old.expires is None else now + (old.expires - old.created)
         wish = KeyWish(old.name, old.scopes, old.models, lifetime)
         issued = await self._issue(actor.organisation, project, wish, old.user)
-        await self._budgets.inherit(actor.organisation, key_id, issued.record.key_id)  # before anybody has the key
+        await self._budgets.inherit(actor.organisation, key_id, issued.record.key_id)  # before the key is handed out
         try:
             await self._keys.expire(key_id, now + overlap)
-        finally:  # an outcome that nobody knows is announced too: it costs a look at the store
+        finally:  # also when the outcome is unknown: gateways look the key up again
             self._announce(KeySet(key=key_id))
         return issued
 
     async def revoke(self, actor: Actor, project: str, key_id: str) -> ApiKeyRecord:
-        """End a key, everywhere, for good.
+        """Revoke a key permanently, at every gateway.
 
         Raises:
             NoSuchRecord
@@ -162,7 +163,7 @@ class ApiKeys:
         return record
 
     async def revoke_all(self, keys: KeySet) -> int:
-        """End every key of a project, a person, an organisation; how many there were. Does not ask who wants that."""
+        """Revoke each key of a set and return their number. The caller checks permissions."""
         try:
             return await self._keys.revoke(keys, self._clock())
         finally:
@@ -182,7 +183,7 @@ class ApiKeys:
             raise NoSuchRecord(f"no project {project} of {organisation} is in use")
 
     async def _end_if_archived(self, record: ApiKeyRecord) -> None:
-        """An archived project's keys are ended after it is archived: one made in between is ended here."""
+        """Revoke a key that was created while its project was being archived."""
         try:
             await self._require_project(record.organisation, record.project)
         except NoSuchRecord:
@@ -201,10 +202,10 @@ class ApiKeys:
 
 
 def _require_rights(project: str, wish: KeyWish, by: Principal | None) -> None:
-    """A project's keys are for its models, whoever makes them; an admin key has no right that its maker's key lacks.
+    """Check that a new key has no scope or model that its kind, or the key that creates it (`by`), lacks.
 
     Raises:
-        NotPermitted: it would be more.
+        NotPermitted: it would have more.
     """
     of_its_kind = PROJECT_SCOPES if project else ADMIN_SCOPES
     possible = of_its_kind if by is None or project else of_its_kind & by.scopes

@@ -1,4 +1,4 @@
-"""Tells every gateway that keys have changed, so that a revoked one is refused at once. Knows the bus, no store."""
+"""Publishes changes of API keys to all gateways, so that a revoked key is refused at once."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ _log = structlog.get_logger(__name__)
 
 
 def announcer(bus: Bus) -> Callable[[KeySet], None]:
-    """What tells them. If the broker is away they find out by themselves, within seconds (`key_cache.py`)."""
+    """Return a function that publishes changed keys. If the broker is away, gateways notice within seconds
+    (`key_cache.py`).
+    """
 
     def announce(keys: KeySet) -> None:
         try:
             bus.send_control(control_plane.GATEWAYS, KeysChanged(keys=keys))
         except BrokerUnavailable:
-            _log.warning("a change of keys was not announced: gateways find out within seconds")
+            _log.warning("key change not published: gateways notice within seconds")
 
     return announce
 
 
 def nobody(_keys: KeySet) -> None:
-    """For a process without a broker: gateways find out by themselves."""
+    """Publish nothing: for a process without a broker; gateways notice within seconds."""

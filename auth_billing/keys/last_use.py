@@ -1,6 +1,6 @@
-"""When each key was last used: gathered in memory, written once a minute for all keys together.
+"""Records when each API key was last used: collected in memory, written once a minute for all keys together.
 
-A process that dies takes at most a minute of it along: it tells people which keys nobody needs, and decides nothing.
+A process that crashes loses at most a minute of it. The time is informational: it shows which keys are unused.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _log = structlog.get_logger(__name__)
 
 
 class LastUses:
-    """Uses of keys since the last writing."""
+    """Collects the times of last use since the last write."""
 
     def __init__(self, keys: ApiKeyStore) -> None:
         self._keys = keys
         self._uses: dict[str, float] = {}
 
     def note(self, key_id: str, now: float) -> None:
-        """A key was used at `now` (Unix seconds)."""
+        """Record that a key was used at `now` (Unix seconds)."""
         self._uses[key_id] = now
 
     async def keep_written(self, every: float = WRITTEN_EVERY) -> None:
-        """Write every so many seconds, until cancelled, and then once more."""
+        """Write every `every` seconds until cancelled, and once more then."""
         try:
             while True:
                 await asyncio.sleep(every)
@@ -38,11 +38,11 @@ class LastUses:
             await self.write()
 
     async def write(self) -> None:
-        """Write what there is. A store that is away gets it the next time."""
+        """Write the collected times. If the store is away, they are kept for the next write."""
         uses, self._uses = self._uses, {}
         try:
             if uses:
                 await self._keys.used(uses)
         except AccountError as error:
             self._uses = uses | self._uses
-            _log.warning("last uses of keys are not written yet", keys=len(uses), reason=str(error))
+            _log.warning("times of last use not written yet", keys=len(uses), reason=str(error))

@@ -1,7 +1,7 @@
-"""The installation's secret that API keys are hashed with: made at the first start, kept in a file of the owner's.
+"""The pepper: the installation's secret that API keys are hashed with, created at the first start in a private file.
 
-Without it every key of the installation is worthless, so it is to be backed up, apart from the store. Processes on
-several machines are given the same one by their settings.
+Back it up, apart from the store: without it every API key of the installation is invalid. Processes on several machines
+must have the same one in their settings.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ MINIMUM_BYTES = 32
 
 
 def load_pepper(home: Path, given: str = "") -> bytes:
-    """The pepper: `given` by the settings, else from `home/secrets/`, made there at the first call.
+    """Return the pepper given by the settings (`given`), else the one in `home/secrets/`, which the first call creates.
 
-    Several processes may call this at once and get the same one.
+    Concurrent calls of several processes return the same one.
 
     Raises:
-        StartupError: it is too short, somebody else can read the file, or the file can't be read or made.
+        StartupError: it is too short, its file is readable by other users, or can't be read or created.
     """
     if given:
         return _checked(given, "HEADRACE_API_KEY_PEPPER")
@@ -33,7 +33,7 @@ def load_pepper(home: Path, given: str = "") -> bytes:
 
 
 def control_secret(pepper: bytes) -> str:
-    """The installation's secret for control messages. Workers are given it: nobody finds the pepper by it."""
+    """Derive the secret that signs control messages. Workers get it; the pepper can't be computed from it."""
     return hmac.new(pepper, b"control:messages", hashlib.sha256).hexdigest()  # the colon is in no key's secret
 
 

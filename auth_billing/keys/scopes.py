@@ -1,4 +1,4 @@
-"""What a caller may be allowed to do: the scopes that API keys are given. Each route names the one that it needs."""
+"""Scopes: the rights that API keys and sessions have. Each route requires one."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from auth_billing.people.roles import Role
 
 
 class Scope(StrEnum):
-    """A right that a key has or has not."""
+    """A right of an API key or a session."""
 
     CHAT_COMPLETIONS = "chat.completions"
     COMPLETIONS = "completions"
     EMBEDDINGS = "embeddings"
     MODELS_READ = "models.read"
-    """List models and look one up."""
+    """List models and retrieve one."""
     ORGANIZATION_READ = "organization.read"
-    """Read usage, costs, and everything else that `/v1/organization` tells."""
+    """Read usage, costs and all other resources of `/v1/organization`."""
     ORGANIZATION_ADMIN = "organization.admin"
     """Change the organisation: its projects, keys, users, limits and budgets."""
 
 
 PROJECT_SCOPES = frozenset({Scope.CHAT_COMPLETIONS, Scope.COMPLETIONS, Scope.EMBEDDINGS, Scope.MODELS_READ})
-"""What a project's key may have, and has unless it is given less."""
+"""All scopes that a project's key may have; also its default."""
 
 ADMIN_SCOPES = frozenset({Scope.ORGANIZATION_READ, Scope.ORGANIZATION_ADMIN})
-"""What an organisation's admin key may have, and has unless it is given less."""
+"""All scopes that an organisation's admin key may have; also its default."""
 
 
 VIEWER_SCOPES = frozenset({Scope.MODELS_READ, Scope.ORGANIZATION_READ})
@@ -36,12 +36,12 @@ _BY_NAME = {scope.value: scope for scope in Scope}
 
 
 def known(names: Iterable[str]) -> frozenset[Scope]:
-    """Those of `names` that are scopes; one that a newer version has written gives no right here."""
+    """Return those of `names` that are scopes. Unknown names, written by a newer version, are ignored."""
     return frozenset(_BY_NAME[name] for name in names if name in _BY_NAME)
 
 
 def scopes_of(role: Role) -> frozenset[Scope]:
-    """What a person may do who is signed in."""
+    """Return the scopes of a signed-in user."""
     if role is Role.VIEWER:
         return VIEWER_SCOPES
     return PROJECT_SCOPES if role is Role.MEMBER else PROJECT_SCOPES | ADMIN_SCOPES

@@ -1,6 +1,6 @@
-"""Secrets of the installation in files of the owner's: made at the first start, then always the same.
+"""Secrets of the installation in private files: created at the first start, unchanged afterwards.
 
-Knows not what a secret is for. Processes that start at once get the same one.
+Processes that start concurrently get the same secret.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from infra.runtime.lifecycle import StartupError
 
 
 def read_or_make(path: Path, make: Callable[[], str], what_is_lost: str) -> str:
-    """The text in the file at `path`; if there is none, what `make` returns is put there first.
+    """Return the text of the file at `path`; a missing file is created with the result of `make`.
+
+    Args:
+        what_is_lost: consequence of deleting the file, for the error message.
 
     Raises:
-        StartupError: somebody else can read the file (`what_is_lost`: if it is deleted), or it can't be read or made.
+        StartupError: other users can read the file, or it can't be read or created.
     """
     try:
         if not path.exists():
@@ -31,7 +34,7 @@ def read_or_make(path: Path, make: Callable[[], str], what_is_lost: str) -> str:
 
 
 def _create(path: Path, text: str) -> None:
-    """Write it whole under another name, then link: nobody ever reads half of it, and the first one wins."""
+    """Write a draft, then link it: no process reads half a file, and the first one wins."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

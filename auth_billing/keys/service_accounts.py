@@ -1,6 +1,6 @@
-"""Service accounts: owners of a project's keys that are no people. A key of one is known by its id, as a person's is.
+"""Service accounts: owners of API keys that are not people. A key refers to its service account like to a user, by id.
 
-Knows no HTTP and no MongoDB. Whoever deletes one ends its keys (`KeySet(user=...)`), which this does not know of.
+Deleting one does not revoke its keys: the caller does, with `KeySet(user=...)`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from auth_billing.people.roles import Actor, Role
 
 @dataclass(frozen=True)
 class ServiceAccount:
-    """An owner of keys."""
+    """A service account of a project."""
 
     id: str
     organisation: str
@@ -28,34 +28,34 @@ class ServiceAccount:
 
 
 class ServiceAccountStore(Protocol):
-    """Where they are. Each method raises `StoreUnavailable` when the store does not answer in time."""
+    """Store of service accounts. Each method raises `StoreUnavailable` when the store does not answer in time."""
 
     async def add(self, account: ServiceAccount) -> None:
-        """Store a new one, durably."""
+        """Store a new one durably."""
         ...
 
     async def of_project(self, organisation: str, project: str) -> list[ServiceAccount]:
-        """All of a project, oldest first."""
+        """Return those of a project, oldest first."""
         ...
 
     async def rename(self, account: ServiceAccount) -> None:
-        """Give it the name that it has here, if it is there."""
+        """Store the account's name, if the account exists."""
         ...
 
     async def remove(self, account: ServiceAccount) -> None:
-        """Forget it."""
+        """Delete the account."""
         ...
 
 
 class ServiceAccounts:
-    """Service accounts of projects. That a project is the organisation's is the caller's to know."""
+    """Manages the service accounts of projects. The caller checks that the project is the organisation's."""
 
     def __init__(self, store: ServiceAccountStore, clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self._clock = clock
 
     async def create(self, actor: Actor, project: str, name: str) -> ServiceAccount:
-        """A new one.
+        """Create a service account.
 
         Raises:
             NotPermitted, UnacceptableValue
@@ -66,11 +66,11 @@ class ServiceAccounts:
         return account
 
     async def all(self, organisation: str, project: str) -> list[ServiceAccount]:
-        """Those of a project, oldest first."""
+        """Return those of a project, oldest first."""
         return await self._store.of_project(organisation, project)
 
     async def find(self, organisation: str, project: str, account_id: str) -> ServiceAccount:
-        """One of them.
+        """Return one service account.
 
         Raises:
             NoSuchRecord: the project has none with this id.
@@ -81,7 +81,7 @@ class ServiceAccounts:
         raise NoSuchRecord(f"no service account {account_id} in {project}")
 
     async def rename(self, actor: Actor, project: str, account_id: str, name: str) -> ServiceAccount:
-        """Call it something else.
+        """Change the account's name.
 
         Raises:
             NotPermitted, NoSuchRecord, UnacceptableValue
@@ -92,7 +92,7 @@ class ServiceAccounts:
         return named
 
     async def remove(self, actor: Actor, project: str, account_id: str) -> None:
-        """Forget it.
+        """Delete the account.
 
         Raises:
             NotPermitted, NoSuchRecord

@@ -1,1 +1,1 @@
-"""People: organisations, projects and roles, invitations, passwords, and sessions of browsers."""
+"""Organisations, projects, members and roles; invitations, passwords and browser sessions."""

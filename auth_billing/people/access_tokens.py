@@ -1,7 +1,8 @@
-"""Access tokens of browsers: JWTs of 15 minutes, by RFC 8725. Pure: asks no store, knows not whether a session lives.
+"""Access tokens of browser sessions: JWTs valid for 15 minutes, validated by the rules of RFC 8725.
 
-Which key and which algorithm a token is checked with is looked up by its `kid` in our own few; nothing else that its
-header says is used (`jku`, `jwk`, `x5u` name keys that an attacker has), and `crit` is refused by pyjwt.
+The verification key and its algorithm are looked up by `kid` among the installation's own keys. No other header field
+is used: `jku`, `jwk` and `x5u` could name an attacker's key, and pyjwt refuses `crit`. Whether the session is still
+active is checked in `sessions.py`.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ REQUIRED = ["exp", "iat", "nbf", "aud", "iss", "sub", "jti"]
 
 @dataclass(frozen=True)
 class AccessClaims:
-    """Who a token says that its bearer is."""
+    """The session and user that an access token was issued for."""
 
     session: str
     user: str
     version: int
-    """The user's version when the session began."""
+    """The user's version when the session was opened."""
 
 
 class AccessTokens:
-    """Issues and reads access tokens.
+    """Issues and validates access tokens.
 
     Args:
-        keys: the first signs, all verify.
+        keys: the first one signs, each of them verifies.
         clock: Unix seconds.
     """
 
@@ -51,7 +52,7 @@ class AccessTokens:
         self._jwt = jwt.PyJWT(options={"enforce_minimum_key_length": True})
 
     def issue(self, claims: AccessClaims) -> str:
-        """A new token."""
+        """Return a new signed token."""
         now = int(self._clock())
         payload = {
             "iss": ISSUER,
@@ -69,10 +70,10 @@ class AccessTokens:
         return self._jwt.encode(payload, self._signer.key, self._signer.algorithm, headers=headers)
 
     def read(self, token: str) -> AccessClaims:
-        """What a token says, if it is one of ours and in its time.
+        """Return the claims of a valid token.
 
         Raises:
-            InvalidSession: it is not.
+            InvalidSession: the token is malformed, expired, or not signed by one of the keys.
         """
         if len(token) > MAX_LENGTH:
             raise InvalidSession("too long")
@@ -94,7 +95,7 @@ class AccessTokens:
         return self._checked(payload)
 
     def _checked(self, payload: dict[str, Any]) -> AccessClaims:
-        """What pyjwt leaves open: types that it converts, a life that is too long, another kind of token."""
+        """Check what pyjwt does not: exact integer types, the lifetime, and `token_use`."""
         issued, expires, version = payload["iat"], payload["exp"], payload.get("ver")
         if type(issued) is not int or type(expires) is not int or type(version) is not int:
             raise InvalidSession("a number is none")

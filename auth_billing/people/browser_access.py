@@ -1,6 +1,5 @@
-"""People in browsers: the facade of all that the chat may ask of accounts, put together over its stores.
-
-What each part does is in its own module. Knows no MongoDB (`store/`) and no HTTP (`chat_ui/`).
+"""Facade of user accounts for the web chat: builds sign-in, sessions, members, invitations and projects over the
+stores.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from router.messages import KeySet
 
 @dataclass(frozen=True)
 class PeopleStores:
-    """Where everything about people is."""
+    """Stores of users, memberships, invitations, organisations, sessions and sign-in rate limits."""
 
     users: UserStore
     memberships: MembershipStore
@@ -42,16 +41,16 @@ class PeopleStores:
 
 
 class BrowserAccess:
-    """Signing in and up, sessions, people, invitations, projects.
+    """Sign-in, sign-up, sessions, members, invitations and projects of the web chat.
 
     Args:
-        stores: where they are.
-        pepper: the installation's secret.
-        signing_keys: of access tokens; the first signs.
-        passwords: argon2id and its threads.
-        end_keys: ends API keys of people who go.
-        open_sign_up: whether those may sign up whom nobody has invited.
-        sign_ins_per_minute: tries per account, and per address.
+        stores: one store per kind of record.
+        pepper: the installation's secret, the key of each HMAC.
+        signing_keys: keys of access tokens; the first one signs.
+        passwords: hashes and verifies passwords.
+        end_keys: revokes the API keys of removed members.
+        open_sign_up: whether users without an invitation may sign up.
+        sign_ins_per_minute: sign-in attempts allowed per account, and per network address.
         clock: Unix seconds.
     """
 
@@ -110,5 +109,5 @@ class BrowserAccess:
         )
 
     def csrf_token(self, session_id: str) -> str:
-        """What our page shows with every call of a session that changes something; no other page knows it."""
+        """Return the CSRF token of a session: the chat page must send it with each state-changing request."""
         return hmac.new(self._pepper, f"csrf:{session_id}".encode(), hashlib.sha256).hexdigest()

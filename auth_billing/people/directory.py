@@ -1,6 +1,6 @@
-"""The people of an organisation: who belongs to it in which role, and who may change that.
+"""Members of an organisation and their roles, and the rules for who may change them.
 
-A removed member's keys end with the membership, and his sessions because they look it up again.
+Removing a member also revokes the member's API keys; browser sessions end because they look the membership up again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from router.messages import KeySet
 
 @dataclass(frozen=True)
 class Member:
-    """A person of an organisation."""
+    """A user with the user's role in one organisation."""
 
     user: User
     role: Role
@@ -25,11 +25,11 @@ class Member:
 
 
 class People:
-    """Members of organisations.
+    """Lists, adds, changes and removes the members of organisations.
 
     Args:
-        users, memberships, accounts: where they are.
-        end_keys: ends API keys, everywhere (`ApiKeys.revoke_all`).
+        users, memberships, accounts: the stores.
+        end_keys: revokes a set of API keys at every gateway (`ApiKeys.revoke_all`).
     """
 
     def __init__(
@@ -45,16 +45,16 @@ class People:
         self._accounts = accounts
 
     async def members(self, organisation: str) -> list[Member]:
-        """All members, oldest first."""
+        """Return all members, oldest first."""
         memberships = await self._memberships.of_organisation(organisation)
         users = {user.id: user for user in await self._users.find_all([each.user for each in memberships])}
         return [Member(users[each.user], each.role, each.added) for each in memberships if each.user in users]
 
     async def member(self, organisation: str, user_id: str) -> Member:
-        """One member.
+        """Return one member.
 
         Raises:
-            NoSuchRecord: no member of this organisation has this id.
+            NoSuchRecord: the organisation has no member with this id.
         """
         membership = await self._membership(organisation, user_id)
         user = await self._users.find(user_id)
@@ -63,17 +63,17 @@ class People:
         return Member(user, membership.role, membership.added)
 
     async def join(self, organisation: str, user_id: str, role: Role, now: float) -> None:
-        """Make a user a member; one who is a member already stays what he is."""
+        """Make a user a member; an existing member keeps the current role."""
         await self._memberships.add(Membership(organisation, user_id, role, now))
         membership = await self._membership(organisation, user_id)
         if membership.role is Role.OWNER:
             await self._accounts.add_owner(organisation, user_id)
 
     async def change_role(self, actor: Actor, user_id: str, role: Role) -> Member:
-        """Give a member another role. Keys of his that give more than it does end.
+        """Give a member another role, and revoke those of the member's keys that have more rights than the role allows.
 
         Raises:
-            NotPermitted: the actor may not give the new role or take the old one.
+            NotPermitted: the actor may not assign the new role or take the current one.
             NoSuchRecord, LastOwner
         """
         membership = await self._membership(actor.organisation, user_id)
@@ -81,7 +81,7 @@ class People:
         if role is not Role.OWNER:
             await self._give_up_ownership(membership)
         await self._memberships.set_role(actor.organisation, user_id, role)
-        if role is Role.OWNER:  # after the role: whoever is counted as an owner is one
+        if role is Role.OWNER:  # after the role, so that each counted owner has the role
             await self._accounts.add_owner(actor.organisation, user_id)
         if role.rank < Role.ADMIN.rank:
             admin_only = role is not Role.VIEWER
@@ -89,10 +89,11 @@ class People:
         return await self.member(actor.organisation, user_id)
 
     async def remove(self, actor: Actor, user_id: str) -> None:
-        """End a membership, and with it the person's sessions and keys there. Anybody may leave by himself.
+        """End a membership, and with it the user's sessions and keys in the organisation. Each member may remove
+        themselves.
 
         Raises:
-            NotPermitted: the actor may not.
+            NotPermitted: the actor may not remove this member.
             NoSuchRecord, LastOwner
         """
         membership = await self._membership(actor.organisation, user_id)
@@ -109,7 +110,7 @@ class People:
         return membership
 
     async def _give_up_ownership(self, membership: Membership) -> None:
-        """Before the role goes, so that of two owners who remove each other at once one stays."""
+        """Remove a member from the owners before the role changes: of two owners who remove each other, one stays."""
         if membership.role is Role.OWNER and not await self._accounts.give_up_owner(
             membership.organisation, membership.user
         ):

@@ -1,6 +1,6 @@
-"""What people write about themselves and their organisation: what is accepted, and in which form it is kept.
+"""Validates and normalises what users type: e-mail addresses, and names of people, projects and organisations.
 
-Names are text and nothing else: whoever shows one escapes it. Whether an address belongs to the person is not known.
+Names are plain text: each page that shows one must escape it. Ownership of an e-mail address is not verified.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from auth_billing.errors import UnacceptableValue
 MAX_NAME = 100
 MAX_EMAIL = 254
 
-# The part of RFC 5321 that mail is really sent to; letters of any script. No quotes, no comments, nothing that could
-# end a header.
+# The subset of RFC 5321 that is in use, with letters of any script. No quotes, no comments, and no
+# characters that could end a header.
 _LABEL = r"[^\W_](?:[\w-]{0,61}[^\W_])?"
 _EMAIL = re.compile(rf"[\w!#$%&'*+/=?^`{{|}}~-]+(?:\.[\w!#$%&'*+/=?^`{{|}}~-]+)*@{_LABEL}(?:\.{_LABEL})*")
 
 
 def checked_email(text: str) -> str:
-    """An e-mail address in its normal form (NFKC).
+    """Return an e-mail address in its normal form (NFKC).
 
     Raises:
-        UnacceptableValue: it is none.
+        UnacceptableValue: the text is not an e-mail address.
     """
     normal = unicodedata.normalize("NFKC", text[: MAX_EMAIL + 1]).strip()
     if len(text) > MAX_EMAIL or len(normal) > MAX_EMAIL or not _EMAIL.fullmatch(normal):
@@ -32,15 +32,15 @@ def checked_email(text: str) -> str:
 
 
 def fold_email(email: str) -> str:
-    """The form in which two spellings of one address are equal."""
+    """Return the case-folded form of an address, in which two spellings of one address are equal."""
     return unicodedata.normalize("NFKC", email.casefold())
 
 
 def checked_name(text: str, param: str = "name") -> str:
-    """A name of a person, a project or an organisation, in its normal form (NFC); `param` names the field.
+    """Return a name in its normal form (NFC); `param` is the field's name in the error.
 
     Raises:
-        UnacceptableValue: it is empty, too long, or has characters that can't be seen.
+        UnacceptableValue: the name is empty, too long, or has invisible characters.
     """
     normal = unicodedata.normalize("NFC", text[: MAX_NAME + 1]).strip()
     if not normal or len(text) > MAX_NAME:

@@ -1,7 +1,7 @@
-"""Invitations: links that let somebody into an organisation once, in a role, for some days.
+"""Invitations to an organisation: single-use links that grant a role and expire after some days.
 
-A token is 256 random bits; what is stored is its HMAC under the installation's pepper. Nobody is sent anything: the
-link is shown once to whoever made it, who hands it over. Knows no passwords: `sign_up.py` opens invitations.
+A token is 256 random bits; the store keeps its HMAC under the installation's pepper. No e-mail is sent: the link is
+shown once to its creator, who passes it on. `sign_up.py` accepts invitations.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from auth_billing.people.roles import Actor, Role
 DAYS_VALID = 7
 TOKEN_BYTES = 32
 MAX_TOKEN = 64
-"""Characters; a longer one is not even hashed."""
+"""Length of the longest token that is hashed, in characters."""
 
 
 class Invitations:
-    """Invitations of organisations.
+    """Creates, finds, revokes and claims invitations.
 
     Args:
-        store: where they are.
+        store: keeps the invitations.
         pepper: the installation's secret.
         clock: Unix seconds.
     """
@@ -39,13 +39,14 @@ class Invitations:
         self._clock = clock
 
     async def invite(self, actor: Actor, role: Role, email: str = "") -> tuple[Invitation, str]:
-        """A new invitation, and the token that opens it, which is known only now.
+        """Create an invitation; return it with its token, which is not stored.
 
-        `email`: only somebody with this address may use it; empty: whoever has the token.
+        Args:
+            email: only a user with this address may accept it; empty: anyone with the link.
 
         Raises:
-            NotPermitted: the actor may not give this role.
-            UnacceptableValue: that is no e-mail address.
+            NotPermitted: the actor may not assign this role.
+            UnacceptableValue: `email` is not an e-mail address.
         """
         actor.require_over(role)
         token, now = secrets.token_urlsafe(TOKEN_BYTES), self._clock()
@@ -63,20 +64,20 @@ class Invitations:
         return invitation, token
 
     async def invite_first_owner(self, organisation: str) -> str:
-        """The token of an invitation to own an organisation that nobody owns; earlier ones are void from now on."""
+        """Return the token of an owner's invitation to an organisation without an owner; earlier ones become void."""
         await self._store.revoke_unowned(organisation, self._clock())
         _, token = await self.invite(Actor(organisation, "", Role.OWNER), Role.OWNER)
         return token
 
     async def all(self, organisation: str) -> list[Invitation]:
-        """All invitations of an organisation, newest first, whatever has become of them."""
+        """Return all invitations of an organisation in any state, newest first."""
         return await self._store.of_organisation(organisation)
 
     async def find(self, organisation: str, invitation_id: str) -> Invitation:
-        """One of them.
+        """Return one invitation of an organisation.
 
         Raises:
-            NoSuchRecord: it is not this organisation's.
+            NoSuchRecord: the organisation has no invitation with this id.
         """
         invitation = await self._store.find(organisation, invitation_id)
         if invitation is None:
@@ -84,11 +85,11 @@ class Invitations:
         return invitation
 
     async def revoke(self, actor: Actor, invitation_id: str) -> Invitation:
-        """Make an invitation void; one that was accepted or has expired stays what it is.
+        """Revoke an invitation; one that was accepted or has expired keeps its status.
 
         Raises:
-            NotPermitted: the actor may not give its role.
-            NoSuchRecord: it is not this organisation's.
+            NotPermitted: the actor may not assign the invitation's role.
+            NoSuchRecord: the organisation has no invitation with this id.
         """
         actor.require(Role.ADMIN)
         actor.require_over((await self.find(actor.organisation, invitation_id)).role)
@@ -96,10 +97,11 @@ class Invitations:
         return await self.find(actor.organisation, invitation_id)
 
     async def open(self, token: str, *, even_used: bool = False) -> Invitation:
-        """The invitation that a token opens; `even_used`: who used it may be the one who comes again.
+        """Return the invitation of a token. With `even_used`, an accepted one too: its user may be repeating the
+        request.
 
         Raises:
-            InvitationVoid: there is none, or it is used, expired or revoked.
+            InvitationVoid: the invitation is unknown, accepted, expired or revoked.
         """
         invitation = await self._store.find_by_digest(self.digest(token)) if len(token) <= MAX_TOKEN else None
         status = None if invitation is None else invitation.status(self._clock())
@@ -109,15 +111,15 @@ class Invitations:
         return invitation
 
     async def claim(self, token: str, user: str) -> None:
-        """Use an invitation up for a user. The same user may do so again, should the first answer have been lost.
+        """Mark an invitation as accepted by a user. The same user may repeat this if the first response was lost.
 
         Raises:
-            InvitationVoid: somebody else was first, or it is void by now.
+            InvitationVoid: another user has accepted it, or it expired or was revoked.
         """
         if not await self._store.claim(self.digest(token), user, self._clock()):
             raise InvitationVoid("used by somebody else, expired or revoked")
 
     def digest(self, token: str) -> bytes:
-        """What is stored of a token: 32 bytes."""
+        """Return the stored form of a token: its HMAC-SHA256, 32 bytes."""
         # The colon is in no key's secret, so this is never what `api_keys.digest` computes.
         return hmac.digest(self._pepper, b"invitation:" + token.encode(errors="replace"), hashlib.sha256)

@@ -1,8 +1,7 @@
-"""The local owner: whoever reads what the launcher prints, let in by one click as long as nobody else owns the place.
+"""The local owner of a development installation: signed in by a link that the launcher prints at each start.
 
-It is an account like any other, but for its password, which is random and known to nobody: the only way in is a link
-that the launcher makes anew at every start. Once somebody who can sign in owns the organisation, there are none.
-Knows no launcher.
+Its account has a random password that is not kept, so the link is the only way to sign in. Once a user with a password
+of their own owns the organisation, the launcher makes no more links.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ PASSWORD_BYTES = 32
 
 
 def local_owner_email(organisation: str) -> str:
-    """The address of an organisation's local owner; no mail goes there (RFC 6761, 6.3)."""
+    """Return the address of an organisation's local owner; it receives no mail (RFC 6761, section 6.3)."""
     return f"owner@{organisation}.localhost"
 
 
 async def is_unowned(users: UserStore, memberships: MembershipStore, organisation: str) -> bool:
-    """Whether nobody but, perhaps, the local owner owns it."""
+    """Whether the organisation has no owner except, perhaps, the local owner."""
     local = await users.find_by_email(local_owner_email(organisation))
     return not await memberships.has_owner(organisation, besides="" if local is None else local.id)
 
 
 class LocalOwner:
-    """Lets the local owner in."""
+    """Signs the local owner in."""
 
     def __init__(
         self,
@@ -58,10 +57,10 @@ class LocalOwner:
         self._clock = clock
 
     async def let_in(self, token: str) -> SignedIn:
-        """A session, for the token of an invitation that the launcher made for the first owner; once.
+        """Open a session for the token of a first owner's invitation made by the launcher. Works once per token.
 
         Raises:
-            InvitationVoid: it is used or another kind of invitation, or the organisation is owned by somebody.
+            InvitationVoid: the token is used, is of another kind of invitation, or the organisation has an owner.
             PasswordsBusy
         """
         invitation = await self._invitations.open(token)

@@ -1,8 +1,8 @@
-"""Passwords: argon2id, and how much of the machine it may take. Knows no user.
+"""Password hashing with argon2id, on a bounded number of threads.
 
-A check costs about 30 ms and 19 MiB on purpose (OWASP's least: m = 19 MiB, t = 2, p = 1), so checks run in two threads,
-and only so many may wait: logging in is no way to stop the gateway. Passwords are compared in NFKC, so that two
-keyboards type the same one; a longer text than `MAX_LENGTH` is no password and is not hashed.
+A verification costs about 30 ms and 19 MiB by design (OWASP's minimum: m = 19 MiB, t = 2, p = 1). Two threads do the
+work and the queue is bounded, so that sign-ins cannot stall the gateway. Passwords are normalised to NFKC, so that two
+keyboards produce the same bytes; a text longer than `MAX_LENGTH` is rejected without hashing.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ MIN_LENGTH = 10
 MAX_LENGTH = 1024
 THREADS = 2
 MAX_PENDING = 32
-"""Being checked or waiting: about half a second's work."""
+"""Hash operations that may run or wait: about half a second of work."""
 
 T = TypeVar("T")
 
 
 def owasp_hasher() -> argon2.PasswordHasher:
-    """What passwords are hashed with."""
+    """Return an argon2id hasher with OWASP's minimum parameters."""
     return argon2.PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 
 
 class Passwords:
-    """Hashes and checks passwords.
+    """Hashes and verifies passwords.
 
     Args:
-        hasher: argon2id with its parameters; hashes with weaker ones are replaced at the next login.
-        pending: how many checks may run and wait; one more is refused.
+        hasher: argon2id with its parameters; hashes with weaker ones are replaced at the next sign-in.
+        pending: operations that may run or wait; one more is refused.
     """
 
     def __init__(self, hasher: argon2.PasswordHasher | None = None, *, pending: int = MAX_PENDING) -> None:
         self._hasher = hasher or owasp_hasher()
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="passwords")
-        self._places = threading.BoundedSemaphore(pending)
-        self._nobodys = self._hasher.hash("nobody's")
+        self._pending = threading.BoundedSemaphore(pending)
+        self._dummy_hash = self._hasher.hash("unknown user")
 
     async def hash(self, password: str) -> str:
-        """What is stored of a new password: argon2id's own text.
+        """Return the hash of a new password, in argon2id's encoded form.
 
         Raises:
-            UnacceptableValue: too short, too long, or with characters that can't be typed.
-            PasswordsBusy: too many checks are waiting.
+            UnacceptableValue: too short, too long, or with control characters.
+            PasswordsBusy: too many operations are waiting.
         """
         prepared = _prepared(password)
         if prepared is None or len(password) < MIN_LENGTH:
@@ -62,12 +62,12 @@ class Passwords:
         return await self._run(lambda: self._hasher.hash(prepared))
 
     async def rehash(self, stored: str, password: str) -> str:
-        """The same password under today's parameters, if `stored` has weaker ones; else `stored`.
+        """Return a hash of the password under the current parameters if `stored` has weaker ones, else `stored`.
 
-        `password` has just been verified, whatever is asked of new ones today.
+        `password` must have been verified; the rules for new passwords are not applied.
 
         Raises:
-            PasswordsBusy: too many checks are waiting.
+            PasswordsBusy: too many operations are waiting.
         """
         prepared = _prepared(password)
         if prepared is None or not self._hasher.check_needs_rehash(stored):
@@ -75,10 +75,10 @@ class Passwords:
         return await self._run(lambda: self._hasher.hash(prepared))
 
     async def verify(self, stored: str | None, password: str) -> bool:
-        """Whether `password` is what `stored` was made of. With `None` (nobody) it is never, after the same work.
+        """Return whether `password` matches `stored`. With `None` (unknown user) the answer is no, after the same work.
 
         Raises:
-            PasswordsBusy: too many checks are waiting.
+            PasswordsBusy: too many operations are waiting.
         """
         prepared = _prepared(password)
         if prepared is None:
@@ -86,26 +86,26 @@ class Passwords:
         return await self._run(lambda: self._verify(stored, prepared))
 
     def close(self) -> None:
-        """Let the threads go."""
+        """Shut the thread pool down."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _verify(self, stored: str | None, prepared: bytes) -> bool:
         try:
-            right = self._hasher.verify(stored or self._nobodys, prepared)
+            right = self._hasher.verify(stored or self._dummy_hash, prepared)
         except (VerificationError, InvalidHashError):
             return False
         return right and stored is not None
 
     async def _run(self, work: Callable[[], T]) -> T:
-        if not self._places.acquire(blocking=False):
+        if not self._pending.acquire(blocking=False):
             raise PasswordsBusy("too many passwords are being checked")
         future = self._pool.submit(work)
-        future.add_done_callback(lambda _: self._places.release())  # when the thread is free, whoever still waits
+        future.add_done_callback(lambda _: self._pending.release())  # when the thread is free, not the caller
         return await asyncio.wrap_future(future)
 
 
 def _prepared(password: str) -> bytes | None:
-    """The bytes that are hashed; `None`: this is nobody's password."""
+    """Return the bytes to hash; `None` if the text can't be a password."""
     if len(password) > MAX_LENGTH:
         return None
     try:

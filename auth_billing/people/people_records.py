@@ -1,4 +1,4 @@
-"""Users, memberships and invitations as they are stored, and the ports to where that is. Knows no MongoDB.
+"""Stored form of users, memberships and invitations, and the ports of their stores.
 
 Times are Unix seconds. Each method of a port raises `StoreUnavailable` when the store does not answer in time.
 """
@@ -15,21 +15,21 @@ from auth_billing.people.roles import Role
 
 @dataclass(frozen=True)
 class User:
-    """A person. `email` is unique in its folded form (`given_text.fold_email`)."""
+    """A user. `email` is unique in its case-folded form (`given_text.fold_email`)."""
 
     id: str
     email: str
     name: str
     created: float
     password: str = field(repr=False)
-    """argon2id's own text: parameters, salt and hash."""
+    """Argon2id's encoded hash: parameters, salt and digest."""
     version: int = 0
-    """Grows when all sessions of the person are to end: what was begun under a lower one is over."""
+    """Incremented to end all sessions of the user: a session opened under a lower version is invalid."""
 
 
 @dataclass(frozen=True)
 class Membership:
-    """A person's part in an organisation."""
+    """A user's role in an organisation."""
 
     organisation: str
     user: str
@@ -38,7 +38,7 @@ class Membership:
 
 
 class InvitationStatus(StrEnum):
-    """What has become of an invitation."""
+    """State of an invitation."""
 
     PENDING = "pending"
     ACCEPTED = "accepted"
@@ -48,24 +48,24 @@ class InvitationStatus(StrEnum):
 
 @dataclass(frozen=True)
 class Invitation:
-    """A way into an organisation, once. The token that opens it is known to nobody but who was given it."""
+    """An invitation to an organisation. Its token is not stored, only the token's digest."""
 
     id: str
     digest: bytes = field(repr=False)
     organisation: str
     role: Role
     email: str
-    """Whom it is for; empty: whoever has the link."""
+    """Address of the only user who may accept it; empty: anyone with the link."""
     created: float
     expires: float
     invited_by: str
-    """A user's id; empty: the launcher or a command of the operator's."""
+    """Id of the user who made it; empty: the launcher or an operator's command."""
     accepted: float | None = None
     accepted_by: str = ""
     revoked: float | None = None
 
     def status(self, now: float) -> InvitationStatus:
-        """Where it stands."""
+        """Return the state at `now`."""
         if self.accepted is not None:
             return InvitationStatus.ACCEPTED
         if self.revoked is not None:
@@ -74,96 +74,96 @@ class Invitation:
 
 
 class UserStore(Protocol):
-    """Where users are."""
+    """Store of users."""
 
     async def add(self, user: User) -> bool:
-        """Store a new one, durably; false if the e-mail address is somebody's already."""
+        """Store a new user durably; return false if the e-mail address is taken."""
         ...
 
     async def find(self, user_id: str) -> User | None:
-        """The user with this id."""
+        """Return the user with this id."""
         ...
 
     async def find_by_email(self, email: str) -> User | None:
-        """The user with this address, in whatever form it is written."""
+        """Return the user with this address, compared case-folded."""
         ...
 
     async def find_all(self, user_ids: Sequence[str]) -> list[User]:
-        """Those of these ids that there are, in any order."""
+        """Return the existing users among these ids, in any order."""
         ...
 
     async def rehash(self, user_id: str, old: str, new: str) -> bool:
-        """Keep the same password under another hash; false if it has been changed meanwhile."""
+        """Replace the hash of an unchanged password; return false if `old` is no longer the stored hash."""
         ...
 
     async def change_password(self, user_id: str, old: str, new: str) -> User | None:
-        """Put another password in the place of `old` and raise the version; `None` if `old` has gone meanwhile."""
+        """Replace the password hash and increment the version; return `None` if `old` is no longer the stored hash."""
         ...
 
     async def end_sessions(self, user_id: str) -> None:
-        """Raise the version."""
+        """Increment the user's version, which ends all sessions."""
         ...
 
 
 class MembershipStore(Protocol):
-    """Who belongs to which organisation."""
+    """Store of memberships."""
 
     async def add(self, membership: Membership) -> None:
-        """Store a new one, durably; one that is there stays as it is."""
+        """Store a new membership durably; an existing one is left unchanged."""
         ...
 
     async def find(self, organisation: str, user: str) -> Membership | None:
-        """A person's membership of an organisation."""
+        """Return a user's membership of an organisation."""
         ...
 
     async def of_user(self, user: str) -> list[Membership]:
-        """All memberships of a person, oldest first."""
+        """Return all memberships of a user, oldest first."""
         ...
 
     async def of_organisation(self, organisation: str) -> list[Membership]:
-        """All members of an organisation, oldest first."""
+        """Return all memberships of an organisation, oldest first."""
         ...
 
     async def has_owner(self, organisation: str, besides: str = "") -> bool:
-        """Whether anybody owns it, besides this user."""
+        """Return whether the organisation has an owner other than the user `besides`."""
         ...
 
     async def set_role(self, organisation: str, user: str, role: Role) -> bool:
-        """Give a member another role; false if there is no such member."""
+        """Give a member another role; return false if there is no such member."""
         ...
 
     async def remove(self, organisation: str, user: str) -> bool:
-        """End a membership; false if there was none."""
+        """Delete a membership; return false if there was none."""
         ...
 
 
 class InvitationStore(Protocol):
-    """Where invitations are."""
+    """Store of invitations."""
 
     async def add(self, invitation: Invitation) -> None:
-        """Store a new one, durably."""
+        """Store a new invitation durably."""
         ...
 
     async def find(self, organisation: str, invitation_id: str) -> Invitation | None:
-        """The organisation's invitation with this id."""
+        """Return the organisation's invitation with this id."""
         ...
 
     async def find_by_digest(self, digest: bytes) -> Invitation | None:
-        """The invitation that a token opens."""
+        """Return the invitation whose token has this digest."""
         ...
 
     async def of_organisation(self, organisation: str) -> list[Invitation]:
-        """All invitations of an organisation, newest first."""
+        """Return all invitations of an organisation, newest first."""
         ...
 
     async def claim(self, digest: bytes, user: str, now: float) -> bool:
-        """Use it up for this user: true for one user only, and for him however often. False if it is void."""
+        """Mark it as accepted by this user: true for one user only, who may repeat it. False if it is void."""
         ...
 
     async def revoke(self, organisation: str, invitation_id: str, now: float) -> bool:
-        """Make it void; false if it is no longer open."""
+        """Revoke it; return false if it is no longer pending."""
         ...
 
     async def revoke_unowned(self, organisation: str, now: float) -> None:
-        """Make void all open ones that no person has made."""
+        """Revoke all pending invitations that were not made by a user."""
         ...

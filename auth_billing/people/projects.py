@@ -1,4 +1,4 @@
-"""Projects of an organisation: parts with keys, budgets and limits of their own. Knows none of those."""
+"""Organisations and their projects. A project groups API keys, budgets and rate limits."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ DEFAULT_PROJECT = "Default"
 
 
 class Projects:
-    """Organisations and their projects."""
+    """Creates, finds, renames and archives projects; creates organisations."""
 
     def __init__(self, accounts: AccountStore, clock: Callable[[], float] = time.time) -> None:
         self._accounts = accounts
         self._clock = clock
 
     async def found(self, name: str) -> Organisation:
-        """A new organisation with one project; it has no people and no credit yet."""
+        """Create an organisation with one project. It has no members and no credit yet."""
         organisation = Organisation(new_id("org-"), checked_name(name, "organisation"), self._clock())
         await self._accounts.ensure_organisation(organisation)
         await self._accounts.ensure_project(
@@ -31,10 +31,10 @@ class Projects:
         return organisation
 
     async def organisation(self, organisation: str) -> Organisation:
-        """The organisation with this id.
+        """Return the organisation with this id.
 
         Raises:
-            NoSuchRecord: there is none.
+            NoSuchRecord: there is no such organisation.
         """
         found = await self._accounts.find_organisation(organisation)
         if found is None:
@@ -42,15 +42,15 @@ class Projects:
         return found
 
     async def all(self, organisation: str, *, archived: bool = False) -> list[Project]:
-        """The organisation's projects, oldest first; `archived`: those too that are no longer used."""
+        """Return the organisation's projects, oldest first; with `archived`, archived ones too."""
         projects = await self._accounts.projects(organisation)
         return [project for project in projects if archived or project.archived is None]
 
     async def default(self, organisation: str) -> Project:
-        """Its oldest project that is used.
+        """Return the organisation's oldest project that is not archived.
 
         Raises:
-            NoSuchRecord: it has none.
+            NoSuchRecord: all are archived, or it has none.
         """
         projects = await self.all(organisation)
         if not projects:
@@ -58,10 +58,10 @@ class Projects:
         return projects[0]
 
     async def find(self, organisation: str, project_id: str) -> Project:
-        """One of them, archived or not.
+        """Return one project, archived or not.
 
         Raises:
-            NoSuchRecord: it is not this organisation's.
+            NoSuchRecord: the organisation has no project with this id.
         """
         project = await self._accounts.find_project(organisation, project_id)
         if project is None:
@@ -69,10 +69,10 @@ class Projects:
         return project
 
     async def find_open(self, organisation: str, project_id: str) -> Project:
-        """One that is in use.
+        """Return one project that is not archived.
 
         Raises:
-            NoSuchRecord: it is not this organisation's, or archived.
+            NoSuchRecord: the organisation has no such project, or it is archived.
         """
         project = await self.find(organisation, project_id)
         if project.archived is not None:
@@ -80,7 +80,7 @@ class Projects:
         return project
 
     async def create(self, actor: Actor, name: str) -> Project:
-        """A new project.
+        """Create a project.
 
         Raises:
             NotPermitted, UnacceptableValue
@@ -91,7 +91,7 @@ class Projects:
         return project
 
     async def rename(self, actor: Actor, project_id: str, name: str) -> Project:
-        """Call it something else.
+        """Change the project's name.
 
         Raises:
             NotPermitted, NoSuchRecord, UnacceptableValue
@@ -101,7 +101,7 @@ class Projects:
         return await self.find(actor.organisation, project_id)
 
     async def archive(self, actor: Actor, project_id: str) -> Project:
-        """Take it out of use for good; doing so twice changes nothing.
+        """Archive a project permanently; idempotent.
 
         Raises:
             NotPermitted, NoSuchRecord

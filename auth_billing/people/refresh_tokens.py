@@ -1,7 +1,8 @@
-"""Refresh tokens: `<session id>.<256 random bits>`, each good for one use, stored as a digest. Knows no store.
+"""Refresh tokens `<session id>.<256 random bits>`: each is good for one use, and stored as a digest.
 
-When one is used, its successor is stored sealed by it: for some seconds whoever still has the old one (a second tab, a
-browser whose answer got lost) is given the same successor. Nobody else can open the seal, the store neither.
+When a token is used, its successor is stored sealed with the used token. For a few seconds, a client that still sends
+the used one (a second tab, a browser whose response was lost) gets the same successor. The seal can't be opened without
+the used token, not even with access to the store.
 """
 
 from __future__ import annotations
@@ -21,27 +22,27 @@ MAX_LENGTH = 128
 
 @dataclass(frozen=True)
 class RefreshToken:
-    """A token, from a browser or for one."""
+    """A refresh token, parsed or newly made."""
 
     session: str
     secret: bytes = field(repr=False)
 
     @property
     def text(self) -> str:
-        """As the browser has it."""
+        """The token as the browser's cookie has it."""
         return f"{self.session}.{base64.urlsafe_b64encode(self.secret).rstrip(b'=').decode()}"
 
     @property
     def digest(self) -> bytes:
-        """What is stored of it: SHA-256, which is right for 256 random bits."""
+        """SHA-256 of the secret, the stored form; a fast hash suffices for 256 random bits."""
         return hashlib.sha256(self.secret).digest()
 
     def seal(self, successor: RefreshToken) -> bytes:
-        """The successor, for whoever has this one. (One pad for one message: a token has one successor.)"""
+        """Encrypt the successor with this token. (One pad for one message: a token has one successor.)"""
         return self._padded(successor.secret)
 
     def unseal(self, sealed: bytes) -> RefreshToken:
-        """The successor that was sealed; nonsense if it was sealed by another one."""
+        """Decrypt the sealed successor; the result is garbage if another token sealed it."""
         return RefreshToken(self.session, self._padded(sealed))
 
     def _padded(self, text: bytes) -> bytes:
@@ -50,15 +51,15 @@ class RefreshToken:
 
 
 def new_token(session: str) -> RefreshToken:
-    """A new token of a session."""
+    """Return a new random token of a session."""
     return RefreshToken(session, secrets.token_bytes(BYTES))
 
 
 def parse(text: str) -> RefreshToken:
-    """Read a token.
+    """Parse a token.
 
     Raises:
-        InvalidSession: it can't be one.
+        InvalidSession: the text is not a refresh token.
     """
     session, _, secret = text.partition(".")
     if len(text) > MAX_LENGTH or not text.isascii() or not session:

@@ -1,4 +1,4 @@
-"""What people may do in an organisation: four roles, each with all that the next may. Knows no store and no HTTP."""
+"""Roles of members in an organisation, and the actor that a permission check is about."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from auth_billing.errors import NotPermitted
 
 
 class Role(StrEnum):
-    """A person's part in an organisation, highest first."""
+    """A member's role, highest first; each includes the rights of the next."""
 
     OWNER = "owner"
-    """Everything, other owners and money included."""
+    """All rights, including owners and billing."""
     ADMIN = "admin"
-    """People (but no owners), projects, keys, limits."""
+    """Manages members (except owners), projects, keys and limits."""
     MEMBER = "member"
     """Uses the models."""
     VIEWER = "viewer"
-    """Sees what was used, and spends nothing."""
+    """Sees usage; can't use the models."""
 
     @property
     def rank(self) -> int:
-        """Greater for those who may do more."""
+        """Position in the hierarchy; a greater rank has more rights."""
         return len(Role) - list(Role).index(self)
 
 
 @dataclass(frozen=True)
 class Actor:
-    """Who does something to an organisation: a person, or (`user` is empty) a key or a program of the operator's."""
+    """The subject of a permission check: a user, or (`user` is empty) an operator's key or command."""
 
     organisation: str
     user: str
     role: Role
 
     def require(self, role: Role) -> None:
-        """See that the actor has this role at least.
+        """Require at least this role.
 
         Raises:
-            NotPermitted: it has not.
+            NotPermitted: the actor's role is lower.
         """
         if self.role.rank < role.rank:
             raise NotPermitted(f"needs the role {role.value}")
 
     def require_over(self, *roles: Role) -> None:
-        """See that the actor may give these roles and take them away: an administrator's, and none above his own.
+        """Require the right to assign and to remove these roles: an administrator's, up to the actor's own role.
 
         Raises:
-            NotPermitted: he may not.
+            NotPermitted: the actor's role is too low.
         """
         self.require(max((Role.ADMIN, *roles), key=lambda role: role.rank))

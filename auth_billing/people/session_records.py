@@ -1,4 +1,4 @@
-"""A browser's session as it is stored, and the port to where that is. Knows no MongoDB and no JWT.
+"""Stored form of a browser session, and the port of its store.
 
 Times are Unix seconds. Each method of the port raises `StoreUnavailable` when the store does not answer in time.
 """
@@ -11,41 +11,41 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class SessionRecord:
-    """One sign-in: a family of refresh tokens, of which one at a time is good."""
+    """One sign-in: a family of refresh tokens, of which one at a time is valid."""
 
     id: str
     user: str
     organisation: str
     version: int
-    """The user's when it began."""
+    """The user's version when the session was opened."""
     created: float
     expires: float
     used: float
-    """When it was last refreshed."""
+    """Time of the last refresh."""
     current: bytes = field(repr=False)
-    """Digest of the refresh token that is good."""
+    """Digest of the valid refresh token."""
     previous: bytes = field(default=b"", repr=False)
-    """Digest of the one before, for which it was given."""
+    """Digest of the token that was exchanged for the valid one."""
     sealed: bytes = field(default=b"", repr=False)
-    """The good token, which only the one before it opens."""
+    """The valid token, encrypted with the previous one."""
     revoked: float | None = None
 
 
 class SessionStore(Protocol):
-    """Where sessions are. Those that have expired may be forgotten."""
+    """Store of sessions. Expired ones may be deleted."""
 
     async def add(self, session: SessionRecord) -> None:
-        """Store a new one, durably."""
+        """Store a new session durably."""
         ...
 
     async def find(self, session_id: str) -> SessionRecord | None:
-        """The session with this id."""
+        """Return the session with this id."""
         ...
 
     async def rotate(self, session_id: str, old: bytes, new: bytes, sealed: bytes, now: float) -> bool:
-        """Put the token with digest `new` in the place of `old`; false if `old` is not the good one (any more)."""
+        """Replace the valid token's digest `old` by `new`; return false if `old` is not the valid one."""
         ...
 
     async def revoke(self, session_id: str, now: float) -> None:
-        """End it."""
+        """End the session."""
         ...

@@ -1,8 +1,8 @@
-"""Sessions of browsers: begun by signing in, kept up by refresh tokens, ended everywhere within seconds.
+"""Browser sessions: opened by sign-in, extended by refresh tokens, ended at every gateway within seconds.
 
-A session is good as long as its record is not revoked, its user's version is what it was, and the user is a member of
-the organisation still. That is looked up again after `REMEMBERED_SECONDS`; while the store is away nobody else is let
-in. Knows no passwords (`sign_in.py`) and no HTTP.
+A session is active while its record is not revoked, the user's version is unchanged and the user is still a member of
+the organisation. This is looked up again every `REMEMBERED_SECONDS`; while the store is away, only sessions in the
+cache are accepted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from auth_billing.people.session_records import SessionRecord, SessionStore
 SECONDS_AT_MOST = 30 * 86_400.0
 SECONDS_IDLE = 7 * 86_400.0
 GRACE_SECONDS = 10.0
-"""In which a refresh token that was just used is answered as before: two tabs, or an answer that got lost."""
+"""Seconds in which a used refresh token still yields its successor: for two tabs, or a lost response."""
 REMEMBERED_SECONDS = 5.0
 CAPACITY = 10_000
 
@@ -37,24 +37,24 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class BrowserSession:
-    """Somebody who is signed in, in one organisation."""
+    """An active session: a signed-in user in one organisation."""
 
     id: str
     user: User
     organisation: str
     project: str
-    """The organisation's default one; empty: it has none in use."""
+    """Id of the organisation's default project; empty: it has none in use."""
     role: Role
 
     @property
     def actor(self) -> Actor:
-        """Who does what this session does."""
+        """The actor of requests made in this session."""
         return Actor(self.organisation, self.user.id, self.role)
 
 
 @dataclass(frozen=True)
 class SignedIn:
-    """A session, and the tokens that a browser keeps it up with."""
+    """A session with a new pair of tokens for the browser."""
 
     session: BrowserSession
     access: str
@@ -62,12 +62,12 @@ class SignedIn:
 
 
 class Sessions:
-    """Begins, checks, keeps up and ends sessions.
+    """Opens, authenticates, refreshes and ends browser sessions.
 
     Args:
-        store: where they are.
-        tokens: issues and reads access tokens.
-        users, memberships, projects: what a session hangs on.
+        store: keeps the session records.
+        tokens: issues and validates access tokens.
+        users, memberships, projects: looked up to validate a session.
         clock: Unix seconds.
     """
 
@@ -90,10 +90,10 @@ class Sessions:
         self._known: Expiring[str, BrowserSession] = Expiring(REMEMBERED_SECONDS, CAPACITY, clock)
 
     async def begin(self, user: User, organisation: str) -> SignedIn:
-        """A new session of somebody whose password was right, or has just been set.
+        """Open a session for a user whose password was just verified or set.
 
         Raises:
-            InvalidSession: the user is no member of the organisation (any more).
+            InvalidSession: the user is not a member of the organisation (any more).
         """
         now = self._clock()
         token = refresh_tokens.new_token(new_id("sess-"))
@@ -111,11 +111,11 @@ class Sessions:
         return await self._signed_in(record, token)
 
     async def of(self, access_token: str) -> BrowserSession:
-        """Whose access token this is.
+        """Return the session of an access token.
 
         Raises:
-            InvalidSession: nobody's, or its session has ended.
-            StoreUnavailable: not known lately, and the store does not answer.
+            InvalidSession: the token is invalid, or its session has ended.
+            StoreUnavailable: the session is not cached and the store does not answer.
         """
         claims = self._tokens.read(access_token)
         session = self._known.get(claims.session)
@@ -127,10 +127,10 @@ class Sessions:
         return session
 
     async def refresh(self, token: RefreshToken) -> SignedIn:
-        """New tokens for a refresh token, once. One that was used before ends the session: somebody has stolen it.
+        """Exchange a refresh token for new tokens. A token used before ends the session, since it may be stolen.
 
         Raises:
-            InvalidSession: the session has ended, or does so now.
+            InvalidSession: the session has ended, or is ended by this call.
         """
         record = await self._record(token.session)
         await self._alive(record)
@@ -143,23 +143,23 @@ class Sessions:
         return await self._signed_in(record, await self._given_before(record, token))
 
     async def end(self, session: BrowserSession) -> None:
-        """Sign this one out; its tokens are good for nothing within `REMEMBERED_SECONDS`."""
+        """End one session; its tokens are rejected within `REMEMBERED_SECONDS`."""
         await self._store.revoke(session.id, self._clock())
         self._known.forget(session.id)
 
     async def end_all(self, session: BrowserSession) -> None:
-        """Sign the person out everywhere."""
+        """End all sessions of the user."""
         await self._users.end_sessions(session.user.id)
         self._known.forget(session.id)
 
     async def _given_before(self, record: SessionRecord, used: RefreshToken) -> RefreshToken:
-        """The token that `used` was exchanged for, if that was just now and it is still the good one."""
+        """Return the successor of a used token, if that was used within `GRACE_SECONDS` and the successor was not."""
         in_time = self._clock() - record.used <= GRACE_SECONDS
         if in_time and hmac.compare_digest(used.digest, record.previous):
             return used.unseal(record.sealed)
         await self._store.revoke(record.id, self._clock())
         self._known.forget(record.id)
-        _log.warning("a refresh token was used again: the session is ended", session=record.id, user=record.user)
+        _log.warning("refresh token reused: session ended", session=record.id, user=record.user)
         raise InvalidSession(f"a refresh token of {record.id} was used again")
 
     async def _record(self, session_id: str) -> SessionRecord:
@@ -169,10 +169,10 @@ class Sessions:
         return record
 
     async def _alive(self, record: SessionRecord) -> BrowserSession:
-        """The session, looked up afresh.
+        """Read the session's user, membership and project.
 
         Raises:
-            InvalidSession: it has ended.
+            InvalidSession: the session has ended.
         """
         now = self._clock()
         if record.revoked is not None or now >= record.expires or now - record.used >= SECONDS_IDLE:

@@ -1,6 +1,6 @@
-"""Signing in by e-mail address and password, and changing the password: throttled, and the same for who is unknown.
+"""Sign-in by e-mail address and password, and password changes; both are throttled.
 
-Whoever is unknown costs the same work as whoever's password is wrong: one look into the store, one argon2id.
+An unknown address costs the same work as a wrong password: one store lookup and one argon2id verification.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from auth_billing.people.throttle import SignInThrottle
 
 
 class SignIn:
-    """Lets people in."""
+    """Verifies passwords and opens sessions."""
 
     def __init__(
         self,
@@ -34,12 +34,14 @@ class SignIn:
         self._throttle = throttle
 
     async def sign_in(self, email: str, password: str, address: str, organisation: str = "") -> SignedIn:
-        """A new session for whoever knows the password.
+        """Open a session for a user whose password is right.
 
-        `address`: where the request comes from; `organisation`: for people of several; else the one joined first.
+        Args:
+            address: the client's network address.
+            organisation: of several, the one to sign in to; empty: the one joined first.
 
         Raises:
-            InvalidCredentials: unknown, wrong, or a member of nothing (of this kind).
+            InvalidCredentials: unknown address, wrong password, or not a member of the organisation.
             TooManySignIns, PasswordsBusy
         """
         user = await self.known(email, password, address)
@@ -49,11 +51,11 @@ class SignIn:
         return await self._sessions.begin(user, _chosen(memberships, organisation).organisation)
 
     async def known(self, email: str, password: str, address: str) -> User | None:
-        """The user with this address, if the password is right; `None`: there is none.
+        """Return the user with this address if the password is right; `None` if there is no such user.
 
         Raises:
-            InvalidCredentials: there is one, and the password is wrong. (Whoever shows that difference lets people
-                be found out.)
+            InvalidCredentials: the user exists and the password is wrong. (A caller that shows the difference reveals
+                which addresses have accounts.)
             TooManySignIns, PasswordsBusy
         """
         await self._throttle.attempt_from(address)
@@ -67,10 +69,10 @@ class SignIn:
         return await self._with_strong_hash(user, password)
 
     async def change_password(self, session: BrowserSession, old: str, new: str, address: str) -> SignedIn:
-        """Another password; all sessions of the person end, and one begins.
+        """Change the password: end all sessions of the user, and open a new one.
 
         Raises:
-            InvalidCredentials: the old one is wrong, or has been changed meanwhile.
+            InvalidCredentials: the old password is wrong, or was changed concurrently.
             UnacceptableValue, TooManySignIns, PasswordsBusy
         """
         user = await self.known(session.user.email, old, address)
@@ -82,7 +84,7 @@ class SignIn:
         return await self._sessions.begin(changed, session.organisation)
 
     async def _with_strong_hash(self, user: User, password: str) -> User:
-        """Hash the password anew, now that it is known, if its hash is weaker than what is made today."""
+        """Replace the stored hash if it is weaker than the current parameters, while the password is known."""
         strong = await self._passwords.rehash(user.password, password)
         if strong == user.password or not await self._users.rehash(user.id, user.password, strong):
             return user

@@ -1,7 +1,7 @@
-"""Signing up: by an invitation, or, where the operator lets everybody in, with an organisation of one's own.
+"""Sign-up: by an invitation or, where the operator allows it, by self-registration with a new organisation.
 
-Nothing that a person sends decides a role, an id or credit: the invitation says the role, and an organisation that
-somebody makes for himself has no credit. Each step may be repeated, so that who was interrupted can begin again.
+A client can't choose its role, ids or credit: the invitation sets the role, and a self-registered organisation has no
+credit. Each step may be repeated, so that an interrupted sign-up can be started again.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from auth_billing.people.sign_in import SignIn
 
 @dataclass(frozen=True)
 class Newcomer:
-    """What a person says who signs up. `name` is not needed of one who has an account."""
+    """Input of a sign-up. `name` is not needed for an existing account."""
 
     email: str
     name: str
     password: str
     address: str
-    """Where the request comes from."""
+    """The client's network address."""
 
 
 class SignUp:
-    """Takes people in. `is_open`: also those whom nobody has invited."""
+    """Creates accounts. `is_open`: whether users without an invitation may sign up."""
 
     def __init__(
         self,
@@ -63,12 +63,12 @@ class SignUp:
         self._clock = clock
 
     async def by_invitation(self, token: str, newcomer: Newcomer) -> SignedIn:
-        """Use an invitation. Who has an account already joins with it, if the password is right.
+        """Accept an invitation. An existing account joins the organisation if the password is right.
 
         Raises:
             InvitationVoid, InvalidCredentials, UnacceptableValue, TooManySignIns, PasswordsBusy
         """
-        invitation = await self._invitations.open(token, even_used=True)  # first: only who is invited is told more
+        invitation = await self._invitations.open(token, even_used=True)  # first: later errors reveal more
         email = checked_email(newcomer.email)
         if invitation.email and fold_email(invitation.email) != fold_email(email):
             raise InvitationVoid("it is for another address")
@@ -81,10 +81,10 @@ class SignUp:
         return await self._sessions.begin(user, invitation.organisation)
 
     async def uninvited(self, newcomer: Newcomer, organisation: str) -> SignedIn:
-        """Make an account and an organisation of its own, without credit.
+        """Create an account and a new organisation without credit, owned by it.
 
         Raises:
-            SignUpClosed: the operator does not offer that.
+            SignUpClosed: the operator does not allow self-registration.
             EmailTaken, UnacceptableValue, TooManySignIns, PasswordsBusy
         """
         if not self.is_open:

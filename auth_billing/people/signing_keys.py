@@ -1,8 +1,8 @@
-"""The keys that access tokens of browsers are signed with: made at the first start, beside the pepper.
+"""Signing keys of browsers' access tokens: created at the first start, in a file beside the pepper.
 
-Written as `id:secret`, one or two of them: the first signs, both verify. So a key is changed without signing anybody
-out: put the new one second, restart every gateway, put it first, restart again, and drop the old one. Whoever has one
-can be anybody in the browser; nothing else depends on them.
+The format is one or two `id:secret` entries: the first key signs, both verify. To rotate without signing users out: add
+the new key second, restart every gateway, put it first, restart again, then remove the old one. A leaked key lets an
+attacker impersonate any browser user; it protects nothing else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KEY = re.compile(r"([A-Za-z0-9-]{1,32}):([A-Za-z0-9_+/=-]{32,512})")
 
 @dataclass(frozen=True)
 class SigningKey:
-    """A key and the one algorithm that it is used with."""
+    """A signing key with the one algorithm that it is used with."""
 
     id: str
     algorithm: str
@@ -31,10 +31,10 @@ class SigningKey:
 
 
 def load_signing_keys(home: Path, given: str = "") -> tuple[SigningKey, ...]:
-    """The keys: `given` by the settings, else from `home/secrets/`, where one is made at the first call.
+    """Return the keys given by the settings (`given`), else those of `home/secrets/`, where the first call creates one.
 
     Raises:
-        StartupError: they are not written as they should be, are too short, or their file can't be used.
+        StartupError: the keys are malformed or too short, or their file can't be used.
     """
     if given:
         return _read(given, "HEADRACE_SESSION_SIGNING_KEYS")

@@ -1,6 +1,6 @@
-"""How often somebody may try to sign in: per account and per address, counted by all gateways together.
+"""Sign-in throttling per account and per network address, shared by all gateways.
 
-Every try counts, right or wrong, before anything is looked up or hashed. Knows neither users nor HTTP.
+Each attempt counts, successful or not, before any lookup or hashing.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from auth_billing.rate_limits.ports import BucketStore, Line, Order
 PER_MINUTE = 10
 _DIMENSION = Dimension.REQUESTS_PER_MINUTE
 _IPV6_NETWORK = 64
-"""Bits of an address of IPv6 that are one customer's."""
+"""Prefix length of the IPv6 network that counts as one client."""
 
 
 class SignInThrottle:
-    """Limits tries: `per_minute` at once, which come back evenly over a minute."""
+    """Limits sign-in attempts: a burst of `per_minute`, which refills evenly over a minute."""
 
     def __init__(self, buckets: BucketStore, per_minute: int) -> None:
         self._buckets = buckets
         self._rate = Rate(per_minute, _DIMENSION.period)
 
     async def attempt_from(self, address: str) -> None:
-        """A try from this network address.
+        """Count an attempt from a network address.
 
         Raises:
-            TooManySignIns: there were too many.
+            TooManySignIns: the address has no attempts left.
             StoreUnavailable: not counted, so not allowed.
         """
         await self._take(f"sign-in-from:{network_of(address)}")
 
     async def attempt_at(self, account: str) -> None:
-        """A try at this account (a folded e-mail address, whether there is such an account or not).
+        """Count an attempt at an account (a folded e-mail address, whether the account exists or not).
 
         Raises:
-            TooManySignIns: there were too many.
+            TooManySignIns: the account has no attempts left.
             StoreUnavailable: not counted, so not allowed.
         """
         await self._take(f"sign-in-at:{hashlib.sha256(account.encode(errors='replace')).hexdigest()}")
@@ -53,7 +53,7 @@ class SignInThrottle:
 
 
 def network_of(address: str) -> str:
-    """What counts as one place: an address of IPv4, a network of 64 bits of IPv6."""
+    """Return the network that counts as one client: an IPv4 address, or an IPv6 network of 64 bits."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,1 +1,1 @@
-"""Prices: exact, from a file, in versions."""
+"""Prices per token: exact integers, loaded from a file, kept in versions."""

@@ -1,7 +1,7 @@
-"""The price list in force, and how a new version of it comes to be.
+"""The price list in force, and the creation of new versions.
 
-Versions are only ever added. A gateway asks `current`, which is at most `GOOD_FOR` seconds behind the store, and goes
-on with what it knows while the store is away (then nothing is held, so nothing is sold at an old price).
+Versions are append-only. `current` is at most `GOOD_FOR` seconds behind the store; while the store is away the known
+version stays in use (no credit can be held then, so no job is sold at an old price).
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from auth_billing.prices.price_file import PriceFile
 from auth_billing.prices.pricing import PriceList
 
 GOOD_FOR = 5.0
-"""Seconds until the store is asked again."""
+"""Seconds until the store is read again."""
 NOTHING = PriceList(0, {})
-"""Before the first version: no model has a price."""
+"""The price list before the first version: no model has a price."""
 
 
 @dataclass(frozen=True)
 class PriceVersion:
-    """A price list and since when it is in force (Unix seconds)."""
+    """A price list and the time from which it is in force (Unix seconds)."""
 
     prices: PriceList
     at: float
 
 
 class PriceStore(Protocol):
-    """Where versions are: never changed once written. Every method may raise `StoreUnavailable`."""
+    """Store of price versions, which are immutable. Every method may raise `StoreUnavailable`."""
 
     async def newest(self) -> PriceVersion | None:
-        """The version in force."""
+        """Return the version in force."""
         ...
 
     async def add(self, version: PriceVersion) -> bool:
-        """Store a version durably; false if there is one with its number."""
+        """Store a version durably; return false if its number is taken."""
         ...
 
 
@@ -46,9 +46,9 @@ class PriceBook:
     """The prices of an installation.
 
     Args:
-        store: where versions are.
-        clock: Unix seconds, for what is written.
-        monotonic: seconds, for how old what is known is.
+        store: keeps the versions.
+        clock: Unix seconds, for new versions.
+        monotonic: seconds, for the age of the cached version.
     """
 
     def __init__(
@@ -66,23 +66,23 @@ class PriceBook:
         self._reading = asyncio.Lock()
 
     async def current(self) -> PriceList:
-        """The prices now; those of version 0 are none.
+        """Return the price list in force; version 0 has no prices.
 
         Raises:
-            StoreUnavailable: it does not answer, and never has.
+            StoreUnavailable: the store does not answer, and no version is known.
         """
         if (fresh := self._fresh()) is not None:
             return fresh
         if self._reading.locked() and self._known is not None:
-            return self._known  # somebody is asking already: nobody else waits for it
+            return self._known  # another request is reading: do not wait for it
         async with self._reading:
             return self._fresh() or await self._read()
 
     async def load(self, file: PriceFile) -> PriceVersion:
-        """Put the prices of a file in force: a new version, or the one there is if it says the same.
+        """Put the prices of a file in force: add a version, unless the current one has the same prices.
 
         Raises:
-            StoreUnavailable: it may or may not have been stored; loading it again does no harm.
+            StoreUnavailable: it may or may not have been stored; loading again is safe.
         """
         while True:
             there = await self._store.newest()

@@ -1,4 +1,4 @@
-"""The price list as an operator writes it: a TOML file, in USD per million tokens.
+"""Parses the operator's price file: TOML, in USD per million tokens.
 
     [default]                       # models without an entry of their own
     input = "0.02"
@@ -14,8 +14,8 @@
     [models."text-embedding-3-small"]
     embedding = "0.02"
 
-Prices are strings of digits, because a float is not the number that was written. One must come to a whole number of
-nano-USD per token (0.001 USD per million), or it is refused, and with it the file. Knows no store.
+Prices are decimal strings, since floats are not exact. A price that is not a whole number of nano-USD per token
+(0.001 USD per million) makes the file invalid.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from router.messages import ServiceClass
 from router.topology import check_model_name
 
 NANO_PER_MILLIONTH = 1000
-"""A USD per million tokens is so many nano-USD per token."""
+"""Nano-USD per token in one USD per million tokens."""
 LONGEST = 12
-"""Characters of a number: a price times a factor is still exact in `Decimal`'s 28 digits."""
+"""Characters of a number: the product of a price and a factor is then exact in `Decimal`'s 28 digits."""
 SHIPPED = Path(__file__).with_name("default_prices.toml")
-"""What an installation charges whose operator has not said anything."""
+"""The price file that is used if the operator gives none."""
 
 
 def _decimal(value: object) -> Decimal:
@@ -79,7 +79,7 @@ class _Table(BaseModel):
 
 
 class Tokens(_Table):
-    """What the kinds of token cost: those of text, or those of a model that embeds."""
+    """Prices by kind of token: of a text model, or of an embedding model."""
 
     input: Amount | None = None
     cached_input: Amount | None = None
@@ -97,10 +97,10 @@ class Tokens(_Table):
         return self
 
     def rate(self, factor: Decimal) -> Rate:
-        """Nano-USD per token, times `factor`.
+        """Return nano-USD per token, times `factor`.
 
         Raises:
-            ValueError: says which price is no whole number, or too large.
+            ValueError: names the price that is not a whole number, or too large.
         """
         if self.embedding is not None:
             price = _nano(self.embedding * factor, "`embedding`")
@@ -124,10 +124,10 @@ Tier = Annotated[
 
 
 class Entry(Tokens):
-    """What a model costs; a service class that is not among `tiers` costs the same."""
+    """Prices of one model; a service class that is not among `tiers` has the same prices."""
 
     tiers: dict[ServiceClass, Tier] = {}
-    """A factor, or prices of its own."""
+    """A factor, or separate prices, per service class."""
 
     @model_validator(mode="after")
     def _tiers(self) -> Self:
@@ -137,7 +137,7 @@ class Entry(Tokens):
         return self
 
     def rates(self) -> Rates:
-        """Nano-USD per token in every service class."""
+        """Return nano-USD per token in every service class."""
         return {each: self._of(each) for each in ServiceClass}
 
     def _of(self, service_class: ServiceClass) -> Rate:
@@ -151,7 +151,7 @@ class Entry(Tokens):
 
 
 class PriceFile(_Table):
-    """The whole file."""
+    """A parsed price file."""
 
     default: Entry | None = None
     models: dict[Annotated[str, BeforeValidator(check_model_name)], Entry] = Field(default_factory=dict)
@@ -163,7 +163,7 @@ class PriceFile(_Table):
         return self
 
     def price_list(self, version: int) -> PriceList:
-        """The file as a version of all prices."""
+        """Return the prices as a numbered version."""
         models = {name: entry.rates() for name, entry in self.models.items()}
         return PriceList(version, models, None if self.default is None else self.default.rates())
 
@@ -173,14 +173,14 @@ class _CatalogueModel(BaseModel):
 
 
 class _Catalogue(BaseModel):
-    """Of the file of a proxy only the prices: all else is the proxy's, which checks it."""
+    """The prices in a proxy's catalogue; its other fields are validated by the proxy."""
 
     models: dict[str, _CatalogueModel] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file as it was read."""
+    """A file with the content that was read."""
 
     path: Path
     content: bytes
@@ -199,10 +199,11 @@ def source(path: Path) -> Source:
 
 
 def parse(file: Source, catalogue: Source | None = None) -> PriceFile:
-    """What the file says, and what the models in a proxy's catalogue cost (their `price`, an entry as in the file).
+    """Parse a price file, and add the prices of the models in a proxy's catalogue (their `price`, an entry as in the
+    file).
 
     Raises:
-        StartupError: it is not TOML, or has a price that is not exact; says which.
+        StartupError: not TOML, or a price is invalid or not exact; the message names it.
     """
     prices = _parse(file, PriceFile)
     if catalogue is None:
@@ -215,7 +216,7 @@ def parse(file: Source, catalogue: Source | None = None) -> PriceFile:
 
 
 def unpriced(prices: PriceFile, catalogue: Source) -> list[str]:
-    """Models of a proxy's catalogue that only `[default]` has a price for."""
+    """Return the models of a proxy's catalogue that have only the `[default]` price."""
     return sorted(_parse(catalogue, _Catalogue).models.keys() - prices.models.keys())
 
 

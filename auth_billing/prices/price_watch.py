@@ -1,6 +1,6 @@
-"""Keeps the store's price list to what the operator's file says: at start, and whenever the file changes.
+"""Watches the operator's price file: loads it at start and whenever it changes.
 
-A file that is wrong at start stops the process; one that becomes wrong later is logged, and the prices stay.
+An invalid file stops the process at start; one that becomes invalid later is logged, and the prices stay in force.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from auth_billing.prices.price_file import Source
 from infra.runtime.lifecycle import StartupError
 
 EVERY = 5.0
-"""Seconds between looks at the file."""
+"""Seconds between reads of the file."""
 
 _log = structlog.get_logger(__name__)
 
 
 class PriceWatch:
-    """Watches one price file, and a proxy's catalogue if there is one.
+    """Watches a price file, and a proxy's catalogue if there is one.
 
     Args:
-        path: `None` is the file that is shipped.
-        every: seconds between looks.
+        path: the price file; `None`: the shipped default.
+        every: seconds between reads of the file.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class PriceWatch:
         """Put the prices of the file in force.
 
         Raises:
-            StartupError: the file can't be read or is wrong.
-            StoreUnavailable: nothing is decided.
+            StartupError: the file can't be read or is invalid.
+            StoreUnavailable: it may or may not have been stored.
         """
         await self._put_in_force(await self._read())
 
     async def look(self) -> None:
-        """Put the prices of the file in force if it has changed, and is not being written just now.
+        """Put the prices of the file in force if it has changed and two reads agree (so it is not just being written).
 
         Raises: as `load`.
         """
@@ -59,7 +59,7 @@ class PriceWatch:
             await self._put_in_force(self._seen)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Look again and again until `stop`."""
+        """Check the file repeatedly until `stop` is set."""
         said = ""
         while not stop.is_set():
             try:

@@ -1,7 +1,4 @@
-"""What tokens cost. Money is integer nano-USD (1e-9 USD, docs/design/money.md#amounts), so nothing is ever rounded.
-
-Knows no file (`price_file.py`) and no store (`price_book.py`): only numbers and how they are looked up.
-"""
+"""Token prices and the cost of usage. Amounts are integer nano-USD, never rounded (docs/design/money.md#amounts)."""
 
 from __future__ import annotations
 
@@ -12,16 +9,16 @@ from auth_billing.errors import NoPrice
 from router.messages import ServiceClass, Usage
 
 NANO = 1_000_000_000
-"""Nano-USD in a USD."""
+"""Nano-USD per USD."""
 MOST = 1_000_000_000
-"""Nano-USD that one token may cost at most: a USD."""
+"""Highest price of one token, in nano-USD: one USD."""
 
 
 @dataclass(frozen=True)
 class Rate:
-    """Nano-USD per token. `cached_input` is at most `input`: what is held for a prompt counts it as not cached.
+    """Nano-USD per token. `cached_input` is at most `input`, since a hold counts the prompt as not cached.
 
-    A model that embeds has no `output`.
+    An embedding model has no `output`.
     """
 
     input: int
@@ -31,33 +28,33 @@ class Rate:
 
 @dataclass(frozen=True)
 class Price(Rate):
-    """A rate as a job was accepted at: a later version of the list does not change what the job costs."""
+    """The rate that a job was accepted at: later versions of the price list do not change the job's cost."""
 
     version: int
 
     def cost(self, usage: Usage) -> int:
-        """Nano-USD for `usage`, whose cached tokens are part of its prompt."""
+        """Return the cost of `usage` in nano-USD; cached tokens are part of the prompt's tokens."""
         fresh = usage.prompt_tokens - usage.cached_tokens
         return fresh * self.input + usage.cached_tokens * self.cached_input + usage.completion_tokens * self.output
 
 
 Rates = Mapping[ServiceClass, Rate]
-"""What one model costs in every service class."""
+"""Rate of one model in every service class."""
 
 
 @dataclass(frozen=True)
 class PriceList:
-    """One version of all prices; versions begin at 1. `default` is for models that have no entry of their own."""
+    """One version of all prices; versions begin at 1. `default` applies to models without an entry."""
 
     version: int
     models: Mapping[str, Rates]
     default: Rates | None = None
 
     def price(self, model: str, service_class: ServiceClass) -> Price:
-        """What `model` costs now.
+        """Return the current price of `model`.
 
         Raises:
-            NoPrice: it has no entry, and there is none for all others.
+            NoPrice: the model has no entry and there is no default.
         """
         rates = self.models.get(model, self.default)
         if rates is None:

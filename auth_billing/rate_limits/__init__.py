@@ -1,1 +1,1 @@
-"""How often, how much and how many at once: limits that all gateways share."""
+"""Rate limits that all gateways share: requests and tokens over time, and concurrent requests."""

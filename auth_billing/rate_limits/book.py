@@ -1,6 +1,6 @@
-"""Which limits a subject has: what somebody has set for it, else the operator's defaults.
+"""Resolves the limits of a subject: those configured for it, else the operator's defaults; cached.
 
-A change counts here at once and in other gateways within `REMEMBERED_SECONDS`. Knows no bucket.
+A change takes effect here at once, and in other gateways within `REMEMBERED_SECONDS`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class LimitBook:
     """The limits of all subjects.
 
     Args:
-        store: where limits are that somebody has set.
-        defaults: the operator's, by kind of subject.
-        circuit: has the clock of everything here.
+        store: the limits configured per subject.
+        defaults: the operator's defaults by kind of subject.
+        circuit: circuit breaker of the store; its clock is used here too.
     """
 
     def __init__(self, store: LimitStore, defaults: Mapping[Kind, Limits], circuit: Circuit) -> None:
@@ -33,14 +33,14 @@ class LimitBook:
         self._defaults = defaults
         self._circuit = circuit
         self._known: dict[str, tuple[float, Limits]] = {}
-        """When it was read, and what holds since then."""
+        """Time of the read, and the limits, by subject."""
         self._reading: dict[tuple[str, ...], asyncio.Task[None]] = {}
 
     async def limits_of(self, subjects: Sequence[Subject]) -> list[Limits]:
-        """The limits of each. While the store is away, those that were read last.
+        """Return the limits of each subject. While the store is away, cached limits stay in force.
 
         Raises:
-            StoreUnavailable: and they were never read.
+            StoreUnavailable: some limits are not cached and the store does not answer.
         """
         now = self._circuit.now()
         old = [s for s in subjects if now >= self._known.get(s.id, (-1e9, _NONE))[0] + REMEMBERED_SECONDS]
@@ -49,7 +49,7 @@ class LimitBook:
         return [self._known[subject.id][1] for subject in subjects]
 
     async def change(self, subject: Subject, changes: Limits) -> Limits:
-        """Set limits of a subject, for good; the limits that it has then.
+        """Change limits of a subject durably; return its limits after the change.
 
         Raises:
             StoreUnavailable: they may or may not have been set.
@@ -59,7 +59,7 @@ class LimitBook:
         return self._remember(subject, self._circuit.now(), said)
 
     def _reading_of(self, subjects: Sequence[Subject], now: float) -> asyncio.Task[None]:
-        """One for all requests that come while it lasts."""
+        """Start a read of the store, or join the running one for the same subjects."""
         names = tuple(subject.id for subject in subjects)
         reading = self._reading.get(names)
         if reading is None:

@@ -1,11 +1,11 @@
-"""The arithmetic of a bucket that refills steadily, whose whole state is the moment at which it will be full.
+"""Arithmetic of a bucket that refills steadily, whose only state is the time at which it will be full.
 
-(This is the generic cell rate algorithm, ITU-T I.371, with that moment as its theoretical arrival time.) Taking units
-moves the moment into the future, by the time in which they come back; giving them back moves it to the past. A bucket
-holds a whole period's units, so a burst may take all of them; it may be in debt by as much again.
+(This is the generic cell rate algorithm, ITU-T I.371; the time is its theoretical arrival time.) Taking units moves the
+time forward by the time in which they refill; giving units back moves it backward. A bucket holds one period's units,
+so a burst may take all of them; its debt is at most as much again.
 
-Times are seconds of any one clock. A moment that no debt explains means that the clock was set back: the bucket
-starts afresh.
+Times are seconds of any one clock. A time that is too far ahead means that the clock was set back: the bucket is
+treated as full.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ import math
 from auth_billing.rate_limits.limits import Rate
 
 MOST_PERIODS = 2.0
-"""How far ahead the moment can be: an empty bucket is one period ahead, a debt another."""
+"""Limit of how far ahead the time can be: an empty bucket is one period ahead, the largest debt another."""
 ROUNDING = 1e-6
-"""Seconds that sums of Unix times may be off by: a double holds them to a fourth of that."""
+"""Error of sums of Unix times, in seconds: a double represents them to a fourth of that."""
 
 
 def missing_seconds(rate: Rate, full_at: float, now: float) -> float:
-    """Until it is full: 0 to two periods."""
+    """Return the seconds until the bucket is full: 0 to two periods."""
     ahead = full_at - now
     return 0.0 if ahead <= 0 or ahead > MOST_PERIODS * rate.period else ahead
 
 
 def room(rate: Rate, full_at: float, now: float) -> int:
-    """Whole units in it; below 0: a debt."""
+    """Return the whole units in the bucket; negative: its debt."""
     there = math.floor((rate.period - missing_seconds(rate, full_at, now) + ROUNDING) / rate.unit)
     return min(there, rate.capacity)
 
 
 def after(rate: Rate, full_at: float, now: float, taken: float) -> float:
-    """When it will be full once `taken` units are taken (below 0: given back)."""
+    """Return when it will be full once `taken` units are taken (negative: given back)."""
     missing = missing_seconds(rate, full_at, now) + taken * rate.unit
     return now + min(max(missing, 0.0), MOST_PERIODS * rate.period)
 
 
 def wait(rate: Rate, full_at: float, now: float, units: int) -> float:
-    """Seconds until it holds `units`, if nobody takes any; 0: it does."""
+    """Return the seconds until it holds `units` if none are taken; 0 if it does now."""
     if room(rate, full_at, now) >= units:
         return 0.0
     return missing_seconds(rate, full_at, now) + units * rate.unit - rate.period

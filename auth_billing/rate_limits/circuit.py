@@ -1,4 +1,4 @@
-"""Remembers for a moment that the store did not answer, so that not every request waits for it in vain."""
+"""Circuit breaker of the rate-limit store: fails fast for a second after a time-out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OPEN_SECONDS = 1.0
 
 
 class Circuit:
-    """Between those who ask a store and the store. `clock`, and `now` after it: seconds that never go back."""
+    """Guards calls to the store. `now` is the given monotonic clock, in seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.now = clock
@@ -19,10 +19,10 @@ class Circuit:
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Ask inside.
+        """Context manager for one call to the store.
 
         Raises:
-            StoreUnavailable: it does not answer, or did not a moment ago.
+            StoreUnavailable: the call timed out, or one did within the last second.
         """
         if self.now() < self._open_until:
             raise StoreUnavailable("the store did not answer a moment ago")

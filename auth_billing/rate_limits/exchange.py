@@ -1,4 +1,4 @@
-"""What becomes of a subject's buckets and slots when an order is carried out. Stores nothing: it is arithmetic."""
+"""Applies an order to a subject's buckets and slots. Pure arithmetic; the stores keep the result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from auth_billing.rate_limits.ports import Order, Position, Slots
 
 @dataclass(frozen=True)
 class Held:
-    """Slots of one holder, and until when they are its own."""
+    """Slots of one holder, and when its hold on them expires."""
 
     slots: int
     until: float
@@ -20,14 +20,14 @@ class Held:
 
 @dataclass(frozen=True)
 class State:
-    """All that is kept of a subject: when each bucket will be full, and who has slots."""
+    """Stored state of a subject: when each bucket will be full, and the holders of slots."""
 
     full_at: Mapping[Dimension, float] = field(default_factory=dict)
     holders: Mapping[str, Held] = field(default_factory=dict)
 
 
 def carry_out(state: State, order: Order, now: float) -> tuple[State | None, Position]:
-    """The state after `order`, or `None` if it can't be fulfilled; and how things stand. `now`: the store's time."""
+    """Return the new state, or `None` if the order can't be fulfilled, and the result. `now`: the store's time."""
     others = {name: held for name, held in state.holders.items() if name != order.holder and held.until > now}
     other_slots = sum(held.slots for held in others.values())
     full_at = {
@@ -52,5 +52,5 @@ def carry_out(state: State, order: Order, now: float) -> tuple[State | None, Pos
 
 
 def _has_room(slots: Slots, others: int) -> bool:
-    """Those that run already may go on, whatever the limit is by now."""
+    """Whether the slots are available; running requests keep theirs even if the limit was lowered."""
     return slots.need <= slots.running or slots.need <= slots.limit - others

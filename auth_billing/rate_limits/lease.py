@@ -1,11 +1,11 @@
-"""One subject as one gateway has it: units taken from the store in advance, and slots, both served from memory.
+"""A gateway's lease on one subject's limits: units and slots taken from the store in advance, served from memory.
 
-A lease takes what a request needs and, where requests have come lately, what as many would need in the next second;
-what is left a second later goes back. So under load the answer comes from memory, a request now and then costs one
-write, a refusal none, and all gateways together never take more than the store has.
+A lease takes what a request needs and, under load, what the requests of the next second will need; units that are
+unused a second later are given back. So under load most requests are decided in memory, an occasional request costs one
+store write and a repeated refusal none, and all gateways together never take more than the store has.
 
-Concurrent requests hold slots, which the store gives for some seconds: a gateway that dies loses them, one that lives
-renews them. Knows neither keys nor models, and no HTTP.
+Concurrent requests hold slots, which the store grants for some seconds: a running gateway renews them, those of a
+crashed one expire.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from auth_billing.rate_limits.limits import Dimension, Limits, Rate, Subject
 from auth_billing.rate_limits.ports import BucketStore, Line, Order, Position, Slots
 
 AHEAD_SECONDS = 1.0
-"""For how long units are taken in advance."""
+"""Seconds of expected load for which units are taken in advance."""
 LARGEST_SHARE = 8
-"""Of a bucket, an eighth is taken in advance at most."""
+"""At most one part in so many of a bucket is taken in advance."""
 SPARE_SHARE = 16
-"""Slots are taken by sixteenths of all; of those not in use less than two are kept."""
+"""Slots are taken in sixteenths of the limit; fewer than two sixteenths are kept unused."""
 SLOT_SECONDS = 30.0
-"""After which the slots of a gateway that has died are free."""
+"""Seconds until the slots of a crashed gateway expire."""
 RENEWAL_SECONDS = 10.0
 REFUSED_SECONDS = 0.5
-"""For how long a refusal is repeated without asking the store."""
+"""Seconds in which a refusal is repeated without a store call."""
 CONCURRENT_WAIT = 1.0
-"""What a client is told to wait where nobody knows when a running request ends."""
+"""Seconds in `Retry-After` when the limit of concurrent requests is reached: their ends are not predictable."""
 FORGOTTEN_SECONDS = 60.0
 
 _NAMES = {
@@ -44,17 +44,17 @@ _NAMES = {
 
 @dataclass
 class Charge:
-    """What one request has taken of one lease."""
+    """What one request has taken from one lease."""
 
     units: Mapping[Dimension, int]
     gone_at: Mapping[Dimension, float] = field(default_factory=dict)
-    """When time alone will have given all of it back."""
+    """When the bucket will have refilled by itself; after that no units are given back."""
     slot: bool = False
 
 
 @dataclass(frozen=True)
 class Standing:
-    """How a limit stands. `reset`: seconds until nothing of it is used."""
+    """State of one limit. `reset`: seconds until it is fully available again."""
 
     limit: int
     remaining: int
@@ -63,25 +63,25 @@ class Standing:
 
 @dataclass
 class _Budget:
-    """Of one dimension: `left` is taken and unused (below 0: more was used than taken)."""
+    """Local units of one dimension. `left`: taken from the store and unused (negative: overdrawn)."""
 
     left: int = 0
     full_at: float = 0.0
-    """When the store's bucket will be full, by our clock."""
+    """When the store's bucket will be full, by the local clock."""
     spent: int = 0
-    """Since units were taken last."""
+    """Units used since the last ones were taken from the store."""
     taken_at: float = -1e9
     waited_for: int = 0
-    """By requests that wait for units."""
+    """Units that waiting requests need."""
 
 
 class Lease:
-    """The lease of one subject. Make a new one if none is `used`.
+    """The lease of one subject. It may be dropped and made anew when it is not `used`.
 
     Args:
-        subject: whose it is.
-        limits: replaced when they change.
-        holder: this process, among those that share the store.
+        subject: the key, project or model that is limited.
+        limits: current limits; assign when they change.
+        holder: unique name of this process among those that share the store.
     """
 
     def __init__(self, subject: Subject, limits: Limits, store: BucketStore, holder: str, circuit: Circuit) -> None:
@@ -103,12 +103,12 @@ class Lease:
 
     @property
     def used(self) -> bool:
-        """Whether forgetting it would forget something."""
+        """Whether it holds state, or was used recently."""
         lately = self._circuit.now() - self._used_at < FORGOTTEN_SECONDS
         return lately or bool(self._running) or any(budget.left for budget in self._budgets.values())
 
     def reserve_at_once(self, units: Mapping[Dimension, int], *, slot: bool) -> Charge | None:
-        """As `reserve`, from memory; `None`: that takes the store."""
+        """Reserve from memory; `None` if the store must be called (then use `reserve`)."""
         charge = self._charge(units, slot=slot)
         if not self._covers(charge):
             return None
@@ -116,11 +116,11 @@ class Lease:
         return charge
 
     async def reserve(self, units: Mapping[Dimension, int], *, slot: bool) -> Charge:
-        """Take `units`, as far as they are limited, and a slot if one is asked for and they are limited.
+        """Take `units` of the dimensions that are limited, and a slot if `slot` is set and concurrency is limited.
 
         Raises:
-            RateLimitExceeded: there is no room; nothing is taken.
-            StoreUnavailable: nobody knows.
+            RateLimitExceeded: a limit is reached; nothing is taken.
+            StoreUnavailable: the limits could not be checked; nothing is taken.
         """
         charge = self._charge(units, slot=slot)
         if not self._covers(charge):
@@ -135,9 +135,9 @@ class Lease:
         return charge
 
     def correct(self, charge: Charge, dimension: Dimension, used: int) -> None:
-        """It used `used` units in the end: give back the rest, or owe what is missing.
+        """Settle a charge with the units actually used: give the rest back, or take the missing ones.
 
-        What time has given back by now is not given back again.
+        Units that have refilled in the meantime are not given back.
         """
         taken = charge.units.get(dimension)
         rate = self.limits.rates.get(dimension)
@@ -149,28 +149,28 @@ class Lease:
         charge.units = {**charge.units, dimension: used}
 
     def undo(self, charge: Charge) -> None:
-        """As if it had never been."""
+        """Revert a charge completely."""
         for dimension, units in charge.units.items():
             self._budgets[dimension].left += units
         self.release(charge)
 
     def release(self, charge: Charge) -> None:
-        """Its request has ended. Idempotent."""
+        """Free the slot of an ended request. Idempotent."""
         if charge.slot:
             charge.slot = False
             self._running -= 1
 
     def standings(self) -> dict[Dimension, Standing]:
-        """How its limits stand, as far as is known here."""
+        """Return the state of each limit, as known in this process."""
         now = self._circuit.now()
         rates = self.limits.rates
         return {dimension: _standing(rate, self._budgets[dimension], now) for dimension, rate in rates.items()}
 
     async def tend(self) -> None:
-        """Give back what was not needed, and renew the slots in use. Call it often; mostly it does nothing.
+        """Give unused units back, and renew the slots in use. Called often; mostly a no-op.
 
         Raises:
-            StoreUnavailable: nothing was done.
+            StoreUnavailable: nothing was changed.
         """
         async with self._lock:
             now = self._circuit.now()
@@ -179,10 +179,10 @@ class Lease:
             await self._give_back(idle, slots, now)
 
     async def close(self) -> None:
-        """Give back all that is not in use.
+        """Give back all units and slots that are not in use.
 
         Raises:
-            StoreUnavailable: time will.
+            StoreUnavailable: they expire by themselves instead.
         """
         async with self._lock:
             left = [dimension for dimension, budget in self._budgets.items() if budget.left]
@@ -218,7 +218,7 @@ class Lease:
     # --- with the store ---------------------------------------------------------------------------
 
     async def _take(self, charge: Charge) -> None:
-        """Make sure that what is left covers `charge`. What is left already is its own while the store is asked."""
+        """Take units from the store until the local ones cover `charge`; local units are reserved meanwhile."""
         now = self._circuit.now()
         held = {d: min(units, max(0, self._budgets[d].left)) for d, units in charge.units.items()}
         order = self._order_for(charge, held, now)
@@ -252,7 +252,7 @@ class Lease:
         return Slots(limit, self._running, need, want, SLOT_SECONDS)
 
     async def _exchange(self, order: Order, now: float) -> Position:
-        """What an order gives back is nobody's while the store is asked."""
+        """Send an order to the store; units that it gives back are not available locally meanwhile."""
         back = {dimension: line.back for dimension, line in order.lines.items()}
         self._move(back, -1)
         try:
@@ -277,7 +277,7 @@ class Lease:
             self._budgets[dimension].left += sign * number
 
     def _refuse(self, charge: Charge, order: Order, now: float) -> None:
-        """Raise what the last answer of the store says of `order`, if it refuses it."""
+        """Raise the refusal that follows from the store's last answer, if the order can't be fulfilled."""
         slots = order.slots
         if slots is not None and charge.slot and slots.limit - self._others < slots.need:
             raise self._refusal(charge, None, wait=CONCURRENT_WAIT)
@@ -334,13 +334,13 @@ class Lease:
 
 
 def _in_sixteenths(limit: int, slots: int) -> int:
-    """As many slots as are taken where `slots` are needed."""
+    """Return the slots to hold when `slots` are needed: the next multiple of a sixteenth of the limit."""
     share = limit // SPARE_SHARE
     return -(-max(slots, 1) // share) * share if share else slots
 
 
 def _ahead(rate: Rate, budget: _Budget, now: float) -> int:
-    """What will be wanted in the next `AHEAD_SECONDS`, if it goes on as since the last time; growing from little."""
+    """Return the units expected in the next `AHEAD_SECONDS` from the recent use, at most doubling it at a time."""
     since = now - budget.taken_at
     expected = budget.spent * AHEAD_SECONDS / since if since > AHEAD_SECONDS else 2 * budget.spent
     return min(int(expected), rate.capacity // LARGEST_SHARE)

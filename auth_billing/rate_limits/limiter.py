@@ -1,8 +1,8 @@
-"""The facade: whether one more request may run, for whoever asks, at whichever model.
+"""Facade of rate limiting: decides whether a request of a caller to a model may run now.
 
-A request is charged in two steps, since its model is known only when its body has been read: first one request of
-its key and its project, with a slot of each; then one of the model within the project, and its tokens of all three.
-What a limit refuses is charged nowhere; what fails later counts as a request. Knows no HTTP.
+A request is charged in two steps, because its model is known only after its body was read: first one request and a slot
+of its key and its project; then one request and a slot of the model within the project, and the tokens of all three. A
+refused request is charged nothing; one that fails later counts as a request.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ ONE_REQUEST = {Dimension.REQUESTS_PER_MINUTE: 1, Dimension.REQUESTS_PER_DAY: 1}
 
 
 class RateLimiter:
-    """The limits as one process keeps them. `run` must be running.
+    """Rate limits as enforced by one process. `run` must be running.
 
     Args:
-        store: where all processes' buckets are.
-        book: which limits there are.
-        holder: a name of this process that none had before it.
-        circuit: the book's.
+        store: the buckets that all processes share.
+        book: resolves the limits of subjects.
+        holder: unique name of this process, never used before.
+        circuit: circuit breaker of the store, shared with `book`.
     """
 
     def __init__(self, store: BucketStore, book: LimitBook, holder: str, circuit: Circuit) -> None:
@@ -49,36 +49,36 @@ class RateLimiter:
         self._leases: dict[str, Lease] = {}
 
     def allowance(self, principal: Principal) -> Allowance:
-        """For one request of `principal`. Enter it next; close it at the request's end."""
+        """Return the allowance of a new request. Call `enter` next, and `close` when the request ends."""
         return Allowance(self, principal)
 
     def __len__(self) -> int:
-        """How many leases there are."""
+        """Number of leases in memory."""
         return len(self._leases)
 
     async def run(self) -> None:
-        """Tend the leases until cancelled."""
+        """Maintain the leases until cancelled."""
         while True:
             await asyncio.sleep(TEND_SECONDS)
             await self.tend()
 
     async def tend(self) -> None:
-        """Give back what was not needed, renew what is, forget what nobody asks for."""
+        """Give unused units back, renew slots, and drop unused leases."""
         for lease in list(self._leases.values()):
-            await _in_spite_of_the_store(lease.tend())
+            await _ignoring_store_outage(lease.tend())
             if not lease.used:
                 del self._leases[lease.subject.id]
 
     async def close(self) -> None:
-        """Give back what is not in use."""
+        """Give back all units and slots that are not in use."""
         for lease in self._leases.values():
-            await _in_spite_of_the_store(lease.close())
+            await _ignoring_store_outage(lease.close())
 
     async def leases_of(self, subjects: Sequence[Subject]) -> list[Lease]:
-        """The lease of each.
+        """Return the lease of each subject.
 
         Raises:
-            StoreUnavailable: their limits are not known.
+            StoreUnavailable: the limits are not known.
         """
         limits = await self.book.limits_of(subjects)
         return [self._lease(subject, limited) for subject, limited in zip(subjects, limits, strict=True)]
@@ -104,10 +104,10 @@ class Allowance:
         self._open = 1
 
     async def enter(self) -> None:
-        """Take a request and a slot of the key and of the project.
+        """Take one request and a slot of the key and of the project.
 
         Raises:
-            RateLimitExceeded, StoreUnavailable: nothing is taken.
+            RateLimitExceeded, StoreUnavailable: nothing was taken.
         """
         caller, project = self._principal, self._principal.project
         subjects = [key_subject(caller.key_id, caller.user), *([project_subject(project)] if project else [])]
@@ -115,17 +115,16 @@ class Allowance:
         await self._reserve([(lease, ONE_REQUEST, True) for lease in self._leases])
 
     async def charge(self, model: str, *, most: int, least: int, used: Callable[[], int]) -> None:
-        """Take a request and a slot of the model, and of everything the tokens.
+        """Take one request and a slot of the model, and the tokens of the key, the project and the model.
 
         Args:
-            model: that the request is for.
-            most: tokens that it may use; where a limit is lower, it takes all of that, and owes the rest.
+            most: tokens that the request may use; a lower limit is taken entirely, and the excess is owed.
             least: tokens that it will use at least.
-            used: says at the end how many it has used.
+            used: returns, at the end, the tokens that it used.
 
         Raises:
-            LargerThanLimit: `least` is more than a limit.
-            RateLimitExceeded, StoreUnavailable: nothing is taken by this request, nor was by `enter`.
+            LargerThanLimit: `least` exceeds a limit.
+            RateLimitExceeded, StoreUnavailable: nothing is taken, and what `enter` took is given back.
         """
         of_model = await self._limiter.leases_of([model_subject(self._principal.project, model)])
         wanted = [(lease, _tokens(lease, most, least), False) for lease in self._leases]
@@ -135,11 +134,11 @@ class Allowance:
         await self._reserve(wanted)
 
     def reopen(self) -> None:
-        """Somebody else works for the request as well, and will close this too."""
+        """Add an owner: `close` must then be called once more."""
         self._open += 1
 
     def close(self) -> None:
-        """The request has ended: its slots are free, and tokens that it did not use are given back."""
+        """Free the slots and give unused tokens back, when the last owner closes it."""
         self._open -= 1
         if self._open:
             return
@@ -149,7 +148,7 @@ class Allowance:
             lease.release(charge)
 
     def standings(self) -> list[tuple[Kind, Dimension, Standing]]:
-        """How all limits stand that the request falls under."""
+        """Return the state of each limit that applies to the request."""
         return [
             (lease.subject.kind, dimension, standing)
             for lease in self._leases
@@ -157,7 +156,7 @@ class Allowance:
         ]
 
     async def _reserve(self, wanted: Sequence[tuple[Lease, Mapping[Dimension, int], bool]]) -> None:
-        """All of `wanted`, or nothing, and nothing of what was taken before."""
+        """Take all of `wanted`; on a refusal take nothing, and undo what was taken before."""
         missing = [(lease, units, slot) for lease, units, slot in wanted if not self._has(lease, units, slot)]
         if not missing:
             return
@@ -193,7 +192,7 @@ def _tokens(lease: Lease, most: int, least: int) -> dict[Dimension, int]:
     return {Dimension.TOKENS_PER_MINUTE: min(most, rate.capacity)}
 
 
-async def _in_spite_of_the_store(doing: Awaitable[None]) -> None:
-    """While the store is away, what it lends runs out by itself."""
+async def _ignoring_store_outage(doing: Awaitable[None]) -> None:
+    """Ignore that the store is away: leased units and slots expire by themselves."""
     with suppress(StoreUnavailable):
         await doing

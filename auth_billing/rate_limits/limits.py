@@ -1,4 +1,4 @@
-"""What is limited, of whom, and how an operator writes it down. Knows no bucket, no store and no HTTP."""
+"""Rate limits and their subjects, and the notation in which operators write them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from enum import StrEnum
 from functools import cached_property
 
 UNLIMITED = 1_000_000_000
-"""A limit of this or more is none. It is also what clients are told of where nothing limits them."""
+"""A limit of this or more means no limit. It is also the number that clients get where no limit applies."""
 
 _MINUTE, _DAY = 60.0, 86_400.0
 _TERM = re.compile(r"([1-9][0-9]{0,9}) (requests/minute|tokens/minute|requests/day|concurrent)")
 
 
 class Dimension(StrEnum):
-    """What is counted over time."""
+    """Quantity that is limited over time."""
 
     REQUESTS_PER_MINUTE = "requests_per_minute"
     TOKENS_PER_MINUTE = "tokens_per_minute"
@@ -23,34 +23,34 @@ class Dimension(StrEnum):
 
     @property
     def period(self) -> float:
-        """Seconds."""
+        """Length of the period in seconds."""
         return _DAY if self is Dimension.REQUESTS_PER_DAY else _MINUTE
 
     @property
     def counts_tokens(self) -> bool:
-        """Tokens; else requests."""
+        """Whether tokens are counted, not requests."""
         return self is Dimension.TOKENS_PER_MINUTE
 
 
 @dataclass(frozen=True)
 class Rate:
-    """So many units in so many seconds."""
+    """A capacity in units per period in seconds."""
 
     capacity: int
     period: float
 
     @property
     def unit(self) -> float:
-        """Seconds in which one unit comes back."""
+        """Seconds in which one unit refills."""
         return self.period / self.capacity
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one subject; `None`: nothing is said of it here.
+    """Limits of one subject; `None`: not configured here.
 
     Raises:
-        ValueError: a limit is less than 1. (What nobody may use is not a matter of rates.)
+        ValueError: a limit is less than 1. (To deny access, use scopes.)
     """
 
     requests_per_minute: int | None = None
@@ -66,26 +66,26 @@ class Limits:
 
     @cached_property
     def rates(self) -> dict[Dimension, Rate]:
-        """What is limited over time."""
+        """Limits over time, by dimension."""
         said = {dimension: getattr(self, dimension.value) for dimension in Dimension}
         return {d: Rate(limit, d.period) for d, limit in said.items() if limit is not None and limit < UNLIMITED}
 
     @property
     def concurrent(self) -> int | None:
-        """How many may run at once; `None`: any number."""
+        """Largest number of concurrent requests; `None`: unlimited."""
         limit = self.concurrent_requests
         return None if limit is None or limit >= UNLIMITED else limit
 
     def changed_by(self, other: Limits) -> Limits:
-        """These, but for what `other` says."""
+        """Return these limits, overridden by those that `other` sets."""
         return replace(self, **{name: limit for name, limit in asdict(other).items() if limit is not None})
 
 
 def parse_limits(text: str) -> Limits:
-    """Limits as an operator writes them: `600 requests/minute, 90000 tokens/minute, 64 concurrent`; empty: none.
+    """Parse an operator's limits: `600 requests/minute, 90000 tokens/minute, 64 concurrent`; empty: none.
 
     Raises:
-        ValueError: it is not that.
+        ValueError: the text is malformed.
     """
     found: dict[str, int] = {}
     for term in filter(None, (term.strip() for term in text.split(","))):
@@ -103,35 +103,35 @@ def parse_limits(text: str) -> Limits:
 
 
 class Kind(StrEnum):
-    """Whom a limit is for."""
+    """Kind of subject that a limit applies to."""
 
     KEY = "key"
-    """Whoever asks: an API key, or a person who is signed in."""
+    """The caller: an API key, or a signed-in user."""
     PROJECT = "project"
     MODEL = "model"
-    """A model, as far as one project uses it."""
+    """A model within one project."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """One that has limits. `id` is unique among all subjects."""
+    """A key, project or model that has limits. `id` is unique among all subjects."""
 
     kind: Kind
     id: str
     shown: str
-    """As its owner knows it, for messages."""
+    """Name for error messages to the caller."""
 
 
 def key_subject(key_id: str, user: str) -> Subject:
-    """Whoever asks."""
+    """Return the subject of an API key, or of a signed-in user (`key_id` is empty)."""
     return Subject(Kind.KEY, f"key:{key_id}", "this API key") if key_id else Subject(Kind.KEY, f"user:{user}", "you")
 
 
 def project_subject(project: str) -> Subject:
-    """A project, whatever it asks for."""
+    """Return the subject of a project over all its models."""
     return Subject(Kind.PROJECT, f"project:{project}", f"project {project}")
 
 
 def model_subject(project: str, model: str) -> Subject:
-    """A model within a project."""
+    """Return the subject of a model within a project."""
     return Subject(Kind.MODEL, f"project:{project}:{model}", f"{model} in project {project}")

@@ -1,4 +1,4 @@
-"""Where limits and their buckets are kept: the ports. Knows no MongoDB: `store/` implements them.
+"""Ports of the stores of limits and buckets, implemented in `store/`.
 
 Each method raises `StoreUnavailable` when the store does not answer in time.
 """
@@ -13,21 +13,21 @@ from auth_billing.rate_limits.limits import Dimension, Limits, Rate
 
 
 class LimitStore(Protocol):
-    """Where limits are that somebody has set, by the id of their subject."""
+    """Store of configured limits, by subject id."""
 
     async def find(self, subjects: Sequence[str]) -> dict[str, Limits]:
-        """What is set of these subjects; those of which nothing is are missing."""
+        """Return the configured limits of these subjects; subjects without any are missing."""
         ...
 
     async def change(self, subject: str, changes: Limits) -> Limits:
-        """Set what `changes` says, durably, and leave the rest; all that is set then."""
+        """Set the limits in `changes` durably, leave the others, and return all that are set."""
         ...
 
 
 @dataclass(frozen=True)
 class Line:
-    """What is wanted of one bucket: `back` units are given back (below 0: more was used than had been taken), then at
-    least `need` are taken, and at most `want`.
+    """Request to one bucket: give back `back` units (negative: take units that were used beyond those taken before),
+    then take at least `need` and at most `want`.
     """
 
     rate: Rate
@@ -38,10 +38,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Slots:
-    """What is wanted of the slots for concurrent requests, of which a subject has `limit`.
+    """Request for slots, of which a subject has `limit` in all.
 
-    The holder uses `running` of them, whatever the limit is by now; it needs `need` in all and wants `want`. They are
-    its own for `seconds`, then anybody's: a holder that has died gives them back that way.
+    The holder uses `running` of them, even beyond a lowered limit; it needs `need` in all and wants `want`. They expire
+    after `seconds`, so that a crashed holder gives them back.
     """
 
     limit: int
@@ -53,7 +53,7 @@ class Slots:
 
 @dataclass(frozen=True)
 class Order:
-    """What one holder wants of one subject's buckets and slots: all of it, or nothing happens."""
+    """Request of one holder to one subject's buckets and slots; applied completely or not at all."""
 
     holder: str
     lines: Mapping[Dimension, Line]
@@ -62,21 +62,21 @@ class Order:
 
 @dataclass(frozen=True)
 class Position:
-    """How things stand after an order, by the store's clock."""
+    """Result of an order, with times of the store's clock."""
 
     now: float
     fulfilled: bool
     full_at: Mapping[Dimension, float]
     taken: Mapping[Dimension, int] = field(default_factory=dict)
     slots: int = 0
-    """That the holder has now, if it asked for some."""
+    """Slots that the holder has now, if it requested any."""
     other_slots: int = 0
-    """That other holders have."""
+    """Slots of the other holders."""
 
 
 class BucketStore(Protocol):
-    """Where buckets and slots are. Each order is carried out at once, as if it were alone."""
+    """Store of buckets and slots. Each order is atomic."""
 
     async def exchange(self, subject: str, order: Order) -> Position:
-        """Carry out an order. One that can't be fulfilled changes, and writes, nothing."""
+        """Apply an order. One that can't be fulfilled changes and writes nothing."""
         ...
