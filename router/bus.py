@@ -1,7 +1,7 @@
-"""The typed bus: which message goes through which exchange, and how a bad one is dealt with.
+"""Typed message bus: publishes and consumes Headrace's messages, each through its exchange and queue.
 
-The only module that joins `messages`, `topology` and a `Transport`. It does not know what a job means,
-who sends it, or how bytes move.
+The only module that combines `messages`, `topology` and a `Transport`. Undecodable messages of shared queues are
+dead-lettered with a reason; those of private queues are logged and dropped.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Envelope(Generic[T]):
-    """A decoded message together with the delivery to be settled."""
+    """A decoded message and its delivery, which must be acknowledged or rejected."""
 
     message: T
     delivery: Delivery
 
 
 class Inbound(Generic[T]):
-    """Decoded messages of a shared queue. One that does not decode is dead-lettered with its reason."""
+    """Decodes the messages of a shared queue; an undecodable one is dead-lettered with its reason."""
 
     def __init__(self, consumer: Consumer, codec: Codec[T], bury: Callable[[Delivery, str], Awaitable[None]]) -> None:
         self._consumer = consumer
@@ -70,12 +70,12 @@ class Inbound(Generic[T]):
             yield Envelope(message, delivery)
 
     async def cancel(self) -> None:
-        """Take no new messages; iterating ends when those already here have been read."""
+        """Stop consuming (basic.cancel). Iteration ends after the messages already received."""
         await self._consumer.cancel()
 
 
 class Feed(Generic[T]):
-    """Decoded messages of a private queue. One that is not accepted or does not decode is logged and dropped."""
+    """Decodes the messages of a private queue; one that is undecodable or not accepted is logged and dropped."""
 
     def __init__(
         self, subscription: Subscription, codec: Codec[T], name: str, accepts: Callable[[Received], bool] | None = None
@@ -95,17 +95,17 @@ class Feed(Generic[T]):
                 _log.warning("undecodable message dropped", feed=self._name, reason=str(error))
 
     async def close(self) -> None:
-        """Stop listening; iterating ends."""
+        """Unsubscribe; iteration ends."""
         await self._subscription.close()
 
 
 class Bus:
-    """What a process can say and hear. One per process, over one transport.
+    """Publishes and consumes typed messages. One instance per process, over one transport.
 
     Args:
-        transport: the connection.
-        seal: signs control messages and checks those that come; `None` only where nobody else can send any (the
-            in-memory broker of one process).
+        transport: the connection to the broker.
+        seal: signs outgoing control messages and verifies incoming ones; `None` only with the in-memory broker,
+            which no other process can reach.
     """
 
     def __init__(self, transport: Transport, seal: ControlSeal | None = None) -> None:
@@ -115,26 +115,26 @@ class Bus:
 
     @property
     def state(self) -> ConnectionState:
-        """Whether a publish has a chance, from a local flag."""
+        """Connection state, read from a local flag: whether a publish can succeed now."""
         return self._transport.state
 
     @property
     def lost_at(self) -> float:
-        """When a connection to the broker was last lost, by the monotonic clock; `-inf`: never."""
+        """Monotonic time at which a broker connection was last lost; `-inf` if never."""
         return self._transport.lost_at
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes of windows and heartbeats not yet handed to the operating system."""
+        """Bytes of windows and heartbeats not yet written to the socket."""
         return self._transport.unsent_bytes
 
     @property
     def unconfirmed(self) -> int:
-        """Publishes that the broker has not confirmed."""
+        """Number of publishes that the broker has not confirmed yet."""
         return self._transport.unconfirmed
 
     async def start(self) -> None:
-        """Connect and declare what every installation has."""
+        """Connect, and declare the exchanges and queues that do not depend on models."""
         await self._transport.start()
         await self._transport.declare(topology.platform())
 
@@ -145,11 +145,11 @@ class Bus:
     # Jobs
 
     async def declare_model(self, model: str) -> None:
-        """Declare the job queues of a model. At start-up only."""
+        """Declare the job queues of a model. Call it at start-up only, never per request."""
         await self._transport.declare(topology.model(model))
 
     async def publish_job(self, job: Job, headers: Mapping[str, HeaderValue]) -> None:
-        """Queue a job, confirmed; it expires from the queue at its deadline.
+        """Publish a job with publisher confirm; it expires from the queue at its deadline.
 
         Raises:
             PublishError: see `Transport.publish`.
@@ -168,20 +168,20 @@ class Bus:
         )
 
     async def jobs(self, model: str, service_class: ServiceClass, *, prefetch: int, priority: int = 0) -> Inbound[Job]:
-        """Take jobs of one model and class, at most `prefetch` unacknowledged at a time.
+        """Consume jobs of one model and class, at most `prefetch` unacknowledged at a time.
 
-        A consumer of lower `priority` gets only what those of a higher one have no room for.
+        A consumer of lower `priority` gets only jobs for which those of higher priority have no capacity.
         """
         queue = topology.job_queue(model, service_class)
         consumer = await self._transport.consume(queue, prefetch=prefetch, priority=priority)
         return Inbound(consumer, messages.JOBS, partial(self._bury, topology.dead_job_key(model)))
 
     async def dead_jobs(self, *, prefetch: int) -> Consumer:
-        """Take dead-lettered jobs, undecoded: some are here because they do not decode."""
+        """Consume dead-lettered jobs as raw deliveries: some were dead-lettered because they are undecodable."""
         return await self._transport.consume(topology.DEAD_QUEUE, prefetch=prefetch)
 
     async def park(self, delivery: Delivery, reason: str) -> None:
-        """Move a message to the parked queue for a person to look at, then acknowledge it.
+        """Move a message to the parked queue, where an operator can inspect it, then acknowledge it.
 
         Raises:
             PublishError: it was not moved, and is not acknowledged.
@@ -189,7 +189,7 @@ class Bus:
         await self._move(delivery, topology.SETTLE_KEY, {REASON_HEADER: reason})
 
     async def keep_diagnosed(self, delivery: Delivery, diagnosis: Diagnosis) -> None:
-        """Move a job that is closed to the diagnosed queue, where people can look at it, then acknowledge it.
+        """Move a failed job to the diagnosed queue, where an operator can inspect it, then acknowledge it.
 
         Raises:
             PublishError: it was not moved, and is not acknowledged.
@@ -197,16 +197,16 @@ class Bus:
         await self._move(delivery, topology.DIAGNOSED_KEY, diagnosis.headers())
 
     async def browse(self, queue: str) -> Browser:
-        """Look into a durable queue."""
+        """Open a browser on a durable queue."""
         return await self._transport.browse(queue)
 
     async def _bury(self, routing_key: str, delivery: Delivery, reason: str) -> None:
-        """Dead-letter with the reason; if that fails, have the broker dead-letter it (it knows no reasons)."""
+        """Dead-letter a message with its reason; if that fails, reject it, so that the broker does it without one."""
         _log.error("undecodable message dead-lettered", queue=delivery.routing_key, reason=reason)
         try:
             await self._move(delivery, routing_key, {REASON_HEADER: reason})
         except PublishError as error:
-            _log.warning("dead letter goes without its reason", reason=str(error))
+            _log.warning("message dead-lettered without its reason", reason=str(error))
             delivery.reject(requeue=False)
 
     async def _move(self, delivery: Delivery, routing_key: str, said: Mapping[str, HeaderValue]) -> None:
@@ -225,14 +225,14 @@ class Bus:
     # Replies
 
     async def replies(self, gateway: str) -> Feed[Window]:
-        """Open a gateway's reply inbox. Open it before the first job is published."""
+        """Open a gateway's reply inbox. Call it before the first job is published."""
         subscription = await self._transport.subscribe(
             topology.REPLY, [gateway], arguments=topology.REPLY_QUEUE_ARGUMENTS
         )
         return Feed(subscription, messages.WINDOWS, "replies")
 
     def send_window(self, gateway: str, window: Window) -> None:
-        """Post a window; if the gateway has gone, `on_lost_gateway` callbacks hear of it.
+        """Publish a window, unconfirmed; if the gateway has no inbox, the `on_lost_gateway` callbacks are called.
 
         Raises:
             BrokerUnavailable: the connection is down.
@@ -240,7 +240,7 @@ class Bus:
         self._transport.post(Outgoing(topology.REPLY, gateway, messages.encode(window)), mandatory=True)
 
     def on_lost_gateway(self, callback: Callable[[str], None]) -> None:
-        """Call `callback(gateway)` when a window came back because nobody listens for that gateway."""
+        """Call `callback(gateway)` when the broker returns a window because that gateway has no reply inbox."""
 
         def returned(message: Outgoing) -> None:
             if message.exchange == topology.REPLY:
@@ -251,7 +251,7 @@ class Bus:
     # Usage
 
     async def publish_settlement(self, message: Settlement) -> None:
-        """Queue a usage record or a receipt, confirmed.
+        """Publish a usage record or a receipt with publisher confirm.
 
         Raises:
             PublishError: see `Transport.publish`.
@@ -267,14 +267,14 @@ class Bus:
         )
 
     async def settlements(self, *, prefetch: int) -> Inbound[Settlement]:
-        """Take usage records and receipts; one that does not decode is parked with its reason."""
+        """Consume usage records and receipts; an undecodable one is parked with its reason."""
         consumer = await self._transport.consume(topology.SETTLE_QUEUE, prefetch=prefetch)
         return Inbound(consumer, messages.SETTLEMENTS, partial(self._bury, topology.SETTLE_KEY))
 
     # Control and status
 
     def on_unheard_control(self, callback: Callable[[str], None]) -> None:
-        """Call `callback(target)` when a `mandatory` control message came back because nobody listens there."""
+        """Call `callback(target)` when the broker returns a `mandatory` control message that no process receives."""
 
         def returned(message: Outgoing) -> None:
             if message.exchange == topology.CONTROL:
@@ -283,9 +283,9 @@ class Bus:
         self._transport.on_return(returned)
 
     def send_control(self, target: str, message: Control, *, mandatory: bool = False) -> None:
-        """Post to `control_plane.worker(...)`, `.model(...)`, `.ALL` or `.GATEWAYS`.
+        """Publish, unconfirmed, to `control_plane.worker(...)`, `.model(...)`, `.ALL` or `.GATEWAYS`.
 
-        If `mandatory` and nobody listens, the `on_unheard_control` callbacks hear of it.
+        If it is `mandatory` and no queue is bound for `target`, the `on_unheard_control` callbacks are called.
 
         Raises:
             BrokerUnavailable: the connection is down.
@@ -295,14 +295,14 @@ class Bus:
         self._transport.post(Outgoing(topology.CONTROL, target, body, headers), mandatory=mandatory)
 
     async def controls(self, targets: list[str]) -> Feed[Control]:
-        """Hear control messages for any of `targets`."""
+        """Subscribe to control messages for any of `targets`."""
         subscription = await self._transport.subscribe(
             topology.CONTROL, targets, arguments=topology.CONTROL_QUEUE_ARGUMENTS
         )
         return Feed(subscription, messages.CONTROLS, "control", self._accepts_control)
 
     def on_refused_control(self, callback: Callable[[str], None]) -> None:
-        """Call `callback(reason)` for each control message that is refused: `unsigned`, `forged` or `old`."""
+        """Call `callback(reason)` for each rejected control message: `unsigned`, `forged` or `old`."""
         self._control_refused = callback
 
     def _accepts_control(self, received: Received) -> bool:
@@ -310,13 +310,13 @@ class Bus:
             if self._seal is not None:
                 self._seal.check(received)
         except UntrustedControl as error:
-            _log.error("control message refused", reason=error.reason, target=received.routing_key)
+            _log.error("control message rejected", reason=error.reason, target=received.routing_key)
             self._control_refused(error.reason)
             return False
         return True
 
     def send_status(self, status: WorkerStatus) -> None:
-        """Post a heartbeat.
+        """Publish a heartbeat, unconfirmed.
 
         Raises:
             BrokerUnavailable: the connection is down.
@@ -324,6 +324,6 @@ class Bus:
         self._transport.post(Outgoing(topology.STATUS, "", messages.encode(status)))
 
     async def statuses(self) -> Feed[WorkerStatus]:
-        """Hear every worker's heartbeat."""
+        """Subscribe to the heartbeats of all workers."""
         subscription = await self._transport.subscribe(topology.STATUS, [""], arguments=topology.STATUS_QUEUE_ARGUMENTS)
         return Feed(subscription, messages.STATUSES, "status")

@@ -1,16 +1,16 @@
-"""Whom a control message is for: routing keys of the control exchange (a topic)."""
+"""Targets of control messages: routing keys of the control exchange (a topic exchange)."""
 
 ALL = "all"
-"""Every worker."""
+"""Routing key that reaches every worker."""
 GATEWAYS = "gateways"
-"""Every gateway."""
+"""Routing key that reaches every gateway."""
 
 
 def worker(worker_id: str) -> str:
-    """One worker."""
+    """Return the routing key of one worker."""
     return f"worker.{worker_id}"
 
 
 def model(name: str) -> str:
-    """Every worker of a model."""
+    """Return the routing key that reaches every worker of a model."""
     return f"model.{name}"

@@ -1,8 +1,8 @@
-"""The signature on control messages: who may publish to the control exchange shall not own the fleet for that.
+"""Signatures of control messages: the right to publish to the control exchange does not suffice to control workers.
 
-HMAC-SHA256 under a secret that gateways, workers and proxies share, over the routing key, the time and the body. What
-is unsigned, wrongly signed, sent to somebody else than it was signed for, or too old is refused. Within its time a
-message can be repeated by who has seen it, which does no more than the message did. Does not know what messages say.
+HMAC-SHA256 under a secret that gateways, workers and proxies share, over the routing key, the time and the body.
+Messages that are unsigned, wrongly signed, signed for another target or too old are rejected. A message can be
+replayed until it is too old; a replay does no more than the original did.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from router.errors import UntrustedControl
 from router.transport.base import HeaderValue, Received
 
 SIGNED_AT = "x-headrace-signed-at"
-"""Header: milliseconds since 1970."""
+"""Header name; its value is the signing time in Unix milliseconds."""
 SIGNATURE = "x-headrace-signature"
-"""Header: 64 hexadecimal digits."""
+"""Header name; its value is the HMAC as 64 hexadecimal digits."""
 FRESH_FOR = 120.0
-"""Seconds, in both directions: no control message waits for longer (60 s), and clocks may differ by the rest."""
+"""Maximum age in seconds, in both directions: messages expire from queues after 60 s, clocks may differ by the rest."""
 FEWEST_CHARACTERS = 32
+"""Minimum length of the secret."""
 FILE_NAME = "control-secret"
 
 
 def sealed_by(secret: str) -> ControlSeal:
-    """The seal of an installation, by its settings.
+    """Return the signer for the secret from the settings.
 
     Raises:
-        StartupError: there is no secret, or it is too short.
+        StartupError: the secret is missing or too short.
     """
     try:
         return ControlSeal(secret)
@@ -42,11 +43,11 @@ def sealed_by(secret: str) -> ControlSeal:
 
 
 class ControlSeal:
-    """Signs and checks.
+    """Signs and verifies control messages.
 
     Args:
-        secret: what all processes of the installation share; `FEWEST_CHARACTERS` at least.
-        clock: Unix seconds.
+        secret: shared by all processes of the installation; at least `FEWEST_CHARACTERS` long.
+        clock: returns Unix seconds.
 
     Raises:
         ValueError: the secret is too short.
@@ -59,15 +60,15 @@ class ControlSeal:
         self._clock = clock
 
     def sign(self, target: str, body: bytes) -> Mapping[str, HeaderValue]:
-        """The headers with which `body` is to be sent to `target`."""
+        """Return the headers to send with `body` to `target`."""
         now = int(self._clock() * 1000)
         return {SIGNED_AT: now, SIGNATURE: self._signature(target, now, body)}
 
     def check(self, received: Received) -> None:
-        """See that somebody who knows the secret has just sent this, to here.
+        """Verify that a holder of the secret signed this message recently, for this target.
 
         Raises:
-            UntrustedControl: unsigned, forged or old.
+            UntrustedControl: the message is unsigned, forged or old.
         """
         at, signature = received.headers.get(SIGNED_AT), received.headers.get(SIGNATURE)
         if type(at) is not int or not isinstance(signature, str):

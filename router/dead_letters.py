@@ -1,11 +1,10 @@
-"""Dead letters as people meet them: what lies in the three queues, in words, and what can be done with it.
+"""Dead letters for operators: list, replay and drop the messages of the three dead-letter queues.
 
-    hr.dead.v1        jobs that died in their queue and wait for the reaper to close them
-    hr.parked.v1      usage records and receipts that could not be read, or can't be true
-    hr.diagnosed.v1   jobs that were given up and are closed, with their diagnosis; bounded in number, size and age
+    hr.dead.v1        dead-lettered jobs that the reaper has not closed yet
+    hr.parked.v1      usage records and receipts that are undecodable or implausible
+    hr.diagnosed.v1   jobs that failed for good, with their diagnosis; bounded in number, size and age
 
-Looking takes messages without settling them, so whoever looks may die at any moment: they go back. Nothing here knows
-the store, or how anything is shown.
+Listing takes messages without settling them: if the process dies, the broker puts them back.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ TRACE_HEADER = "traceparent"
 
 
 class Kind(StrEnum):
-    """What a dead letter is."""
+    """Type of a dead letter."""
 
     JOB = "job"
     USAGE = "usage"
@@ -38,7 +37,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """One message and what is known of its death; `message` is `None` if it can't be read."""
+    """A dead-lettered message with the reason; `message` is `None` if the body is undecodable."""
 
     queue: str
     delivery: Delivery
@@ -46,7 +45,7 @@ class DeadLetter:
 
     @property
     def id(self) -> str:
-        """The id of its job; of what has none, the beginning of its body's SHA-256."""
+        """Job id; without one, the message id or a prefix of the body's SHA-256."""
         match self.message:
             case Job():
                 return self.message.id
@@ -56,7 +55,7 @@ class DeadLetter:
 
     @property
     def kind(self) -> Kind:
-        """What it is."""
+        """Type of the message."""
         match self.message:
             case Job():
                 return Kind.JOB
@@ -68,33 +67,33 @@ class DeadLetter:
 
     @property
     def model(self) -> str:
-        """The model asked, as far as known."""
+        """Model of the job; empty if unknown."""
         return self.message.model if isinstance(self.message, Job | UsageRecord) else ""
 
     @property
     def reason(self) -> str:
-        """Why it died, in words."""
+        """Why it was dead-lettered, for humans."""
         said = self.delivery.headers.get(REASON_HEADER)
         return str(said or self.delivery.death_reason or "")
 
     @property
     def code(self) -> str:
-        """What its caller was told, if it is closed."""
+        """Failure code that the client received; empty if the job is not closed."""
         return str(self.delivery.headers.get(CODE_HEADER, ""))
 
     @property
     def by(self) -> str:
-        """Who closed it, if it is closed."""
+        """Worker id, or the reaper, that closed the job; empty if it is not closed."""
         return str(self.delivery.headers.get(BY_HEADER, ""))
 
     @property
     def deaths(self) -> int:
-        """How often something died with it, or it was returned; 0: not known."""
+        """Number of crashes or returns of the job; 0 if unknown."""
         return int(self.delivery.headers.get(DEATHS_HEADER, 0))
 
     @property
     def at(self) -> float | None:
-        """When it was closed, or else came to be (Unix seconds)."""
+        """Unix time at which the job was closed, else at which the message was created."""
         if AT_HEADER in self.delivery.headers:
             return float(self.delivery.headers[AT_HEADER])
         if isinstance(self.message, Job):
@@ -103,19 +102,19 @@ class DeadLetter:
 
     @property
     def closed(self) -> bool:
-        """Whether it is a job whose caller has been told."""
+        """Whether it is a job whose client has received the failure."""
         return self.queue == topology.DIAGNOSED_QUEUE
 
     @property
     def headers(self) -> dict[str, Any]:
-        """What it was sent with."""
+        """AMQP headers of the message."""
         return dict(self.delivery.headers)
 
 
 class DeadLetters:
-    """All dead letters of a started bus, queue by queue; an async context, iterated once.
+    """Dead letters of all three queues: an async context manager, to be iterated once.
 
-    What is neither dropped nor replayed goes back to its place when the context is left.
+    On exit the letters that were neither dropped nor replayed return to their positions.
     """
 
     def __init__(self, bus: Bus) -> None:
@@ -137,11 +136,11 @@ class DeadLetters:
                 yield DeadLetter(queue, delivery, _read(queue, delivery.body))
 
     async def replay(self, letter: DeadLetter) -> None:
-        """Publish it again where it came from, confirmed, and only then take it out: at worst it is there twice.
+        """Republish a letter to its original exchange with publisher confirm, then remove it: at worst it exists twice.
 
         Raises:
-            ValueError: it can't be read.
-            PublishError: it was not queued, and stays here.
+            ValueError: the letter is undecodable.
+            PublishError: it was not queued, and stays a dead letter.
         """
         match letter.message:
             case Job():
@@ -154,7 +153,7 @@ class DeadLetters:
         letter.delivery.ack()
 
     def drop(self, letter: DeadLetter) -> None:
-        """Take it out for good."""
+        """Remove a letter for good."""
         letter.delivery.ack()
 
 

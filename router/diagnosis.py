@@ -1,6 +1,6 @@
-"""What is known of why a message died: words and numbers that travel in its headers, beside its untouched body.
+"""Diagnosis of a failed job, sent as AMQP headers beside its unchanged body.
 
-Never a prompt, nor anything of an answer. Does not know queues.
+Must not contain anything of a prompt or an answer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from router.messages import FailureCode
 from router.transport.base import HeaderValue
 
 REASON_HEADER = "x-headrace-reason"
-"""Why, in words."""
+"""Header name; its value is the reason, for humans."""
 CODE_HEADER = "x-headrace-code"
 DEATHS_HEADER = "x-headrace-deaths"
 BY_HEADER = "x-headrace-by"
@@ -22,19 +22,19 @@ AT_HEADER = "x-headrace-at"
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Why a job was given up."""
+    """Why a job failed for good."""
 
     code: FailureCode
-    """What its caller was told."""
+    """Failure code that the client received."""
     reason: str
     deaths: int
-    """How often something died with it in a row, or how often it was returned."""
+    """Consecutive worker crashes with this job, or how often it was returned to its queue."""
     by: str
-    """Who closed it: a worker's id, or the reaper."""
+    """Worker id, or the reaper, that closed the job."""
     at: float = field(default_factory=time.time)
 
     def headers(self) -> Mapping[str, HeaderValue]:
-        """As headers; the time in whole Unix seconds."""
+        """Return the AMQP headers; the time is in whole Unix seconds."""
         return {
             REASON_HEADER: self.reason,
             CODE_HEADER: self.code.value,

@@ -1,14 +1,14 @@
-"""What can go wrong on the wire. Knows no HTTP: `gateway/errors.py` translates.
+"""Exceptions of the messaging layer; `gateway/errors.py` maps them to HTTP.
 
 WireError
-├── UndecodableMessage        a body that is not the message it should be
-├── UntrustedControl          a control message that nobody who may send any has just sent
-├── BrokerRefused             the broker says no to a declaration or a consumer
-└── PublishError              a message that was not taken by the broker
-    ├── Unroutable            no queue is bound for it (nothing happened)
-    ├── QueueFull             the broker refused it (nothing happened)
-    ├── BrokerUnavailable     no connection, or blocked by an alarm (nothing happened)
-    └── PublishUnknown        the connection went, or no answer came in time: it may have happened
+├── UndecodableMessage        the body is not a message of the expected type
+├── UntrustedControl          a control message's signature or timestamp is invalid
+├── BrokerRefused             the broker refuses a declaration or a consumer
+└── PublishError              the broker did not (surely) accept a message
+    ├── Unroutable            no queue is bound for it; it was not queued
+    ├── QueueFull             the queue is at its limit; it was not queued
+    ├── BrokerUnavailable     no connection, or blocked by an alarm; it was not queued
+    └── PublishUnknown        no confirm arrived before the timeout or disconnect; it may be queued
 """
 
 
@@ -17,11 +17,11 @@ class WireError(Exception):
 
 
 class UndecodableMessage(WireError):
-    """A body that is not the message it should be; goes to the dead letters with this reason."""
+    """Raised when a body is not a message of the expected type; the text is the dead letter's reason."""
 
 
 class UntrustedControl(WireError):
-    """A control message that is unsigned, forged or old; `reason` is that word."""
+    """Raised when a control message is `unsigned`, `forged` or `old`; `reason` is that word."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"{reason} control message")
@@ -29,24 +29,24 @@ class UntrustedControl(WireError):
 
 
 class BrokerRefused(WireError):
-    """The broker refuses to declare or consume: other arguments (406), no permission (403), no such queue (404)."""
+    """Raised when the broker refuses to declare or consume: other arguments (406), permission (403), no queue (404)."""
 
 
 class PublishError(WireError):
-    """A message that was not (surely) taken by the broker."""
+    """Base of errors of a publish that the broker did not (surely) accept."""
 
 
 class Unroutable(PublishError):
-    """The broker returned the message: no queue is bound for its routing key."""
+    """Raised when the broker returned the message: no queue is bound for its routing key."""
 
 
 class QueueFull(PublishError):
-    """The broker refused the message: the queue is at its limit."""
+    """Raised when the broker rejected the message: the queue is at its limit."""
 
 
 class BrokerUnavailable(PublishError):
-    """There is no usable connection: the broker is away, or blocks publishers (memory or disk alarm)."""
+    """Raised when no connection is usable: the broker is down or blocks publishers (memory or disk alarm)."""
 
 
 class PublishUnknown(PublishError):
-    """No answer came: the message may or may not be queued. Never treat this as 'not queued'."""
+    """Raised when no confirm arrived: the message may or may not be queued. Never treat this as 'not queued'."""

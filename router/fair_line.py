@@ -1,12 +1,10 @@
-"""Who goes next where tenants share: those who wait, in the order of what each tenant has had.
+"""Fair queueing among tenants by the tokens that each was served.
 
-Virtual Token Counters (Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024, algorithm 2): a tenant's
-counter grows by the tokens it is served, and the waiting tenant with the smallest counter goes next, its oldest thing
-first. A tenant that begins to wait is lifted to the least of those who wait already (or to whoever went last, if nobody
-does), so that being idle saves nothing up. Of two tenants that both wait all the time, the one has never been served
-more than a bounded amount beyond the other, whatever they ask for; and no capacity is left unused for it.
-
-Plain Python on numbers; does not know what waits, or what for.
+Virtual Token Counter (Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024, algorithm 2): a tenant's
+counter grows by the tokens it is served, and the queued tenant with the smallest counter goes next, its oldest item
+first. The counter of a tenant that starts to queue is lifted to the smallest counter of the queued tenants (or of the
+last served tenant, if none is queued), so that idle tenants save up no credit. The service of two tenants that are both
+always queued differs by a bounded amount, whatever they request, and the scheduler stays work-conserving.
 """
 
 from __future__ import annotations
@@ -22,23 +20,23 @@ MayGo = Callable[[T], bool]
 
 PROMPT_WEIGHT = 1.0
 OUTPUT_WEIGHT = 2.0
-"""What a token costs: one that is generated takes a step of its own (the paper's weights)."""
+"""Cost of a token; a generated one takes a step of its own (the paper's weights)."""
 TURN_COST = 1.0
-"""What going costs in any case, so that tenants take turns where nobody counts tokens."""
+"""Fixed cost of an item, so that tenants alternate where no tokens are counted."""
 REMEMBERED_TENANTS = 1024
 
 FLEX_FLOOR = 0.125
-"""Part of the places that flex gets while others wait."""
+"""Share of the slots that flex gets while other classes have queued jobs."""
 
 
 class FairLine(Generic[T]):
-    """One line. Things are told apart by identity."""
+    """Queue of items by tenant, in Virtual Token Counter order. Items are compared by identity."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[T]] = {}
         self._served: dict[str, float] = {}
         self._last = ""
-        """The tenant that went last."""
+        """Tenant of the item taken last."""
         self._length = 0
 
     def __len__(self) -> int:
@@ -48,7 +46,7 @@ class FairLine(Generic[T]):
         return (thing for things in self._waiting.values() for thing in things)
 
     def push(self, tenant: str, thing: T) -> None:
-        """Let a thing wait, behind the others of its tenant."""
+        """Append an item to its tenant's queue."""
         if tenant not in self._waiting:
             floor = self._floor()
             self._forget_below(floor)
@@ -58,27 +56,27 @@ class FairLine(Generic[T]):
         self._length += 1
 
     def peek(self, may_go: MayGo[T] | None = None) -> T | None:
-        """Who is next, of those tenants whose first thing may go."""
+        """Return the next item of the tenants whose oldest item satisfies `may_go`, without removing it."""
         tenant = self._next(may_go)
         return None if tenant is None else self._waiting[tenant][0]
 
     def pop(self) -> T:
-        """Take who is next. Raises `IndexError` if nobody waits."""
+        """Remove and return the next item. Raises `IndexError` if the queue is empty."""
         tenant = self._next()
         if tenant is None:
-            raise IndexError("nobody waits")
+            raise IndexError("the queue is empty")
         thing = self._waiting[tenant][0]
         self.take(tenant, thing)
         return thing
 
     def take(self, tenant: str, thing: T) -> None:
-        """Let this one of those that wait go now."""
+        """Remove a queued item to be served now, and charge its tenant `TURN_COST`."""
         self.discard(tenant, thing)
         self._last = tenant
         self.charge(tenant, TURN_COST)
 
     def discard(self, tenant: str, thing: T) -> bool:
-        """Have a thing wait no longer; false: it did not."""
+        """Remove an item without serving it; returns whether it was queued."""
         things = self._waiting.get(tenant, ())
         place = next((index for index, each in enumerate(things) if each is thing), None)
         if place is None:
@@ -90,7 +88,7 @@ class FairLine(Generic[T]):
         return True
 
     def charge(self, tenant: str, cost: float) -> None:
-        """A tenant was served so much."""
+        """Add `cost` to a tenant's counter."""
         self._served[tenant] = self._served.get(tenant, 0.0) + cost
 
     def _next(self, may_go: MayGo[T] | None = None) -> str | None:
@@ -98,18 +96,18 @@ class FairLine(Generic[T]):
         return min(tenants, key=self._served.__getitem__, default=None)
 
     def _floor(self) -> float:
-        """Where a tenant begins that did not wait."""
+        """Return the counter at which a tenant starts that was not queued."""
         return min(map(self._served.__getitem__, self._waiting), default=self._served.get(self._last, 0.0))
 
     def _forget_below(self, floor: float) -> None:
-        """Those who would be lifted anyway need not be remembered."""
+        """Drop counters of idle tenants that would be lifted to `floor` anyway."""
         if len(self._served) > REMEMBERED_TENANTS:
             kept = {*self._waiting, self._last}
             self._served = {who: had for who, had in self._served.items() if had > floor or who in kept}
 
 
 class FairLines(Generic[T]):
-    """A fair line for each class: priority goes first, then default; flex has a floor, so that it is never starved."""
+    """One fair queue per service class: priority first, then default; flex has a floor, so that it never starves."""
 
     def __init__(self) -> None:
         self._lines: dict[ServiceClass, FairLine[T]] = {each: FairLine() for each in ServiceClass}
@@ -124,7 +122,7 @@ class FairLines(Generic[T]):
         return self._lines[service_class]
 
     def peek(self, *, places: int, flex: int, may_go: MayGo[T] | None = None) -> T | None:
-        """Who is next of those that may go, when flex has so many of the places."""
+        """Return the next item that satisfies `may_go`, given that flex holds `flex` of `places` slots."""
         order = [ServiceClass.PRIORITY, ServiceClass.DEFAULT, ServiceClass.FLEX]
         if flex < max(1, int(places * FLEX_FLOOR)):
             order.insert(0, ServiceClass.FLEX)

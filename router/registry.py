@@ -1,8 +1,7 @@
-"""Which models exist and who serves them, learnt from the workers' heartbeats alone.
+"""Model registry: which models exist and which workers serve them, discovered from the workers' heartbeats alone.
 
-There is no configuration of models in a gateway: a worker that starts makes its model appear within a second, and a
-model stays known for an hour after its last worker went, so that a restart is a 503 and not a 404. It does not know
-queues, nor how heartbeats come in.
+Gateways have no configuration of models: a worker that starts makes its model appear within a second. A model stays
+known for an hour after its last worker stopped, so that requests during a restart get a 503 and not a 404.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from router.messages import PromptBounds, Task, WorkerState, WorkerStatus
 from router.throughput import Throughput
 
 ALIVE_SECONDS = 3.0
-"""Three heartbeats."""
+"""A worker without a heartbeat for this long counts as dead; three heartbeat intervals."""
 RECENTLY_ALIVE_SECONDS = 60.0
 KNOWN_SECONDS = 3600.0
 _SPANS = (ALIVE_SECONDS, RECENTLY_ALIVE_SECONDS, KNOWN_SECONDS)
@@ -22,37 +21,37 @@ _SPANS = (ALIVE_SECONDS, RECENTLY_ALIVE_SECONDS, KNOWN_SECONDS)
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """A model as its workers describe it. Loads and capacity are sums over the workers that are alive and ready."""
+    """A model as its workers report it. Load and capacity are sums over the workers that are alive and ready."""
 
     name: str
     created: float
-    """When it was first seen, in Unix seconds."""
+    """Unix time of the first heartbeat."""
     max_model_len: int
-    """The smallest of its workers', in tokens: a job may go to any of them."""
+    """Smallest context length of its workers, in tokens: a job may go to any of them."""
     longest_model_len: int
-    """The largest of its workers': what a job may use is bounded by this."""
+    """Largest context length of its workers, in tokens: bounds the usage of a job."""
     max_token_bytes: int
-    """The largest of its workers', in bytes; 0 if one does not tell."""
+    """Largest value of its workers, in bytes; 0 if a worker does not report it."""
     prompt_bounds: PromptBounds
-    """What holds for all of its workers."""
+    """Bounds that hold for all of its workers."""
     task: Task
-    """What it is asked for: the same for all of its workers, unless the operator gave two models one name."""
+    """Generation or embedding; the same for all of its workers, unless the operator gave two models one name."""
     dimensions: int
-    """Length of the vectors it makes, the smallest of its workers'; 0 if it makes none, or one does not tell."""
+    """Smallest vector length of its workers; 0 if it makes no vectors or a worker does not report it."""
     workers: int
-    """How many take jobs now."""
+    """Number of workers that accept jobs now."""
     running: int
     waiting: int
     capacity: int
-    """Sequences that run at once."""
+    """Sequences that can run at once."""
     places: int
-    """The same as it is now: where jobs wait for a worker, no more run than those that do."""
+    """Effective capacity: the number of running sequences at workers where jobs wait, else their configured limit."""
     tokens_per_second: float | None
-    """Of all of them while jobs wait; `None`: that was not measured yet."""
+    """Throughput of the fleet under full load; `None` until it was measured."""
     alive: bool
-    """A heartbeat came within 3 s."""
+    """Whether a heartbeat arrived in the last 3 s."""
     recently_alive: bool
-    """A heartbeat came within 60 s."""
+    """Whether a heartbeat arrived in the last 60 s."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class _Sighting:
     throughput: Throughput
 
     def changes_after(self, now: float) -> float:
-        """When time alone will next change what it means."""
+        """Return the time at which its age next changes the worker's liveness."""
         return next(end for span in _SPANS if (end := self.at + span) >= now)
 
 
@@ -70,21 +69,21 @@ class _Sighting:
 class _Description:
     model: ModelInfo
     until: float
-    """It is true up to then, unless a heartbeat comes before."""
+    """Time until which it is valid, unless a heartbeat arrives before."""
 
 
 class ModelRegistry:
-    """The workers seen within the last hour. `clock` gives Unix seconds; heartbeats are dated by their arrival."""
+    """Models and workers seen in the last hour. `clock` returns Unix seconds; heartbeats are dated by their arrival."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._seen: dict[str, _Sighting] = {}
         self._created: dict[str, float] = {}
         self._described: dict[str, _Description] = {}
-        """By name: a model is asked for several times a request, and its workers are heard of once a second."""
+        """Cache by name: a model is looked up several times per request, heartbeats arrive once a second."""
 
     def observe(self, status: WorkerStatus) -> None:
-        """Take in a heartbeat."""
+        """Process a heartbeat."""
         now = self._clock()
         self._forget(now)
         self._described.clear()
@@ -96,13 +95,13 @@ class ModelRegistry:
         self._created.setdefault(status.model, now)
 
     def models(self) -> list[ModelInfo]:
-        """The models seen within the hour, by name."""
+        """Return the models seen in the last hour, sorted by name."""
         now = self._clock()
         self._forget(now)
         return [self._describe(name, now) for name in sorted(self._created)]
 
     def find(self, name: str) -> ModelInfo | None:
-        """A model seen within the hour."""
+        """Return a model seen in the last hour, or `None`."""
         now = self._clock()
         if (described := self._described.get(name)) is not None and now <= described.until:
             return described.model
@@ -114,12 +113,12 @@ class ModelRegistry:
         return described.model
 
     def has_room(self, name: str) -> bool:
-        """Whether a job of a model would be begun at once: living workers have more places than jobs."""
+        """Whether a job of a model would start at once: its live workers have more slots than jobs."""
         model = self.find(name)
         return model is not None and model.running + model.waiting < model.places
 
     def workers(self) -> list[WorkerStatus]:
-        """The last word of each worker that is alive, by name."""
+        """Return the latest heartbeat of each live worker, sorted by worker id."""
         alive = self._clock() - ALIVE_SECONDS
         return [self._seen[worker].status for worker in sorted(self._seen) if self._seen[worker].at >= alive]
 
@@ -165,7 +164,7 @@ def _places(sighting: _Sighting) -> int:
 
 
 def _fleet_rate(workers: Sequence[_Sighting]) -> float | None:
-    """What all make together; those not measured yet count as the others, by their capacity."""
+    """Return the workers' total tokens per second; unmeasured workers are extrapolated by capacity."""
     measured = [each for each in workers if each.throughput.tokens_per_second is not None]
     capacity = sum(each.status.max_num_seqs for each in measured)
     if not capacity:
@@ -175,7 +174,7 @@ def _fleet_rate(workers: Sequence[_Sighting]) -> float | None:
 
 
 def _for_all(told: Sequence[PromptBounds]) -> PromptBounds:
-    """The loosest of several bounds in each respect; nothing where one is not known, or they can't be compared."""
+    """Return the loosest of several bounds; an empty one if a bound is unknown or they are not comparable."""
     if not all(each.per_byte for each in told) or len({each.normal_form for each in told}) > 1:
         return PromptBounds()
     return PromptBounds(

@@ -1,8 +1,8 @@
-"""How fast a worker is when it has all that it can do, learnt from its heartbeats.
+"""Throughput of a worker under full load, measured from its heartbeats.
 
-What a worker makes while it has room says how much it was asked, not how much it can do. So its rate counts only where
-it was busy at this heartbeat and at the one before, that is, over the whole second between them: jobs waited for it, or
-it ran as many as gateways let one tenant have, who leave an eighth of the places free. Does not know models or queues.
+The rate of a worker with free capacity shows the demand, not what it can do. So a rate counts only if the worker was
+busy at this heartbeat and at the one before, thus for the whole second between them. Busy means that jobs waited, or
+that it ran as many sequences as gateways let one tenant have (they leave an eighth of the slots free).
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from __future__ import annotations
 from router.messages import WorkerStatus
 
 NEWEST_SHARE = 0.3
-"""Weight of the last second in the mean: three seconds change it by two thirds."""
+"""Weight of the last second in the moving average: three seconds change it by two thirds."""
 BUSY_SHARE = 0.85
-"""Part of its places that a busy worker runs."""
+"""Share of its slots above which a worker counts as busy."""
 
 
 class Throughput:
-    """One life of one worker."""
+    """Throughput of one run of one worker process."""
 
     def __init__(self) -> None:
         self.is_full = False
-        """Whether jobs have waited for it during the last second."""
+        """Whether jobs waited for the worker throughout the last second."""
         self.tokens_per_second: float | None = None
-        """While it is busy: moving average; `None`: it never was."""
+        """Moving average while busy; `None` if the worker was never busy."""
         self._had_waiting = self._was_busy = False
 
     def observe(self, status: WorkerStatus) -> None:
-        """Take in its next heartbeat."""
+        """Process the worker's next heartbeat."""
         self.is_full = self._had_waiting and status.waiting > 0
         self._had_waiting = status.waiting > 0
         is_busy = status.waiting > 0 or status.running >= BUSY_SHARE * status.max_num_seqs

@@ -1,8 +1,8 @@
-"""Exchanges, queues and bindings by name: what an administrator sees in the RabbitMQ console.
+"""Broker topology: names and arguments of all exchanges, queues and bindings.
 
-Plain data; a transport's `declare` makes it real. Declared at start-up, never per request: a quorum queue
-declared less than about a second before a broker crash can be lost. Arguments are never changed in place (the broker
-answers 406): a queue whose arguments change gets a new suffix.
+Plain data, declared by `Transport.declare` at start-up, never per request: a quorum queue declared less than about a
+second before a broker crash can be lost. Arguments are never changed in place (the broker answers 406): a queue whose
+arguments change gets a new suffix.
 
 Runs unchanged on RabbitMQ 3.10 to 4.x: explicit positive delivery limits (-1 destroys messages on 3.10), no AMQP
 priorities, every shared queue durable, exclusive queues server-named.
@@ -33,10 +33,10 @@ PARKED_QUEUE = "hr.parked.v1"
 DIAGNOSED_QUEUE = "hr.diagnosed.v1"
 
 SETTLE_KEY = "settle"
-"""Routing key of usage records; as a dead letter it leads to the parked queue."""
+"""Routing key of usage records and receipts; dead-lettered with it they reach the parked queue."""
 
 DIAGNOSED_KEY = "diagnosed"
-"""Routing key of jobs that were given up and are closed, with what is known of why."""
+"""Routing key of jobs that failed for good, with their diagnosis."""
 
 JOB_DELIVERY_LIMIT = 8
 JOB_QUEUE_LENGTH = 4096
@@ -45,7 +45,7 @@ UNLIMITED_DELIVERIES = 1_000_000
 DIAGNOSED_QUEUE_LENGTH = 1_000
 DIAGNOSED_QUEUE_BYTES = 64 * 1024 * 1024
 DIAGNOSED_MS = 14 * 24 * 3600 * 1000
-"""Prompts are in it: they are not kept for ever."""
+"""Time to live of diagnosed jobs: they contain prompts, so they expire."""
 
 REPLY_QUEUE_ARGUMENTS: Mapping[str, str | int] = {
     "x-max-length-bytes": 64 * 1024 * 1024,
@@ -86,7 +86,7 @@ class Binding:
 
 @dataclass(frozen=True)
 class Topology:
-    """Durable objects to be declared together."""
+    """Durable exchanges, queues and bindings, declared together."""
 
     exchanges: tuple[Exchange, ...] = ()
     queues: tuple[Queue, ...] = ()
@@ -94,10 +94,10 @@ class Topology:
 
 
 def check_model_name(name: str) -> str:
-    """Accept a name that can be part of a queue's name and a routing key: letters, digits and `. _ - / :`.
+    """Return a valid model name, which is part of queue names and routing keys: letters, digits and `. _ - / :`.
 
     Raises:
-        ValueError: anything else (`*` and `#` are wildcards of AMQP topics).
+        ValueError: the name has another character (`*` and `#` are wildcards of AMQP topics).
     """
     if not _MODEL_NAME.fullmatch(name):
         raise ValueError(f"model name {name!r}: only letters, digits and . _ - / : are allowed, at most 200")
@@ -105,10 +105,10 @@ def check_model_name(name: str) -> str:
 
 
 def check_worker_id(name: str) -> str:
-    """Accept a worker id that is one word of a routing key: letters, digits, `_` and `-`.
+    """Return a valid worker id, which is one word of a routing key: letters, digits, `_` and `-`.
 
     Raises:
-        ValueError: anything else.
+        ValueError: the id has another character.
     """
     if not _WORKER_ID.fullmatch(name):
         raise ValueError(f"worker id {name!r}: only letters, digits, _ and - are allowed, at most 100")
@@ -116,22 +116,22 @@ def check_worker_id(name: str) -> str:
 
 
 def job_queue(model: str, service_class: ServiceClass) -> str:
-    """The queue of a model's jobs in one class, e.g. `hr.job.smollm2-135m-instruct.default.v1`."""
+    """Return the name of a model's job queue in one class, e.g. `hr.job.smollm2-135m-instruct.default.v1`."""
     return f"hr.job.{model}.{service_class}.v1"
 
 
 def job_key(model: str, service_class: ServiceClass) -> str:
-    """The routing key that leads to `job_queue`."""
+    """Return the routing key that leads to `job_queue`."""
     return f"{model}.{service_class}"
 
 
 def dead_job_key(model: str) -> str:
-    """The routing key of a model's dead-lettered jobs."""
+    """Return the routing key of a model's dead-lettered jobs."""
     return f"job.{model}"
 
 
 def platform() -> Topology:
-    """What every installation has, whatever models it serves."""
+    """Return the exchanges and queues that every installation has, independent of its models."""
     return Topology(
         exchanges=(
             Exchange(JOBS, "direct"),
@@ -175,7 +175,7 @@ def platform() -> Topology:
 
 
 def model(name: str) -> Topology:
-    """The job queues of one model: one per service class."""
+    """Return the job queues of one model: one per service class."""
     return Topology(
         queues=tuple(
             Queue(

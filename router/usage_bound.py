@@ -1,8 +1,8 @@
-"""The most that a job may use, for whoever sets money aside for it and has no tokenizer.
+"""Upper bound of a job's token usage, computed without a tokenizer: the gateway places a hold of credit for it.
 
-A tokenizer makes at most one token of each byte of a text in its normal form, and a template adds what it adds:
-workers measure that and say so in their heartbeats (`PromptBounds`). Where nobody says, a prompt may fill the context.
-Words take about a fourth of the bound, random bytes reach it. Does not know prices.
+A tokenizer makes at most one token of each byte of a text in its normal form, and the chat template adds a fixed
+number: workers measure both and report them in heartbeats (`PromptBounds`). Without such a report a prompt may fill the
+context. Words take about a fourth of the bound, random bytes reach it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from router.messages import ChatPrompt, EmbeddingPrompt, Job, PromptBounds, Text
 
 _NORMAL_FORMS = frozenset({"NFC", "NFD", "NFKC", "NFKD"})
 _INDENT = 4
-"""The widest that templates write JSON with; `\\uXXXX` is the longest that they write a character as."""
+"""Widest indent with which templates write JSON; `\\uXXXX` is their longest form of a character."""
 
 
 def most_usage(job: Job, context: int, bounds: PromptBounds) -> Usage:
-    """Tokens that `job` may use at most, at a model with `context` tokens; what does not fit is refused unanswered."""
+    """Return the most tokens that `job` may use with a context of `context` tokens; a longer prompt is refused."""
     if isinstance(job.prompt, EmbeddingPrompt):
         return Usage(prompt_tokens=sum(min(each, context) for each in _inputs(job.prompt, context, bounds)))
     sampling = job.sampling
@@ -36,7 +36,7 @@ def most_usage(job: Job, context: int, bounds: PromptBounds) -> Usage:
 
 
 def _kept(job: Job, context: int, prompt: int) -> int:
-    """How much of a prompt is left where a client has it cut."""
+    """Return the prompt's length in tokens after the truncation that the client requested, if any."""
     kept = job.text.truncate_prompt_tokens
     if kept is None:
         return prompt
@@ -69,7 +69,7 @@ def _text_tokens(text: str, context: int, bounds: PromptBounds) -> int:
 
 
 def _size(text: str, enough: int, bounds: PromptBounds) -> int:
-    """Bytes, in whichever of the forms that the tokenizer may see is the longest; `enough` need not be exact."""
+    """Return the bytes of the longest Unicode form that the tokenizer may see; exact only below `enough`."""
     if text.isascii() or len(text) >= enough:
         return len(text)
     forms = [text, text.lower()]
@@ -86,7 +86,7 @@ def _texts(content: Any) -> Iterable[str]:
 
 
 def _objects(prompt: ChatPrompt) -> Iterable[Any]:
-    """What a template may write as JSON, or not at all."""
+    """Yield the parts of a conversation that a template may write as JSON, or leave out."""
     for message in prompt.messages:
         yield from (value for name, value in message.items() if name not in ("role", "content"))
         for call in message.get("tool_calls") or ():
@@ -97,7 +97,7 @@ def _objects(prompt: ChatPrompt) -> Iterable[Any]:
 
 
 def _parsed(arguments: str) -> Any:
-    """A call's arguments as templates are given them: as an object where they are one."""
+    """Return a tool call's arguments as templates get them: parsed, or `None` if they are not JSON."""
     try:
         return json.loads(arguments)
     except (ValueError, RecursionError):
@@ -105,7 +105,7 @@ def _parsed(arguments: str) -> Any:
 
 
 def _written_size(value: Any, enough: int) -> int:
-    """Bytes of the longest way in which JSON is written; `enough` need not be exact."""
+    """Return the bytes of the longest JSON form of `value`; exact only below `enough`."""
     size, stack = 0, [(value, 1)]
     while stack and size < enough:
         each, depth = stack.pop()

@@ -1,5 +1,4 @@
-"""What every consumer of jobs does, whatever it answers them with: an engine of ours, or an upstream outside.
+"""Job consumer shared by workers (our engine) and proxies (upstream providers).
 
-`job_consumer` keeps the order that nothing may break (terminal, usage record, acknowledgement); `taken_jobs`,
-`admission` and `windows` are what it keeps it with. Nothing here knows what a token is made of.
+`job_consumer` enforces the order terminal reply, confirmed usage record, acknowledgement for every job.
 """

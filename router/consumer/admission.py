@@ -1,13 +1,10 @@
-"""Whose turn it is: which class's and which tenant's job is begun when there is room.
+"""Admission of delivered jobs to a worker's slots, by service class and fair among tenants.
 
-Each class has its own queue and consumer, and each may have all places when it is alone (a fixed split
-would leave room unused). When classes compete, priority goes first, then default; flex has a floor, so that a
-batch is slowed but never starved
-(docs/design/queue-topology.md#fairness). Within a class tenants go in the order of what they have had
-(`router/fair_line.py`). A job that is suspected of bringing down what runs it is tried: until
-it has got further, only jobs run beside it that have, so that it is plain which one it was
-(docs/design/queue-topology.md#poison). Plain
-Python; does not know the queue.
+Each class has its own queue and may use all slots while it is alone (a fixed split would leave capacity unused). When
+classes compete, priority goes first, then default; flex has a floor, so that batches are slowed but never starve
+(docs/design/queue-topology.md#fairness). Within a class tenants are ordered by the tokens they were served
+(`router/fair_line.py`). A job that is suspected of crashing workers runs solo: until it makes progress, only jobs that
+have made progress run beside it, so that a further crash is attributed to it (docs/design/queue-topology.md#poison).
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ T = TypeVar("T", bound=TakenJob)
 
 
 class Admission(Generic[T]):
-    """Jobs waiting for a place, and the places."""
+    """Queue of jobs that wait for a slot, and the jobs that hold one."""
 
     def __init__(self, places: int) -> None:
         self._places = places
@@ -30,11 +27,11 @@ class Admission(Generic[T]):
         self._admitted: dict[T, ServiceClass] = {}
 
     def queue(self, taken: T) -> None:
-        """Let a job wait for a place."""
+        """Queue a job for a slot."""
         self._waiting[taken.job.service_class].push(taken.job.tenant, taken)
 
     def admit(self) -> T | None:
-        """Give the next job a place; `None`: nobody waits, or no place is free."""
+        """Give the next job a slot and return it; `None` if no job is waiting or no slot is free."""
         if not len(self._waiting) or any(taken.solo for taken in self._admitted):
             return None
         if (suspect := self._suspect()) is not None:
@@ -47,12 +44,12 @@ class Admission(Generic[T]):
         return None if taken is None else self._give_place(taken)
 
     def served(self, taken: T, *, prompt: int = 0, output: int = 0) -> None:
-        """Count tokens that were read or generated for a job: its tenant's next ones wait the longer for them."""
+        """Charge a job's tenant for prompt tokens computed and output tokens generated."""
         cost = prompt * PROMPT_WEIGHT + output * OUTPUT_WEIGHT
         self._waiting[taken.job.service_class].charge(taken.job.tenant, cost)
 
     def _suspect(self) -> T | None:
-        """One that is to be tried: all others wait for that, so that it is not suspected for long."""
+        """Return a waiting solo job: it goes before all other jobs, so that it does not stay suspected for long."""
         return next((taken for taken in self._waiting if taken.solo), None)
 
     def _give_place(self, taken: T) -> T:
@@ -61,20 +58,20 @@ class Admission(Generic[T]):
         return taken
 
     def leave(self, taken: T) -> None:
-        """Give a place back, or stop waiting."""
+        """Release a job's slot, or remove it from the queue."""
         if self._admitted.pop(taken, None) is None:
             self._waiting[taken.job.service_class].discard(taken.job.tenant, taken)
 
     def has_place(self, taken: T) -> bool:
-        """Whether a job was admitted."""
+        """Whether a job holds a slot."""
         return taken in self._admitted
 
     @property
     def admitted(self) -> int:
-        """Jobs with a place."""
+        """Number of jobs that hold a slot."""
         return len(self._admitted)
 
     @property
     def waiting(self) -> int:
-        """Jobs without a place."""
+        """Number of jobs that wait for a slot."""
         return len(self._waiting)

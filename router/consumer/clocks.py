@@ -1,9 +1,9 @@
-"""What time it is by a gateway's clock: deadlines are written by it, and the clock of this machine may be wrong.
+"""Clock skew between this machine and each gateway, whose clock job deadlines are written by.
 
-Jobs say when they were made. What is sure of two clocks follows from two facts: no job is here before it was made, and
-none is delivered long after its time in the queue is over, for the broker, which counts that on its own, drops it
-then. Only a difference that these can't explain is taken off; it is then overestimated by the shortest time that a job
-has waited, so that a job is rather begun in vain than dropped in vain. Does not know what becomes of a job.
+Skew is inferred from the creation times of jobs and two facts: no job arrives before it was created, and none is
+delivered long after it expired, because the broker measures the time to live itself. Only a difference that these facts
+can't explain is corrected. The correction is too large by the shortest queueing time seen, so that a worker rather
+starts an expired job than drops a live one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import structlog
 from router.messages import Job
 
 SLACK_SECONDS = 5.0
-"""That clocks may differ by, and deliveries be late by, without saying anything."""
+"""Tolerated clock difference and delivery delay, in seconds."""
 REMEMBERED_JOBS = 64
 REMEMBERED_GATEWAYS = 64
 
@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Clocks:
-    """One consumer's view of its gateways' clocks. `clock` gives this machine's Unix seconds."""
+    """Estimates the clocks of gateways. `clock` returns this machine's Unix seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -33,7 +33,7 @@ class Clocks:
         self._off: dict[str, float] = {}
 
     def hear(self, job: Job) -> None:
-        """A job is here for the first time."""
+        """Update the estimate with a job that is delivered for the first time."""
         ages = self._ages.setdefault(job.reply_to, deque(maxlen=REMEMBERED_JOBS))
         ages.append((self._clock() - job.created, job.deadline - job.created))
         self._ages.move_to_end(job.reply_to)
@@ -41,16 +41,16 @@ class Clocks:
             self._off.pop(self._ages.popitem(last=False)[0], None)
         off = _difference(ages)
         if bool(off) is not bool(self._off.get(job.reply_to)):
-            _log.warning("clocks differ" if off else "clocks agree again", gateway=job.reply_to, seconds=round(off))
+            _log.warning("clock skew detected" if off else "clock skew gone", gateway=job.reply_to, seconds=round(off))
         self._off[job.reply_to] = off
 
     def now(self, gateway: str) -> float:
-        """Unix seconds by a gateway's clock."""
+        """Return the Unix time by a gateway's clock."""
         return self._clock() - self._off.get(gateway, 0.0)
 
 
 def _difference(ages: deque[tuple[float, float]]) -> float:
-    """By how much we are ahead; 0 where the ages of jobs can be what they seem. Each comes with its longest."""
+    """Return the seconds by which this clock is ahead, from (age, time to live) pairs; 0 if the ages are plausible."""
     youngest = min(age for age, _ in ages)
     surely_ahead = max(age - longest for age, longest in ages) > SLACK_SECONDS
     return youngest if youngest < -SLACK_SECONDS or (surely_ahead and youngest > SLACK_SECONDS) else 0.0

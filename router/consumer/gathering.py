@@ -1,23 +1,21 @@
-"""Lets what is in no hurry wait for more of its kind, for a moment: a broker writes many messages to its disk in the
-time of one, and wakes nobody for each. Knows nothing of what waits.
-"""
+"""Group commit: delays publishes that are not urgent, so that the broker syncs many of them to disk at once."""
 
 from __future__ import annotations
 
 import asyncio
 
 SECONDS = 0.05
-"""From the first that waits to the moment when all go on."""
+"""Seconds from the first waiting task until all continue."""
 
 
 class Gathering:
-    """Where it waits. Use on the event loop only."""
+    """Barrier that releases all waiting tasks together after `SECONDS`. Use on the event loop only."""
 
     def __init__(self) -> None:
         self._moment: asyncio.Future[None] | None = None
 
     async def wait(self) -> None:
-        """Go on together with all who wait here."""
+        """Wait for the common release."""
         if self._moment is None:
             loop = asyncio.get_running_loop()
             self._moment = loop.create_future()
@@ -25,7 +23,7 @@ class Gathering:
         await asyncio.shield(self._moment)
 
     def end(self) -> None:
-        """Let all who wait go on now."""
+        """Release all waiting tasks now."""
         if self._moment is not None:
             moment, self._moment = self._moment, None
             moment.set_result(None)

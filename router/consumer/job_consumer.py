@@ -1,9 +1,7 @@
-"""Takes jobs of one model from its queues and sees each of them to its end.
+"""Job consumer: consumes the jobs of one model and ends each of them exactly once.
 
-In this order for every job, whatever happens: exactly one terminal message to its gateway, its usage record
-confirmed by the broker, and only then the acknowledgement
-(docs/design/queue-topology.md#acknowledgement). What answers a job is its handler's
-business; money and HTTP are nobody's here.
+Always in this order: one terminal reply to the gateway, the usage record confirmed by the broker, and only then the
+acknowledgement of the job (docs/design/queue-topology.md#acknowledgement). A `JobHandler` computes the answers.
 """
 
 from __future__ import annotations
@@ -55,15 +53,15 @@ from router.transport.base import Delivery
 T = TypeVar("T", bound=TakenJob)
 
 HEARTBEAT = 1.0
-"""Seconds between two heartbeats; running jobs are checked against their deadlines as often."""
+"""Seconds between two heartbeats, and between two checks of the running jobs' deadlines."""
 SETTLE_BACKOFF = (0.2, 5.0)
-"""Seconds between two tries to publish a usage record: first and at most."""
+"""Delay between retries of publishing a usage record, in seconds: first and maximum."""
 
 BUSY_SHARE = 0.5
-"""Of its places: while so many jobs are in hand, none keeps its place in order to be settled together with others."""
+"""Share of the slots in use from which usage records are published at once: waiting for a group would hold prefetch."""
 
 SETTLE_PATIENCE = 5.0
-"""Seconds that the last usage records may take when leaving; what is not confirmed then is answered again elsewhere."""
+"""Seconds to wait for the last confirms at shutdown; jobs not settled by then are redelivered to another worker."""
 
 _OUTCOMES: dict[type[Terminal], Outcome] = {
     Finished: Outcome.FINISHED,
@@ -75,29 +73,29 @@ _log = structlog.get_logger(__name__)
 
 
 class JobHandler(Protocol[T]):
-    """What answers jobs. Called on the event loop; it says what it has to say through the consumer's outbox."""
+    """Computes the answers to jobs. Called on the event loop; replies through the consumer's outbox."""
 
     def open(self, job: Job, delivery: Delivery) -> T:
-        """A fresh attempt at a job."""
+        """Create a new attempt at a job."""
 
     async def begin(self, taken: T) -> None:
-        """Have it answered, as soon as there is a place; what can't be answered fails here."""
+        """Queue an attempt for a slot; a job that can't be answered fails here."""
 
     def fail(self, taken: T, code: FailureCode, message: str) -> None:
-        """Stop and end it as failed; `message` is for the client. Nothing if it has ended."""
+        """Stop and end an attempt as failed; `message` is for the client. No effect if it has ended."""
 
     def cancel(self, taken: T) -> None:
-        """Stop and end it because its gateway asked for it, or has gone. Nothing if it has ended."""
+        """Stop and end an attempt as cancelled: on request, or because its gateway died. No effect if it has ended."""
 
     def hand_back(self, taken: T) -> None:
-        """Let go of it without a terminal: somebody else will answer."""
+        """Stop an attempt without a terminal reply: another worker will answer the job."""
 
     def admit(self) -> None:
-        """Give jobs that wait the places that are free."""
+        """Start waiting jobs in the free slots."""
 
 
 class JobConsumer(Generic[T]):
-    """One model's consumer on a started bus. Its handler calls `end` for each job, once."""
+    """Consumes the jobs of one model from a started bus. The handler must call `end` exactly once for each job."""
 
     def __init__(
         self,
@@ -111,9 +109,9 @@ class JobConsumer(Generic[T]):
         status: Callable[[WorkerState], WorkerStatus],
         hand_off: asyncio.Event | None = None,
     ) -> None:
-        """`worker` is its id, `places` how many jobs run at once; `hand_off`, once set, ends a drain at once.
+        """`worker` is its id, `places` the number of slots; setting `hand_off` ends a drain at once.
 
-        With a `priority` below 0 it gets what other consumers of the model have no room for.
+        With a `priority` below 0 it gets only jobs for which other consumers of the model have no capacity.
         """
         self._bus = bus
         self._worker = worker
@@ -138,10 +136,10 @@ class JobConsumer(Generic[T]):
         self._inbounds: list[Inbound[Job]] = []
 
     async def open(self, handler: JobHandler[T]) -> None:
-        """Declare the model's queues and begin to consume them; `serve` reads what comes.
+        """Declare the model's queues and start consuming; `serve` processes the deliveries.
 
         Raises:
-            BrokerUnavailable: no queue to take jobs from.
+            BrokerUnavailable: the queues can't be consumed.
         """
         self._handler = handler
         await self._bus.declare_model(self._model)
@@ -156,7 +154,7 @@ class JobConsumer(Generic[T]):
         _log.info("worker is ready", worker=self._worker, model=self._model)
 
     async def serve(self, stop: asyncio.Event) -> None:
-        """Take jobs until `stop` is set or a drain is asked for, then drain."""
+        """Process jobs until `stop` is set or a `Drain` arrives, then drain."""
         async with asyncio.TaskGroup() as group:
             loops = [
                 *(group.create_task(self._take_all(inbound)) for inbound in self._inbounds),
@@ -172,7 +170,7 @@ class JobConsumer(Generic[T]):
             task.cancel()
 
     def leave(self) -> None:
-        """Have `serve` hand everything back and end, at once."""
+        """Make `serve` hand over all jobs and return, without waiting for running ones."""
         self._stop.set()
         self._hand_off.set()
 
@@ -206,7 +204,7 @@ class JobConsumer(Generic[T]):
             self._spawn(self._begin(taken), taken)
 
     async def _begin(self, taken: T) -> None:
-        """Have a job answered; one that was delivered again as its gateway says."""
+        """Start a job; for one that may have been delivered before, as its gateway decides."""
         verdict = await self._resumptions.ask(taken) if taken.again else Verdict.START
         if verdict is Verdict.START:
             await self._handler.begin(taken)
@@ -216,7 +214,7 @@ class JobConsumer(Generic[T]):
             self._let_go(taken)
 
     def _adopt(self, current: T, envelope: Envelope[Job]) -> None:
-        """A job that we have already: take over its new delivery if ours was lost with a connection, or is older."""
+        """Handle another delivery of a running job: adopt it if the first was lost or is an older copy."""
         held, current_copy = current.delivery, current.job.attempt
         if held.lost or envelope.message.attempt > current_copy:
             current.delivery = envelope.delivery
@@ -228,7 +226,7 @@ class JobConsumer(Generic[T]):
             current.log.warning("duplicate of a running job dropped")
 
     def _expired(self, taken: T) -> bool:
-        """End a job that nobody waits for any more; whoever was promised an answer has it until the deadline."""
+        """Fail a job whose time is over: at `begin_by` if it was not started, else at its deadline."""
         begun = taken.again or self.admission.has_place(taken)
         until = taken.job.deadline if begun else taken.job.begin_by or taken.job.deadline
         if self._clocks.now(taken.job.reply_to) < until:
@@ -236,17 +234,17 @@ class JobConsumer(Generic[T]):
         self._handler.fail(taken, FailureCode.DEADLINE_EXCEEDED, "The request's deadline has passed.")
         return True
 
-    # Ending them
+    # Ending jobs
 
     def give_up(self, taken: T, reason: str) -> None:
-        """Fail a job that brings down what runs it; `reason` is for the operator, who can look at it afterwards."""
+        """Fail a job that crashes its workers; `reason` is for the operator, in the diagnosed queue."""
         code = FailureCode.FAILED_REPEATEDLY
         taken.diagnosis = Diagnosis(code, reason, taken.crashes, self._worker)
         taken.log.error("job given up", reason=reason)
         self._handler.fail(taken, code, "This request has repeatedly brought down what tried to answer it.")
 
     def end(self, taken: T, terminal: Terminal) -> None:
-        """Say a job's terminal, give its place back, and settle it."""
+        """Send a job's terminal reply, release its slot, and settle it."""
         taken.ended = True
         self.admission.leave(taken)
         self.outbox.put(taken.job.reply_to, terminal, urgent=True)
@@ -295,10 +293,10 @@ class JobConsumer(Generic[T]):
     def _lost_gateway(self, gateway: str) -> None:
         lost = [taken for taken in self.jobs.of_gateway(gateway) if not taken.ended]
         if lost:
-            _log.warning("gateway has gone, its jobs are cancelled", gateway=gateway, jobs=len(lost))
+            _log.warning("gateway is gone, its jobs are cancelled", gateway=gateway, jobs=len(lost))
         for taken in lost:
             self._handler.cancel(taken)
-            self.outbox.sent.forget(taken.attempt)  # if it comes back and asks, another attempt goes on
+            self.outbox.sent.forget(taken.attempt)  # if it reconnects and pings, another attempt resumes the job
         self.outbox.forget(gateway)
 
     # Control and heartbeat
@@ -325,7 +323,7 @@ class JobConsumer(Generic[T]):
             self._let_go(taken)
 
     def _answer(self, ping: Ping) -> None:
-        """Say what the gateway has missed; where that is not known any more, the job is begun again elsewhere."""
+        """Send missed replies again; if they are no longer stored, drop the attempt: another resumes the job."""
         taken = self.jobs.attempt(ping.attempt)
         unheard = taken is not None and ping.attempt not in self.outbox.sent
         said = unheard or self.outbox.put_again(ping.reply_to, ping.attempt, ping.have)
@@ -352,7 +350,7 @@ class JobConsumer(Generic[T]):
     # Leaving
 
     async def _drain(self) -> None:
-        """No new jobs; those not begun go back to the queue; the rest get `drain_grace` seconds
+        """Stop consuming, requeue jobs without a slot, and give running ones `drain_grace` seconds
         (docs/design/reliability-contract.md#F2)."""
         self.state = WorkerState.DRAINING
         self._settling.end()
@@ -360,7 +358,7 @@ class JobConsumer(Generic[T]):
         _log.info("worker is draining", worker=self._worker, running=len(self.jobs))
         for inbound in self._inbounds:
             await inbound.cancel()
-        self.outbox.flush()  # so that as little as possible of what is handed over is generated again
+        self.outbox.flush()  # so that as few tokens as possible are generated again
         for taken in self.jobs:
             if not self.admission.has_place(taken):
                 self._hand_back(taken)
@@ -373,7 +371,7 @@ class JobConsumer(Generic[T]):
             await self._wait_for(self._idle, at_most=SETTLE_PATIENCE)
 
     def _hand_back(self, taken: T) -> None:
-        """Let another worker answer a job: go on with it, if it was begun."""
+        """Requeue a job, so that another worker answers or resumes it."""
         if taken.ended:  # its usage record is on its way
             return
         self._drop(taken)
@@ -382,12 +380,12 @@ class JobConsumer(Generic[T]):
         taken.log.info("job handed back to the queue")
 
     def _let_go(self, taken: T) -> None:
-        """Another attempt answers the job, or nobody wants it: no terminal, no record."""
+        """Drop an attempt without terminal reply or usage record: another one answers, or the job has ended."""
         if taken.ended:
             return
         self._drop(taken)
         taken.delivery.ack()
-        taken.log.info("job let go")
+        taken.log.info("attempt dropped")
         self._handler.admit()
 
     def _drop(self, taken: T) -> None:
@@ -407,7 +405,7 @@ class JobConsumer(Generic[T]):
             self._tasks.discard(task)
             if task.cancelled() or (error := task.exception()) is None:
                 return
-            _log.error("a job's task failed", exc_info=error)
+            _log.error("task of a job failed", exc_info=error)
             if taken is not None:
                 self._handler.fail(taken, FailureCode.ENGINE_ERROR, "The worker failed on this request.")
 

@@ -1,8 +1,7 @@
-"""Asks the gateway of a job that was delivered again how it goes on
-(docs/design/queue-topology.md#resume), until it says so.
+"""Resume requests: a worker asks a redelivered job's gateway how to continue it, and repeats until it is answered.
 
-Nothing is done for such a job before: another worker may be at it, or its client may have a part of the answer. Does
-not know what a job asks for; that its gateway has gone is told to others.
+The job must not start before (docs/design/queue-topology.md#resume): another worker may be running it, or its client
+may have a part of the answer.
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ from router.consumer.windows import Outbox
 from router.messages import MayResume, Resume, Verdict
 
 ASK_AGAIN_SECONDS = 2.0
-"""After a question that was not answered, or by \"wait\"."""
+"""Seconds until a request is repeated that was not answered, or was answered by "wait"."""
 
 
 class Resumptions:
-    """The questions of one worker. Use on the event loop only."""
+    """Pending resume requests of one worker. Use on the event loop only."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
         self._open: dict[str, asyncio.Queue[Resume]] = {}
 
     async def ask(self, taken: TakenJob) -> Verdict | None:
-        """How `taken` goes on: if by `START`, its job says after what. `None`: it has ended meanwhile."""
+        """Request the decision on `taken` and copy the delivered state into its job; `None` if it ended meanwhile."""
         answers = self._open[taken.attempt] = asyncio.Queue()
         try:
             answer = await self._answer(taken, answers)
@@ -48,12 +47,12 @@ class Resumptions:
         return answer.verdict
 
     def hear(self, answer: Resume) -> None:
-        """Take an answer; one that nobody waits for any more changes nothing."""
+        """Process a response; ignored if no request is pending for its attempt."""
         if (answers := self._open.get(answer.attempt)) is not None:
             answers.put_nowait(answer)
 
     async def _answer(self, taken: TakenJob, answers: asyncio.Queue[Resume]) -> Resume | None:
-        """The first answer that is not "wait"; while waiting, it may come without a question."""
+        """Return the first response that is not "wait"; after a "wait" it may arrive unrequested."""
         while not taken.ended:
             question = MayResume(
                 j=taken.job.id, a=taken.attempt, delivery_count=taken.delivery.delivery_count, copy=taken.job.attempt

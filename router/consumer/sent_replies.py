@@ -1,6 +1,6 @@
-"""What was said of each attempt lately, to be said again: a broker that restarts loses what was under way.
+"""Replay buffer: recent replies of each attempt, kept to be sent again after a broker restart lost them in flight.
 
-Bounded twice: by bytes an attempt, the oldest going first, and by bytes of all attempts that have ended. Sends nothing.
+Bounded by bytes per attempt, oldest first, and by bytes of all ended attempts.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ ENDED_ATTEMPTS = 4096
 
 
 class _Said:
-    """Of one attempt."""
+    """Recent replies of one attempt."""
 
     def __init__(self) -> None:
         self.replies: deque[tuple[int, Reply]] = deque()
         self.size = 0
         self.positions: dict[int, int] = {}
-        """By choice, how many leading tokens are not here any more."""
+        """By choice: number of leading positions whose replies were evicted."""
         self.holes = False
-        """Whether something else is not."""
+        """Whether a reply other than a delta was evicted."""
 
     def add(self, reply: Reply, size: int) -> None:
         self.replies.append((size, reply))
@@ -51,7 +51,7 @@ def _is_news(delta: Delta, have: Sequence[int]) -> bool:
 
 
 class SentReplies:
-    """By attempt."""
+    """Recent replies by attempt id."""
 
     def __init__(self) -> None:
         self._running: dict[str, _Said] = {}
@@ -59,7 +59,7 @@ class SentReplies:
         self._ended_bytes = 0
 
     def add(self, reply: Reply, size: int) -> None:
-        """Remember a reply of about `size` bytes; a terminal is an attempt's last."""
+        """Store a reply of about `size` bytes; a terminal reply is the attempt's last."""
         said = self._running.get(reply.a)
         if said is None:
             said = self._running[reply.a] = _Said()
@@ -74,12 +74,12 @@ class SentReplies:
         return attempt in self._running or attempt in self._ended
 
     def forget(self, attempt: str) -> None:
-        """An attempt that somebody else goes on with."""
+        """Drop an attempt that another worker continues."""
         self._running.pop(attempt, None)
         if (ended := self._ended.pop(attempt, None)) is not None:
             self._ended_bytes -= ended.size
 
     def since(self, attempt: str, have: Sequence[int]) -> list[Reply] | None:
-        """All replies after so many tokens of each choice; `None`: not all of them are here."""
+        """Return all replies after `have` positions of each choice; `None` if some were evicted."""
         said = self._running.get(attempt) or self._ended.get(attempt)
         return said.since(have) if said is not None else None

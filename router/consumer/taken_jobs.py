@@ -1,7 +1,4 @@
-"""The jobs that a consumer has taken and not ended, and where each is to be found.
-
-Plain tables; no queue is read and nothing is sent from here.
-"""
+"""Attempts that a consumer is processing, indexed by attempt, job and gateway."""
 
 from __future__ import annotations
 
@@ -27,42 +24,42 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(eq=False)
 class TakenJob(ABC):
-    """One attempt at one job. What it has delivered so far is its kind's to know."""
+    """One attempt at a job. Subclasses track what it has generated."""
 
     job: Job
     delivery: Delivery
     attempt: str = field(default_factory=lambda: str(uuid.uuid4()))
     taken: float = field(default_factory=time.monotonic)
     ended: bool = False
-    """Whether its terminal has been said, or it was let go."""
+    """Whether its terminal reply was sent, or it was dropped without one."""
     solo: bool = False
-    """Whether it is suspected of bringing down what runs it, and to be tried."""
+    """Whether it is suspected of crashing workers and must run without unproven jobs beside it."""
     moved: bool = False
-    """Whether it has got further since it was begun: what has can't be suspected."""
+    """Whether it has made progress since it started; such an attempt is not suspected of a crash."""
 
     crashes: int = 0
-    """How often what ran it died with it in a row, it getting no further in between."""
+    """Consecutive worker or engine crashes with this job, without progress in between."""
     diagnosis: Diagnosis | None = None
-    """Why it was given up, if it was: then it is kept for people to look at."""
+    """Why the job failed for good, if it did; it then goes to the diagnosed queue."""
 
     @property
     def again(self) -> bool:
-        """Whether somebody else may have had the job before: its gateway has to say how it goes on."""
+        """Whether another attempt may have processed the job, so that its gateway decides how it continues."""
         return self.delivery.redelivered or self.delivery.delivery_count > 0 or self.job.attempt > 0
 
     @property
     @abstractmethod
     def usage(self) -> Usage:
-        """Tokens so far: those released to the gateway, on every choice."""
+        """Tokens released to the gateway so far, over all choices."""
 
     @property
     @abstractmethod
     def digest(self) -> str:
-        """SHA-256 (hex) of what was released to the gateway."""
+        """SHA-256 (hex) of the tokens released to the gateway."""
 
     @property
     def log(self) -> structlog.stdlib.BoundLogger:
-        """A logger that names the job and the trace that it belongs to."""
+        """Logger bound to the job, the attempt and the trace context."""
         trace = self.delivery.headers.get("traceparent")
         logger: structlog.stdlib.BoundLogger = _log.bind(job=self.job.id, attempt=self.attempt)
         return logger.bind(traceparent=trace) if trace else logger
@@ -72,7 +69,7 @@ T = TypeVar("T", bound=TakenJob)
 
 
 class TakenJobs(Generic[T]):
-    """Attempts by their id, by their job and by their gateway."""
+    """Running attempts by attempt id, job id and gateway."""
 
     def __init__(self) -> None:
         self._by_attempt: dict[str, T] = {}
@@ -85,37 +82,37 @@ class TakenJobs(Generic[T]):
         return iter(list(self._by_attempt.values()))
 
     def add(self, taken: T) -> None:
-        """Remember an attempt."""
+        """Add an attempt."""
         self._by_attempt[taken.attempt] = taken
         self._by_job[taken.job.id] = taken
 
     def remove(self, taken: T) -> None:
-        """Forget an attempt."""
+        """Remove an attempt."""
         self._by_attempt.pop(taken.attempt, None)
         if self._by_job.get(taken.job.id) is taken:
             del self._by_job[taken.job.id]
 
     def attempt(self, attempt: str) -> T | None:
-        """The attempt with this id."""
+        """Return the attempt with this id, or `None`."""
         return self._by_attempt.get(attempt)
 
     def job(self, job_id: str) -> T | None:
-        """The current attempt at this job."""
+        """Return the latest attempt at this job, or `None`."""
         return self._by_job.get(job_id)
 
     def of_gateway(self, gateway: str) -> list[T]:
-        """Every attempt for this gateway."""
+        """Return all attempts at jobs of this gateway."""
         return [taken for taken in self if taken.job.reply_to == gateway]
 
 
 class RecentJobs:
-    """Ids remembered for a while: of cancelled jobs, which a cancel may overtake, and of done ones."""
+    """Job ids kept for 10 minutes: of cancelled jobs, whose cancel may overtake them, and of settled ones."""
 
     def __init__(self) -> None:
         self._ids: OrderedDict[str, float] = OrderedDict()
 
     def add(self, job_id: str) -> None:
-        """Remember a job."""
+        """Add a job id, and drop the expired ones."""
         now = time.monotonic()
         self._ids[job_id] = now
         self._ids.move_to_end(job_id)

@@ -1,22 +1,22 @@
-"""How many tokens a second a consumer makes, for its heartbeat."""
+"""Tokens per second of a consumer, for its heartbeat."""
 
 from __future__ import annotations
 
 import time
 
 LEAST_SECONDS = 0.5
-"""Shorter spans say nothing; the last rate stands."""
+"""Minimum measuring interval; before it is over, the last rate stays."""
 
 
 class TokenRate:
-    """Tokens a second between two looks."""
+    """Tokens per second since the previous call of `look`."""
 
     def __init__(self) -> None:
         self.per_second = 0.0
         self._since, self._tokens = time.monotonic(), 0
 
     def look(self, tokens: int) -> float:
-        """The rate, given how many tokens there have been since the start."""
+        """Return the rate, given the total number of tokens since the start."""
         now = time.monotonic()
         if now - self._since >= LEAST_SECONDS:
             self.per_second = (tokens - self._tokens) / (now - self._since)

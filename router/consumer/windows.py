@@ -1,11 +1,11 @@
-"""The outbox: what a worker has to tell each gateway, gathered into windows (docs/design/queue-topology.md#windows).
+"""Reply outbox of a worker: collects replies into windows, per gateway (docs/design/queue-topology.md#windows).
 
-One window per gateway per step or 10 ms, whichever is longer; at the end of the step for what somebody waits for
-(`urgent`: a first token, a terminal), at once when much has gathered. While the broker is away windows wait, up to a
-limit; a gateway that is over it is given up, as if it had gone.
+One window per gateway per step or 10 ms, whichever is longer; at the end of the step for `urgent` replies (a first
+token, a terminal), at once when `WINDOW_BYTES` are collected. While the broker is down windows are kept up to
+`WAITING_BYTES`; a gateway above that is treated as dead. Replies to one gateway stay in order.
 
-Tokens of one choice that leave together leave as one delta: when steps are shorter than a window, broker and gateway
-have that much less to do. Does not know jobs, only that replies to one gateway stay in order.
+Consecutive deltas of a choice in one window are merged into one: when steps are shorter than a window, broker and
+gateway have that much less to do.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from router.messages import (
 )
 
 INTERVAL = 0.010
-"""Seconds between two windows to one gateway, unless something is urgent."""
+"""Seconds between two windows to one gateway, unless a reply is urgent."""
 WINDOW_BYTES = 16 * 1024
 RETRY_INTERVAL = 0.2
 WAITING_BYTES = 16 * 1024 * 1024
-"""How much may wait for one gateway while the broker is away."""
+"""Most bytes kept for one gateway while the broker is down."""
 
 _log = structlog.get_logger(__name__)
 
 
 class _Waiting:
-    """Replies that wait to be sent to one gateway."""
+    """Unsent replies to one gateway."""
 
     def __init__(self) -> None:
         self.replies: list[Reply] = []
@@ -62,14 +62,14 @@ class Outbox:
         self.sent = SentReplies()
 
     def put(self, gateway: str, reply: Reply, *, urgent: bool = False) -> None:
-        """Add a reply; it leaves at the next `flush_due` if `urgent`, at once if much has gathered, else soon."""
+        """Queue a reply: sent at the next `flush_due` if `urgent`, at once if the window is full, else soon."""
         size = _size(reply)
         if not isinstance(reply, MayResume | AttemptReport):
             self.sent.add(reply, size)
         self._queue(gateway, reply, size, urgent=urgent)
 
     def put_again(self, gateway: str, attempt: str, have: Sequence[int]) -> bool:
-        """Say again what came after so many tokens of each choice; false: not all of it is here any more."""
+        """Send again an attempt's replies after `have` positions of each choice; false if some are no longer stored."""
         replies = self.sent.since(attempt, have)
         for reply in replies or ():
             self._queue(gateway, reply, _size(reply), urgent=True)
@@ -90,14 +90,14 @@ class Outbox:
             self._wake_in(INTERVAL)
 
     def flush_due(self) -> None:
-        """End of a step: send what is urgent, and to every gateway that has not heard from us for `INTERVAL`."""
+        """Send windows with urgent replies, and those due after `INTERVAL`. Call it at the end of each step."""
         now = asyncio.get_running_loop().time()
         for gateway, waiting in list(self._gateways.items()):
             if waiting.replies and (waiting.urgent or now - waiting.sent_at >= INTERVAL):
                 self._send(gateway, waiting)
 
     def flush(self) -> None:
-        """Send everything now."""
+        """Send all queued replies now."""
         self._timer = None
         for gateway, waiting in list(self._gateways.items()):
             if waiting.replies:
@@ -106,12 +106,12 @@ class Outbox:
                 del self._gateways[gateway]
 
     def forget(self, gateway: str) -> None:
-        """Drop what waits for a gateway that has gone."""
+        """Drop the queued replies to a dead gateway."""
         self._gateways.pop(gateway, None)
 
     @property
     def waiting(self) -> bool:
-        """Whether anything waits."""
+        """Whether any reply is queued."""
         return any(waiting.replies for waiting in self._gateways.values())
 
     def _send(self, gateway: str, waiting: _Waiting) -> None:
@@ -125,9 +125,9 @@ class Outbox:
         waiting.sent_at = asyncio.get_running_loop().time()
 
     def _keep(self, gateway: str, waiting: _Waiting) -> None:
-        waiting.urgent = False  # or every step would try in vain
+        waiting.urgent = False  # so that not every step retries
         if waiting.size > WAITING_BYTES:
-            _log.error("gateway given up", gateway=gateway, reason="broker away for too long", bytes=waiting.size)
+            _log.error("gateway given up", gateway=gateway, reason="broker down for too long", bytes=waiting.size)
             self.forget(gateway)
             self._on_given_up(gateway)
         else:
@@ -139,7 +139,7 @@ class Outbox:
 
 
 def joined(replies: Sequence[Reply]) -> list[Reply]:
-    """`replies` with all deltas of a choice that follow one another in the place of the first of them."""
+    """Return `replies` with contiguous deltas of a choice merged into the first of them."""
     gathered: list[Reply | list[Delta]] = []
     runs: dict[tuple[str, int], list[Delta]] = {}
     for reply in replies:
@@ -174,7 +174,7 @@ def _join(run: list[Delta]) -> Delta:
 
 
 def _size(reply: Reply) -> int:
-    """About how many bytes it takes as JSON."""
+    """Estimate the size of a reply as JSON, in bytes."""
     match reply:
         case Delta():
             calls = sum(100 + len(call.args) for call in reply.calls or ())

@@ -1,9 +1,7 @@
-"""Every message that crosses the queue, as frozen, versioned structs encoded as JSON.
+"""Message types: every message between processes, as frozen, versioned `msgspec` structs encoded as JSON.
 
-`msgspec`, so that it is fast and strict. Golden files in `tests/contract/golden/` pin the encoding: changing a field's
-name or meaning needs a new `WIRE_VERSION`; a new field with a default does not.
-
-This package does not know queues, sockets, HTTP, torch or money. Times are Unix seconds (float).
+Golden files in `tests/contract/golden/` pin the encoding: changing a field's encoded name or meaning needs a new
+`WIRE_VERSION`; a new field with a default does not. Times are Unix seconds (float).
 """
 
 from router.messages.base import WIRE_VERSION, FailureCode, ServiceClass, Usage

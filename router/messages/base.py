@@ -1,4 +1,4 @@
-"""What all messages share: the version they were written in, and the words that several of them use."""
+"""Base types of all messages: the wire version, service classes, failure codes, token usage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class ServiceClass(StrEnum):
-    """The queue class of a job: OpenAI's `service_tier`. Batches run as `FLEX`."""
+    """Service class of a job, from OpenAI's `service_tier`: each has a queue. Batches run as `FLEX`."""
 
     PRIORITY = "priority"
     DEFAULT = "default"
@@ -22,7 +22,7 @@ class ServiceClass(StrEnum):
 
 
 class FailureCode(StrEnum):
-    """Why a job failed. `gateway/errors.py` holds the one table from these to HTTP."""
+    """Why a job failed. `gateway/errors.py` maps these to HTTP."""
 
     CONTEXT_LENGTH_EXCEEDED = "context_length_exceeded"
     INVALID_PROMPT = "invalid_prompt"
@@ -34,19 +34,19 @@ class FailureCode(StrEnum):
     FAILED_REPEATEDLY = "job_failed_repeatedly"
     UNDECODABLE = "undecodable_job"
     UPSTREAM_ERROR = "upstream_error"
-    """An upstream outside could not be reached, failed, or did not keep to the API."""
+    """An upstream provider was unreachable, failed, or violated the API."""
     UPSTREAM_TIMEOUT = "upstream_timeout"
     UPSTREAM_BUSY = "upstream_busy"
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A top-level message; carries the version it was written in."""
+    """Base of top-level messages; carries the wire version of its sender."""
 
     v: int = msgspec.field(default_factory=lambda: WIRE_VERSION)
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Tokens of one job over all its choices. `cached_tokens` are part of `prompt_tokens`."""
+    """Token usage of one job over all its choices. `cached_tokens` are part of `prompt_tokens`."""
 
     prompt_tokens: Count
     completion_tokens: Count = 0

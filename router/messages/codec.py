@@ -1,4 +1,4 @@
-"""Encoding and decoding: JSON, so that an administrator can read a message in the RabbitMQ console."""
+"""Encoding and decoding of messages: JSON, readable in the RabbitMQ management console."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode(message: msgspec.Struct) -> bytes:
-    """Encode one message as JSON (UTF-8)."""
+    """Return a message as JSON (UTF-8)."""
     return _encoder.encode(message)
 
 
 class Codec(Generic[T]):
-    """Decodes the messages of one queue; anything else is an `UndecodableMessage`."""
+    """Decoder of one message type; other bodies raise `UndecodableMessage`."""
 
     def __init__(self, expected: Any) -> None:
         self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(expected)
 
     def decode(self, body: bytes) -> T:
-        """Decode `body`.
+        """Return the message in `body`.
 
         Raises:
             UndecodableMessage: not JSON, not of the expected shape, or of another wire version.

@@ -1,4 +1,4 @@
-"""What reaches workers and gateways beside their queues, and what workers say of themselves."""
+"""Control messages to workers and gateways, and the workers' heartbeat."""
 
 from __future__ import annotations
 
@@ -10,92 +10,92 @@ from router.messages.base import Count, Message, Probability, ServiceClass
 
 
 class Cancel(Message, frozen=True, kw_only=True, tag="cancel"):
-    """Stop a job wherever it is, queued jobs included. Idempotent, best effort."""
+    """Cancels a running or queued job. Idempotent, best effort."""
 
     job: str
     attempt: str = ""
-    """Stop only this attempt, silently: another one answers the job."""
+    """If set, stop only this attempt, without a terminal reply: another one answers the job."""
 
 
 class Verdict(StrEnum):
-    """How a job that was delivered again goes on."""
+    """How a worker must handle a redelivered job."""
 
     START = "start"
-    """Go on after what was delivered; this attempt is the one that is heard now."""
+    """Run it, after what was delivered; the gateway accepts replies of this attempt now."""
     WAIT = "wait"
-    """Another worker is at it and alive: ask again."""
+    """Wait and request again: another live worker may be running it."""
     GONE = "gone"
-    """It has ended, or nobody waits for it: acknowledge it, and nothing else."""
+    """Only acknowledge it: the job has ended, or its client is gone."""
     FAIL = "fail"
-    """It has brought too many workers down: say so, and do not run it."""
+    """Fail it without running it: it has crashed too many workers."""
 
 
 class Resume(Message, frozen=True, kw_only=True, tag="resume"):
-    """The answer to `MayResume`: the gateway of a job decides which attempt at it is heard, and which tokens exist."""
+    """The response to `MayResume`: the gateway decides which attempt's replies it accepts, and what was delivered."""
 
     job: str
     attempt: str
     verdict: Verdict
     solo: bool = False
-    """Until it gets further, run only jobs beside it that have: workers have gone with it."""
+    """Whether to run it solo: until it makes progress, only beside jobs that have. Workers have crashed with it."""
     crashes: Count = 0
-    """How many workers in a row have."""
+    """Number of consecutive workers that crashed with it."""
     delivered: list[list[int]] = msgspec.field(default_factory=list)
     ended: list[int] = msgspec.field(default_factory=list)
     embedded: list[int] = msgspec.field(default_factory=list)
     cached_tokens: Count = 0
-    """These four: what has been delivered, as in `Job`."""
+    """These four fields are what was delivered, as in `Job`."""
 
 
 class Ping(Message, frozen=True, kw_only=True, tag="ping"):
-    """Say whether this attempt at a job is alive (`AttemptReport`), and say again what was missed.
+    """Requests an `AttemptReport` of this attempt, and the replies that the gateway has missed.
 
-    Silence is an answer too. `reply_to` as in `Job`.
+    A worker that does not answer counts as dead. `reply_to` as in `Job`.
     """
 
     job: str
     attempt: str
     reply_to: str
     have: list[int] = msgspec.field(default_factory=list)
-    """Per choice, how many tokens have come."""
+    """Number of tokens received of each choice."""
 
 
 class Drain(Message, frozen=True, kw_only=True, tag="drain"):
-    """Take no new jobs, finish the running ones, exit."""
+    """Drains a worker: it takes no new jobs, finishes the running ones, and exits."""
 
 
 class KeySet(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """API keys by what they have in common; "": whatever it is. Ids, never a key."""
+    """Selects API keys by ids; an empty field matches all. Never contains a key itself."""
 
     key: str = ""
     organisation: str = ""
     project: str = ""
     user: str = ""
     admin_only: bool = False
-    """Only those of an organisation itself, of no project."""
+    """Whether to select only the organisation's own keys, which belong to no project."""
 
 
 class KeysChanged(Message, frozen=True, kw_only=True, tag="keys_changed"):
-    """To gateways: ask the store about these keys again. Says nothing of what it will answer, so it is harmless."""
+    """Tells gateways to read these keys from the store again; a false message does no harm."""
 
     keys: KeySet
 
 
 class QueuedWork(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What one gateway has in one queue. Sequences: a job of `n` choices is `n` of them."""
+    """Load of one queue by one gateway's jobs. A job of `n` choices counts as `n` sequences."""
 
     model: str
     service_class: ServiceClass
     waiting: Count = 0
-    """Sequences of jobs without a token yet, wherever they are."""
+    """Sequences of jobs without a first token, queued or at a worker."""
     tokens: Count = 0
-    """That those will probably have."""
+    """Expected output tokens of the waiting sequences."""
     running: Count = 0
-    """Sequences of jobs that have one."""
+    """Sequences of jobs that have a first token."""
 
 
 class GatewayLoad(Message, frozen=True, kw_only=True, tag="gateway_load"):
-    """To gateways, once a second: what waits and what runs for one of them, so that each knows how long the line is."""
+    """A gateway's queued and running work, sent to all gateways once a second to estimate waiting times."""
 
     gateway: str
     queues: list[QueuedWork] = msgspec.field(default_factory=list)
@@ -105,38 +105,38 @@ Control = Cancel | Drain | Ping | Resume | KeysChanged | GatewayLoad
 
 
 class WorkerState(StrEnum):
-    """What a worker says of itself in its heartbeat."""
+    """State of a worker in its heartbeat."""
 
     READY = "ready"
     DRAINING = "draining"
 
 
 class Task(StrEnum):
-    """What a worker does with a prompt."""
+    """Kind of answer that a worker computes."""
 
     GENERATE = "generate"
     EMBED = "embed"
 
 
 class PromptBounds(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What bounds a prompt's tokens from above for whoever has no tokenizer (`router/usage_bound.py`)."""
+    """Upper bounds on a prompt's tokens, usable without a tokenizer (`router/usage_bound.py`)."""
 
     per_byte: Count = 0
-    """Tokens at most for each byte (UTF-8) of text in its normal form; 0: nothing is known, and all else says nothing.
-    """
+    """Most tokens per UTF-8 byte of text in normal form; 0: no bound is known, and the other fields are meaningless."""
     normal_form: str = ""
-    """The Unicode normal form that the tokenizer brings a text into; "": none."""
+    """Unicode normal form that the tokenizer applies to a text; "": none."""
     per_text: Count = 0
-    """What a text gets beside its own tokens (beginning of sequence, ...)."""
+    """Tokens added to a text (beginning of sequence, ...)."""
     per_conversation: Count = 0
-    """What the chat template writes around a conversation, and beside each of its messages."""
+    """Tokens that the chat template adds to a conversation."""
     per_message: Count = 0
+    """Tokens that the chat template adds to each message."""
     tools: Count = 0
-    """What it writes around a list of tools."""
+    """Tokens that the chat template adds to a list of tools."""
 
 
 class WorkerStatus(Message, frozen=True, kw_only=True, tag="status"):
-    """A worker's heartbeat, once a second: how gateways know which models exist and how busy they are."""
+    """A worker's heartbeat, once a second, from which gateways know the models and their load."""
 
     worker: str
     model: str
@@ -149,10 +149,10 @@ class WorkerStatus(Message, frozen=True, kw_only=True, tag="status"):
     kv_cache_usage: Probability
     tokens_per_second: float
     max_token_bytes: Count = 0
-    """UTF-8 length of the vocabulary's longest token: bytes / this is a lower bound on a prompt's tokens."""
+    """UTF-8 length of the vocabulary's longest token: a text's bytes divided by it bound its tokens from below."""
     prompt_bounds: PromptBounds = PromptBounds()
     task: Task = Task.GENERATE
     dimensions: Count = 0
-    """Length of the vectors that it makes; 0 if it makes none, or does not know."""
+    """Vector length of an embedding worker; 0 if it makes no vectors or it is unknown."""
     started: float = 0.0
     at: float = 0.0

@@ -1,4 +1,4 @@
-"""A job: what a gateway asks of a worker. Token ids are vocabulary indexes."""
+"""The job message: a gateway's request to a worker. Token ids are indexes into the model's vocabulary."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from router.messages.base import Count, Message, Probability, ServiceClass
 
 
 class ToolMode(StrEnum):
-    """Whether the model calls tools."""
+    """Whether the model may, must or must not call tools."""
 
     NONE = "none"
     AUTO = "auto"
@@ -19,20 +19,19 @@ class ToolMode(StrEnum):
 
 
 class ToolChoice(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Which of the tools may be called, and whether one must be.
+    """Which tools the model may call, and whether it must call one.
 
-    A named tool is `REQUIRED` with one name. `names` empty: all of them. The template sees all tools, whatever
-    is allowed.
+    A named tool is `REQUIRED` with one name. Empty `names` allow all tools. The chat template always gets all tools.
     """
 
     mode: ToolMode = ToolMode.AUTO
     names: list[str] = []
     parallel: bool = True
-    """More than one call in an answer."""
+    """Whether an answer may have more than one call."""
 
 
 class ChatPrompt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag="chat"):
-    """A conversation, in OpenAI's message shape, still to be put through the model's chat template.
+    """A conversation in OpenAI's message format, to be rendered by the model's chat template.
 
     `tools` are OpenAI's `{"type": "function", "function": {...}}`.
     """
@@ -44,109 +43,109 @@ class ChatPrompt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, 
     continue_final_message: bool = False
     template_kwargs: dict[str, str | int | float | bool | None] = {}
     reasoning_effort: str = ""
-    """For templates that read it; others ignore it. "none" also where thinking can only be switched off."""
+    """Passed to templates that read it; "none" also turns reasoning off in templates that only have a switch."""
 
 
 class TextPrompt(msgspec.Struct, frozen=True, omit_defaults=True, tag="text"):
-    """Plain text, tokenised as it stands: no template, control tokens in it are ordinary text."""
+    """Plain text, tokenised without a template; control tokens in it are ordinary text."""
 
     text: str
     suffix: str = ""
-    """What follows the text that is to be filled in; not every model can."""
+    """Text after the gap to be filled in (fill-in-the-middle); only for models that support it."""
 
 
 class TokenPrompt(msgspec.Struct, frozen=True, tag="tokens"):
-    """Token ids, checked by the worker against its vocabulary."""
+    """Token ids; the worker validates them against its vocabulary."""
 
     token_ids: list[int]
 
 
 class EmbeddingPrompt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag="embedding"):
-    """Texts or token ids to be embedded, one vector each; only for workers whose task that is."""
+    """Texts or token ids to embed, one vector each; only for workers with `Task.EMBED`."""
 
     inputs: list[str | list[int]]
     dimensions: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    """Keep so many leading ones and normalise again; `None`: all."""
+    """Number of leading dimensions to keep, then normalised again; `None` keeps all."""
 
 
 Prompt = ChatPrompt | TextPrompt | TokenPrompt | EmbeddingPrompt
 
 
 class GrammarKind(StrEnum):
-    """What the source of a grammar is."""
+    """Language of a grammar's source."""
 
     JSON_OBJECT = "json_object"
-    """Nothing: any JSON object will do."""
+    """Any JSON object; the source is empty."""
     JSON_SCHEMA = "json_schema"
-    """A JSON schema, as JSON."""
+    """A JSON schema."""
     REGEX = "regex"
     CHOICE = "choice"
-    """A JSON list of strings, of which the output is one."""
+    """A JSON list of strings; the output must be one of them."""
     LARK = "lark"
     """A context-free grammar in Lark's notation."""
 
 
 class Grammar(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What the whole output of a choice must match, enforced token by token."""
+    """A grammar that the whole output of a choice must match, enforced token by token."""
 
     kind: GrammarKind
     source: str = ""
     param: str = "response_format"
-    """The field of the request that it comes from, for errors."""
+    """Request field that it comes from, for error messages."""
 
 
 class SamplingParams(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """How the engine picks tokens. Knows token ids, never text (for that: `TextOptions`).
+    """Sampling parameters of the engine, in token ids; options on text are `TextOptions`.
 
-    The draw at a position depends on (`seed`, choice, position) only, so a sequence resumed elsewhere
-    goes on as if nothing had happened; the gateway therefore always sets `seed`.
+    The random draw at a position depends only on (`seed`, choice, position), so that another worker resumes a sequence
+    identically; the gateway therefore always sets `seed`.
     """
 
     seed: int
     max_tokens: int | None = None
-    """Generate at most this many; `None`: whatever the context has left."""
+    """Most tokens to generate; `None`: until the context is full."""
     default_max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    """The operator's limit where `max_tokens` is `None`, as far as the context has room for it."""
+    """The operator's limit if `max_tokens` is `None`; capped by the rest of the context."""
     min_tokens: Count = 0
     temperature: float = 1.0
-    """0 is greedy."""
+    """0 means greedy decoding."""
     top_p: Probability = 1.0
     top_k: Count = 0
-    """0 is off."""
+    """0 turns it off."""
     min_p: Probability = 0.0
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     repetition_penalty: float = 1.0
     logit_bias: dict[int, float] = {}
     logprobs: Annotated[int, msgspec.Meta(ge=0, le=20)] | None = None
-    """How many alternatives to report at each position; `None`: no logprobs at all."""
+    """Number of alternatives to report at each position; `None`: no logprobs."""
     stop_token_ids: list[int] = []
     ignore_eos: bool = False
     allowed_token_ids: list[int] | None = None
-    """Only these may be generated; `None`: all."""
+    """Token ids that may be generated; `None`: all."""
     prompt_logprobs: Annotated[int, msgspec.Meta(ge=0, le=20)] | None = None
-    """How many alternatives to report at each position of the prompt; `None`: no logprobs of it at all."""
+    """Number of alternatives to report at each position of the prompt; `None`: no logprobs of the prompt."""
 
 
 class TextOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What the worker's text layer does with the prompt on its way in and with tokens on their way out."""
+    """Options of the worker's text layer: truncating the prompt, and turning tokens into text."""
 
     stop: list[str] = []
     include_stop_str_in_output: bool = False
     skip_special_tokens: bool = True
     bad_words: list[str] = []
-    """What must not be generated, alone or after a space."""
+    """Strings that must not be generated, alone or after a space."""
     truncate_prompt_tokens: Annotated[int, msgspec.Meta(ge=-1)] | None = None
-    """Keep so many of the prompt's last tokens; -1: as many as fit."""
+    """Number of the prompt's last tokens to keep; -1: as many as fit."""
     echo: bool = False
-    """Tell the gateway what the prompt was (`PromptEcho`)."""
+    """Whether the worker sends the prompt back (`PromptEcho`)."""
 
 
 class Job(Message, frozen=True, kw_only=True, tag="job"):
     """One prompt to be answered with `n` choices.
 
-    `delivered`, `ended`, `embedded` and `cached_tokens` say what the client already has: a resumed job goes on after
-    it. `reply_to` is the gateway id that every window about this job goes to.
+    `delivered`, `ended`, `embedded` and `cached_tokens` are what the client already has: a resumed job continues after
+    it. `reply_to` is the id of the gateway that gets all windows of this job.
     """
 
     id: str
@@ -156,28 +155,28 @@ class Job(Message, frozen=True, kw_only=True, tag="job"):
     created: float
     deadline: float
     begin_by: float = 0.0
-    """After this nobody begins with it any more, but goes on with it if somebody has; 0: as long as the deadline."""
+    """Unix time after which no worker starts the job; a started one continues. 0: same as `deadline`."""
     prompt: Prompt
     sampling: SamplingParams
-    """Says nothing to a worker that embeds."""
+    """Ignored by embedding workers."""
     text: TextOptions = TextOptions()
     grammar: Grammar | None = None
     n: Annotated[int, msgspec.Meta(ge=1)] = 1
     service_class: ServiceClass = ServiceClass.DEFAULT
     cache_salt: str = ""
-    """Separates prefix caches: tenants with different salts can't see or time each other's prompts."""
+    """Separates prefix caches: tenants with different salts can't detect each other's prompts by timing."""
     attempt: int = 0
-    """Which copy of the job it is: a gateway may publish one again."""
+    """Copy number: how often the gateway has republished the job."""
     delivered: list[list[int]] = msgspec.field(default_factory=list)
-    """Per choice, token ids; empty: none of any."""
+    """Delivered token ids of each choice; empty if none."""
     ended: list[int] = msgspec.field(default_factory=list)
-    """Choices that have had their last token."""
+    """Indexes of the choices that are complete."""
     embedded: list[int] = msgspec.field(default_factory=list)
-    """Inputs whose vectors are there."""
+    """Indexes of the inputs whose vectors were delivered."""
     cached_tokens: Count = 0
-    """Prompt tokens that the attempt which read the prompt first found in a prefix cache."""
+    """Prompt tokens that the first attempt found in a prefix cache."""
 
     @property
     def begun(self) -> bool:
-        """Whether the client already has a part of the answer."""
+        """Whether a part of the answer was already delivered to the client."""
         return any(self.delivered) or bool(self.ended) or bool(self.embedded)

@@ -1,4 +1,4 @@
-"""What is settled: a worker's word on what was generated, a gateway's on what its client got."""
+"""Settlement messages: usage records (what a worker generated) and receipts (what a gateway delivered)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Outcome(StrEnum):
 
 
 class UsageRecord(Message, frozen=True, kw_only=True, tag="usage"):
-    """A worker's word on what an attempt cost; published confirmed, before the job is acknowledged.
+    """A worker's record of an attempt's usage; published with confirm before the job is acknowledged.
 
-    `digest` is the SHA-256 (hex) of the generated ids, so that it can be checked against what was delivered.
+    `digest` is the SHA-256 (hex) of the generated ids, to be compared with what was delivered.
     """
 
     job: str
@@ -34,9 +34,9 @@ class UsageRecord(Message, frozen=True, kw_only=True, tag="usage"):
 
 
 class Receipt(Message, frozen=True, kw_only=True, tag="receipt"):
-    """A gateway's word on what its client got of a job; published confirmed. It is what the job is settled to.
+    """A gateway's record of what it delivered of a job; published with confirm. The job is settled to it.
 
-    A job's first receipt counts, later ones change nothing. `usage` is what the client was told, or would have been:
+    A job's first receipt counts, later ones are ignored. `usage` is what the response reports, or would have reported:
     the prompt and the tokens accepted for delivery; all zeros if the job failed before its first token.
     """
 

@@ -1,1 +1,1 @@
-"""How bytes move: one port (`base`), RabbitMQ by pika (`rabbitmq`), and its in-memory twin (`memory`)."""
+"""Transports: abstract interface (`base`), RabbitMQ through pika (`rabbitmq`), in-memory broker (`memory`)."""

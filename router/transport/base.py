@@ -1,12 +1,10 @@
-"""The transport port: AMQP 0-9-1 as far as Headrace needs it, and nothing of pika.
+"""Transport interface: the subset of AMQP 0-9-1 that Headrace uses, independent of pika.
 
-Bytes in, bytes out: a transport does not know what a job is (`router/bus.py` does). All methods are called on one
-asyncio event loop; an implementation may do its work on a thread of its own.
+Message bodies are bytes (`router/bus.py` encodes them). All methods must be called on one asyncio event loop.
 
-Two ways to send, because they cost differently: `publish` waits for the broker's word (jobs, money), `post`
-does not wait (token windows, heartbeats). Two ways to receive: `consume` shares a durable queue and must
-acknowledge, `subscribe` has a private queue that lives as long as the connection and loses messages without
-complaint. Both go on by themselves after a reconnect.
+Two ways to send: `publish` waits for the publisher confirm (jobs, usage records), `post` does not (token windows,
+heartbeats). Two ways to receive: `consume` shares a durable queue and must acknowledge; `subscribe` has a private queue
+that lives as long as the connection and may lose messages. Both resume by themselves after a reconnect.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ HeaderValue = str | int
 
 @dataclass(frozen=True)
 class Outgoing:
-    """A message to be sent. `expires_ms`: dropped from the head of the queue after so long."""
+    """A message to send. `expires_ms`: time to live, after which it is dropped from the head of its queue."""
 
     exchange: str
     routing_key: str
@@ -36,7 +34,7 @@ class Outgoing:
 
 @dataclass(frozen=True)
 class Received:
-    """A message from a private queue: already acknowledged."""
+    """A message from a private queue; needs no acknowledgement."""
 
     routing_key: str
     body: bytes
@@ -44,10 +42,9 @@ class Received:
 
 
 class Delivery(ABC):
-    """A message from a shared queue, ours until settled by exactly one of `ack` and `reject`.
+    """A message from a shared queue, to be settled by exactly one call of `ack` or `reject`.
 
-    If the connection goes, the broker gives the message to somebody else: settling it afterwards does nothing
-    and `lost` is true.
+    If the connection is lost, the broker redelivers the message: `lost` is then true, and settling has no effect.
     """
 
     body: bytes
@@ -56,50 +53,50 @@ class Delivery(ABC):
     routing_key: str
     redelivered: bool
     delivery_count: int
-    """How often the broker has had this message returned to it (`x-delivery-count`; 0 at first)."""
+    """How often this message was returned to the broker (`x-delivery-count`; 0 at first)."""
     death_reason: str | None
     """Why it was dead-lettered (`rejected`, `expired`, `delivery_limit`), if it was."""
 
     @property
     @abstractmethod
     def lost(self) -> bool:
-        """Whether the channel it came on has gone."""
+        """Whether the channel of the delivery was closed."""
 
     @abstractmethod
     def ack(self) -> None:
-        """It is done with."""
+        """Acknowledge the message: the broker removes it."""
 
     @abstractmethod
     def reject(self, *, requeue: bool) -> None:
-        """Give it back (`requeue`), or dead-letter it."""
+        """Return the message to its queue (`requeue`), or dead-letter it."""
 
 
 class Consumer(ABC):
-    """A stream of deliveries. Iterating ends after `cancel` when what was delivered has been read."""
+    """A stream of deliveries. Iteration ends after `cancel` and the deliveries already received."""
 
     @abstractmethod
     def __aiter__(self) -> AsyncIterator[Delivery]: ...
 
     @abstractmethod
     async def cancel(self) -> None:
-        """No new deliveries (basic.cancel). Those already here may still be settled."""
+        """Stop new deliveries (basic.cancel). Those already received may still be settled."""
 
 
 class Browser(ABC):
-    """A look into a durable queue: what was got and is not settled goes back when it is closed, or its process ends."""
+    """Reads a durable queue; unsettled messages return to it when the browser is closed or its process ends."""
 
     @abstractmethod
     async def get(self) -> Delivery | None:
-        """The next message; `None`: no other one is ready.
+        """Return the next message, or `None` if no further one is ready.
 
         Raises:
             BrokerRefused: no such queue, or no permission.
-            BrokerUnavailable: the connection is gone, or there is no answer.
+            BrokerUnavailable: the connection was lost, or the broker did not answer.
         """
 
     @abstractmethod
     async def close(self) -> None:
-        """Give everything back that is not settled, in its order."""
+        """Return all unsettled messages to the queue, in their order."""
 
 
 class Subscription(ABC):
@@ -110,56 +107,56 @@ class Subscription(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Give the queue up; iterating ends."""
+        """Delete the queue; iteration ends."""
 
 
 class ConnectionState(Enum):
-    """Whether a publish has a chance. Read from a local flag, so it costs nothing to ask."""
+    """State of the publishing connection, read from a local flag."""
 
     UP = "up"
     BLOCKED = "blocked"
-    """The broker has a memory or disk alarm and takes no publishes."""
+    """The broker has a memory or disk alarm and accepts no publishes."""
     DOWN = "down"
 
 
 ReturnCallback = Callable[[Outgoing], None]
-"""Called on the event loop with a posted message for which no queue was bound."""
+"""Called on the event loop with a posted message that was returned as unroutable."""
 
 
 class Transport(ABC):
-    """A connection to the broker that mends itself."""
+    """A connection to the broker that reconnects by itself."""
 
     @abstractmethod
     async def start(self) -> None:
         """Connect.
 
         Raises:
-            BrokerUnavailable: no connection within the time allowed; the message says to what and why.
+            BrokerUnavailable: no connection before the timeout; the message names the broker and the reason.
         """
 
     @abstractmethod
     async def close(self) -> None:
-        """Flush confirms, then disconnect. Unsettled deliveries go back to their queues."""
+        """Wait for outstanding confirms, then disconnect. Unsettled deliveries return to their queues."""
 
     @property
     @abstractmethod
     def state(self) -> ConnectionState:
-        """The publishing connection's state."""
+        """State of the publishing connection."""
 
     @property
     @abstractmethod
     def lost_at(self) -> float:
-        """When a connection was last lost, by the monotonic clock; `-inf`: never."""
+        """Monotonic time at which a connection was last lost; `-inf` if never."""
 
     @property
     @abstractmethod
     def unsent_bytes(self) -> int:
-        """Bytes given to `post` and not yet handed to the operating system."""
+        """Bytes given to `post` and not yet written to the socket."""
 
     @property
     @abstractmethod
     def unconfirmed(self) -> int:
-        """Publishes that wait for the broker's word, or for their turn to be sent."""
+        """Number of publishes that are not confirmed, including those not sent yet."""
 
     @abstractmethod
     async def declare(self, topology: Topology) -> None:
@@ -167,35 +164,35 @@ class Transport(ABC):
 
     @abstractmethod
     async def publish(self, message: Outgoing) -> None:
-        """Send and wait for the broker's confirmation; always `mandatory`.
+        """Send a message and wait for the publisher confirm; always `mandatory`.
 
         Raises:
             Unroutable, QueueFull, BrokerUnavailable: it was not queued.
-            PublishUnknown: no answer; it may be queued.
+            PublishUnknown: no confirm arrived; it may be queued.
         """
 
     @abstractmethod
     def post(self, message: Outgoing, *, mandatory: bool = False) -> None:
-        """Send without waiting. If `mandatory` and unroutable, the `on_return` callbacks hear of it.
+        """Send a message unconfirmed. If it is `mandatory` and unroutable, the `on_return` callbacks are called.
 
         Raises:
-            BrokerUnavailable: the connection is down (a blocked one takes and buffers it).
+            BrokerUnavailable: the connection is down (a blocked one buffers the message).
         """
 
     @abstractmethod
     def on_return(self, callback: ReturnCallback) -> None:
-        """Call `callback` for each posted message that comes back."""
+        """Call `callback` for each posted message that the broker returns."""
 
     @abstractmethod
     async def consume(self, queue: str, *, prefetch: int, priority: int = 0) -> Consumer:
-        """Take messages from a durable queue, at most `prefetch` unsettled at a time, on a channel of its own.
+        """Consume a durable queue on a separate channel, at most `prefetch` unsettled messages at a time.
 
-        A message goes to a consumer of the highest `priority` that has room; equals take turns.
+        A message goes to the consumer of the highest `priority` that has capacity; equal ones get them round robin.
         """
 
     @abstractmethod
     async def browse(self, queue: str) -> Browser:
-        """Look into a durable queue, whoever else takes from it. Does not survive the loss of the connection."""
+        """Open a browser on a durable queue, beside its consumers. It ends with the connection."""
 
     @abstractmethod
     async def subscribe(
@@ -207,6 +204,6 @@ class Transport(ABC):
     ) -> Subscription:
         """Open a private (exclusive, server-named) queue bound to `exchange` by each key.
 
-        Returns once the bindings exist: nothing published afterwards is missed. After a
-        reconnect a new queue is bound to the same keys; what was published in between is lost.
+        Returns once the bindings exist: no message published afterwards is missed. After a reconnect a new queue is
+        bound to the same keys; messages published in between are lost.
         """

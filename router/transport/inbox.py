@@ -1,7 +1,4 @@
-"""A queue that can end: what a consumer or subscription has received and nobody has read yet.
-
-One reader, on the event loop; knows nothing of the broker.
-"""
+"""Closable queue between a transport and the reader of a consumer or subscription, on one event loop."""
 
 from __future__ import annotations
 
@@ -13,24 +10,24 @@ T = TypeVar("T")
 
 
 class Inbox(Generic[T]):
-    """Items in order; iterating ends after `end` when all items before it have been read."""
+    """FIFO queue for one reader; iteration ends after `end` and the items before it."""
 
     def __init__(self) -> None:
         self._items: asyncio.Queue[T | None] = asyncio.Queue()
 
     def put(self, item: T) -> None:
-        """Add an item."""
+        """Append an item."""
         self._items.put_nowait(item)
 
     def end(self) -> None:
-        """No more items; may be called again."""
+        """End iteration after the items so far. Idempotent."""
         self._items.put_nowait(None)
 
     def pop_oldest(self) -> T | None:
-        """Take the oldest unread item out, if there is one."""
+        """Remove and return the oldest unread item; `None` if there is none."""
         return None if self._items.empty() else self._items.get_nowait()
 
     async def __aiter__(self) -> AsyncIterator[T]:
         while (item := await self._items.get()) is not None:
             yield item
-        self._items.put_nowait(None)  # a later reader ends too
+        self._items.put_nowait(None)  # ends a later iteration too

@@ -1,9 +1,9 @@
-"""The in-memory twin of RabbitMQ: same port, same contract tests, one process, one event loop.
+"""In-memory broker and transport: behave as RabbitMQ does, for one process and one event loop.
 
-`MemoryBroker` is the shared state, `MemoryTransport` a process's connection to it. It keeps what Headrace relies on of
-quorum queues: prefetch, round robin, returned messages first, delivery count and limit, expiry at the head, dead
-letters with a reason, reject-publish at the length limit, mandatory returns. It keeps nothing on disk and
-knows no permissions.
+`MemoryBroker` is the shared state, `MemoryTransport` a component's connection to it. It implements what Headrace relies
+on of quorum queues (prefetch, round robin, returned messages first, delivery count and limit, expiry at the head, dead
+letters with a reason, reject-publish at the length limit, mandatory returns) and passes the same contract tests as
+RabbitMQ. No persistence, no permissions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class MemoryBroker:
         self._bindings: list[tuple[str, str, Target]] = []
         self._queues: dict[str, MemoryQueue] = {}
         self.alarm = False
-        """Set it to have publishers blocked, as in a memory alarm."""
+        """Whether publishers are blocked, as in a memory alarm; set by tests."""
 
     def declare(self, topology: Topology) -> None:
         """Declare durable objects (idempotent).
@@ -58,10 +58,10 @@ class MemoryBroker:
             self.bind(binding.exchange, binding.routing_key, self.queue(binding.queue))
 
     def queue(self, name: str) -> MemoryQueue:
-        """A durable queue.
+        """Return a durable queue.
 
         Raises:
-            BrokerRefused: there is none of that name.
+            BrokerRefused: no queue has that name.
         """
         if name not in self._queues:
             raise BrokerRefused(f"404 NOT_FOUND - no queue '{name}'")
@@ -80,11 +80,11 @@ class MemoryBroker:
             self._bindings.append(binding)
 
     def unbind(self, target: Target) -> None:
-        """Forget a private queue."""
+        """Remove the bindings of a private queue."""
         self._bindings = [binding for binding in self._bindings if binding[2] is not target]
 
     def route(self, message: Outgoing) -> list[Target]:
-        """The queues that a message goes to, each once."""
+        """Return the queues that a message is routed to, without duplicates."""
         kind = self._exchanges.get(message.exchange)
         targets: list[Target] = []
         for exchange, pattern, target in self._bindings:
@@ -103,7 +103,7 @@ class MemoryBroker:
 
 
 class MemoryTransport(Transport):
-    """One process's connection to a `MemoryBroker`."""
+    """A component's connection to a `MemoryBroker`."""
 
     def __init__(self, broker: MemoryBroker, name: str) -> None:
         self._broker = broker
@@ -118,7 +118,7 @@ class MemoryTransport(Transport):
         self._running = True
 
     async def close(self) -> None:
-        """Disconnect; unsettled deliveries go back to their queues."""
+        """Disconnect; unsettled deliveries return to their queues."""
         self._running = False
         for holder in self._holders:
             holder.leave()
@@ -127,24 +127,24 @@ class MemoryTransport(Transport):
 
     @property
     def state(self) -> ConnectionState:
-        """Up between `start` and `close`, but for an alarm."""
+        """`UP` between `start` and `close`; `BLOCKED` during an alarm."""
         if not self._running:
             return ConnectionState.DOWN
         return ConnectionState.BLOCKED if self._broker.alarm else ConnectionState.UP
 
     @property
     def lost_at(self) -> float:
-        """Never."""
+        """Always `-inf`: the connection is never lost."""
         return float("-inf")
 
     @property
     def unconfirmed(self) -> int:
-        """None: a publish is confirmed as it is made."""
+        """Always 0: a publish is confirmed at once."""
         return 0
 
     @property
     def unsent_bytes(self) -> int:
-        """Nothing ever waits here."""
+        """Always 0: messages are not buffered."""
         return 0
 
     async def declare(self, topology: Topology) -> None:
@@ -153,10 +153,10 @@ class MemoryTransport(Transport):
         self._broker.declare(topology)
 
     async def publish(self, message: Outgoing) -> None:
-        """Route the message, or say why not."""
+        """Route the message to its queues."""
         if self.state is not ConnectionState.UP:
             raise BrokerUnavailable(f"the in-memory broker is {self.state.value}")
-        await asyncio.sleep(0)  # as with a real broker, others have their turn
+        await asyncio.sleep(0)  # other tasks run, as they do with a real broker
         targets = self._broker.route(message)
         if not targets:
             raise Unroutable(f"no queue is bound to {message.exchange} for {message.routing_key}")
@@ -165,7 +165,7 @@ class MemoryTransport(Transport):
             raise QueueFull(f"the queue for {message.routing_key} is at its limit")
 
     def post(self, message: Outgoing, *, mandatory: bool = False) -> None:
-        """Route the message."""
+        """Route the message, unconfirmed."""
         self._check_running()
         targets = self._broker.route(message)
         for target in targets:
@@ -174,18 +174,18 @@ class MemoryTransport(Transport):
             asyncio.get_running_loop().call_soon(self._returned, message)
 
     def on_return(self, callback: ReturnCallback) -> None:
-        """Call `callback` for each posted message that comes back."""
+        """Call `callback` for each posted message that is returned."""
         self._return_callbacks.append(callback)
 
     async def consume(self, queue: str, *, prefetch: int, priority: int = 0) -> Consumer:
-        """Take messages from a durable queue."""
+        """Consume a durable queue."""
         self._check_running()
         consumer = _MemoryConsumer(self._broker.queue(queue), prefetch, priority)
         self._holders.append(consumer)
         return consumer
 
     async def browse(self, queue: str) -> Browser:
-        """Look into a durable queue."""
+        """Open a browser on a durable queue."""
         self._check_running()
         browser = _MemoryBrowser(self._broker.queue(queue))
         self._holders.append(browser)
@@ -235,7 +235,7 @@ class _MemoryDelivery(Delivery):
 
 
 class _Holder:
-    """Who has messages of a queue that are not settled."""
+    """Holds unsettled messages of a queue; base of consumer and browser."""
 
     def __init__(self, queue: MemoryQueue) -> None:
         self.queue = queue
@@ -243,14 +243,14 @@ class _Holder:
         self._unsettled: list[Message] = []
 
     def release(self, message: Message) -> bool:
-        """Stop counting the message; whether it was still ours."""
+        """Remove a message from the unsettled ones; returns whether it was among them."""
         if not any(message is unsettled for unsettled in self._unsettled):
             return False
         self._unsettled = [unsettled for unsettled in self._unsettled if unsettled is not message]
         return True
 
     def leave(self) -> None:
-        """The connection goes: everything unsettled goes back, in order."""
+        """Return all unsettled messages to the queue, in order."""
         self.left = True
         unsettled, self._unsettled = self._unsettled, []
         for message in unsettled:
@@ -295,14 +295,14 @@ class _MemoryConsumer(_Holder, Consumer, Taker):
         self._inbox.end()
 
     def leave(self) -> None:
-        """The connection goes: take no more, and give everything back."""
+        """Stop consuming, and return all unsettled messages."""
         self.queue.leave(self)
         super().leave()
         self._inbox.end()
 
 
 class _MemorySubscription(Subscription, Target):
-    """A private queue and its only reader in one; drops its oldest message when it is full."""
+    """A private queue with its only reader; drops its oldest message when it is full."""
 
     def __init__(self, broker: MemoryBroker, arguments: _Arguments) -> None:
         self._broker = broker
@@ -350,7 +350,7 @@ def _matches(kind: str | None, pattern: str, routing_key: str) -> bool:
 
 
 def _topic_matches(pattern: list[str], words: list[str]) -> bool:
-    """AMQP 0-9-1, 3.1.3.3: `*` is one word, `#` is none or more."""
+    """Match a topic pattern (AMQP 0-9-1, 3.1.3.3): `*` is one word, `#` is zero or more words."""
     if not pattern:
         return not words
     if pattern[0] == "#":

@@ -1,7 +1,4 @@
-"""A quorum queue in memory: order, limits, expiry and dead letters, as RabbitMQ 3.10 has them.
-
-Knows no exchanges and no transports: what dies goes to a callback, what is delivered goes to a `Taker`.
-"""
+"""In-memory quorum queue: order, limits, expiry and dead letters as in RabbitMQ 3.10."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ DeadLetter = Callable[["MemoryQueue", "Message", str], None]
 
 @dataclass(eq=False)
 class Message:
-    """A message in one queue, or with the consumer that it was delivered to."""
+    """A message in one queue, or unsettled at a consumer."""
 
     outgoing: Outgoing
     delivery_count: int = 0
@@ -28,33 +25,32 @@ class Message:
 
 
 class Target(ABC):
-    """What can be bound to an exchange."""
+    """A queue that can be bound to an exchange."""
 
     @abstractmethod
     def accept(self, message: Message) -> bool:
-        """Take the message in; false if the queue is full."""
+        """Enqueue a message; false if the queue is full."""
 
 
 class Taker(ABC):
-    """A consumer, as the queue sees it."""
+    """A consumer of the queue."""
 
     priority: int
 
     @property
     @abstractmethod
     def has_room(self) -> bool:
-        """Whether it may have another message (prefetch)."""
+        """Whether its prefetch allows another delivery."""
 
     @abstractmethod
     def take(self, message: Message) -> None:
-        """Have a message."""
+        """Deliver a message to it."""
 
 
 class MemoryQueue(Target):
-    """Messages that wait, and the consumers that take turns.
+    """Ready messages of a queue and its consumers, served round robin.
 
-    Returned messages come before waiting ones. Only the head expires, whatever lies behind it; nothing expires
-    that has been delivered.
+    Returned messages are delivered first. Only the message at the head expires, and no delivered message does.
     """
 
     def __init__(self, arguments: Mapping[str, str | int], dead_letter: DeadLetter) -> None:
@@ -75,7 +71,7 @@ class MemoryQueue(Target):
         return len(self._returned) + len(self._ready)
 
     def accept(self, message: Message) -> bool:
-        """Queue a message; at the length limit the oldest one goes, or this is false (`reject-publish`)."""
+        """Enqueue a message; at the limit drop the oldest (`drop-head`) or return false (`reject-publish`)."""
         while self._is_full():
             if not self._drops_oldest:
                 return False
@@ -89,14 +85,14 @@ class MemoryQueue(Target):
         return True
 
     def get(self) -> Message | None:
-        """Hand out the next message, if one is ready, beside all takers."""
+        """Remove and return the next message (basic.get); `None` if no message is ready."""
         self._expire_head()
         message = self._pop_head() if len(self) else None
         self._watch_head()
         return message
 
     def give_back(self, message: Message, *, requeue: bool) -> None:
-        """A consumer did not want it, or went away."""
+        """Return a message that a consumer rejected or lost: requeue or dead-letter it."""
         message.delivery_count += 1
         if not requeue:
             self._dead_letter(self, message, "rejected")
@@ -108,17 +104,17 @@ class MemoryQueue(Target):
         self.serve()
 
     def join(self, taker: Taker) -> None:
-        """Have a consumer take its turns."""
+        """Add a consumer."""
         self._takers.append(taker)
         self.serve()
 
     def leave(self, taker: Taker) -> None:
-        """Deliver no more to a consumer."""
+        """Remove a consumer."""
         if taker in self._takers:
             self._takers.remove(taker)
 
     def serve(self) -> None:
-        """Deliver what can be delivered, one message to each consumer in turn."""
+        """Deliver ready messages to consumers with capacity, round robin."""
         self._expire_head()
         while len(self) and (taker := self._next_taker()) is not None:
             taker.take(self._pop_head())
@@ -126,9 +122,9 @@ class MemoryQueue(Target):
         self._watch_head()
 
     def _next_taker(self) -> Taker | None:
-        """The one whose turn it is among those of the highest priority that have room."""
+        """Return the next consumer of the highest priority that has capacity."""
         best = max((taker for taker in self._takers if taker.has_room), key=lambda taker: taker.priority, default=None)
-        if best is not None:  # the first of equals; it goes to the end of the row
+        if best is not None:  # the first of equals; it moves to the end
             self._takers.remove(best)
             self._takers.append(best)
         return best
@@ -146,7 +142,7 @@ class MemoryQueue(Target):
             self._dead_letter(self, self._pop_head(), "expired")
 
     def _watch_head(self) -> None:
-        """Come back when the head expires, even if nobody consumes."""
+        """Schedule the expiry of the message at the head, needed if no consumer is present."""
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None

@@ -1,13 +1,13 @@
-"""The transport over RabbitMQ, by pika: the only package that imports it.
+"""RabbitMQ transport. The only package that imports pika.
 
-pika is not thread-safe and its connections do not mend themselves. Everything here runs on the application's event loop
+pika is not thread-safe and its connections do not reconnect. Everything here runs on the application's event loop
 (docs/adr/0036), in layers:
 
-    transport.RabbitMQTransport            (what the application holds)
-    publishing, receiving, browsing        (what a channel is used for)
-    supervisor.Link, Keeper                (connections and channels that mend themselves)
+    transport.RabbitMQTransport            (the public class)
+    publishing, receiving, browsing        (the uses of a channel)
+    supervisor.Link, Keeper                (connections and channels that are reopened after a loss)
     channel                                (pika as coroutines)
-    stream                                 (the bytes below pika)
+    stream                                 (socket I/O below pika)
 """
 
 from router.transport.rabbitmq.transport import RabbitMQTransport

@@ -1,7 +1,4 @@
-"""A look into a shared queue on a channel of its own: one message at a time, as long as there are any.
-
-Its channel is never mended: what was got goes back with it.
-"""
+"""Browser of a shared queue: gets one message at a time (basic.get) on a channel that is not reopened after a loss."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from router.transport.rabbitmq.supervisor import Link
 
 
 class RabbitMQBrowser(Browser):
-    """Open it by `open`, on the application's loop."""
+    """Browser of a RabbitMQ queue. Create it by `open`, on the application's event loop."""
 
     def __init__(self, queue: str, channel: Channel) -> None:
         self._queue = queue
@@ -28,10 +25,10 @@ class RabbitMQBrowser(Browser):
 
     @classmethod
     async def open(cls, queue: str, link: Link) -> RabbitMQBrowser:
-        """A browser with a channel on `link`.
+        """Return a browser with a new channel on `link`.
 
         Raises:
-            BrokerUnavailable: no connection, or no answer.
+            BrokerUnavailable: no connection, or the broker did not answer.
         """
         try:
             async with asyncio.timeout(RPC_SECONDS):
@@ -43,7 +40,7 @@ class RabbitMQBrowser(Browser):
         return cls(queue, channel)
 
     async def get(self) -> Delivery | None:
-        """The next message."""
+        """Return the next message, or `None`."""
         try:
             message = await self._channel.get(self._queue)
         except exceptions.ChannelClosedByBroker as error:
@@ -56,7 +53,7 @@ class RabbitMQBrowser(Browser):
         return RabbitMQDelivery(self._tenure, *message)
 
     async def close(self) -> None:
-        """Give back what is not settled: it goes back with its channel, after the settlements before this."""
+        """Close the channel: unsettled messages return to the queue, after the settlements sent before."""
         self._channel.close()
         await asyncio.wait({self._channel.closed}, timeout=RPC_SECONDS)
 

@@ -1,9 +1,7 @@
-"""pika's connections and channels as coroutines.
+"""pika's connections and channels as coroutines, without reconnection (`supervisor.py` adds it).
 
-Every exchange with the broker is bounded, and ends at once if the channel goes. Callbacks given to pika only set
-futures or call functions that enqueue. Does not mend anything (`supervisor.py` does) and does not know what is sent.
-
-Errors: pika's `AMQPError` and `TimeoutError`, for the caller inside this package to deal with.
+Every request to the broker has a timeout and fails at once if the channel closes. Callbacks given to pika must only set
+futures or enqueue. Raises pika's `AMQPError` and `TimeoutError`; callers in this package translate them.
 """
 
 from __future__ import annotations
@@ -22,13 +20,13 @@ from router.transport.rabbitmq import conversion
 from router.transport.rabbitmq.stream import StreamServices
 
 RPC_SECONDS = 5.0
-"""A broker that has just come back can leave a request without an answer for a minute ("leader not known")."""
+"""Timeout of a request: a broker that has just restarted may not answer for a minute ("leader not known")."""
 
 OnLost = Callable[[BaseException], None]
 
 
 class Channel:
-    """An open channel. `closed` has the reason once it is not."""
+    """An AMQP channel. The future `closed` is set to the reason when it closes."""
 
     def __init__(self, raw: Any) -> None:
         self._raw = raw
@@ -39,17 +37,17 @@ class Channel:
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be used."""
+        """Whether the channel is open."""
         return not self.closed.done() and bool(self._raw.is_open)
 
     def when_lost(self, callback: OnLost) -> None:
-        """Call `callback(reason)` in the very moment that the channel closes, whoever closes it; now if it has."""
+        """Call `callback(reason)` synchronously when either side closes the channel; at once if it is closed."""
         self._on_lost = callback
         if self.closed.done():
             callback(self.closed.result())
 
     def publish(self, message: Outgoing, *, mandatory: bool, correlation_id: str | None = None) -> None:
-        """Hand a message to the connection; nothing is heard of it here."""
+        """Write a message to the connection, without waiting for a confirm."""
         self._raw.basic_publish(
             message.exchange,
             message.routing_key,
@@ -59,19 +57,19 @@ class Channel:
         )
 
     def on_return(self, callback: Callable[[Any, Any, bytes], None]) -> None:
-        """Call `callback(method, properties, body)` for each message that comes back."""
+        """Call `callback(method, properties, body)` for each message that the broker returns."""
         self._raw.add_on_return_callback(lambda _channel, method, properties, body: callback(method, properties, body))
 
     def ack(self, tag: int) -> None:
-        """Settle a delivery."""
+        """Acknowledge a delivery."""
         self._raw.basic_ack(tag)
 
     def reject(self, tag: int, *, requeue: bool) -> None:
-        """Give a delivery back or dead-letter it."""
+        """Requeue or dead-letter a delivery."""
         self._raw.basic_reject(tag, requeue=requeue)
 
     async def confirm(self, callback: Callable[[Any], None]) -> None:
-        """Have every publish confirmed; `callback(frame)` gets acks and nacks."""
+        """Turn on publisher confirms; `callback(frame)` gets acks and nacks."""
         await self._rpc(self._raw.confirm_delivery, ack_nack_callback=callback)
 
     async def declare(self, topology: Topology) -> None:
@@ -90,9 +88,9 @@ class Channel:
         await self._rpc(self._raw.queue_bind, queue=queue, exchange=exchange, routing_key=routing_key)
 
     async def declare_private(self, arguments: Mapping[str, str | int]) -> str:
-        """Declare an exclusive queue that goes with its consumer; returns the name that the server gave it.
+        """Declare an exclusive auto-delete queue and return its server-generated name.
 
-        Server-named, because after a half-open break the broker still holds the old one for half a minute.
+        Server-named, because the broker keeps the old queue for half a minute after a half-open connection.
         """
         frame = await self._rpc(
             self._raw.queue_declare, queue="", exclusive=True, auto_delete=True, arguments=dict(arguments)
@@ -109,7 +107,7 @@ class Channel:
         prefetch: int = 0,
         priority: int = 0,
     ) -> None:
-        """Start a consumer. If the broker cancels it (queue deleted), the channel is closed."""
+        """Start a consumer. If the broker cancels it (queue deleted), close the channel."""
         if prefetch:
             await self._rpc(self._raw.basic_qos, prefetch_count=prefetch)
         self._raw.add_on_cancel_callback(lambda _frame: self.close("consumer cancelled by the broker"))
@@ -123,11 +121,11 @@ class Channel:
         )
 
     def watch_empty(self) -> None:
-        """Hear when a queue has nothing for `get`; once, before its first call."""
+        """Register for basic.get-empty. Call it once, before the first `get`."""
         self._raw.add_callback(lambda _frame: self._on_empty(None), [spec.Basic.GetEmpty], one_shot=False)
 
     async def get(self, queue: str) -> tuple[Any, Any, bytes] | None:
-        """The next message of a queue as (method, properties, body), to be settled; `None`: none is ready."""
+        """Return a queue's next message as (method, properties, body), to be settled; `None` if none is ready."""
 
         def get(callback: Callable[[Any], None]) -> None:
             self._on_empty = callback
@@ -137,11 +135,11 @@ class Channel:
         return message
 
     async def cancel(self, tag: str) -> None:
-        """Stop a consumer; what was delivered before stays ours."""
+        """Cancel a consumer; its deliveries stay unsettled."""
         await self._rpc(self._raw.basic_cancel, consumer_tag=tag)
 
     def close(self, reason: str = "done") -> None:
-        """Close it, without waiting."""
+        """Close the channel, without waiting."""
         if self._raw.is_open:
             self._raw.close(reply_text=reason)
 
@@ -164,14 +162,14 @@ class Channel:
 
 
 class _AsyncioConnection(AsyncioConnection):  # type: ignore[misc]  # pika has no types
-    """pika's, but the frames of a message leave together: one by one, each costs us and the broker a system call."""
+    """pika's connection, writing the frames of a message at once: singly, each costs both sides a system call."""
 
     def _output_marshaled_frames(self, marshaled_frames: Sequence[bytes]) -> None:
         super()._output_marshaled_frames([b"".join(marshaled_frames)])
 
 
 class Connection:
-    """An open connection. `closed` has the reason once it is not."""
+    """An AMQP connection. The future `closed` is set to the reason when it closes."""
 
     def __init__(self, raw: AsyncioConnection, closed: asyncio.Future[BaseException]) -> None:
         self._raw = raw
@@ -179,10 +177,10 @@ class Connection:
 
     @classmethod
     async def open(cls, parameters: pika.URLParameters) -> Connection:
-        """Connect. The parameters bound the time that it takes.
+        """Connect, within the timeouts of the parameters.
 
         Raises:
-            pika.exceptions.AMQPError: no connection.
+            pika.exceptions.AMQPError: the connection failed.
         """
         loop = asyncio.get_running_loop()
         opened: asyncio.Future[None] = loop.create_future()
@@ -204,12 +202,12 @@ class Connection:
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes that the operating system has not taken yet."""
+        """Bytes not yet written to the socket."""
         stream = self._raw._transport  # pika has no public name for it
         return 0 if stream is None else int(stream.get_write_buffer_size())
 
     def on_blocked(self, callback: Callable[[bool], None]) -> None:
-        """Call `callback(blocked)` when an alarm blocks publishing, and when it ends."""
+        """Call `callback(blocked)` when a broker alarm starts or stops blocking publishes."""
         self._raw.add_on_connection_blocked_callback(lambda *_: callback(True))
         self._raw.add_on_connection_unblocked_callback(lambda *_: callback(False))
 
@@ -226,7 +224,7 @@ class Connection:
         raise exceptions.ChannelClosed(0, "channel did not open")
 
     async def close(self) -> None:
-        """Close in order: what was written before reaches the broker."""
+        """Close gracefully: data written before reaches the broker."""
         if self._raw.is_open:
             self._raw.close()
         await asyncio.wait({self.closed}, timeout=RPC_SECONDS)
@@ -247,7 +245,7 @@ def _fail(future: asyncio.Future[Any], error: BaseException | str) -> None:
 
 
 def _as_amqp(error: BaseException | str) -> exceptions.AMQPError:
-    """pika reports a few things as plain `OSError` or text."""
+    """Return `error` as an `AMQPError`: pika reports some errors as `OSError` or text."""
     known: exceptions.AMQPError = (
         error if isinstance(error, exceptions.AMQPError) else exceptions.AMQPConnectionError(error)
     )

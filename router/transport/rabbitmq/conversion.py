@@ -1,6 +1,6 @@
-"""Between our messages and pika's properties and headers.
+"""Conversion between our messages and pika's properties and headers.
 
-Total functions on what comes in: they run inside pika's callbacks, where an exception would tear the connection down.
+Functions on incoming data must not raise: they run in pika's callbacks, where an exception closes the connection.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PERSISTENT = 2
 
 
 def to_properties(message: Outgoing, correlation_id: str | None) -> pika.BasicProperties:
-    """AMQP properties of a message to be sent. Never sets `priority`: RabbitMQ 4 would act on it."""
+    """Return the AMQP properties of an outgoing message. Never sets `priority`: RabbitMQ 4 would act on it."""
     return pika.BasicProperties(
         content_type="application/json",
         headers=dict(message.headers) or None,
@@ -29,7 +29,7 @@ def to_properties(message: Outgoing, correlation_id: str | None) -> pika.BasicPr
 
 
 def from_return(method: Any, properties: Any, body: bytes) -> Outgoing:
-    """The message that came back."""
+    """Return the message of a basic.return."""
     return Outgoing(
         exchange=method.exchange,
         routing_key=method.routing_key,
@@ -41,19 +41,19 @@ def from_return(method: Any, properties: Any, body: bytes) -> Outgoing:
 
 
 def plain_headers(headers: Mapping[str, Any] | None) -> dict[str, HeaderValue]:
-    """Headers whose values are strings or integers; AMQP tables and the like are left out."""
+    """Return the headers whose values are strings or integers; others, such as AMQP tables, are dropped."""
     plain = {name: value for name, value in (headers or {}).items() if isinstance(value, str | int)}
     return {name: value if isinstance(value, str | bool) else int(value) for name, value in plain.items()}
 
 
 def delivery_count(headers: Mapping[str, Any] | None) -> int:
-    """`x-delivery-count` of a quorum queue; 0 if it is not there. pika has integers of its own, which JSON has not."""
+    """Return a quorum queue's `x-delivery-count`, 0 if absent, as `int` (pika has its own integer types)."""
     count = (headers or {}).get("x-delivery-count", 0)
     return int(count) if isinstance(count, int) else 0
 
 
 def death_reason(headers: Mapping[str, Any] | None) -> str | None:
-    """Why the message was last dead-lettered: first entry of `x-death`."""
+    """Return why the message was last dead-lettered: the reason in the first entry of `x-death`."""
     deaths = (headers or {}).get("x-death")
     if not isinstance(deaths, list) or not deaths or not isinstance(deaths[0], dict):
         return None
@@ -62,7 +62,7 @@ def death_reason(headers: Mapping[str, Any] | None) -> str | None:
 
 
 def describe(error: BaseException) -> str:
-    """The innermost reason in words: pika wraps the operating system's error several times."""
+    """Return the innermost error's text: pika wraps the operating system's error several times."""
     inner = _cause(error)
     while inner is not None:
         error, inner = inner, _cause(inner)

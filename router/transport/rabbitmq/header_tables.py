@@ -1,8 +1,8 @@
-"""Headers that Python has no values for do not take a connection down.
+"""Patch of pika's header decoding: an undecodable header table is read as empty instead of closing the connection.
 
-pika decodes the headers of a message while it reads the connection: a timestamp of the year 292 billion, a number that
-is none, or tables within tables without end raise there, the connection is lost, and the broker delivers the message
-again. Such a table is read as an empty one instead; the broker has checked that it ends where it says.
+pika decodes a message's headers while it reads the connection. A timestamp of the year 292 billion, an invalid decimal
+or deeply nested tables raise there, the connection is lost, and the broker redelivers the message. The broker has
+checked the table's length, so skipping it is safe.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _log = structlog.get_logger(__name__)
 
 
 def tolerate() -> None:
-    """Have pika decode tables so, in the whole process. Idempotent."""
+    """Patch pika's table decoder for the whole process. Idempotent."""
     data.decode_table = _tolerant
 
 
@@ -27,7 +27,7 @@ def _tolerant(encoded: bytes, offset: int) -> tuple[dict[str, Any], int]:
     try:
         values, end = _decode_table(encoded, offset)
     except (ValueError, OverflowError, OSError, RecursionError) as error:
-        _log.warning("headers that can't be read are left out", reason=type(error).__name__)
+        _log.warning("undecodable message headers dropped", reason=type(error).__name__)
         (size,) = struct.unpack_from(">I", encoded, offset)
         return {}, offset + 4 + size
     return values, end

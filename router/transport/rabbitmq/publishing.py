@@ -1,7 +1,7 @@
-"""The two ways to send: confirmed publishes, and posts.
+"""Publishers: `ConfirmedPublisher` with publisher confirms, `Poster` without.
 
-Each has a channel of its own: a publish to a missing exchange kills its channel some time later, and
-must not take the other's traffic with it.
+Each has a separate channel: a publish to a missing exchange closes its channel some time later, and must not affect the
+other publisher's messages.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from router.transport.rabbitmq.conversion import describe, from_return
 _log = structlog.get_logger(__name__)
 
 Answer = Callable[[PublishError | None], None]
-"""Called exactly once for each message sent: None if the broker has it."""
+"""Called exactly once for each message, with `None` if the broker has confirmed it."""
 
 
 @dataclass
@@ -32,10 +32,10 @@ class _Pending:
 
 
 class ConfirmedPublisher:
-    """Publishes and tells of each message what became of it.
+    """Publishes with publisher confirms and reports the outcome of each message.
 
-    Confirms come by number (from 1 on each channel), often many at once; a return comes before the ack of the same
-    message and has no number, so each message carries its own as correlation id.
+    Confirms have sequence numbers (from 1 on each channel), often many at once. A basic.return arrives before the ack
+    of the same message and has no number, so each message carries its number as correlation id.
     """
 
     finished = False
@@ -53,7 +53,7 @@ class ConfirmedPublisher:
         return self._channel is not None
 
     async def open(self, channel: Channel) -> None:
-        """Start numbering anew on a fresh channel."""
+        """Use a new channel; sequence numbers start again."""
         await self._prepare(channel)
         await channel.confirm(self._confirmed)
         channel.on_return(self._returned)
@@ -62,7 +62,7 @@ class ConfirmedPublisher:
         channel.when_lost(self._lost)
 
     def send(self, message: Outgoing, answer: Answer) -> None:
-        """Send `message`; `answer` is called once it is known what became of it."""
+        """Send `message`; `answer` is called with its outcome."""
         if self._channel is None or self._is_blocked():
             answer(BrokerUnavailable("no connection to the broker" if self._channel is None else "broker blocked"))
             return
@@ -106,7 +106,7 @@ class ConfirmedPublisher:
 
 
 class Poster:
-    """Sends without waiting. What is posted while the channel is away is lost, and nobody is told."""
+    """Publishes without confirms. Messages sent while the channel is closed are lost silently."""
 
     finished = False
 
@@ -120,7 +120,7 @@ class Poster:
         return self._channel is not None
 
     async def open(self, channel: Channel) -> None:
-        """Use a fresh channel."""
+        """Use a new channel."""
         channel.on_return(lambda method, properties, body: self._on_return(from_return(method, properties, body)))
         self._channel = channel
         channel.when_lost(self._lost)

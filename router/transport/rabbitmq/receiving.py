@@ -1,6 +1,7 @@
-"""The two ways to receive: consumers of shared queues, and private subscriptions.
+"""Consumers of shared queues and subscriptions with private queues.
 
-A `...Station` is set up again on every new channel; the rest is what the application holds.
+A `...Station` is set up again on every new channel; `RabbitMQConsumer` and `RabbitMQSubscription` are the application's
+handles.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ _log = structlog.get_logger(__name__)
 
 
 class Tenure:
-    """The time for which somebody who takes messages holds one channel: its delivery tags mean nothing on any other."""
+    """A consumer's use of one channel: delivery tags are valid on that channel only."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self.unsettled = 0
         self.lost = False
         self.leaving = False
-        """The consumer is cancelled: the channel goes with the last settlement."""
+        """Whether the consumer was cancelled: the channel is then closed after the last settlement."""
 
     def settle(self, tag: int, requeue: bool | None) -> None:
-        """Ack (`requeue` None) or reject a delivery of this channel; nothing if the channel has gone."""
+        """Ack (`requeue` is `None`) or reject a delivery of this channel; no effect if the channel is closed."""
         if self.lost:
             return
         try:
@@ -40,18 +41,18 @@ class Tenure:
             else:
                 self._channel.reject(tag, requeue=requeue)
         except exceptions.AMQPError:
-            return  # it is closing: the broker gives the message to somebody else
+            return  # the channel is closing: the broker redelivers the message
         self.unsettled -= 1
         self.close_if_done()
 
     def close_if_done(self) -> None:
-        """Close the channel if its consumer is cancelled and nothing is left to settle."""
+        """Close the channel if its consumer was cancelled and no delivery is unsettled."""
         if self.leaving and self.unsettled == 0:
             self._channel.close()
 
 
 class RabbitMQDelivery(Delivery):
-    """A delivery on the channel of a tenure."""
+    """A delivery on one channel."""
 
     def __init__(self, tenure: Tenure, method: Any, properties: Any, body: bytes) -> None:
         self._tenure = tenure
@@ -67,19 +68,19 @@ class RabbitMQDelivery(Delivery):
 
     @property
     def lost(self) -> bool:
-        """Whether the channel it came on has gone."""
+        """Whether the channel of the delivery was closed."""
         return self._tenure.lost
 
     def ack(self) -> None:
-        """It is done with."""
+        """Acknowledge the message."""
         self._settle(None)
 
     def reject(self, *, requeue: bool) -> None:
-        """Give it back (`requeue`), or dead-letter it."""
+        """Return the message to its queue (`requeue`), or dead-letter it."""
         self._settle(requeue)
 
     def _settle(self, requeue: bool | None) -> None:
-        if self._settled:  # a second ack of a tag would cost the channel, with everybody's deliveries
+        if self._settled:  # a second ack of a tag closes the channel, with all its deliveries
             _log.warning("delivery settled twice", message_id=self.message_id)
             return
         self._settled = True
@@ -87,7 +88,7 @@ class RabbitMQDelivery(Delivery):
 
 
 class ConsumerStation:
-    """Consumes a shared queue on one channel after the other."""
+    """Consumes a shared queue, again on each new channel."""
 
     def __init__(self, queue: str, prefetch: int, priority: int, tag: str, inbox: Inbox[RabbitMQDelivery]) -> None:
         self._queue = queue
@@ -100,7 +101,7 @@ class ConsumerStation:
         self.finished = False
 
     async def open(self, channel: Channel) -> None:
-        """Consume on a fresh channel."""
+        """Consume on a new channel."""
         tenure = Tenure(channel)
         await channel.consume(
             self._queue,
@@ -114,7 +115,7 @@ class ConsumerStation:
         channel.when_lost(partial(self._lost, tenure))
 
     async def cancel(self) -> None:
-        """Take no more; the channel stays until all that was delivered is settled."""
+        """Cancel the consumer; the channel is closed when all its deliveries are settled."""
         self.finished = True
         channel, tenure = self._channel, self._tenure
         if channel is not None and tenure is not None:
@@ -133,7 +134,7 @@ class ConsumerStation:
 
 
 class SubscriptionStation:
-    """Has a private queue, a new one on each new channel."""
+    """Subscribes with a private queue, a new one on each new channel."""
 
     def __init__(
         self,
@@ -161,7 +162,7 @@ class SubscriptionStation:
         channel.when_lost(self._lost)
 
     async def cancel(self) -> None:
-        """Give the queue up: it goes with its consumer."""
+        """Cancel the consumer, which deletes the queue."""
         self.finished = True
         if self._channel is not None:
             channel = self._channel
@@ -180,7 +181,7 @@ Cancel = Callable[[], Awaitable[None]]
 
 
 class RabbitMQConsumer(Consumer):
-    """Deliveries that are still ours; those of a lost channel are skipped."""
+    """Deliveries of a shared queue; skips those of a closed channel."""
 
     def __init__(self, inbox: Inbox[RabbitMQDelivery], cancel: Cancel) -> None:
         self._inbox = inbox
@@ -192,7 +193,7 @@ class RabbitMQConsumer(Consumer):
                 yield delivery
 
     async def cancel(self) -> None:
-        """No new deliveries. Those already here may still be settled."""
+        """Stop new deliveries. Those already received may still be settled."""
         await self._cancel()
 
 
@@ -208,7 +209,7 @@ class RabbitMQSubscription(Subscription):
             yield received
 
     async def close(self) -> None:
-        """Give the queue up; iterating ends."""
+        """Delete the queue; iteration ends."""
         await self._cancel()
 
 
@@ -216,4 +217,4 @@ async def _cancel_quietly(channel: Channel, tag: str) -> None:
     try:
         await channel.cancel(tag)
     except (exceptions.AMQPError, TimeoutError) as error:
-        _log.debug("consumer not cancelled, its channel goes anyway", reason=conversion.describe(error))
+        _log.debug("consumer not cancelled, its channel is closing", reason=conversion.describe(error))

@@ -1,8 +1,7 @@
-"""The bytes under pika's connection: the event loop's own stream instead of pika's.
+"""Socket I/O of pika's connection through asyncio's transport instead of pika's.
 
-pika's stream asks the kernel whether it may write before each write, and reads in pieces of 4 KiB until nothing is
-left: four system calls where one does. The loop's own writes at once and reads what is there.
-Knows no AMQP.
+pika's stream polls the socket before each write and reads in pieces of 4 KiB until it is empty: four system calls
+instead of one. asyncio's transport writes at once and reads what is available.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pika.adapters.asyncio_connection import _AsyncioIOServicesAdapter
 
 
 class StreamServices(_AsyncioIOServicesAdapter):  # type: ignore[misc]  # pika has no types
-    """What pika asks of an event loop; its streams are the loop's own."""
+    """pika's event loop adapter with asyncio's own stream transports."""
 
     def create_streaming_connection(
         self,
@@ -27,7 +26,7 @@ class StreamServices(_AsyncioIOServicesAdapter):  # type: ignore[misc]  # pika h
         ssl_context: ssl.SSLContext | None = None,
         server_hostname: str | None = None,
     ) -> Any:
-        """Give pika a stream over a connected socket: `on_done((transport, protocol))`, or `on_done(error)`."""
+        """Create a stream over a connected socket and call `on_done((transport, protocol))` or `on_done(error)`."""
 
         async def link_up() -> tuple[asyncio.BaseTransport, Any]:
             transport, stream = await self._loop.create_connection(
@@ -39,11 +38,11 @@ class StreamServices(_AsyncioIOServicesAdapter):  # type: ignore[misc]  # pika h
 
 
 class _Stream(asyncio.Protocol):
-    """Passes on to pika what happens to the stream. It can't be asked to write less: `unsent_bytes` is watched."""
+    """Forwards stream events to pika. There is no flow control here: callers watch `unsent_bytes`."""
 
     def __init__(self, protocol: Any) -> None:
         self.protocol = protocol
-        self.data_received = protocol.data_received  # type: ignore[method-assign]  # one call less for each read
+        self.data_received = protocol.data_received  # type: ignore[method-assign]  # saves a call per read
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.protocol.connection_made(transport)

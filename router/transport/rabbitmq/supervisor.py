@@ -1,7 +1,6 @@
-"""Connections and channels that mend themselves.
+"""Supervision of connections and channels: reopens them after a loss, with exponential backoff.
 
-A `Link` keeps one connection up, a `Keeper` keeps one channel up on a link and has its user set it up anew each
-time. Neither knows what the channel is for.
+A `Link` keeps one connection open; a `Keeper` keeps one channel open on a link and lets its user set up each new one.
 """
 
 from __future__ import annotations
@@ -26,23 +25,23 @@ _log = structlog.get_logger(__name__)
 
 
 class Backoff:
-    """Waits that grow from 0.2 to 5 seconds, jittered so that a fleet does not come back in step."""
+    """Exponential backoff from 0.2 to 5 seconds, jittered so that a fleet does not reconnect all at once."""
 
     def __init__(self) -> None:
         self._delay = _FIRST_DELAY
 
     async def wait(self) -> None:
-        """Wait half to all of the present delay, and double it."""
+        """Wait between half and all of the current delay, then double it."""
         await asyncio.sleep(self._delay * random.uniform(0.5, 1.0))  # noqa: S311 - not a secret
         self._delay = min(self._delay * 2, _LONGEST_DELAY)
 
     def reset(self) -> None:
-        """It worked: start small again."""
+        """Restart from the shortest delay, after a success."""
         self._delay = _FIRST_DELAY
 
 
 class Link:
-    """One connection to the broker, opened again for ever."""
+    """One connection to the broker, reopened whenever it is lost."""
 
     def __init__(self, parameters: pika.URLParameters, name: str) -> None:
         self._parameters = parameters
@@ -50,26 +49,26 @@ class Link:
         self._up = asyncio.Event()
         self._connection: Connection | None = None
         self.blocked = False
-        """The broker has an alarm and takes no publishes."""
+        """Whether a broker alarm blocks publishes."""
         self.failure = "no attempt has ended yet"
-        """Why the last attempt failed, in words."""
+        """Why the last connection attempt failed, as text."""
         self.lost_at = float("-inf")
-        """When the connection was last lost, by the monotonic clock."""
+        """Monotonic time at which the connection was last lost; `-inf` if never."""
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes that the operating system has not taken yet."""
+        """Bytes not yet written to the socket."""
         connection = self._connection
         return 0 if connection is None else connection.unsent_bytes
 
     async def connection(self) -> Connection:
-        """The open connection; waits for it."""
+        """Wait for an open connection and return it."""
         while self._connection is None:
             await self._up.wait()
         return self._connection
 
     async def run(self) -> None:
-        """Keep the connection up until cancelled."""
+        """Keep the connection open until cancelled."""
         backoff = Backoff()
         while True:
             try:
@@ -86,7 +85,7 @@ class Link:
             await backoff.wait()
 
     async def close(self) -> None:
-        """Close the connection in order. Cancel `run` first."""
+        """Close the connection gracefully. Cancel `run` first."""
         if self._connection is not None:
             await self._connection.close()
             self._connection = None
@@ -106,24 +105,24 @@ class Link:
         self.blocked = False
 
     def _set_blocked(self, blocked: bool) -> None:
-        _log.warning("broker blocks publishing" if blocked else "broker takes publishes again", connection=self._name)
+        _log.warning("broker blocks publishing" if blocked else "broker accepts publishes again", connection=self._name)
         self.blocked = blocked
 
 
 class ChannelUser(Protocol):
-    """What a channel is for."""
+    """The user of a supervised channel: a publisher, consumer or subscription."""
 
     finished: bool
-    """No channel is needed any more."""
+    """Whether the channel is no longer needed."""
 
     async def open(self, channel: Channel) -> None:
-        """Set a fresh channel up. May raise pika's errors and `TimeoutError`."""
+        """Set up a new channel. May raise pika's errors and `TimeoutError`."""
 
 
 class Keeper:
-    """One channel with its user, opened and set up again for ever.
+    """One channel with its user, reopened and set up again whenever it is lost.
 
-    `ready` is done after the first set-up; it has `BrokerRefused` if the broker refused that, and then nothing is kept.
+    The future `ready` is set after the first set-up; to `BrokerRefused` if the broker refused it, which ends `run`.
     """
 
     def __init__(self, link: Link, user: ChannelUser) -> None:
@@ -132,7 +131,7 @@ class Keeper:
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
-        """Keep the channel up until the user has finished, or until cancelled."""
+        """Keep the channel open until its user has finished, or until cancelled."""
         backoff = Backoff()
         while not self._user.finished:
             connection = await self._link.connection()
@@ -157,9 +156,9 @@ class Keeper:
             await backoff.wait()
 
     def _refused(self, error: BaseException) -> bool:
-        """Whether it was the first time, and the broker closed the channel to say no: trying again won't help."""
+        """Whether the broker refused the first set-up by closing the channel: a retry would not help."""
         if self.ready.done():
-            _log.warning("channel not set up, trying again", reason=describe(error))
+            _log.warning("channel set-up failed, retrying", reason=describe(error))
             return False
         if isinstance(error, exceptions.ChannelClosedByBroker):
             self.ready.set_exception(BrokerRefused(describe(error)))

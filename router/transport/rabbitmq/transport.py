@@ -1,8 +1,8 @@
-"""`RabbitMQTransport`: what the application holds.
+"""RabbitMQ implementation of `Transport`, over two connections.
 
-Two connections, because in a memory or disk alarm the broker stops reading from whoever publishes, acks included:
-"<name> publish" with a channel for confirmed publishes and one for posts, and "<name> consume" with a channel for each
-consumer and subscription. It does not know pika's callbacks or how a connection is mended.
+In a memory or disk alarm the broker stops reading from connections that publish, including their acks. So "<name>
+publish" has a channel for confirmed publishes and one for posts, and "<name> consume" has a channel for each consumer
+and subscription.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ T = TypeVar("T")
 
 _HEARTBEAT_SECONDS = 10
 _UNCONFIRMED_LIMIT = 500
-"""Publishes that may wait for their confirmation at once; more wait for their turn."""
+"""Most publishes in flight without a confirm; further ones wait before they are sent."""
 
 _log = structlog.get_logger(__name__)
 
 
 class RabbitMQTransport(Transport):
-    """A process's two connections to RabbitMQ, which mend themselves for ever after a successful start.
+    """A process's two connections to RabbitMQ, which reconnect by themselves after a successful start.
 
     Args:
         url: `amqp://user:password@host:port/vhost`.
-        name: the process's name, e.g. `gateway-1`: connections and consumers carry it in the management console.
-        start_timeout: how long `start` tries, in seconds.
-        publish_timeout: how long `publish` waits for the broker's word, in seconds.
+        name: process name, e.g. `gateway-1`, of connections and consumers in the management console.
+        start_timeout: timeout of `start`, in seconds.
+        publish_timeout: timeout of `publish` including its confirm, in seconds.
     """
 
     def __init__(self, url: str, name: str, *, start_timeout: float = 10.0, publish_timeout: float = 2.0) -> None:
@@ -81,9 +81,9 @@ class RabbitMQTransport(Transport):
     # Start and close
 
     async def start(self) -> None:
-        """Connect, trying again until the time is up."""
+        """Connect, retrying until `start_timeout`."""
         header_tables.tolerate()
-        logging.getLogger("pika").setLevel(logging.CRITICAL)  # we log the same events ourselves, once
+        logging.getLogger("pika").setLevel(logging.CRITICAL)  # this package logs the same events, once
         self._publish_link = Link(_parameters(self._url, f"{self._name} publish"), f"{self._name} publish")
         self._consume_link = Link(_parameters(self._url, f"{self._name} consume"), f"{self._name} consume")
         self._publisher = ConfirmedPublisher(self._declare_remembered, lambda: self._publish_link.blocked)
@@ -99,7 +99,7 @@ class RabbitMQTransport(Transport):
                 await self._take_down()
 
     async def close(self) -> None:
-        """Flush confirms, then disconnect. Unsettled deliveries go back to their queues."""
+        """Wait for outstanding confirms, then disconnect. Unsettled deliveries return to their queues."""
         if not self._running:
             return
         self._running = False
@@ -109,7 +109,7 @@ class RabbitMQTransport(Transport):
             async with asyncio.timeout(2 * RPC_SECONDS):
                 await self._take_down()
         except TimeoutError:
-            _log.warning("broker did not say goodbye", broker=self._peer)
+            _log.warning("broker did not confirm the close", broker=self._peer)
         for answer in self._answers:
             _settle(answer, PublishUnknown("the transport was closed before the broker's answer"))
         for inbox in self._inboxes:
@@ -117,30 +117,30 @@ class RabbitMQTransport(Transport):
 
     @property
     def state(self) -> ConnectionState:
-        """The publishing connection's state."""
+        """State of the publishing connection."""
         if not self._running or not self._publisher.ready or not self._poster.ready:
             return ConnectionState.DOWN
         return ConnectionState.BLOCKED if self._publish_link.blocked else ConnectionState.UP
 
     @property
     def lost_at(self) -> float:
-        """When either connection was last lost."""
+        """Monotonic time at which either connection was last lost."""
         return max(self._publish_link.lost_at, self._consume_link.lost_at)
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes posted and not yet taken by the operating system (with what is published meanwhile)."""
+        """Bytes not yet written to the publishing connection's socket."""
         return self._publish_link.unsent_bytes if self._running else 0
 
     @property
     def unconfirmed(self) -> int:
-        """Publishes under way."""
+        """Number of publishes in progress."""
         return self._publishing
 
     # Sending
 
     async def declare(self, topology: Topology) -> None:
-        """Declare durable objects, now and after each reconnect.
+        """Declare durable objects now, and again after each reconnect.
 
         Raises:
             BrokerRefused: other arguments than before, or no permission.
@@ -149,7 +149,7 @@ class RabbitMQTransport(Transport):
         await self._call(self._declare(topology), f"declaring at {self._peer}")
 
     async def publish(self, message: Outgoing) -> None:
-        """Send and wait for the broker's confirmation."""
+        """Send a message and wait for the publisher confirm."""
         answer: asyncio.Future[None] | None = None
         self._publishing += 1
         try:
@@ -170,19 +170,19 @@ class RabbitMQTransport(Transport):
                 self._answers.discard(answer)
 
     def post(self, message: Outgoing, *, mandatory: bool = False) -> None:
-        """Send without waiting."""
+        """Send a message unconfirmed."""
         if self.state is ConnectionState.DOWN:
             raise BrokerUnavailable(f"the broker at {self._peer} is down")
         self._poster.send(message, mandatory)
 
     def on_return(self, callback: ReturnCallback) -> None:
-        """Call `callback` for each posted message that comes back."""
+        """Call `callback` for each posted message that the broker returns."""
         self._return_callbacks.append(callback)
 
     # Receiving
 
     async def consume(self, queue: str, *, prefetch: int, priority: int = 0) -> Consumer:
-        """Take messages from a durable queue.
+        """Consume a durable queue.
 
         Raises:
             BrokerRefused: no such queue, or no permission.
@@ -195,7 +195,7 @@ class RabbitMQTransport(Transport):
         return RabbitMQConsumer(inbox, partial(self._cancel, station.cancel, inbox))
 
     async def browse(self, queue: str) -> Browser:
-        """Look into a durable queue.
+        """Open a browser on a durable queue.
 
         Raises:
             BrokerUnavailable: no connection, or no answer.
@@ -223,7 +223,7 @@ class RabbitMQTransport(Transport):
         self._inboxes.append(inbox)
         return RabbitMQSubscription(inbox, partial(self._cancel, station.cancel, inbox))
 
-    # Inside
+    # Internal
 
     async def _call(self, coroutine: Coroutine[Any, Any, T], what: str) -> T:
         if not self._running:
@@ -240,7 +240,7 @@ class RabbitMQTransport(Transport):
             await cancel()
 
     def _came_back(self, message: Outgoing) -> None:
-        """Tell of it later: whoever hears it may send something, and we are called from within pika."""
+        """Defer the callbacks: they may send, and this runs inside a callback of pika."""
         asyncio.get_running_loop().call_soon(self._returned, message)
 
     def _returned(self, message: Outgoing) -> None:
@@ -263,11 +263,11 @@ class RabbitMQTransport(Transport):
         await self._publish_link.close()
 
     async def _keep(self, link: Link, user: ChannelUser) -> None:
-        """Have a channel kept for `user`; returns when it has been set up for the first time."""
+        """Keep a channel open for `user`; returns after its first set-up."""
         keeper = Keeper(link, user)
         task = self._spawn(keeper.run())
         try:
-            async with asyncio.timeout(RPC_SECONDS if self._running else None):  # `start` has a limit of its own
+            async with asyncio.timeout(RPC_SECONDS if self._running else None):  # `start` has its own timeout
                 await keeper.ready
         except BaseException:
             task.cancel()
@@ -290,7 +290,7 @@ class RabbitMQTransport(Transport):
             self._remembered.append(topology)
 
     async def _declare_remembered(self, channel: Channel) -> None:
-        """Topology is durable, but a broker may come back with an empty disk."""
+        """Declare the topology again: a broker may restart with an empty disk."""
         for topology in self._remembered:
             await channel.declare(topology)
 
@@ -307,7 +307,7 @@ class RabbitMQTransport(Transport):
 
 
 def _settle(answer: asyncio.Future[None], error: PublishError | None) -> None:
-    if answer.done():  # the publisher has stopped waiting
+    if answer.done():  # the caller's timeout has passed
         return
     if error is None:
         answer.set_result(None)
@@ -316,16 +316,16 @@ def _settle(answer: asyncio.Future[None], error: PublishError | None) -> None:
 
 
 def _parameters(url: str, connection_name: str) -> pika.URLParameters:
-    """Connection parameters; a URL that is none is refused without repeating it, for it holds a password."""
+    """Return the connection parameters. An invalid URL is not repeated in the error: it contains a password."""
     try:
         parameters = pika.URLParameters(url)
     except (ValueError, TypeError, AttributeError, KeyError):
         _refuse_url()
     parameters.heartbeat = _HEARTBEAT_SECONDS
-    parameters.connection_attempts = 1  # `Link` tries again
+    parameters.connection_attempts = 1  # `Link` retries
     parameters.socket_timeout = RPC_SECONDS
     parameters.stack_timeout = RPC_SECONDS
-    parameters.blocked_connection_timeout = None  # a blocked publisher waits, and says so
+    parameters.blocked_connection_timeout = None  # a blocked publisher waits and reports BLOCKED
     parameters.client_properties = {"connection_name": connection_name, "product": "Headrace"}
     return parameters
 
