@@ -18,54 +18,52 @@ class BillingMetrics:
         )
         self.jobs_settled = Counter(
             "headrace_jobs_settled",
-            "Jobs whose cost became final, by whose word it was and how the job ended.",
+            "Jobs settled, by source of the usage and outcome of the job.",
             ["source", "outcome"],
             registry=registry,
         )
         self.settled_amount = Counter(
-            "headrace_settled_nano_usd", "What settled jobs cost, in nano-USD.", registry=registry
+            "headrace_settled_nano_usd", "Cost of settled jobs, in nano-USD.", registry=registry
         )
         self.clamped = Counter(
-            "headrace_costs_clamped", "Jobs that used more than was held for them: our loss.", registry=registry
+            "headrace_costs_clamped", "Jobs whose cost exceeded their hold and was limited to it.", registry=registry
         )
         self.receipts = Counter(
             "headrace_receipts",
-            "Receipts taken: settled, repeated, or conflicting with what the job was settled to (and ignored).",
+            "Receipts received: settled, repeated, or conflicting with the settlement (and ignored).",
             ["verdict"],
             registry=registry,
         )
         self.swept = Counter(
             "headrace_jobs_swept",
-            "Jobs that no receipt came for, by why they were settled: gateway silent, deadline passed, unfinished.",
+            "Jobs settled without a receipt, by reason: gateway silent, deadline passed, settlement unfinished.",
             ["reason"],
             registry=registry,
         )
-        self.orphans = Counter(
-            "headrace_holds_released", "Holds given back because no job needed them.", registry=registry
-        )
+        self.orphans = Counter("headrace_holds_released", "Holds released because they had no job.", registry=registry)
         self.held = Gauge("headrace_jobs_held", "Jobs that hold credit, as last counted.", registry=registry)
-        self.repeated = Counter(
-            "headrace_usage_records_repeated", "Usage records that were stored already.", registry=registry
-        )
+        self.repeated = Counter("headrace_usage_records_repeated", "Usage records received again.", registry=registry)
         self.parked = Counter(
-            "headrace_messages_parked", "Messages put aside for a person to look at.", ["queue"], registry=registry
+            "headrace_messages_parked", "Messages set aside for inspection.", ["queue"], registry=registry
         )
         self.retries = Counter(
-            "headrace_settlement_retries", "Tries that the store or the broker did not answer.", registry=registry
+            "headrace_settlement_retries",
+            "Settlement retries: store or broker unavailable.",
+            registry=registry,
         )
         self.unsettled = Gauge(
-            "headrace_usage_records_unsettled", "Usage records taken and not yet stored.", registry=registry
+            "headrace_usage_records_unsettled", "Usage records received and not yet stored.", registry=registry
         )
         self.reaped = Counter(
             "headrace_jobs_reaped",
-            "Dead jobs whose callers were told, by what they were told.",
+            "Dead-lettered jobs closed, by the failure code sent to the caller.",
             ["code"],
             registry=registry,
         )
 
         self.differences = Gauge(
             "headrace_audit_differences",
-            "What the last audit of the books found wrong, by what must hold.",
+            "Differences found by the last audit of the books, by invariant.",
             ["check"],
             registry=registry,
         )

@@ -39,6 +39,6 @@ class Reconciler:
             self._metrics.differences.labels(check.name.lower()).set(counts[check])
         self._metrics.audited.set(self._clock())
         for each in report.differences[:MOST_LOGGED]:
-            _log.error("the books differ", **{name: str(value) for name, value in vars(each).items()})
+            _log.error("audit difference", **{name: str(value) for name, value in vars(each).items()})
         looked = {"accounts": report.accounts, "jobs": report.jobs, "rows": report.rows}
-        _log.info("books audited", differences=len(report.differences), **looked)
+        _log.info("audit completed", differences=len(report.differences), **looked)

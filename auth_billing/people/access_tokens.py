@@ -76,11 +76,11 @@ class AccessTokens:
             InvalidSession: the token is malformed, expired, or not signed by one of the keys.
         """
         if len(token) > MAX_LENGTH:
-            raise InvalidSession("too long")
+            raise InvalidSession("token too long")
         try:
             key = self._keys.get(jwt.get_unverified_header(token).get("kid", ""))
             if key is None:
-                raise InvalidSession("signed by a key that is not ours")
+                raise InvalidSession("unknown signing key")
             payload = self._jwt.decode(
                 token,
                 key.key,
@@ -91,16 +91,16 @@ class AccessTokens:
                 options={"require": REQUIRED, "strict_aud": True},
             )
         except (jwt.InvalidTokenError, TypeError, ValueError, OverflowError) as error:
-            raise InvalidSession(f"no token of ours: {type(error).__name__}") from error
+            raise InvalidSession(f"invalid token: {type(error).__name__}") from error
         return self._checked(payload)
 
     def _checked(self, payload: dict[str, Any]) -> AccessClaims:
         """Check what pyjwt does not: exact integer types, the lifetime, and `token_use`."""
         issued, expires, version = payload["iat"], payload["exp"], payload.get("ver")
         if type(issued) is not int or type(expires) is not int or type(version) is not int:
-            raise InvalidSession("a number is none")
+            raise InvalidSession("a numeric claim is not an integer")
         if not 0 < expires - issued <= SECONDS_VALID or issued > self._clock() + LEEWAY:
-            raise InvalidSession("a life that we do not give")
+            raise InvalidSession("invalid lifetime")
         session, user = payload.get("sid"), payload["sub"]
         if payload.get("token_use") != USE or not isinstance(session, str) or not isinstance(user, str):
             raise InvalidSession("not an access token")

@@ -117,7 +117,7 @@ class Invitations:
             InvitationVoid: another user has accepted it, or it expired or was revoked.
         """
         if not await self._store.claim(self.digest(token), user, self._clock()):
-            raise InvitationVoid("used by somebody else, expired or revoked")
+            raise InvitationVoid("accepted by another user, expired or revoked")
 
     def digest(self, token: str) -> bytes:
         """Return the stored form of a token: its HMAC-SHA256, 32 bytes."""

@@ -80,7 +80,7 @@ class LocalOwner:
             password = await self._passwords.hash(secrets.token_urlsafe(PASSWORD_BYTES))
             user = User(new_id("user-"), email, NAME, self._clock(), password)
             if not await self._users.add(user):
-                raise InvitationVoid("another click was quicker")
+                raise InvitationVoid("accepted concurrently")
         return user
 
 

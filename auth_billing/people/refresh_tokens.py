@@ -63,11 +63,11 @@ def parse(text: str) -> RefreshToken:
     """
     session, _, secret = text.partition(".")
     if len(text) > MAX_LENGTH or not text.isascii() or not session:
-        raise InvalidSession("no refresh token")
+        raise InvalidSession("malformed refresh token")
     try:
         raw = base64.b64decode(secret + "=", altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:
-        raise InvalidSession("no refresh token") from error
+        raise InvalidSession("malformed refresh token") from error
     if len(raw) != BYTES:
-        raise InvalidSession("no refresh token")
+        raise InvalidSession("malformed refresh token")
     return RefreshToken(session, raw)

@@ -123,7 +123,9 @@ class Sessions:
             session = await self._alive(await self._record(claims.session))
             self._known.put(claims.session, session)
         if session.user.id != claims.user or session.user.version != claims.version:
-            raise InvalidSession(f"session {claims.session} is another's, or all of the user's sessions were ended")
+            raise InvalidSession(
+                f"session {claims.session} belongs to another user, or was ended with all of the user's sessions"
+            )
         return session
 
     async def refresh(self, token: RefreshToken) -> SignedIn:
@@ -176,11 +178,13 @@ class Sessions:
         """
         now = self._clock()
         if record.revoked is not None or now >= record.expires or now - record.used >= SECONDS_IDLE:
-            raise InvalidSession(f"session {record.id} was ended, or is too old")
+            raise InvalidSession(f"session {record.id} was revoked or has expired")
         user = await self._users.find(record.user)
         membership = await self._memberships.find(record.organisation, record.user)
         if user is None or membership is None or user.version != record.version:
-            raise InvalidSession(f"session {record.id}: all sessions were ended, or the user is no member any more")
+            raise InvalidSession(
+                f"session {record.id}: ended with all of the user's sessions, or the membership has ended"
+            )
         project = await self._default_project(record.organisation)
         return BrowserSession(record.id, user, record.organisation, project, membership.role)
 

@@ -71,10 +71,10 @@ class SignUp:
         invitation = await self._invitations.open(token, even_used=True)  # first: later errors reveal more
         email = checked_email(newcomer.email)
         if invitation.email and fold_email(invitation.email) != fold_email(email):
-            raise InvitationVoid("it is for another address")
+            raise InvitationVoid("for another e-mail address")
         user = await self._sign_in.known(email, newcomer.password, newcomer.address)
         if invitation.accepted is not None and (user is None or user.id != invitation.accepted_by):
-            raise InvitationVoid("used by somebody else")
+            raise InvitationVoid("accepted by another user")
         user = user or await self._add(email, newcomer)
         await self._invitations.claim(token, user.id)
         await self._people.join(invitation.organisation, user.id, invitation.role, self._clock())
@@ -93,9 +93,9 @@ class SignUp:
         try:
             user = await self._sign_in.known(email, newcomer.password, newcomer.address)
         except InvalidCredentials as error:
-            raise EmailTaken("somebody else's") from error
+            raise EmailTaken("another user has this address") from error
         if user is not None and await self._memberships.of_user(user.id):
-            raise EmailTaken("signed up before")
+            raise EmailTaken("has an account and an organisation")
         user = user or await self._add(email, newcomer)
         founded = await self._projects.found(name)
         await self._people.join(founded.id, user.id, Role.OWNER, self._clock())
@@ -105,5 +105,5 @@ class SignUp:
         name = checked_name(newcomer.name)
         user = User(new_id("user-"), email, name, self._clock(), await self._passwords.hash(newcomer.password))
         if not await self._users.add(user):
-            raise EmailTaken("signed up a moment ago")
+            raise EmailTaken("taken concurrently")
         return user

@@ -39,7 +39,7 @@ def load_signing_keys(home: Path, given: str = "") -> tuple[SigningKey, ...]:
     if given:
         return _read(given, "HEADRACE_SESSION_SIGNING_KEYS")
     path = home / "secrets" / FILE_NAME
-    return _read(read_or_make(path, _new, "signs everybody out of the chat"), str(path))
+    return _read(read_or_make(path, _new, "signs all users out of the chat"), str(path))
 
 
 def _new() -> str:

@@ -68,7 +68,7 @@ class PriceWatch:
             except (StartupError, StoreUnavailable) as error:
                 if str(error) != said:  # once, not every five seconds
                     said = str(error)
-                    _log.error("the prices stay as they are", reason=said)
+                    _log.error("price file not loaded, prices unchanged", reason=said)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), self._every)
 

@@ -25,7 +25,7 @@ class Circuit:
             StoreUnavailable: the call timed out, or one did within the last second.
         """
         if self.now() < self._open_until:
-            raise StoreUnavailable("the store did not answer a moment ago")
+            raise StoreUnavailable("the store timed out within the last second")
         try:
             yield
         except StoreUnavailable:
