@@ -1,7 +1,4 @@
-"""What crosses between planning and computing: the planned step and its outcome, in plain numbers.
-
-Knows no tensors; the scheduler writes a `Batch` and reads a `StepResult`, the runner the other way round.
-"""
+"""The interface of scheduler and runner: a planned step (`Batch`) and its outcome (`StepResult`), without tensors."""
 
 from __future__ import annotations
 
@@ -14,10 +11,10 @@ from inference_worker.sequence import Sequence
 
 @dataclass(frozen=True, slots=True)
 class ScheduledSequence:
-    """Compute `count` tokens of a sequence from position `start` on: known ones, and at their end `drafts`.
+    """One sequence's share of a step: `count` tokens from position `start` on, known tokens first, then `drafts`.
 
     Attributes:
-        drafts: guesses at the tokens after the last known one; empty if that one is not reached.
+        drafts: draft tokens that follow the last known token; empty if the step does not reach that one.
     """
 
     sequence: Sequence
@@ -27,18 +24,18 @@ class ScheduledSequence:
 
     @property
     def token_ids(self) -> array[int]:
-        """The tokens to compute."""
+        """Ids of the tokens to compute."""
         known = self.sequence.token_ids[self.start : self.start + self.count]
         return known + array("q", self.drafts) if self.drafts else known
 
     @property
     def draws(self) -> int:
-        """After how many of its last tokens the next one is drawn: the last known token and all drafts, or none."""
+        """Number of tokens to sample: one after the last known token and one after each draft, or 0."""
         return 1 + len(self.drafts) if self.start + self.count >= len(self.sequence.token_ids) else 0
 
     @property
     def scored(self) -> range:
-        """Positions of the prompt's tokens whose log probabilities this step tells: each from the one before it."""
+        """Prompt positions whose log probabilities this step yields; each is computed from the position before it."""
         sequence = self.sequence
         if sequence.sampling.prompt_logprobs is None:
             return range(0)
@@ -47,13 +44,13 @@ class ScheduledSequence:
 
     @property
     def states_read(self) -> int:
-        """Of how many of its last tokens somebody reads the states: who draws from them or scores the prompt."""
+        """Number of trailing tokens whose final hidden states are read: for sampling or prompt log probabilities."""
         scored = self.scored
-        told = self.start + self.count - (scored.start - 1) if scored else 0
-        return max(self.draws, told)
+        for_scores = self.start + self.count - (scored.start - 1) if scored else 0
+        return max(self.draws, for_scores)
 
     def drawn(self) -> list[Sequence]:
-        """For each of these the sequence as it is if the drafts so far are right: what the draw depends on."""
+        """Return, for each token to sample, the sequence extended by the drafts before it: the sampler's context."""
         if not self.draws:
             return []
         return [self.sequence, *(self.sequence.ahead(self.drafts[:right]) for right in range(1, self.draws))]
@@ -61,7 +58,7 @@ class ScheduledSequence:
 
 @dataclass(frozen=True, slots=True)
 class BlockCopy:
-    """Copy a whole cache block before anything of the step is written (copy-on-write)."""
+    """A copy-on-write of one cache block, made before the step writes to the cache."""
 
     source: int
     target: int
@@ -69,11 +66,11 @@ class BlockCopy:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One step: every entry is another sequence. Copies happen at once and first.
+    """One planned step. Each entry belongs to a different sequence; the copies are made together, before anything else.
 
     Attributes:
-        steps: if more than one, every entry only goes on, and may go on for so many steps: there are blocks for as many
-            tokens of each. Whoever computes them may stop earlier.
+        steps: decode steps that the runner may compute before the next plan. Above 1 every entry is a pure decode, and
+            blocks for that many tokens of each sequence are allocated; the runner may stop earlier.
     """
 
     entries: list[ScheduledSequence] = field(default_factory=list)
@@ -83,14 +80,14 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """Per entry of the batch, in its order.
+    """The outcome of a batch; lists have one item per entry, in the batch's order.
 
     Attributes:
-        token_ids: the drawn tokens, `ScheduledSequence.draws` of them. The one at index i is drawn as if i drafts were
-            right; it says nothing if one of them is not. Of several steps: one token a step, whatever ends with it.
-        logprobs: of these tokens; `None` where nobody asked.
-        failed: requests that could not be computed; their entries have no tokens.
-        scores: of prompts, by request.
+        token_ids: sampled token ids, `ScheduledSequence.draws` per entry. The token at index i is valid only if the
+            first i drafts are accepted. With several steps: one token per step, even past the end of a choice.
+        logprobs: log probabilities of these tokens; `None` where the request does not want them.
+        failed: ids of requests that could not be computed; their entries have no tokens.
+        scores: prompt log probabilities by request id.
     """
 
     token_ids: list[list[int]] = field(default_factory=list)
@@ -99,7 +96,7 @@ class StepResult:
     scores: dict[str, PromptScores] = field(default_factory=dict)
 
     def __add__(self, other: StepResult) -> StepResult:
-        """The result of two batches computed one after the other."""
+        """Concatenate the results of two batches."""
         return StepResult(
             self.token_ids + other.token_ids,
             self.logprobs + other.logprobs,

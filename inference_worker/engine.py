@@ -1,7 +1,4 @@
-"""The engine: plans a step, computes it, takes in the outcome. Token ids in, token events out.
-
-Knows no text, queue or process; `engine_main.py` steps it.
-"""
+"""The generation engine: schedules a step, executes it, commits the outcome. Token ids in, token events out."""
 
 from __future__ import annotations
 
@@ -39,23 +36,23 @@ from inference_worker.structured.compilations import Compilations, ReadVocabular
 from inference_worker.text.tokenizer_files import read_vocabulary
 
 STEP_COSTS = {"avx2": StepCost(fixed=6, cheap_rows=4), "avx512": StepCost(fixed=8, cheap_rows=16)}
-"""Of the compiled kernels, by their instructions (ADR 0009)."""
+"""Step costs of the compiled kernels by instruction set (ADR 0009)."""
 
 PROMPTS_AHEAD = range(64, 257)
-"""Tokens of prompts that go ahead on a CPU: with fewer, a step costs little less than with all; more take long anyway
-(ADR 0046)."""
+"""Prompt tokens of a step on a CPU for which decodes are deferred: fewer cost little next to the decodes, more take
+long in any case (ADR 0046)."""
 
 LOOKAHEAD = 16
-"""Decode steps of one visit at most, where they are captured."""
+"""Most decode steps per batch where they run as CUDA graphs."""
 
 COMPILATION_PATIENCE = 0.005
-"""Seconds that an idle engine waits for a grammar before it listens again."""
+"""Seconds that an idle engine waits for a grammar to compile before it reads commands again."""
 
 log = structlog.get_logger(__name__)
 
 
 class Engine:
-    """One model, one KV cache, one scheduler. Not thread-safe: its owner adds, aborts and steps in turn."""
+    """A generation engine: one model, one KV cache, one scheduler. Not thread-safe."""
 
     def __init__(
         self,
@@ -65,7 +62,7 @@ class Engine:
         ready: Ready,
         interlude: Interlude | None = None,
     ) -> None:
-        """`interlude`: of the model, if it has one."""
+        """`interlude`: the model's prefill interrupt, if its steps can be interrupted."""
         self._interlude = interlude or Interlude()
         self.scheduler = scheduler
         self.runner = runner
@@ -75,10 +72,10 @@ class Engine:
 
     @classmethod
     def from_settings(cls, settings: EngineSettings) -> Engine:
-        """Load the model and build an engine around it.
+        """Load the model and build its engine.
 
         Raises:
-            ModelError: it can't be loaded, or there is no memory for its cache.
+            ModelError: the model can't be loaded, or its KV cache does not fit the memory.
         """
         device = torch.device(settings.device)
         dtype = number_format(settings.dtype, device)
@@ -97,12 +94,14 @@ class Engine:
         *,
         vocabulary: ReadVocabulary = no_vocabulary,
     ) -> Engine:
-        """Build an engine around a loaded model of `dtype`; `settings.quantization` names what it has.
+        """Build the engine of a loaded model.
 
-        `vocabulary` is asked for by grammars only.
+        Args:
+            dtype: of the model's weights; `settings.quantization` names how they are quantised.
+            vocabulary: reads the tokeniser's vocabulary when the first grammar needs it.
 
         Raises:
-            ModelError: there is no memory for its cache.
+            ModelError: the KV cache does not fit the memory.
         """
         device, shape = torch.device(settings.device), model.shape
         kv_dtype = cache_format(settings.kv_cache_dtype, dtype, settings.quantization, settings.activation_bits)
@@ -137,11 +136,11 @@ class Engine:
         )
 
     def ready(self) -> Ready:
-        """What was loaded, and its limits."""
+        """Return what was loaded, and its limits."""
         return self._ready
 
     def add(self, request: GenerationRequest) -> None:
-        """Take a request in. One that can never run here becomes a failure."""
+        """Queue a request. One that can never run on this engine is reported by `failures`."""
         self.abort(request.id)
         if request.grammar is None:
             self.scheduler.add(request)
@@ -149,22 +148,24 @@ class Engine:
             self.compilations.begin(request, request.grammar)
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Drop a request, or one choice of it; its blocks are free at once. Unknown ids are ignored."""
+        """Drop a request, or one choice of it, and free its blocks. Unknown ids are ignored."""
         if choice is None:
             self.compilations.abort(request)
         self.scheduler.abort(request, choice)
 
     def knows(self, request: str) -> bool:
-        """Whether a request is in here: added, and neither over nor aborted."""
+        """Return whether a request was added and has neither ended nor been aborted."""
         return self.scheduler.knows(request) or self.compilations.knows(request)
 
     def let_in(self, commands: int, hear: Callable[[], None], tell: Callable[[list[TokenEvent]], None]) -> None:
-        """Have steps give way to a short prompt that comes meanwhile (ADR 0049), where layers can be left between.
+        """Let a short prompt that arrives during a step be prefilled between two layers of it (ADR 0049).
+
+        Does nothing where the model can't be interrupted between layers.
 
         Args:
-            commands: a file descriptor from which something can be read when there is something to hear.
-            hear: adds what has come. It must abort nothing: a step that is being computed counts on what it has.
-            tell: is given what came of the prompt, before the step goes on.
+            commands: file descriptor that becomes readable when a command arrives.
+            hear: adds the requests that have arrived. It must not abort any: the interrupted step uses their blocks.
+            tell: called with the prefill's events before the step goes on.
         """
 
         def play() -> None:
@@ -183,20 +184,20 @@ class Engine:
         return self.scheduler.commit(batch, result)
 
     def has_work(self) -> bool:
-        """There is something to step for."""
+        """Return whether `step` would do something."""
         return self.scheduler.has_work() or bool(self.compilations)
 
     def load(self) -> EngineLoad:
-        """Counters and gauges."""
+        """Return the engine's counters and gauges."""
         return self.scheduler.load()
 
     def failures(self) -> list[RequestFailed]:
-        """Requests that failed since the last call."""
+        """Return the requests that failed since the last call."""
         failures, self._failures = self._failures, []
         return failures + self.scheduler.take_failures()
 
     def _take_compiled(self) -> None:
-        """Schedule the requests whose grammars are ready; wait a little for one if there is nothing else to do."""
+        """Schedule the requests whose grammars are compiled; an otherwise idle engine waits briefly for one."""
         for outcome in self.compilations.take(0.0 if self.scheduler.has_work() else COMPILATION_PATIENCE):
             if isinstance(outcome, RequestFailed):
                 self._failures.append(outcome)
@@ -205,7 +206,7 @@ class Engine:
 
 
 def _speculation(settings: EngineSettings, attention: str) -> Speculation:
-    """What guesses tokens ahead, for what a step costs with this attention backend."""
+    """Return the speculation that the settings select, with the step cost of this attention backend."""
     if settings.speculation == "ngram":
         return Speculation(FREE)
     if settings.speculation == "auto" and attention == "native":
@@ -214,12 +215,12 @@ def _speculation(settings: EngineSettings, attention: str) -> Speculation:
 
 
 def _captured(model: CausalLM, attention: AttentionBackend) -> bool:
-    """Decode steps are captured: nothing in model and attention waits for the device."""
+    """Return whether decode steps can run as CUDA graphs: neither model nor attention synchronises with the device."""
     return isinstance(model, Decoder) and attention.name == "triton" and attention.cache.keys[0].is_cuda
 
 
 def _runner(model: CausalLM, attention: AttentionBackend, limits: EngineLimits, device: torch.device) -> Runner:
-    """What computes batches: of several steps only if they are captured."""
+    """Return the runner for the model; batches of several steps need CUDA graphs."""
     if limits.lookahead == 1 or not isinstance(model, Decoder):
         return IsolatingRunner(ModelRunner(model, attention, device))
     from inference_worker.execution.cuda_runner import cuda_runner  # noqa: PLC0415 - loads Triton
@@ -228,10 +229,10 @@ def _runner(model: CausalLM, attention: AttentionBackend, limits: EngineLimits, 
 
 
 def _wanted_context(settings: EngineSettings, shape: ModelShape) -> int:
-    """The context asked for.
+    """Return the configured context length in tokens, by default the model's.
 
     Raises:
-        ModelError: the model was not made for so long a context.
+        ModelError: it is longer than the model's.
     """
     if settings.max_model_len is None:
         return shape.max_position
@@ -241,7 +242,7 @@ def _wanted_context(settings: EngineSettings, shape: ModelShape) -> int:
 
 
 def _limits(settings: EngineSettings, shape: ModelShape, blocks: int, lookahead: int) -> EngineLimits:
-    """The limits in force: a single sequence must fit the pool."""
+    """Return the limits in force. The context is shortened if the KV cache can't hold one full sequence."""
     wanted, held = _wanted_context(settings, shape), blocks * settings.block_size
     if held < wanted:
         log.warning("context shortened to what the KV cache holds", max_model_len=held, wanted=wanted)

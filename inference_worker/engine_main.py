@@ -1,7 +1,7 @@
-"""The engine process: commands in by one pipe, an engine that steps while it has work, reports out by another.
+"""Main function of the engine process: reads commands from one pipe, steps the engine, writes reports to another.
 
-Loads torch, so only the child calls `run`. Knows no queue and no text. If the parent goes, the pipe ends and so does
-this process.
+Only the child process calls `run`, because it loads torch. When the parent exits, the pipe closes and this process
+ends.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from router.messages import Task
 Target = Callable[[EngineSettings, Connection, Connection], None]
 
 BACKLOG_EVENTS = 16_384
-"""Events that may wait for a slow parent before the engine does."""
+"""Events that are buffered for a slow parent before the engine waits for it."""
 
 
 R_contra = TypeVar("R_contra", bound=EngineRequest, contravariant=True)
 
 
 class SteppingEngine(Protocol[R_contra]):
-    """What this loop needs of an engine for requests of kind `R_contra`."""
+    """The interface of an engine that the process's loop steps, for requests of type `R_contra`."""
 
     def ready(self) -> Ready:
-        """What was loaded."""
+        """Return what was loaded."""
 
     def add(self, request: R_contra) -> None:
-        """Take a request in."""
+        """Queue a request."""
 
     def abort(self, request: str, choice: int | None = None) -> None:
         """Drop a request, or one choice of it."""
@@ -61,21 +61,21 @@ class SteppingEngine(Protocol[R_contra]):
         """Compute one step."""
 
     def has_work(self) -> bool:
-        """Whether there is something to step for."""
+        """Return whether `step` would do something."""
 
     def load(self) -> EngineLoad:
-        """Counters and gauges."""
+        """Return the engine's counters and gauges."""
 
     def failures(self) -> list[RequestFailed]:
-        """Requests that failed since the last call."""
+        """Return the requests that failed since the last call."""
 
 
 @runtime_checkable
 class InterruptibleEngine(SteppingEngine[Any], Protocol):
-    """One that can take requests in while it computes a step."""
+    """An engine that can accept requests while it computes a step."""
 
     def knows(self, request: str) -> bool:
-        """Whether it has a request."""
+        """Return whether a request was added and has neither ended nor been aborted."""
 
     def let_in(self, commands: int, hear: Callable[[], None], tell: Callable[[list[Any]], None]) -> None:
         """See `Engine.let_in`."""
@@ -90,7 +90,7 @@ def run(
     log_style: logging.LogStyle = "console",
     log_level: str = "info",
 ) -> None:
-    """The child's main function: load the model, say `Ready` or why not, then serve."""
+    """Load the model, report `Ready` or `StartFailed`, then serve until shutdown. Runs in the child process."""
     logging.configure(process, style=log_style, level=log_level)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides when we end
     mouth = Mouth(reports)
@@ -99,7 +99,7 @@ def run(
     except (WorkerError, MemoryError, OSError, RuntimeError, ValueError, LookupError) as error:
         mouth.say(StartFailed(reason=_reason(error)))
         return
-    # What was made while loading stays for good: the collector need not walk over it during a step.
+    # Objects made while loading live as long as the process: keep the collector from walking over them during a step.
     gc.collect()
     gc.freeze()
     mouth.say(engine.ready())
@@ -108,10 +108,10 @@ def run(
 
 
 def serve(engine: SteppingEngine[Any], commands: Connection, mouth: Mouth) -> None:
-    """Step while there is work, wait for commands when there is none, until told to shut down.
+    """Step the engine while it has work and wait for commands while it has none, until a `Shutdown` command.
 
     Raises:
-        EOFError, OSError: the parent has gone.
+        EOFError, OSError: the parent has exited.
     """
     ear, outbox = Ear(commands), ReportOutbox(mouth)
     if isinstance(engine, InterruptibleEngine):
@@ -124,7 +124,7 @@ def serve(engine: SteppingEngine[Any], commands: Connection, mouth: Mouth) -> No
             if isinstance(command, Shutdown):
                 return
             _obey(engine, command)
-            heard = True  # and is answered by a report even if no work came of it
+            heard = True  # a report follows even if the command made no work
         events = engine.step() if engine.has_work() else []
         outbox.put(events, engine.failures(), engine.load())
 
@@ -137,7 +137,7 @@ def _obey(engine: SteppingEngine[Any], command: EngineRequest | Abort) -> None:
 
 
 def _let_in(engine: InterruptibleEngine, ear: Ear, outbox: ReportOutbox) -> None:
-    """Have requests heard during steps. A parent that goes meanwhile is noticed between two of them."""
+    """Have requests accepted during steps. The main loop notices between steps if the parent exits meanwhile."""
 
     def hear() -> None:
         with suppress(EOFError, OSError):
@@ -152,7 +152,7 @@ def _let_in(engine: InterruptibleEngine, ear: Ear, outbox: ReportOutbox) -> None
 
 
 class Ear:
-    """The pipe from the parent: its commands, in order."""
+    """Reads the parent's commands from a pipe, in order."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
@@ -160,24 +160,26 @@ class Ear:
         self._kept: deque[Command] = deque()
 
     def fileno(self) -> int:
-        """What can be read from when there is something to hear."""
+        """Return the descriptor that becomes readable when a command arrives."""
         return self._pipe.fileno()
 
     def next(self, *, wait: bool) -> Command | None:
-        """The next command, if there is one.
+        """Return the next command; `None` if there is none and `wait` is false.
 
         Raises:
-            EOFError, OSError: the parent has gone.
+            EOFError, OSError: the parent has exited.
         """
         if self._kept:
             return self._kept.popleft()
         return self._decoder.decode(self._pipe.recv_bytes()) if self._pipe.poll(None if wait else 0) else None
 
     def new_requests(self, known: Callable[[str], bool]) -> Iterator[EngineRequest]:
-        """What can be heard during a step: requests that are not `known`. From the first other command on all is kept.
+        """Yield the requests that may be added during a step: those with a new id, up to the first other command.
+
+        That command and all after it are kept for `next`.
 
         Raises:
-            EOFError, OSError: the parent has gone.
+            EOFError, OSError: the parent has exited.
         """
         while self._pipe.poll(0):
             command = self._decoder.decode(self._pipe.recv_bytes())
@@ -188,7 +190,7 @@ class Ear:
 
 
 class Mouth:
-    """The pipe to the parent, one message at a time."""
+    """Writes reports to the parent's pipe, one message at a time."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
@@ -198,23 +200,23 @@ class Mouth:
 
     @property
     def has_room(self) -> bool:
-        """Whether a short report would be taken at once."""
+        """Whether a short report can be written without blocking."""
         return bool(self._room.poll(0))
 
     def say(self, report: Report) -> None:
-        """Send a report; blocks while the pipe is full.
+        """Write a report; blocks while the pipe is full.
 
         Raises:
-            OSError: the parent has gone.
+            OSError: the parent has exited.
         """
         self._pipe.send_bytes(self._encoder.encode(report))
 
 
 class ReportOutbox:
-    """Sends one report a step; what comes while the pipe is full becomes one report.
+    """Sends one report per step, and merges the outcomes of steps while the pipe is full.
 
-    So a step does not wait for a slow parent, unless `BACKLOG_EVENTS` are waiting: then it does, and memory stays
-    bounded. There is no thread for it: one that encodes a report takes the interpreter from the next step.
+    So a step does not wait for a slow parent unless `BACKLOG_EVENTS` are buffered, which bounds memory. There is no
+    thread for it: a thread that encodes a report would take the interpreter from the next step.
     """
 
     def __init__(self, mouth: Mouth) -> None:
@@ -224,10 +226,10 @@ class ReportOutbox:
         self._load: EngineLoad | None = None
 
     def put(self, events: Sequence[EngineEvent], failed: Sequence[RequestFailed], load: EngineLoad) -> None:
-        """Send a step's outcome, or keep it for the next report if there is no room.
+        """Send a step's outcome, or keep it for the next report if the pipe is full.
 
         Raises:
-            OSError: the parent has gone.
+            OSError: the parent has exited.
         """
         self._events.extend(events)
         self._failed.extend(failed)
@@ -236,10 +238,10 @@ class ReportOutbox:
             self.flush()
 
     def flush(self) -> None:
-        """Send what is kept; waits for room.
+        """Send the buffered outcome, if any; blocks while the pipe is full.
 
         Raises:
-            OSError: the parent has gone.
+            OSError: the parent has exited.
         """
         if self._load is None:
             return
@@ -248,7 +250,7 @@ class ReportOutbox:
 
 
 def _load(settings: EngineSettings) -> SteppingEngine[Any]:
-    import torch  # noqa: PLC0415 - only this process may be heavy
+    import torch  # noqa: PLC0415 - importing this module must stay cheap for the worker process
 
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
@@ -263,7 +265,7 @@ def _load(settings: EngineSettings) -> SteppingEngine[Any]:
 
 
 def _reason(error: BaseException) -> str:
-    """One line for the operator."""
+    """Describe a start-up error in one line for the operator."""
     text = " ".join(str(error).split())[:500]
     if isinstance(error, MemoryError) or "out of memory" in text.lower() or "can't allocate memory" in text:
         return f"out of memory while loading the model: {text or 'no more memory'}"

@@ -1,7 +1,6 @@
-"""One choice of a request on its way through the engine: tokens known, tokens computed, and the blocks that hold them.
+"""The scheduler's state of one choice: known tokens, how many of them are computed, and the KV blocks that hold them.
 
-There is no prefill and no decode state: a sequence is due whatever it knows and has not computed. Does not
-know who schedules it, tensors or text.
+There is no prefill or decode state: a step computes some of the tokens that are known and not yet computed.
 """
 
 from __future__ import annotations
@@ -15,23 +14,23 @@ from router.messages import SamplingParams
 
 @dataclass(slots=True, eq=False)
 class Sequence:
-    """Mutable state of one choice.
+    """Mutable state of one choice of a request.
 
     Attributes:
         token_ids: known tokens, prompt then generated. An `array`, so that numpy copies slices without a Python loop.
-        prompt_length: how many of them are the prompt.
-        max_tokens: generate at most this many (never `None`: the context has been counted in).
-        stop_ids: tokens that end the choice.
-        computed: how many leading tokens have their keys and values in the cache.
+        prompt_length: number of prompt tokens in `token_ids`.
+        max_tokens: most tokens to generate; the context length is already taken into account.
+        stop_ids: token ids that end the choice.
+        salt: the start of the prefix cache's hashes; sequences share blocks only if it is the same.
+        computed: number of leading tokens whose keys and values are in the cache.
         block_table: cache blocks in order of position.
-        block_hashes: chained hashes of the leading full blocks of known tokens, as far as they were needed.
-        published: how many leading blocks the prefix cache has been told of.
-        matcher: how far it has come in its grammar, if it has one; always as far as `token_ids`.
-        siblings: choices of the same request that still wait to fork off this one's prompt.
+        block_hashes: chained hashes of the leading full blocks, as far as they were needed so far.
+        published: number of leading blocks registered in the prefix cache.
+        matcher: state in the request's grammar, if it has one; always in step with `token_ids`.
+        siblings: choices of the same request that wait to fork from this one's prompt.
         bad_words: token sequences that must not be generated.
-        tenant: whom it is served to.
-        scored: how many leading tokens of the prompt have had their log probabilities reported, if they are wanted; the
-            first has none.
+        tenant: id of the tenant, for fair scheduling.
+        scored: number of leading prompt tokens whose log probabilities were reported; the first token has none.
     """
 
     request: str
@@ -52,45 +51,46 @@ class Sequence:
     scored: int = 1
     tenant: str = ""
     cached_tokens: int = 0
-    """Prompt tokens found in the prefix cache on the first admission."""
+    """Number of prompt tokens found in the prefix cache on the first admission."""
     admitted: bool = False
-    """Has been looked up in the prefix cache and counted once."""
+    """Whether the prompt was looked up in the prefix cache and counted; stays true after a preemption."""
     announced: bool = False
-    """Has had its first event."""
+    """Whether the first event of the choice was sent."""
     ended: bool = False
+    """Whether the choice has finished, failed or been aborted."""
 
     @property
     def generated(self) -> int:
-        """Tokens generated so far, those delivered elsewhere included; the position of the next one."""
+        """Number of generated tokens, earlier attempts' delivered tokens included; the position of the next one."""
         return len(self.token_ids) - self.prompt_length
 
     @property
     def target(self) -> int:
-        """Tokens to have computed for now: all known ones, but siblings fork before the prompt's last token.
+        """Number of leading tokens to compute next: all known ones.
 
-        Nor is that one needed if nothing is to be generated.
+        The prompt's last token is left out while siblings wait to fork, and if nothing is to be generated.
         """
         return self.prompt_length - 1 if self.siblings or not self.max_tokens else len(self.token_ids)
 
     @property
     def unscored(self) -> bool:
-        """Log probabilities of the prompt are still to be reported."""
+        """Whether log probabilities of prompt tokens are still to be reported."""
         return self.sampling.prompt_logprobs is not None and self.scored < self.prompt_length
 
     def append(self, token: int) -> None:
-        """Add a generated token. One that its grammar does not allow leaves an error in the matcher."""
+        """Append a generated token. A token that the grammar does not allow sets the matcher's error."""
         self.token_ids.append(token)
         if self.matcher is not None:
             self.matcher.accept([token])
 
     def generated_ids(self) -> array[int]:
-        """The generated tokens."""
+        """Return the ids of the generated tokens."""
         return self.token_ids[self.prompt_length :]
 
     def ahead(self, tokens: tuple[int, ...]) -> Sequence:
-        """What this would be after these tokens too, for reading only; the matcher stays where it is."""
+        """Return a read-only copy with `tokens` appended; the matcher is shared and does not advance."""
         return replace(self, token_ids=self.token_ids + array("q", tokens))
 
     def inherit(self, leader: Sequence) -> None:
-        """The prompt was looked up and counted for `leader` already."""
+        """Take over the admission state of `leader`, whose prompt is the same."""
         self.admitted, self.cached_tokens, self.scored = leader.admitted, leader.cached_tokens, leader.scored

@@ -1,1 +1,1 @@
-"""Doing: turns a planned batch into tensors, runs the model, keeps the KV cache."""
+"""Execution of planned batches: input tensors, model runners, the KV cache and model loading."""

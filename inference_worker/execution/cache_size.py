@@ -1,4 +1,4 @@
-"""How many blocks the KV cache gets. Knows free memory and the cache's shape, not its owners."""
+"""Sizing of the KV cache from the settings and the free memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CUDA_SHARE = 0.9
 
 
 def count_blocks(settings: EngineSettings, shape: KVCacheShape, max_model_len: int, device: torch.device) -> int:
-    """Blocks of the pool: as set, else what the memory holds, but no more than all sequences could ever fill.
+    """Return the number of cache blocks: as configured, else as many as fit the memory and all sequences could fill.
 
     Raises:
         ModelError: not even one block fits.
@@ -30,7 +30,7 @@ def count_blocks(settings: EngineSettings, shape: KVCacheShape, max_model_len: i
 
 
 def free_share(device: torch.device) -> int:
-    """Bytes that may be taken of what is free now, the weights being loaded."""
+    """Return the bytes of free memory that the cache may take, once the weights are loaded."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0] * CUDA_SHARE)
     return min(CPU_MOST, int(psutil.virtual_memory().available * CPU_SHARE))

@@ -1,7 +1,7 @@
-"""A `Runner` that computes pure decode batches by captured steps, several at a visit, and leaves the rest to another.
+"""A `Runner` that computes pure decode batches with CUDA graphs, several steps per call; other batches run eagerly.
 
-The scheduler says how many steps it has made room for; how many are run is decided here, by the time that they take:
-the host is back often enough for newcomers, and rarely enough not to matter. Knows nothing of why a batch is as it is.
+The scheduler allocates blocks for a number of steps; how many are run is decided here, by the time that a step takes:
+few enough that new requests start soon, and enough that the host's overhead per step is small.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from inference_worker.scheduling.limits import EngineLimits
 from inference_worker.sequence import Sequence
 
 VISIT_SECONDS = 0.009
-"""A visit of more than one step takes about so long at most."""
+"""Longest time in seconds, roughly, of a batch of several steps."""
 NEWEST = 0.2
-"""Weight of the newest measurement in the time that a step is believed to take."""
+"""Weight of the newest measurement in the moving average of a step's time."""
 
 
 class CapturedRunner:
-    """Around another runner, which also has the model and the cache."""
+    """Runs decode batches as CUDA graphs, and other batches by the runner it wraps, whose model and cache it shares."""
 
     def __init__(self, other: IsolatingRunner, limits: EngineLimits, capture: Capture, uniform: Uniform) -> None:
         self._other = other
@@ -43,11 +43,11 @@ class CapturedRunner:
 
     @property
     def sizes(self) -> list[int]:
-        """Numbers of rows that steps are captured for."""
+        """Batch sizes that steps are captured for."""
         return self._graphs.sizes
 
     def execute(self, batch: Batch) -> StepResult:
-        """Compute one step, or up to `batch.steps` if it decodes only."""
+        """Compute one step, or up to `batch.steps` steps of a pure decode batch."""
         sequences = [entry.sequence for entry in batch.entries]
         decodes = bool(sequences) and all(entry.count == 1 and entry.draws == 1 for entry in batch.entries)
         stage = stage_of(sequences) if decodes else None
@@ -59,7 +59,7 @@ class CapturedRunner:
 
     @torch.inference_mode()
     def _visit(self, sequences: list[Sequence], key: GraphKey, granted: int) -> npt.NDArray[np.int64]:
-        """Run steps and fetch what was drawn: [steps, sequences]."""
+        """Run several steps and return the sampled tokens, [steps, sequences]."""
         started = time.perf_counter()
         rows = self._rows.place(sequences)
         steps = self._steps(key, granted)

@@ -1,7 +1,6 @@
-"""Hands a loaded model to the compiled kernels, with the weights that the settings ask for.
+"""Converts a loaded model to the compiled CPU kernels, with weights quantised as configured.
 
-What the kernels can't compute stays PyTorch's, and the log says why. Knows models and where quantised values come from,
-not how kernels work.
+A model that the kernels can't compute stays with PyTorch, and the log says why.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ log = structlog.get_logger(__name__)
 
 
 def compile_model(model: CausalLM, source: ModelSource, settings: EngineSettings) -> tuple[CausalLM, str]:
-    """`model`, loaded from `source`, computed by the kernels where they can; and the quantisation in force.
+    """Return the model, computed by the kernels where they support it, and the quantisation in force.
 
     Raises:
-        UnsupportedModel: a quantisation that this model, file or machine can't have.
+        UnsupportedModel: this model, file or machine does not support the configured quantisation.
     """
     wanted = settings.quantization
     try:
@@ -42,12 +41,12 @@ def compile_model(model: CausalLM, source: ModelSource, settings: EngineSettings
         return model, "none"
     scheme, values = _quantised(decoder, source, wanted)
     log.info("the model is computed by the compiled kernels", instructions=kernels.instructions)
-    torch.set_num_threads(1)  # what is left to PyTorch is small, and its threads would spin where the kernels' compute
+    torch.set_num_threads(1)  # PyTorch's share is small, and its threads would spin on the kernels' cores
     return NativeDecoder(decoder, values, kernels, row_bits=settings.activation_bits), scheme
 
 
 def _native(model: CausalLM, settings: EngineSettings) -> tuple[Decoder, Kernels]:
-    """Raises `NativeUnavailable` with the first reason against it."""
+    """Return the decoder and its kernels; raises `NativeUnavailable` with the first reason against them."""
     if settings.device != "cpu":
         raise NativeUnavailable("the compiled kernels are the CPU's")
     if settings.attention not in {"auto", "native"}:
@@ -59,7 +58,7 @@ def _native(model: CausalLM, settings: EngineSettings) -> tuple[Decoder, Kernels
 
 
 def _quantised(model: Decoder, source: ModelSource, wanted: str) -> tuple[str, Mapping[str, Values]]:
-    """The scheme in force and its values; a GGUF's own are kept as they are."""
+    """Return the quantisation scheme in force and the weights; a GGUF's quantised weights are kept as they are."""
     if wanted == "none":
         return "none", {}
     own = dict(GGUFFile(source.path).quantised_values()) if source.kind == "gguf" else {}
@@ -73,5 +72,5 @@ def _quantised(model: Decoder, source: ModelSource, wanted: str) -> tuple[str, M
     matrices = {name: weight for name, weight in slots(model).items() if weight.ndim == 2}
     kept = {name: own[name] for name in matrices if name in own and (wanted == "int4" or type(own[name]) is Int8Values)}
     others = {name: weight for name, weight in matrices.items() if name not in kept}
-    # What has no codes beside int4 ones (a head in Q6_K, say) keeps its values.
+    # In an int4 model, matrices that are stored in another format (a head in Q6_K, say) become float16.
     return wanted, kept | {name: w.half() if wanted == "int4" else Int8Values.of(w) for name, w in others.items()}

@@ -1,6 +1,6 @@
-"""The runner of an engine on CUDA: a fused decoder, its decode steps captured, several of them at a visit.
+"""The runner of an engine on CUDA: a fused decoder whose decode steps run as CUDA graphs.
 
-Everything that it joins loads Triton, so it is imported only where it is used.
+Importing this module loads Triton, so import it only where it is used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 
 def cuda_runner(model: Decoder, attention: AttentionBackend, limits: EngineLimits) -> CapturedRunner:
-    """Capture the decode steps of `model` over the cache of `attention`."""
+    """Build the runner and capture the decode steps of `model` over the cache of `attention`."""
     device = attention.cache.keys[0].device
     started = time.perf_counter()
     runner = IsolatingRunner(ModelRunner(FusedDecoder(model), attention, device))

@@ -1,11 +1,11 @@
-"""Whole decode steps, sampling included, captured once and replayed: no work of the host between two tokens.
+"""CUDA graphs of whole decode steps, sampling included: replaying one needs no work of the host between two tokens.
 
-A captured step has all its sizes and numbers baked in, so there is one for each number of rows that a batch is filled
-up to, and each stage of sampling. Everything else that it depends on is fixed for the process (block size, width of
-the block tables, the attention's parts, which follow from the number of rows) or lies on the device and may change:
-tokens, positions, block tables, parameters. Rows at rest store nothing, attend to nothing and stay where they are.
+A graph has all its sizes and numbers baked in, so there is one for each padded batch size and each stage of sampling.
+Everything else that it depends on is fixed for the process (block size, width of the block tables, the attention's
+splits, which follow from the number of rows) or lies on the device and may change: tokens, positions, block tables,
+parameters. Idle rows store nothing, attend to nothing and do not advance.
 
-Captured when the engine starts, never while it serves. Knows models and rows, not who planned the steps.
+Graphs are captured when the engine starts, never while it serves.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from inference_worker.sampling.captured import Stage, Uniform, choose
 
 Work = Callable[[], None]
 Capture = Callable[[Work], Work]
-"""Runs some work as often as it likes and returns what runs it again."""
+"""A function that captures some work, running it any number of times, and returns a function that replays it."""
 
 SIZES = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 
 
 @dataclass(frozen=True)
 class GraphKey:
-    """Every number that a captured step has baked in and that differs between captured steps."""
+    """The numbers in which captured steps differ: the padded batch size and the stage of sampling."""
 
     rows: int
     stage: Stage
 
 
 class DecodeGraphs:
-    """The steps of one model over `DecodeRows`, for 1 to `most` sequences.
+    """The captured decode steps of one model over `DecodeRows`, for up to the rows' capacity of sequences.
 
     Attributes:
-        drawn: [steps, most] int64: the tokens drawn since `restart`, step by step.
+        drawn: [steps, capacity] int64: the tokens sampled since `restart`, one row per step.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class DecodeGraphs:
         self._captured: dict[GraphKey, Work] = {}
 
     def key(self, sequences: int, stage: Stage) -> GraphKey:
-        """The smallest step that has room for so many sequences."""
+        """Return the key of the smallest captured step for so many sequences."""
         return GraphKey(self.sizes[bisect_left(self.sizes, sequences)], stage)
 
     def capture(self, capture: Capture) -> None:
-        """Capture all steps, the largest first: the others find room in its memory. All rows must be at rest."""
+        """Capture all steps, the largest first, so that the others reuse its memory. All rows must be idle."""
         for size in reversed(self.sizes):
             for stage in Stage:
                 self.restart()
@@ -68,7 +68,7 @@ class DecodeGraphs:
                 self._captured[key] = capture(lambda key=key: self.step(key))  # type: ignore[misc]
 
     def restart(self) -> None:
-        """The next step is the first of a visit."""
+        """Reset the step counter: the next step writes the first row of `drawn`."""
         self._step.zero_()
 
     def replay(self, key: GraphKey) -> None:
@@ -76,7 +76,7 @@ class DecodeGraphs:
         self._captured[key]()
 
     def step(self, key: GraphKey) -> None:
-        """One step of the first `key.rows` rows: compute their tokens, draw the next ones, move on."""
+        """Compute one step of the first `key.rows` rows: run the model, sample the next tokens, advance the rows."""
         rows, count = self._rows, key.rows
         token_ids, positions = rows.integers[TOKEN, :count], rows.integers[POSITION, :count]
         hidden = self._model.forward(
@@ -89,7 +89,7 @@ class DecodeGraphs:
         rows.move_on(count, tokens)
 
     def _metadata(self, positions: Tensor, count: int) -> AttentionMetadata:
-        """Of rows that compute one token each. How long the longest is, is not known here: as long as any can be."""
+        """Return the attention metadata of rows with one query each; their length is bounded by the block tables."""
         size, tables = self._attention.cache.shape.block_size, self._rows.tables[:count]
         computed = positions.clamp(min=0)
         blocks = tables.gather(1, (computed // size)[:, None])[:, 0]
@@ -104,14 +104,14 @@ class DecodeGraphs:
 
 
 class CudaCapture:
-    """Captures work as a CUDA graph. All graphs share one pool of memory, for one runs at a time."""
+    """Captures work as CUDA graphs, which share one memory pool because only one runs at a time."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._first: torch.cuda.CUDAGraph | None = None
 
     def __call__(self, work: Work) -> Work:
-        """Run it twice, so that libraries and kernels are loaded, then record it."""
+        """Run `work` twice, so that libraries and kernels are loaded, then record it."""
         stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(stream):

@@ -1,11 +1,9 @@
-"""Rows of running sequences that stay on the device: the host sends only what it changed.
+"""The persistent decode batch: one row per running sequence that stays on the device; the host sends only changes.
 
-A sequence keeps its row while it decodes, and the device moves the row on by itself, step after step. The used rows are
-always the first ones, so that a step over the first n is a step over all of them. The host remembers what each row was
-told; whatever a sequence went through meanwhile (another way of computing it, preemption, a copied block) shows as a
-difference and is sent. One transfer a visit, from a buffer that is made for it and never written again.
-
-Knows sequences' numbers and the layout of the rows, not models or graphs.
+A sequence keeps its row while it decodes, and the device advances the row by itself, step after step. The used rows are
+always the first ones, so that a step over the first n rows covers all of them. The host has a copy of each row's state;
+any change to a sequence (an eager step, preemption, a copied block) shows as a difference and is sent. There is one
+transfer per batch, from a fresh buffer that is never written again.
 """
 
 from __future__ import annotations
@@ -23,15 +21,15 @@ from inference_worker.sampling.captured import RowParameters
 from inference_worker.sequence import Sequence
 
 TOKEN, POSITION, END, PROMPT, SEED, CHOICE, TOP_K = range(7)
-"""Whole numbers of a row: its last token and that token's position, -1 at rest; END: no position from here on is
-computed; the length of its prompt; and sampling parameters."""
+"""Integers of a row: its last token and that token's position, -1 for an idle row; END: the position from which on
+nothing is computed; the length of the prompt; and sampling parameters."""
 TEMPERATURE, MIN_P, TOP_P = range(3)
 AT_REST = -1
 
 
 @dataclass
 class _Told:
-    """What the device has in a row."""
+    """The host's copy of a row's state on the device."""
 
     sequence: Sequence
     position: int
@@ -40,13 +38,13 @@ class _Told:
 
 @dataclass
 class _Cells:
-    """Places in the flat block tables, and the blocks to write there."""
+    """Updates of the flat block tables: indices, and the block numbers to write there."""
 
     places: array[int] = field(default_factory=lambda: array("q"))
     blocks: array[int] = field(default_factory=lambda: array("q"))
 
     def add(self, begin: int, told: array[int], table: array[int]) -> None:
-        """Where the table that begins at `begin` differs from what was told."""
+        """Add the differences between `table`, which begins at index `begin`, and the device's copy of it."""
         common = len(told)
         if table[:common] != told:  # rare: a block was copied, or given back and another taken
             common = next(i for i, (old, new) in enumerate(zip_longest(told, table)) if old != new)
@@ -55,12 +53,12 @@ class _Cells:
 
 
 class DecodeRows:
-    """Up to `capacity` rows with `blocks` places each in their block tables.
+    """The device's rows of up to `capacity` decoding sequences, each with a block table of `blocks` entries.
 
     Attributes:
-        integers: [7, capacity] int64.
-        floats: [3, capacity] float64.
-        tables: [capacity, blocks] int64; beyond what a sequence holds, anything.
+        integers: [7, capacity] int64, indexed by TOKEN to TOP_K.
+        floats: [3, capacity] float64, indexed by TEMPERATURE to TOP_P.
+        tables: [capacity, blocks] int64; entries beyond a sequence's blocks are undefined.
     """
 
     def __init__(self, capacity: int, blocks: int, device: torch.device) -> None:
@@ -72,7 +70,7 @@ class DecodeRows:
         self._told: list[_Told | None] = [None] * capacity
 
     def sampling(self, count: int) -> RowParameters:
-        """Sampling parameters of the first `count` rows; valid until rows move on."""
+        """Return the sampling parameters of the first `count` rows, as views that change when rows advance."""
         of, number = self.integers[:, :count], self.floats[:, :count]
         return RowParameters(
             seeds=of[SEED],
@@ -85,7 +83,7 @@ class DecodeRows:
         )
 
     def move_on(self, count: int, tokens: Tensor) -> None:
-        """Device: the first `count` rows go to their next position with `tokens`; at its end a row comes to rest."""
+        """Advance the first `count` rows on the device by one position with `tokens`; at its end a row becomes idle."""
         position = self.integers[POSITION, :count]
         following = position + 1
         goes_on = (position != AT_REST) & (following < self.integers[END, :count])
@@ -95,7 +93,7 @@ class DecodeRows:
     # --- The host's side ----------------------------------------------------------------------------
 
     def place(self, sequences: Items[Sequence]) -> list[int]:
-        """Make the first rows those of `sequences`, in any order, sending differences; returns the row of each."""
+        """Give `sequences` the first rows, in any order, and send the differences; return the row of each."""
         rows = self._assign(sequences)
         resting = [row for row, told in enumerate(self._told[len(rows) :], len(rows)) if told is not None]
         changed: list[tuple[int, Sequence]] = []
@@ -116,14 +114,14 @@ class DecodeRows:
         return rows
 
     def moved_on(self, rows: Items[int], steps: int) -> None:
-        """The device has moved these rows on by so many steps."""
+        """Advance the host's copy of these rows by so many steps."""
         for row in rows:
             told = self._told[row]
             if told is not None:
                 told.position += steps
 
     def _assign(self, sequences: Items[Sequence]) -> list[int]:
-        """A row below their number for each; those that have one keep it."""
+        """Assign each sequence one of the first rows; a sequence keeps the one it has."""
         wanted, first = set(sequences), self._told[: len(sequences)]
         kept = {told.sequence: row for row, told in enumerate(first) if told is not None and told.sequence in wanted}
         taken = set(kept.values())
@@ -131,7 +129,7 @@ class DecodeRows:
         return [kept[sequence] if sequence in kept else next(free) for sequence in sequences]
 
     def _send(self, changed: list[tuple[int, Sequence]], resting: list[int], cells: _Cells) -> None:
-        """Write these rows and cells on the device."""
+        """Write changed rows, idle rows and block table updates to the device in one transfer."""
         if not changed and not resting and not cells.places:
             return
         values = [_integers(sequence) for _, sequence in changed] + [(0, AT_REST, 0, 0, 0, 0, 0)] * len(resting)
@@ -154,9 +152,9 @@ class DecodeRows:
 
 
 def _integers(sequence: Sequence) -> tuple[int, ...]:
-    """In the order of the constants above."""
+    """Return a sequence's integers in the order of TOKEN to TOP_K."""
     wanted = sequence.sampling
-    end = sequence.prompt_length + sequence.max_tokens - 1  # the last token is drawn, never computed
+    end = sequence.prompt_length + sequence.max_tokens - 1  # the last token is sampled, never computed
     seed = (wanted.seed + 2**63) % 2**64 - 2**63  # the same 64 bits, signed
     token = sequence.token_ids[-1]
     return token, sequence.computed, end, sequence.prompt_length, seed, sequence.choice, wanted.top_k

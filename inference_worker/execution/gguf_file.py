@@ -1,7 +1,7 @@
-"""A GGUF as a checkpoint: its configuration and its tensors, dequantised, under the names that our families use.
+"""Reads a GGUF file as a checkpoint: its configuration, and its tensors under the names of Hugging Face checkpoints.
 
 Names and layouts are those of llama.cpp's `convert_hf_to_gguf.py`. Tensor sizes are checked against the file before a
-byte is touched. Text is `inference_worker/gguf_metadata.py`'s matter.
+byte is read. The header, tokeniser included, is read by `inference_worker/gguf_metadata.py`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class GGUFFile:
 
     Raises:
         BadWeights: the file is damaged, or a tensor reaches beyond its end.
-        UnsupportedModel: an architecture, quantisation or split that we don't read.
+        UnsupportedModel: the architecture or quantisation is not supported, or the file is split.
     """
 
     def __init__(self, path: Path) -> None:
@@ -68,14 +68,14 @@ class GGUFFile:
         self._factors = self._infos.pop(ROPE_FACTORS, None)
 
     def config(self) -> PreTrainedConfig:
-        """The configuration that a published model of this family would have."""
+        """Return the file's configuration in the form of the family's Hugging Face configuration."""
         try:
             return _config(self.header, set(self._infos))
         except KeyError as error:
             raise BadWeights(f"{self.path} lacks the key {error}") from error
 
     def rope_factors(self) -> Tensor | None:
-        """[head size / 2] divisors of the rotary frequencies (llama3 scaling), if the file has them."""
+        """Return the divisors of the rotary frequencies (llama3 scaling), [head size / 2], if the file has them."""
         return None if self._factors is None else self._read(self._factors)
 
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
@@ -83,7 +83,7 @@ class GGUFFile:
         return {name: info.shape for name, info in self._infos.items()}
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """See `Checkpoint.tensors`; float32."""
+        """See `Checkpoint.tensors`; values are dequantised to float32."""
         heads = self._permuted_heads()
         for name, info in self._infos.items():
             tensor = self._read(info)
@@ -91,7 +91,7 @@ class GGUFFile:
             yield name, _halves_order(tensor, heads[part]) if part in heads else tensor
 
     def quantised_values(self) -> Iterator[tuple[str, Int4Values | Int8Values]]:
-        """The matrices stored as Q4_0, Q4_1 or Q8_0, as they are but for the order of rows."""
+        """Yield the matrices stored as Q4_0, Q4_1 or Q8_0, still quantised, with their rows in Hugging Face order."""
         heads = self._permuted_heads()
         for name, info in self._infos.items():
             if info.ggml_type in gguf_blocks.KINDS and len(info.shape) == 2:
@@ -102,7 +102,7 @@ class GGUFFile:
                 yield name, values
 
     def _permuted_heads(self) -> dict[str, int]:
-        """Projections whose rows are in another order than ours, and into how many heads they fall."""
+        """Return the projections whose rows are permuted in the file, with their numbers of heads."""
         if self.header.architecture not in PERMUTED:
             return {}
         key = f"{self.header.architecture}.attention.head_count"
@@ -129,7 +129,7 @@ _PLAIN: dict[gguf.GGMLQuantizationType, Any] = {
 
 
 def _dequantised(raw: NDArray[np.uint8], kind: gguf.GGMLQuantizationType) -> NDArray[np.float32]:
-    """All values in one row. Some 4 MiB of them at a time: the library alone goes by 16 rows, which is slower."""
+    """Return all values as one row, dequantised 4 MiB at a time: the library alone goes by 16 rows, which is slower."""
     block, size = gguf.GGML_QUANT_SIZES[kind]
     step = (1 << 20) // block * size
     parts = [gguf.quants.dequantize(raw[at : at + step][None], kind)[0] for at in range(0, raw.size, step)]
@@ -161,7 +161,7 @@ def _check_size(info: TensorInfo, file_size: int) -> None:
 
 
 def _halves_order(tensor: Tensor, heads: int) -> Tensor:
-    """Undo the converter's row order: (pair, half) within each head back to (half, pair)."""
+    """Reorder a matrix's rows from the converter's (pair, half) within each head back to (half, pair)."""
     if tensor.shape[0] % (2 * heads):
         raise BadWeights(f"{tensor.shape[0]} rows can't be {heads} heads")
     paired = tensor.reshape(heads, -1, 2, *tensor.shape[1:])
@@ -169,7 +169,7 @@ def _halves_order(tensor: Tensor, heads: int) -> Tensor:
 
 
 def _config(header: GGUFHeader, names: set[str]) -> PreTrainedConfig:
-    """Translate metadata keys to a configuration."""
+    """Translate GGUF metadata to a Hugging Face configuration."""
     prefix = header.architecture
 
     def key(name: str) -> Any:

@@ -1,7 +1,4 @@
-"""From a planned batch to tensors: built in numpy on the host, sent to the device in one transfer.
-
-Knows sequences' numbers and the cache's block size, not models.
-"""
+"""Builds a step's input tensors from a planned batch: in numpy on the host, sent to the device in one transfer."""
 
 from __future__ import annotations
 
@@ -20,11 +17,11 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class StepInputs:
-    """What one forward pass is given.
+    """The inputs of one forward pass over T tokens.
 
     Attributes:
         token_ids, positions: [T] int64.
-        sampled_rows: [R] rows of T whose next token is drawn: the last `ScheduledSequence.draws` of each entry.
+        sampled_rows: [R] rows of T whose next token is sampled: the last `ScheduledSequence.draws` of each entry.
     """
 
     token_ids: Tensor
@@ -34,7 +31,7 @@ class StepInputs:
 
 
 def build_inputs(entries: list[ScheduledSequence], block_size: int, device: torch.device) -> StepInputs:
-    """Pack the (non-empty) entries of a step, sequence after sequence."""
+    """Pack the (non-empty) entries of a step into tensors, sequence after sequence."""
     starts = np.array([entry.start for entry in entries])
     counts = np.array([entry.count for entry in entries])
     query_start = np.concatenate(([0], np.cumsum(counts)))
@@ -71,14 +68,14 @@ def _token_ids(entries: list[ScheduledSequence]) -> Integers:
 
 
 def _last_rows(ends: Integers, counts: Integers) -> Integers:
-    """The `counts[i]` rows before row `ends[i]`, for every i: [sum of counts]."""
+    """Return the `counts[i]` rows before row `ends[i]` for every i, [sum of counts]."""
     before = np.arange(counts.sum()) - np.repeat(np.cumsum(counts), counts)
     rows: Integers = np.repeat(ends, counts) + before
     return rows
 
 
 def _block_tables(entries: list[ScheduledSequence]) -> Integers:
-    """[S, B], rows padded with block 0."""
+    """Return the block tables as [S, B], padded with block 0."""
     tables = [entry.sequence.block_table for entry in entries]
     lengths = np.array([len(table) for table in tables])
     padded = np.zeros((len(tables), lengths.max()), dtype=np.int64)
@@ -88,6 +85,6 @@ def _block_tables(entries: list[ScheduledSequence]) -> Integers:
 
 
 def _send(columns: tuple[Integers, ...], device: torch.device) -> tuple[Tensor, ...]:
-    """All columns in one tensor on the device, as views."""
+    """Copy all columns to the device in one tensor, and return views of it."""
     packed = torch.from_numpy(np.concatenate(columns)).to(device)
     return torch.split(packed, [len(column) for column in columns])

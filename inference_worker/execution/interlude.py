@@ -1,7 +1,4 @@
-"""What may be done between two layers of a step: something short that came while it was computed.
-
-Knows neither what it is nor who computes the layers.
-"""
+"""Interruption of a CPU step between two layers, so that a short prompt that arrives meanwhile is prefilled first."""
 
 from __future__ import annotations
 
@@ -9,15 +6,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 NOBODY = -1
-"""A file descriptor that never wakes."""
+"""In place of a file descriptor: never interrupt."""
 
 
 class Interlude:
-    """At most one a step, and none within it.
+    """A handler that a step calls between two layers, at most once and never nested.
 
     Attributes:
-        wake: a file descriptor; when something can be read from it, it is time.
-        play: does it; the step that gives way for it goes on when it returns.
+        wake: a file descriptor; the handler is due when it is readable.
+        play: the handler; the interrupted step goes on when it returns.
     """
 
     def __init__(self, wake: int = NOBODY, play: Callable[[], None] = lambda: None) -> None:
@@ -26,7 +23,7 @@ class Interlude:
 
     @contextmanager
     def taken(self) -> Iterator[int]:
-        """Inside, a step that was given `wake` is computed; those within it are given nobody's."""
+        """Yield the descriptor for one step; steps that run within it are not interrupted."""
         wake, self.wake = self.wake, NOBODY
         try:
             yield wake

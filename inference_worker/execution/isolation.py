@@ -1,8 +1,8 @@
-"""Keeps one request's fault from the others: a batch that can't be computed is halved until the guilty stand alone.
+"""Fault isolation: a batch that fails is halved and retried until only the requests that cause the error fail.
 
-Computing an entry again is harmless (`ModelRunner.compute`), so the innocent lose nothing but time. Where memory is
-short, halves need less of it, down to single tokens of one prompt: a step shrinks before anybody fails. Faults of the
-device itself pass through: there is nobody to blame, and the process must be replaced.
+Computing an entry again is harmless (`ModelRunner.compute`), so the other requests lose nothing but time. When memory
+runs out, halves need less of it, down to single tokens of one prompt, so a step shrinks before a request fails. Errors
+of the device itself are raised: no single request causes them, and the process must be replaced.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ log = structlog.get_logger(__name__)
 
 
 class IsolatingRunner:
-    """A `Runner` around a `ModelRunner`."""
+    """A `Runner` that isolates the requests on which a `ModelRunner` fails."""
 
     def __init__(self, runner: ModelRunner) -> None:
         self.runner = runner
 
     def execute(self, batch: Batch) -> StepResult:
-        """Compute one step; requests that can't be computed are named in `StepResult.failed`."""
-        # Once and outside of the retries: after a first attempt a source may have been written to.
+        """Compute one step; requests that can't be computed are listed in `StepResult.failed`."""
+        # Copy blocks once, outside of the retries: a failed try may have written to a source block.
         self.runner.copy_blocks(batch.copies)
         return self._compute(batch.entries) if batch.entries else StepResult()
 
@@ -40,15 +40,15 @@ class IsolatingRunner:
                 log.exception("request failed in the model", request=entries[0].sequence.request)
                 return StepResult([[]], [None], frozenset({entries[0].sequence.request}))
             log.warning("batch failed, halving it", sequences=len(entries), error=repr(error))
-        if short:  # not before: the error's traceback holds on to tensors
-            torch.cuda.empty_cache()  # nothing where there is no such device
+        if short:  # outside of `except`, because the error's traceback keeps tensors alive
+            torch.cuda.empty_cache()  # does nothing without CUDA
         if len(entries) == 1:
             return self._compute_in_two(entries[0])
         middle = len(entries) // 2
         return self._compute(entries[:middle]) + self._compute(entries[middle:])
 
     def _compute_in_two(self, entry: ScheduledSequence) -> StepResult:
-        """Compute the first half of an entry's tokens, then the rest, from which the next ones are drawn."""
+        """Compute the first half of an entry's tokens, then the rest, whose last states are sampled from."""
         half = (entry.count - len(entry.drafts)) // 2
         first = self._compute([ScheduledSequence(entry.sequence, entry.start, half)])
         if first.failed:
@@ -57,12 +57,12 @@ class IsolatingRunner:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether an allocation failed, on whatever device."""
+    """Return whether an error means that an allocation failed, on any device."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError | NativeError):
         return True
     return isinstance(error, RuntimeError) and "allocate memory" in str(error)  # of PyTorch's allocator on the CPU
 
 
 def _may_be_halved(entry: ScheduledSequence) -> bool:
-    """There are two known tokens, and their log probabilities are not told with the step."""
+    """Return whether an entry has two or more known tokens, and no prompt log probabilities that must come at once."""
     return entry.count - len(entry.drafts) >= 2 and not entry.scored

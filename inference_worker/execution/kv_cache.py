@@ -1,8 +1,8 @@
-"""The paged KV cache: one tensor per layer and side, cut into blocks of `block_size` token slots.
+"""The paged KV cache: one key and one value tensor per layer, cut into blocks of `block_size` token slots.
 
-Kwon et al., "Efficient Memory Management for Large Language Model Serving with PagedAttention", 2023. An int8 cache has
-a head's key or value as bytes over a float32 scale of its own, which follows them (`native/src/cached_vectors.h`,
-ADR 0048). Knows nothing of who owns a block (`scheduling/block_manager.py`).
+Kwon et al., "Efficient Memory Management for Large Language Model Serving with PagedAttention", 2023. An int8 cache
+stores each head's key or value as bytes, followed by their float32 scale (`native/src/cached_vectors.h`, ADR 0048).
+Blocks are allocated by `scheduling/block_manager.py`.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import torch
 from torch import Tensor
 
 SCALE = torch.float32
-"""What an int8 vector's scale is kept as."""
+"""Number format of an int8 vector's scale."""
 
 LARGEST = 127
-"""The code that a vector's largest magnitude gets."""
+"""The int8 code of a vector's largest magnitude."""
 
 
 @dataclass(frozen=True)
 class KVCacheShape:
-    """Sizes of a cache; `bytes_per_block` covers all layers, keys and values."""
+    """The sizes and number format of a KV cache."""
 
     layers: int
     kv_heads: int
@@ -33,22 +33,22 @@ class KVCacheShape:
 
     @property
     def quantised(self) -> bool:
-        """Vectors are bytes with a scale."""
+        """Whether vectors are stored as int8 with a scale."""
         return self.dtype == torch.int8
 
     @property
     def vector_length(self) -> int:
-        """Numbers of `dtype` that one head's key or value takes."""
+        """Number of `dtype` elements of one head's key or value, its scale included."""
         return self.head_size + SCALE.itemsize * self.quantised
 
     @property
     def bytes_per_block(self) -> int:
-        """Bytes of one block in all layers."""
+        """Bytes of one block in all layers, keys and values."""
         return 2 * self.layers * self.block_size * self.kv_heads * self.vector_length * self.dtype.itemsize
 
 
 class KVCache:
-    """Keys and values of all layers.
+    """The keys and values of all layers.
 
     Attributes:
         keys, values: per layer, [blocks, block_size, kv heads, vector length].
@@ -68,19 +68,19 @@ class KVCache:
             side[layer].flatten(0, 1).index_copy_(0, slots, stored)
 
     def read(self, layer: int, blocks: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of `blocks` ([...] int64): two of [..., block_size, kv heads, head size], floating point."""
+        """Return keys and values of `blocks` ([...] int64), each [..., block_size, kv heads, head size] and float."""
         keys, values = self.keys[layer][blocks], self.values[layer][blocks]
         return (dense(keys), dense(values)) if self.shape.quantised else (keys, values)
 
     def copy_blocks(self, source: Tensor, target: Tensor) -> None:
-        """Copy whole blocks in all layers: copy-on-write. `source`, `target`: [C] int64."""
+        """Copy whole blocks in all layers, for copy-on-write. `source`, `target`: [C] int64."""
         for side in (self.keys, self.values):
             for layer in side:
                 layer[target] = layer[source]
 
 
 def quantised(vectors: Tensor) -> Tensor:
-    """[..., D] floats to [..., D + 4] int8: codes, then the bytes of their scale. A vector's largest becomes 127."""
+    """Quantise [..., D] floats to [..., D + 4] int8: codes, then the bytes of the scale that makes the largest 127."""
     vectors = vectors.float()
     highest = vectors.abs().amax(dim=-1, keepdim=True)
     factor = torch.where(highest > 0, LARGEST / highest, 0.0)
@@ -89,13 +89,13 @@ def quantised(vectors: Tensor) -> Tensor:
 
 
 def dense(stored: Tensor) -> Tensor:
-    """What `quantised` made, as [..., D] float32."""
+    """Dequantise the output of `quantised` to [..., D] float32."""
     codes, scales = stored[..., : -SCALE.itemsize], stored[..., -SCALE.itemsize :]
     return codes * scales.contiguous().view(SCALE)
 
 
 def _zeros(size: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Zeros; on the CPU they cost memory only once they are written (`torch.zeros` writes all of them)."""
+    """Return zeros; on the CPU pages take memory only once they are written (`torch.zeros` writes all of them)."""
     if device.type != "cpu":
         return torch.zeros(size, dtype=dtype, device=device)
     return torch.from_numpy(np.zeros(math.prod(size) * dtype.itemsize, dtype=np.uint8)).view(dtype).view(size)

@@ -1,6 +1,6 @@
-"""From a model's files to a `CausalLM` that is ready to run: our own definition of its family, or `transformers`'.
+"""Loads a model's files as a `CausalLM`: our own definition of its family, or that of `transformers`.
 
-Never runs a repository's code and never unpickles. Does not know engines, caches or text.
+Must never run code of a model repository, and never unpickle.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _DEPTHS = frozenset({"num_hidden_layers", "num_layers", "n_layer", "n_layers"})
 
 
 def load_model(source: ModelSource, dtype: torch.dtype, device: torch.device) -> CausalLM:
-    """Load `source` onto `device`.
+    """Load the model `source` onto `device`.
 
     Raises:
-        UnsupportedModel: outside what the engine serves.
+        UnsupportedModel: the engine does not support the model.
         BadWeights: a file is damaged, incomplete or hostile.
     """
     if source.kind == "gguf":
         return _load_gguf(source.path, dtype, device)
     config = read_config(source.path)
     if config.model_type not in FAMILIES:
-        # Imported where it is needed: what it brings along takes a second.
+        # Imported here because it takes a second.
         from inference_worker.models import transformers_backend  # noqa: PLC0415
 
         return transformers_backend.load(source.path, config, dtype, device)
@@ -47,10 +47,10 @@ def load_model(source: ModelSource, dtype: torch.dtype, device: torch.device) ->
 
 
 def read_config(folder: Path) -> PreTrainedConfig:
-    """Read `config.json`, with the end-of-text ids of `generation_config.json` joined in.
+    """Read `config.json`, with the end-of-text ids of `generation_config.json` added.
 
     Raises:
-        UnsupportedModel: an unknown family, one that needs its repository's code, or quantised weights.
+        UnsupportedModel: the family is unknown or needs its repository's code, or the weights are quantised.
         BadWeights: the file can't be read.
     """
     _check_depth(folder / "config.json")
@@ -67,7 +67,7 @@ def read_config(folder: Path) -> PreTrainedConfig:
 
 
 def _check_depth(path: Path) -> None:
-    """Refuse a number of layers that would take for ever to build, before anything is built of it."""
+    """Raise if a configuration has so many layers that building the model would hang."""
     try:
         described = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -96,7 +96,7 @@ def _load_gguf(path: Path, dtype: torch.dtype, device: torch.device) -> Decoder:
 
 
 def _build(config: PreTrainedConfig, dtype: torch.dtype) -> Decoder:
-    """The family's definition, without memory for its parameters yet."""
+    """Build the family's model definition on the meta device, without memory for its parameters."""
     described = FAMILIES[config.model_type](config)
     rotary = rotary_of(config, described.shape.head_size)
     with torch.device("meta"):

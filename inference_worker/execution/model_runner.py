@@ -1,7 +1,4 @@
-"""Computes a planned batch: copies blocks, runs the model over the packed tokens, draws the next ones.
-
-Knows tensors, a model and a sampler, not who planned the batch or why. The result is plain Python.
-"""
+"""The model runner: copies blocks, runs the model over a batch's packed tokens and samples the next ones."""
 
 from __future__ import annotations
 
@@ -19,15 +16,15 @@ from inference_worker.sampling.sampler import Sampler
 
 
 class Runner(Protocol):
-    """What the engine expects of whatever computes its batches."""
+    """The interface by which the engine has batches computed."""
 
     def execute(self, batch: Batch) -> StepResult:
-        """Compute one step."""
+        """Compute a planned batch."""
         ...
 
 
 class ModelRunner:
-    """One model over one KV cache on one device."""
+    """Runs one model over one KV cache on one device."""
 
     def __init__(self, model: CausalLM, attention: AttentionBackend, device: torch.device) -> None:
         self.model = model
@@ -36,20 +33,20 @@ class ModelRunner:
         self.sampler = Sampler()
 
     def execute(self, batch: Batch) -> StepResult:
-        """Compute one step."""
+        """Compute a planned batch of one step."""
         self.copy_blocks(batch.copies)
         return self.compute(batch.entries)
 
     @torch.inference_mode()
     def copy_blocks(self, copies: list[BlockCopy]) -> None:
-        """Make the copies of copy-on-write: all sources are read before any target is written."""
+        """Make the copy-on-write copies; all sources are read before any target is written."""
         if copies:
             source, target = torch.tensor([(copy.source, copy.target) for copy in copies], device=self.device).T
             self.attention.cache.copy_blocks(source, target)
 
     @torch.inference_mode()
     def compute(self, entries: list[ScheduledSequence]) -> StepResult:
-        """Compute some entries. Doing it again gives the same: keys and values go to the same slots."""
+        """Compute some entries of a batch. Repeating it gives the same: keys and values go to the same slots."""
         if not entries:
             return StepResult()
         inputs = build_inputs(entries, self.attention.cache.shape.block_size, self.device)
@@ -69,7 +66,7 @@ def _by_entry(
     logprobs: list[PositionLogprobs | None],
     scores: dict[str, PromptScores],
 ) -> StepResult:
-    """What was drawn row by row, entry by entry."""
+    """Split the sampled rows by entry."""
     result, end = StepResult(scores=scores), 0
     for entry in entries:
         start, end = end, end + entry.draws

@@ -1,4 +1,4 @@
-"""Which number format weights and KV cache have. Knows devices, not models."""
+"""Selects the number formats (dtypes) of weights and KV cache."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _NAMED = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 
 def number_format(name: str, device: torch.device) -> torch.dtype:
-    """The dtype called `name`; `auto`: bfloat16 where the device multiplies it natively, else float32.
+    """Return the weights' dtype for a setting; `auto`: bfloat16 where the device multiplies it natively, else float32.
 
     Raises:
-        ModelError: an unknown name.
+        ModelError: the name is unknown.
     """
     if name == "auto":
         return torch.bfloat16 if device.type == "cuda" or _cpu_multiplies_bfloat16() else torch.float32
@@ -23,12 +23,14 @@ def number_format(name: str, device: torch.device) -> torch.dtype:
 
 
 def cache_format(name: str, dtype: torch.dtype, quantization: str, activation_bits: int) -> torch.dtype:
-    """The dtype of the KV cache called `name`; `auto`: the weights', beside quantised ones as many bits as states have.
+    """Return the KV cache's dtype for a setting.
+
+    `auto` is the weights' dtype; with quantised weights it is int8 or float16, by the bits of the activations.
 
     Raises:
-        ModelError: an unknown name.
+        ModelError: the name is unknown.
     """
-    if name == "int8":  # a cache's only: weights of 8 bits are a quantization
+    if name == "int8":  # for the cache only: int8 weights are a quantisation
         return torch.int8
     if name == "auto" and quantization != "none":
         return torch.int8 if activation_bits == 8 else torch.float16

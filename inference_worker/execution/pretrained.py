@@ -1,7 +1,4 @@
-"""Loads a checkpoint into `transformers`' own model code: safetensors only, from this folder, no code of its own.
-
-Which class is loaded, and whether the model is any good here, is for those who ask.
-"""
+"""Loads a checkpoint into `transformers`' model code: only local safetensors, and no code of the model repository."""
 
 from __future__ import annotations
 
@@ -17,12 +14,12 @@ from inference_worker.errors import BadWeights, UnsupportedModel
 def from_pretrained(
     kind: Any, folder: Path, config: PreTrainedConfig, dtype: torch.dtype, *, unused: str = "", **options: Any
 ) -> PreTrainedModel:
-    """The model in `folder`, on the CPU.
+    """Load the model in `folder` on the CPU.
 
     Args:
         kind: one of the `AutoModel` classes.
-        unused: tensors whose names begin so may be missing; "": none.
-        options: more for `from_pretrained` of `transformers`.
+        unused: prefix of tensor names that may be missing; "": none may.
+        options: further arguments of `transformers`' `from_pretrained`.
 
     Raises:
         UnsupportedModel: `transformers` has no such model.

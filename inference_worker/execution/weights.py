@@ -1,8 +1,8 @@
-"""Fills a model's parameters from a checkpoint, by name.
+"""Fills a model's parameters from a checkpoint, by tensor name.
 
-Names and shapes are compared first, from headers alone, so a damaged or foreign checkpoint costs no memory; then
-tensors stream in one at a time. The `safetensors` library checks every header against its file's size. Knows nothing of
-families or GGUF (`gguf_file.py` is another `Checkpoint`).
+Names and shapes are compared first, from headers alone, so a damaged or wrong checkpoint costs no memory; then
+tensors are read one at a time. The `safetensors` library checks every header against its file's size. `gguf_file.py`
+has the `Checkpoint` of GGUF files.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from inference_worker.model_source import file_inside
 Shape = tuple[int, ...]
 
 IGNORED = ("rotary_emb.inv_freq", "attention.masked_bias", "attention.bias")
-"""Endings of names that old checkpoints carry and that can be computed."""
+"""Name suffixes of tensors that old checkpoints contain but that are not needed."""
 _INDEX = "model.safetensors.index.json"
 
 
 class Checkpoint(Protocol):
-    """Named tensors on disk, under their published names."""
+    """Tensors on disk under their Hugging Face names."""
 
     def shapes(self) -> Mapping[str, Shape]:
-        """Name and shape of every tensor, from headers."""
+        """Return the name and shape of every tensor, from headers."""
         ...
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Every tensor, one at a time, on the CPU."""
+        """Yield every tensor with its name, one at a time, on the CPU."""
         ...
 
 
 class SafetensorsFolder:
-    """The `.safetensors` shards of a folder.
+    """A `Checkpoint` of the `.safetensors` shards in a folder.
 
     Raises:
         BadWeights: a shard is missing or damaged, or lies outside the folder.
@@ -66,7 +66,7 @@ class SafetensorsFolder:
 
 
 def slots(model: nn.Module) -> dict[str, Tensor]:
-    """Where each checkpoint tensor goes: published name to the parameter, or to its part of a merged one."""
+    """Return a model's parameters by checkpoint name; parts of merged parameters are views."""
     found: dict[str, Tensor] = {}
     for path, module in model.named_modules():
         if isinstance(module, MergedLinear):
@@ -78,10 +78,10 @@ def slots(model: nn.Module) -> dict[str, Tensor]:
 
 
 def check(model: nn.Module, checkpoint: Checkpoint, *, tied_embeddings: bool) -> None:
-    """Compare names and shapes; the model may be on the meta device.
+    """Compare a checkpoint's names and shapes with a model, which may be on the meta device.
 
     Raises:
-        BadWeights: a tensor is missing, unexpected or of another shape; names the first such.
+        BadWeights: a tensor is missing, unexpected or of another shape; the message names the first one.
     """
     expected = {name: tuple(slot.shape) for name, slot in slots(model).items()}
     found = {name: shape for name, shape in checkpoint.shapes().items() if not _surplus(name, tied_embeddings)}
@@ -95,7 +95,7 @@ def check(model: nn.Module, checkpoint: Checkpoint, *, tied_embeddings: bool) ->
 
 
 def load(model: nn.Module, checkpoint: Checkpoint) -> None:
-    """Copy every tensor to its place, converting dtype and device. Call `check` before."""
+    """Copy every tensor to its parameter, converting dtype and device. Call `check` first."""
     places = slots(model)
     for name, tensor in checkpoint.tensors():
         if (slot := places.get(name)) is not None:

@@ -1,1 +1,1 @@
-"""Planning: plain Python on numbers. Decides which tokens are computed in a step; never imports torch."""
+"""The scheduler: decides which tokens a step computes, and manages KV blocks. Must not import torch."""

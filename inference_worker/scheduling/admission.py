@@ -1,7 +1,6 @@
-"""From a request to its sequences, or the reason why it can never run here.
+"""Validates new requests against the engine's limits and makes their sequences.
 
-The worker checks requests with better messages before they come here; this is what keeps the engine alive if it did
-not. Knows limits and token ids, not queues or blocks.
+The worker has checked requests already, with better messages; these checks keep the engine alive if it missed one.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from inference_worker.structured.matcher import Matcher
 
 
 def refusal(request: GenerationRequest, limits: EngineLimits) -> str | None:
-    """Why `request` can't be served; `None` if it can."""
+    """Return why this engine can never serve `request`; `None` if it can."""
     prompt, most = len(request.prompt_ids), request.sampling.max_tokens
     if not prompt:
         return "the prompt is empty"
@@ -35,7 +34,7 @@ def refusal(request: GenerationRequest, limits: EngineLimits) -> str | None:
 
 
 def to_sequences(request: GenerationRequest, limits: EngineLimits, matchers: Rows[Matcher]) -> list[Sequence]:
-    """One sequence a choice that goes on, in order of choice. `matchers`: of each choice, or none at all."""
+    """Return one sequence per unfinished choice, in order. `matchers`: one per choice, or none without a grammar."""
     of_choice: Rows[Matcher | None] = matchers or [None] * request.n
     return [
         _to_sequence(request, choice, limits, matcher)

@@ -1,7 +1,6 @@
-"""Who holds which KV block: reference counts, prefix reuse, copy-on-write and the list of free blocks.
+"""Allocation of KV cache blocks: reference counts, prefix reuse, copy-on-write and the list of free blocks.
 
-Kwon et al. 2023 (PagedAttention), sections 4.2-4.4. Counts blocks only; the bytes are in `execution/kv_cache.py`, and
-who may have a block is the scheduler's decision.
+Kwon et al. 2023 (PagedAttention), sections 4.2-4.4. The tensors are in `execution/kv_cache.py`.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from inference_worker.sequence import Sequence
 
 
 class BlockManager:
-    """Hands out `num_blocks` blocks of `block_size` tokens.
+    """Allocates `num_blocks` blocks of `block_size` tokens to sequences.
 
-    A free block keeps its content and can be found by its hash until it is handed out again. The free list is
-    ordered: blocks that nobody can find come first, then the least recently used.
+    A free block keeps its content and can be found by its hash until it is allocated again. The free list is
+    ordered: blocks that are not in the prefix cache come first, then the least recently used.
     """
 
     def __init__(self, num_blocks: int, block_size: int, cache: PrefixCache) -> None:
@@ -32,19 +31,19 @@ class BlockManager:
 
     @property
     def used(self) -> int:
-        """Blocks that live sequences hold."""
+        """Number of blocks that live sequences hold."""
         return self.num_blocks - len(self._free)
 
     def blocks_for(self, tokens: int) -> int:
-        """How many blocks `tokens` tokens fill."""
+        """Return the number of blocks that `tokens` tokens need."""
         return -(-tokens // self.block_size)
 
     # --- Admission ----------------------------------------------------------------------------------
 
     def find_prefix(self, sequence: Sequence) -> list[int]:
-        """Cached blocks that a sequence can start with; its last token always stays to be computed.
+        """Return the cached blocks that a sequence can start with; its last token always remains to be computed.
 
-        Log probabilities of a prompt are not cached, so all of it is computed if they are wanted.
+        Prompt log probabilities are not cached, so a request that wants them computes its whole prompt.
         """
         if sequence.unscored:
             return []
@@ -54,12 +53,12 @@ class BlockManager:
         return self._cache.match(sequence.block_hashes[:count])
 
     def can_admit(self, sequence: Sequence, prefix: list[int]) -> bool:
-        """All known tokens would fit now: admitting less would only be preempted again."""
+        """Return whether all known tokens fit now: a sequence admitted with fewer would soon be preempted."""
         revived = sum(not self._references[block] for block in prefix)
         return self.blocks_for(len(sequence.token_ids)) - len(prefix) <= len(self._free) - revived
 
     def adopt(self, sequence: Sequence, prefix: list[int]) -> None:
-        """Let a sequence that holds nothing begin with `prefix`."""
+        """Start a sequence that holds no blocks with the cached blocks of `prefix`."""
         self._acquire(prefix)
         sequence.block_table = array("q", prefix)
         sequence.published = len(prefix)
@@ -68,17 +67,17 @@ class BlockManager:
     # --- Growth -------------------------------------------------------------------------------------
 
     def can_extend(self, sequence: Sequence, end: int) -> bool:
-        """There are blocks to compute the sequence up to token `end`."""
+        """Return whether there are blocks to compute the sequence up to token `end`."""
         missing = self.blocks_for(end) - len(sequence.block_table)
         return missing + (self._shared_write(sequence) is not None) <= len(self._free)
 
     def can_extend_all(self, sequences: list[Sequence], ends: list[int]) -> bool:
-        """There are blocks to compute all of them up to their ends. For sequences whose next block is their own."""
+        """Return whether there are blocks to compute each sequence up to its end; none may share its last block."""
         missing = (self.blocks_for(end) - len(s.block_table) for s, end in zip(sequences, ends, strict=True))
         return sum(max(0, blocks) for blocks in missing) <= len(self._free)
 
     def extend(self, sequence: Sequence, end: int) -> list[BlockCopy]:
-        """Give a sequence the blocks to compute up to `end`, and a copy of the block it would write to if shared."""
+        """Allocate the blocks to compute a sequence up to `end`; return the copy of a shared block it writes to."""
         table, copies = sequence.block_table, []
         index = self._shared_write(sequence)
         if index is not None:
@@ -90,20 +89,20 @@ class BlockManager:
         return copies
 
     def trim(self, sequence: Sequence) -> None:
-        """Take back blocks beyond what is computed: they held wrong drafts."""
+        """Free the blocks beyond the computed tokens: they held rejected drafts."""
         kept = self.blocks_for(sequence.computed)
         self._release(sequence.block_table[kept:])
         del sequence.block_table[kept:]
 
     def _shared_write(self, sequence: Sequence) -> int | None:
-        """Index of the block that the next token is written to, if others hold it too. Later ones are its own."""
+        """Return the index of the block that the next token goes to, if it is shared. Later blocks never are."""
         index = sequence.computed // self.block_size
         if index < len(sequence.block_table) and self._references[sequence.block_table[index]] > 1:
             return index
         return None
 
     def publish(self, sequence: Sequence) -> None:
-        """Make the full blocks that were computed since the last time findable."""
+        """Register the full blocks computed since the last call in the prefix cache."""
         full = sequence.computed // self.block_size
         if full > sequence.published:
             extend_hashes(sequence, full, self.block_size)
@@ -114,15 +113,15 @@ class BlockManager:
     # --- Sharing and release ------------------------------------------------------------------------
 
     def fork(self, parent: Sequence, child: Sequence) -> None:
-        """Let `child`, which holds nothing, share everything that `parent` computed."""
+        """Let `child`, which holds no blocks, share all blocks that `parent` has computed."""
         self._acquire(parent.block_table)
         child.block_table = parent.block_table[:]
         child.block_hashes = parent.block_hashes[: parent.computed // self.block_size]
         child.published, child.computed = parent.published, parent.computed
 
     def release(self, sequence: Sequence) -> None:
-        """Take back all blocks of a sequence; nothing of it is computed any more."""
-        self._release(reversed(sequence.block_table))  # the end of a prompt is evicted before its beginning
+        """Free all blocks of a sequence and reset its computed tokens to 0."""
+        self._release(reversed(sequence.block_table))  # so that the end of a prompt is evicted before its beginning
         sequence.block_table = array("q")
         sequence.computed = sequence.published = 0
 

@@ -1,4 +1,4 @@
-"""The numbers that bound planning, fixed at start-up. Knows nothing of where they come from."""
+"""The scheduler's limits, fixed at start-up."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class EngineLimits:
-    """What one engine can take.
+    """Limits of one engine's scheduler.
 
     Attributes:
-        max_model_len: context length: prompt and generated tokens of one choice. Must fit the block pool.
-        max_num_seqs: sequences running together.
-        max_num_batched_tokens: tokens computed in one step.
-        vocab_size: token ids are below it.
+        max_model_len: context length in tokens, prompt and output of one choice. One full sequence must fit the pool.
+        max_num_seqs: most sequences that run at the same time.
+        max_num_batched_tokens: most tokens computed in one step.
+        vocab_size: size of the vocabulary; token ids are below it.
         eos_token_ids: tokens that end a choice unless `ignore_eos`.
-        lookahead: decode steps that may follow one another without being planned one by one.
-        prompts_ahead: with how many tokens prompts get a step of their own, ahead of sequences that only go on.
+        lookahead: most decode steps that one batch may run without being re-planned.
+        prompts_ahead: numbers of prompt tokens in a step for which it defers its decodes.
     """
 
     max_model_len: int

@@ -1,4 +1,4 @@
-"""What the engine has done and holds, as numbers for metrics. Decides nothing."""
+"""The scheduler's counters and gauges, reported as `EngineLoad`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from inference_worker.sequence import Sequence
 
 @dataclass(slots=True)
 class Counters:
-    """The growing part of `EngineLoad`; the same names."""
+    """The counters of `EngineLoad`, under the same names."""
 
     prompt_tokens: int = 0
     generation_tokens: int = 0
@@ -26,7 +26,7 @@ class Counters:
     step_tokens: int = 0
 
     def step(self, batch: Batch, steps: int = 1) -> None:
-        """Count a step that was computed, or several of the same."""
+        """Count a computed batch of one or more steps."""
         self.steps += steps
         self.step_tokens += steps * sum(entry.count for entry in batch.entries)
 
@@ -39,19 +39,19 @@ class Counters:
         self.prefix_cache_hits += sequence.cached_tokens
 
     def take(self, drafted: int, generated: int) -> None:
-        """Count what one sequence got of a step."""
+        """Count the tokens that one sequence got from a step, and the drafts among them."""
         self.generation_tokens += generated
         if drafted:
             self.draft_tokens += drafted
             self.accepted_tokens += generated - 1
 
     def to_load(self, **gauges: int) -> EngineLoad:
-        """Together with the gauges."""
+        """Return the counters together with `gauges`."""
         return EngineLoad(**asdict(self), **gauges)
 
 
 def tokens_held(running: Iterable[Sequence], blocks: BlockManager) -> int:
-    """Token slots in use, shared blocks counted once: all slots of used blocks but the empty ones of last blocks."""
+    """Return the token slots in use: those of all used blocks, each counted once, less the unfilled ends."""
     empty = {
         sequence.block_table[-1]: len(sequence.block_table) * blocks.block_size - sequence.computed
         for sequence in running

@@ -1,7 +1,7 @@
-"""Finds full blocks again by what is in them: a chained hash over token ids and the tenant's salt.
+"""The prefix cache: an index of full KV blocks by a chained hash of their token ids and the tenant's salt.
 
 A block's hash covers every token before it, so equal hashes mean equal keys and values. SHA-256, because a collision
-would show one tenant's context to another. Knows block numbers, not who holds them or when they are evicted.
+would show one tenant's context to another. The block manager decides on eviction.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def extend_hashes(sequence: Sequence, count: int, block_size: int) -> None:
 
 
 class PrefixCache:
-    """Which block holds which hash; one block a hash, the first that came."""
+    """An index from hash to block; the first block registered under a hash stays."""
 
     def __init__(self) -> None:
         self._block_of: dict[bytes, int] = {}
@@ -33,7 +33,7 @@ class PrefixCache:
         return block in self._hash_of
 
     def match(self, hashes: Iterable[bytes]) -> list[int]:
-        """Blocks of the longest prefix of `hashes` that is held."""
+        """Return the blocks of the longest cached prefix of `hashes`."""
         blocks: list[int] = []
         for digest in hashes:
             block = self._block_of.get(digest)
@@ -43,20 +43,20 @@ class PrefixCache:
         return blocks
 
     def publish(self, block: int, digest: bytes) -> None:
-        """From now on `block` can be found by `digest`, unless another block already can."""
+        """Register `block` under `digest`, unless another block is registered there."""
         if digest not in self._block_of:
             self._block_of[digest] = block
             self._hash_of[block] = digest
 
     def evict(self, block: int) -> None:
-        """Forget a block that will be written to; unknown ones are ignored."""
+        """Remove a block that will be overwritten; unknown blocks are ignored."""
         digest = self._hash_of.pop(block, None)
         if digest is not None:
             del self._block_of[digest]
 
 
 class NoPrefixCache(PrefixCache):
-    """Prefix caching switched off: remembers nothing."""
+    """A prefix cache that stores nothing, for when prefix caching is disabled."""
 
     def publish(self, block: int, digest: bytes) -> None:
-        """Ignore the block."""
+        """Do nothing."""

@@ -1,12 +1,12 @@
-"""Guesses what follows in a sequence from what followed the same words before in it.
+"""Prompt lookup (n-gram) drafting: predicts the next tokens from what followed the same tokens earlier in the sequence.
 
 Saxena 2023 ("Prompt Lookup Decoding"): answers repeat their prompt and themselves (quotes, edits, extracted fields,
-code). The latest two tokens are looked up in what came before, and what followed them there is guessed to follow now.
-While that is right, or only a token here and there is exchanged, the guess goes on along the same place. A step costs
-a few operations however long the sequence is.
+code). The last two tokens are looked up among earlier ones, and the tokens after that match are the prediction. While
+predictions are right, or only single tokens differ, the prediction continues along the same match. A step costs a few
+operations, independent of the sequence's length.
 
-A lookup also learns how often its guesses come true, by how many have just done so; a guess is checked against the
-token that came whether or not anybody computed it as a draft. Plain numbers: knows no blocks or models.
+A lookup also estimates how likely its predictions are, from how many of the last ones in a row were right. Every
+prediction is checked against the token that was sampled, whether or not it was computed as a draft.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from array import array
 from collections.abc import Iterator
 
 LONGEST = 8
-"""Longer matches are not told apart."""
+"""Length from which all matches share one acceptance estimate."""
 WINDOW = 16_384
-"""At most twice so many of the latest tokens are indexed."""
+"""At most twice this many of the latest tokens are indexed."""
 LEARNING_RATE = 1 / 8
 FIRST_CHANCES = (0.15, 0.4, 0.4, 0.5, 0.6, 0.65, 0.7, 0.8, 0.9)
-"""By length of the match, before anything was learnt: measured on chats and texts that are worked on."""
+"""Initial acceptance probabilities by length of the match, measured on chats and on tasks that edit a text."""
 
 
 class PromptLookup:
-    """The index over one sequence and the guess for its next token."""
+    """The n-gram index of one sequence and the predictions for its next tokens."""
 
     def __init__(self) -> None:
         self._chances = list(FIRST_CHANCES)
         self._begin(0)
 
     def _begin(self, position: int) -> None:
-        """Index tokens from `position` on; nothing is guessed yet."""
+        """Restart the index at `position`, without a prediction."""
         self._first = self._read = position
         self._latest: dict[tuple[int, int], int] = {}
-        """From a pair of tokens to the place behind its latest occurrence, if a token is there."""
+        """Position after the latest occurrence of each pair of tokens, if a token is there."""
         self._place, self._length = -1, 0
-        """Where the token stands that should come next (-1: nowhere), and how many tokens before it match."""
+        """Position of the token that is predicted to come next (-1: none), and how many tokens before it match."""
 
     def read(self, token_ids: array[int]) -> None:
-        """Take in the tokens that have come since the last time."""
+        """Index the tokens appended since the last call, and check the predictions for them."""
         if len(token_ids) - self._first > 2 * WINDOW:
             self._begin(len(token_ids) - WINDOW)
         for position in range(self._read, len(token_ids)):
@@ -52,12 +52,12 @@ class PromptLookup:
             self._look_up((token_ids[-2], token_ids[-1]))
 
     def guesses(self, token_ids: array[int]) -> Iterator[tuple[int, float]]:
-        """The tokens that should come next, each with the chance that it and all before it are right.
+        """Yield the predicted next tokens, each with the probability that it and all before it are right.
 
-        Without end, or empty if nothing matches. Where the match reaches the end, the guesses go on with themselves.
+        Endless, or empty if nothing matches. Past the end of the sequence the predictions continue with themselves.
 
         Args:
-            token_ids: as last read.
+            token_ids: the tokens as last given to `read`.
         """
         guessed: list[int] = []
         chance = 1.0
@@ -69,7 +69,7 @@ class PromptLookup:
             yield token, chance
 
     def _check(self, right: bool) -> None:
-        """Learn from a guess, and go on along the same place: a single token may have been exchanged there."""
+        """Update the estimate by one outcome, and keep to the same match: perhaps only a single token differs."""
         self._chances[self._length] += (right - self._chances[self._length]) * LEARNING_RATE
         self._length = min(self._length + 1, LONGEST) if right else 0
         self._place += 1

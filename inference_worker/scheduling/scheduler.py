@@ -1,12 +1,11 @@
-"""Decides what each step computes, and takes in what it computed.
+"""The continuous-batching scheduler: plans which tokens each step computes, and commits the step's outcome.
 
-Continuous batching (Yu et al. 2022, Orca) without a prefill and a decode phase: every sequence has tokens known and
-tokens computed, and a step computes some of the difference within a token budget. Running sequences come first, then
-the waiting are admitted. Where that is worth it (`EngineLimits.prompts_ahead`), short prompts need not wait for the
-tokens of the others: those sit out every second step at most, or wait within one. When blocks run out, the sequence
-that came last gives its own back and waits at the front, its tokens kept, to be recomputed.
-
-Plain Python on numbers: knows no tensors, no model, no text.
+Continuous batching (Yu et al. 2022, Orca) without prefill and decode phases: every sequence has known and computed
+tokens, and a step computes some of the difference within a token budget. Running sequences come first, then waiting
+ones are admitted. Where it pays (`EngineLimits.prompts_ahead`), short prompts do not wait for the decodes of other
+sequences: decodes are deferred by one step, at most every second time, or interrupted between two layers. When blocks
+run out, the sequence that was admitted last is preempted: it frees its blocks, keeps its tokens, waits at the front of
+the queue and is recomputed.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from inference_worker.structured.matcher import Matcher
 
 @dataclass(slots=True)
 class _Plan:
-    """A step being planned: `running[:position]` have had their turn."""
+    """A step that is being planned; `running[:position]` have been given tokens."""
 
     budget: int
     position: int = 0
@@ -46,10 +45,10 @@ class _Plan:
 
 
 class Scheduler:
-    """Owns all sequences between `add` and their last event."""
+    """Schedules all sequences between `add` and their last event."""
 
     def __init__(self, limits: EngineLimits, blocks: BlockManager, speculation: Speculation) -> None:
-        """Raises `ValueError` if a sequence of full length could never be computed, even alone."""
+        """Raises `ValueError` if a sequence of the full context length does not fit the block pool."""
         if blocks.blocks_for(limits.max_model_len) > blocks.num_blocks:
             raise ValueError(f"{blocks.num_blocks} blocks can't hold a context of {limits.max_model_len} tokens")
         self.limits = limits
@@ -62,16 +61,16 @@ class Scheduler:
         self._failures: list[RequestFailed] = []
         self._counters = Counters()
         self._sat_out = False
-        """Some sequences sat out the step that was planned last, or have waited within it."""
+        """Whether decodes were deferred in the step planned last, or interrupted within it."""
         self._may_wait = False
-        """They may wait within it: all only go on, and did not sit out the one before."""
+        """Whether a prefill may interrupt the current step: it has decodes only, which were not deferred before."""
 
-    # --- Requests come and go -----------------------------------------------------------------------
+    # --- Requests -----------------------------------------------------------------------------------
 
     def add(self, request: GenerationRequest, matchers: Rows[Matcher] = ()) -> None:
-        """Queue a request, or note its failure. A live request of the same id is replaced.
+        """Queue a request, or record its failure. A live request of the same id is replaced.
 
-        `matchers`: of each choice, after what was delivered, if the request has a grammar.
+        `matchers`: with a grammar, the state of each choice after its delivered tokens.
         """
         self.abort(request.id)
         reason = refusal(request, self.limits)
@@ -84,14 +83,14 @@ class Scheduler:
         due = due or [sequence for sequence in choices[:1] if sequence.unscored]
         for sequence in choices:
             if sequence not in due:
-                sequence.scored = sequence.prompt_length  # if at all, another choice does it
+                sequence.scored = sequence.prompt_length  # another choice reports the prompt's log probabilities
                 self._ended_early.append(sequence)
         if due:
             due[0].siblings = due[1:]
             self.waiting.push(due[0])
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Drop a request or one choice of it, freeing its blocks at once. Unknown ones are ignored."""
+        """Drop a request or one choice of it, and free its blocks. Unknown ids are ignored."""
         going = [s for s in self._choices.get(request, ()) if choice is None or s.choice == choice]
         for sequence in going:
             if sequence.siblings:
@@ -105,20 +104,20 @@ class Scheduler:
             self.running = [s for s in self.running if not s.ended]
 
     def knows(self, request: str) -> bool:
-        """Whether a request was added, and is neither over nor aborted."""
+        """Return whether a request was added and has neither ended nor been aborted."""
         return request in self._choices
 
     def has_work(self) -> bool:
-        """A step would do something."""
+        """Return whether a step would do something."""
         return bool(self._choices)
 
     def take_failures(self) -> list[RequestFailed]:
-        """Failures since the last call."""
+        """Return the requests that failed since the last call."""
         failures, self._failures = self._failures, []
         return failures
 
     def load(self) -> EngineLoad:
-        """Counters and gauges as of now."""
+        """Return current counters and gauges."""
         live = sum(map(len, self._choices.values()))
         return self._counters.to_load(
             running=len(self.running),
@@ -132,7 +131,7 @@ class Scheduler:
     # --- Plan ---------------------------------------------------------------------------------------
 
     def schedule(self) -> Batch:
-        """The next step. It is committed before another is planned."""
+        """Plan the next step. It must be committed before another is planned."""
         plan = _Plan(budget=self.limits.max_num_batched_tokens)
         self._may_wait = False
         self._advance(plan)
@@ -144,9 +143,9 @@ class Scheduler:
         return Batch(plan.entries, plan.copies, self._look_ahead(plan))
 
     def schedule_ahead(self) -> Batch | None:
-        """While a step is computed: one of the next prompt in line alone, if that is worth it.
+        """Plan a step of the next waiting prompt alone, to run within the current step, if that is worth it.
 
-        It is committed before the other one. Whatever that has planned stays as it is: abort nothing before its commit.
+        It must be committed before the current step, and nothing may be aborted before both are committed.
         """
         sequence = self.waiting.peek()
         if not self._may_wait or sequence is None or sequence.target not in self.limits.prompts_ahead:
@@ -159,7 +158,7 @@ class Scheduler:
         return Batch(plan.entries, plan.copies)
 
     def _advance(self, plan: _Plan) -> None:
-        """Give every running sequence that had no turn yet its tokens."""
+        """Plan the due tokens of the running sequences from `plan.position` on, within the budget."""
         while plan.budget and plan.position < len(self.running):
             sequence = self.running[plan.position]
             count = min(sequence.target - sequence.computed, plan.budget)
@@ -172,7 +171,7 @@ class Scheduler:
             plan.position += 1
 
     def _make_room(self, plan: _Plan, sequence: Sequence, end: int) -> bool:
-        """Preempt from the end until `sequence` fits; False: it was itself the last."""
+        """Preempt the latest running sequences until `sequence` fits; return False if it was preempted itself."""
         while not self.blocks.can_extend(sequence, end):
             victim = self.running.pop()
             self.blocks.release(victim)
@@ -184,7 +183,7 @@ class Scheduler:
         return True
 
     def _let_prompts_ahead(self, plan: _Plan) -> None:
-        """Leave out sequences that only go on, unless they were left out just now; their blocks stay reserved."""
+        """Defer decodes to the next step, unless they were deferred in the last; their blocks stay allocated."""
         prompts = [entry for entry in plan.entries if entry.count > 1 or not entry.sequence.generated]
         ahead = sum(entry.count for entry in prompts) in self.limits.prompts_ahead
         self._may_wait = not self._sat_out and not prompts
@@ -194,18 +193,18 @@ class Scheduler:
             plan.entries = prompts
 
     def _speculate(self, plan: _Plan) -> None:
-        """Let sequences run ahead within what is left of budget and blocks."""
+        """Add draft tokens within the remaining token budget and blocks."""
         rows = self.limits.max_num_batched_tokens - plan.budget
         for index, drafts in self.speculation.drafts(plan.entries, rows, plan.budget).items():
             sequence, start = plan.entries[index].sequence, plan.entries[index].start
             count = 1 + len(drafts)
             if self.blocks.can_extend(sequence, start + count):
-                # The block it writes to first is its own since its turn: there is nothing to copy.
+                # `_advance` made the block that it writes to first its own, so there is nothing to copy.
                 self.blocks.extend(sequence, start + count)
                 plan.entries[index] = ScheduledSequence(sequence, start, count, tuple(drafts))
 
     def _look_ahead(self, plan: _Plan) -> int:
-        """How many steps may follow one another: several if all sequences only go on and there is room for all."""
+        """Return how many steps the batch may run: several if it is pure decode and the blocks suffice for all."""
         most, entries = self.limits.lookahead, plan.entries
         only_goes_on = entries and all(entry.count == entry.draws == 1 for entry in entries)
         if most == 1 or plan.preempted or not only_goes_on or any(entry.sequence.matcher for entry in entries):
@@ -219,7 +218,7 @@ class Scheduler:
         return most
 
     def _admit(self) -> bool:
-        """Move the next waiting sequence to the running ones, if there is room for all that it knows."""
+        """Admit the next waiting sequence if there is a slot for it and blocks for all its known tokens."""
         sequence = self.waiting.peek()
         if sequence is None or len(self.running) >= self.limits.max_num_seqs:
             return False
@@ -235,7 +234,7 @@ class Scheduler:
         return True
 
     def _fork_when_due(self, leader: Sequence) -> None:
-        """Once the prompt but its last token is computed, siblings share it; those without a seat wait for one."""
+        """Fork the siblings once the prompt but its last token is computed; those beyond the free slots wait."""
         if not leader.siblings or leader.computed < leader.target:
             return
         siblings, leader.siblings = leader.siblings, []
@@ -249,7 +248,7 @@ class Scheduler:
             self.waiting.push_front(sibling)
 
     def _promote_sibling(self, leader: Sequence) -> None:
-        """Its choice is dropped before the fork: the next one starts over (the prefix cache knows its prompt)."""
+        """Queue the next sibling in place of a leader dropped before the fork; the prefix cache has its prompt."""
         heir, *rest = leader.siblings
         leader.siblings, heir.siblings = [], rest
         heir.inherit(leader)
@@ -258,7 +257,7 @@ class Scheduler:
     # --- Commit -------------------------------------------------------------------------------------
 
     def commit(self, batch: Batch, result: StepResult) -> list[TokenEvent]:
-        """Take in a step's outcome; what is over gives its blocks back."""
+        """Append a step's tokens, free the blocks of ended sequences, and return the events."""
         self._counters.step(batch, len(result.token_ids[0]) if batch.steps > 1 else 1)
         for request in result.failed:
             self._failures.append(
@@ -280,7 +279,7 @@ class Scheduler:
         return events
 
     def _early_ends(self) -> list[TokenEvent]:
-        """Ends of choices that have nothing to generate, once their prompt is scored if that is wanted."""
+        """Return end events of choices with nothing to generate whose prompt log probabilities, if any, are done."""
         if not self._ended_early:
             return []
         due = [s for s in self._ended_early if not any(other.unscored for other in self._choices[s.request])]
@@ -288,7 +287,7 @@ class Scheduler:
         return [self._event(sequence, [], ends=True) for sequence in due]
 
     def _note_scores(self, entry: ScheduledSequence, result: StepResult) -> PromptScores | None:
-        """Log probabilities of its prompt that this step told."""
+        """Return the prompt log probabilities that this step yielded for the entry, and record them as reported."""
         scored = entry.scored
         if not scored:
             return None
@@ -296,10 +295,10 @@ class Scheduler:
         return result.scores.get(entry.sequence.request)
 
     def _take(self, entry: ScheduledSequence, tokens: list[int], steps: int) -> int:
-        """Note what was computed, and append the drawn tokens that count; returns how many."""
+        """Record the computed tokens and append the accepted ones; return how many were appended."""
         sequence = entry.sequence
         kept = append_run(sequence, tokens) if steps > 1 else append_drawn(sequence, tokens, entry.drafts)
-        # What was computed after a wrong draft, or after the end, is not known: it will be overwritten.
+        # Keys and values after a rejected draft, or after the end, are invalid and will be overwritten.
         sequence.computed = len(sequence.token_ids) - 1 if kept else entry.start + entry.count
         self.blocks.publish(sequence)
         self._fork_when_due(sequence)
@@ -322,7 +321,7 @@ class Scheduler:
         *,
         ends: bool,
     ) -> TokenEvent:
-        """What is told of a step; `ends`: with it the choice may be over."""
+        """Return a sequence's event for this step. `ends`: whether the choice may end with it."""
         event = TokenEvent(
             request=sequence.request,
             choice=sequence.choice,
@@ -340,7 +339,7 @@ class Scheduler:
         return event
 
     def _end(self, sequence: Sequence) -> None:
-        """Forget a sequence; the caller takes it out of `running` and `waiting`."""
+        """Release a sequence's state; the caller removes it from `running` and `waiting`."""
         sequence.ended = True
         self.speculation.forget(sequence)
         self.blocks.release(sequence)

@@ -1,19 +1,16 @@
-"""Which guesses are computed along with a step, and which of them count afterwards.
+"""Speculative decoding: which draft tokens a step computes, and which of the sampled tokens are accepted.
 
-A decoding sequence may compute, after its last token, guesses at the next ones (drafts). One step then draws the token
-after each of them, and as many count as were guessed right, and one more. Speculative decoding: Leviathan et al. 2023,
-Chen et al. 2023.
+A decoding sequence may compute draft tokens after its last token. One step then samples the token after each of them,
+and accepts as many as there are right drafts, and one more. Leviathan et al. 2023, Chen et al. 2023.
 
-It is exact. The draw at a position depends only on the model's distribution there and on the number of (seed, choice,
-position) (`sampling/sampler.py`). Every row is drawn from the distribution after all tokens before it, drafts and
-penalties for them included, with the number of its own position; it counts only if these drafts are the tokens that
-were drawn. So each token that counts is the very one that would have been drawn without drafts: not only the same
-distribution but the same output, up to how a device rounds in batches of another shape. A draft is kept with the
-probability that the model gives it, as by rejection sampling, which can do no better for a guess of one token.
+It is exact. A sample depends only on the model's distribution at its position and on the random number of (seed,
+choice, position) (`sampling/sampler.py`). Every row is sampled from the distribution after all tokens before it, drafts
+and their penalties included, with the random number of its own position; it is accepted only if these drafts equal the
+sampled tokens. So each accepted token is the very one that would have been sampled without drafts: not only the same
+distribution but the same output, up to a device's rounding in batches of another shape. A draft is accepted with the
+probability that the model gives it, as in rejection sampling, which can do no better for a deterministic draft.
 
 A draft is computed only if it is worth its time (`StepCost`), the likeliest of all sequences first.
-
-Plain Python; knows no blocks: the scheduler finds room.
 """
 
 from __future__ import annotations
@@ -30,33 +27,36 @@ from inference_worker.scheduling.stopping import finish_reason
 from inference_worker.sequence import Sequence
 
 MOST_DRAFTS = 16
-"""For one sequence in one step."""
+"""Most draft tokens for one sequence in one step."""
 
 
 @dataclass(frozen=True)
 class StepCost:
-    """What a step costs on a device: up to `cheap_rows` rows (computed tokens), n of them take a time of `fixed` + n.
+    """The cost model of a step on a device: n rows (computed tokens), up to `cheap_rows`, take a time of `fixed` + n.
 
     Attributes:
-        fixed: the time that does not depend on the rows (reading the weights), as the number of rows that take as long.
-        cheap_rows: beyond so many, time is proportional to the rows, and a draft takes as much as it can give.
+        fixed: the time that does not depend on the rows (reading the weights), in units of one row's time.
+        cheap_rows: the number of rows from which time is proportional to rows, so that a draft gains nothing.
     """
 
     fixed: float
     cheap_rows: float
 
     def pays(self, chance: float, rows: int, tokens: float) -> bool:
-        """One row more, right by `chance`, gives more in its time than a step of `rows` that gives `tokens`."""
+        """Return whether one more row, accepted with probability `chance`, raises the tokens per unit of time.
+
+        Without it the step has `rows` rows and is expected to yield `tokens`.
+        """
         return rows < self.cheap_rows and chance * (self.fixed + rows) > tokens
 
 
 FREE = StepCost(fixed=math.inf, cheap_rows=math.inf)
-"""Rows cost nothing: whatever can be guessed is computed."""
+"""A cost model in which rows cost nothing, so that every draft is computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """A token of the sequence of entry `index`, and the chance that it and those before it are right."""
+    """A draft token for the batch's entry `index`, and the probability that it and the drafts before it are right."""
 
     index: int
     token: int
@@ -64,18 +64,18 @@ class Guess:
 
 
 class Speculation:
-    """Guesses for all sequences of a scheduler."""
+    """Chooses the draft tokens of a scheduler's steps, from one prompt lookup per sequence."""
 
     def __init__(self, cost: StepCost) -> None:
         self._cost = cost
         self._lookups: dict[Sequence, PromptLookup] = {}
 
     def drafts(self, entries: list[ScheduledSequence], rows: int, budget: int) -> dict[int, list[int]]:
-        """Drafts for planned entries, by their index.
+        """Return the draft tokens of planned entries, by entry index.
 
         Args:
-            entries: of `rows` tokens in all.
-            budget: how many tokens more may be computed.
+            entries: the planned entries, of `rows` tokens in all.
+            budget: how many more tokens the step may compute.
         """
         drafts: dict[int, list[int]] = {}
         if rows >= self._cost.cheap_rows:
@@ -91,7 +91,7 @@ class Speculation:
         return drafts
 
     def _guesses(self, index: int, sequence: Sequence) -> Iterator[Guess]:
-        """The likeliest first; none that would be beyond the end of the sequence."""
+        """Yield drafts of one sequence, the likeliest first, none beyond the sequence's end."""
         lookup = self._lookups.setdefault(sequence, PromptLookup())
         lookup.read(sequence.token_ids)
         most = min(MOST_DRAFTS, sequence.max_tokens - sequence.generated - 1)
@@ -101,22 +101,22 @@ class Speculation:
                 return
 
     def forget(self, sequence: Sequence) -> None:
-        """A sequence has ended."""
+        """Drop the state of a sequence that has ended."""
         self._lookups.pop(sequence, None)
 
 
 class NoSpeculation(Speculation):
-    """Speculation switched off: guesses nothing."""
+    """A speculation that drafts nothing, for when speculative decoding is disabled."""
 
     def __init__(self) -> None:
         super().__init__(StepCost(fixed=0, cheap_rows=0))
 
 
 def append_drawn(sequence: Sequence, tokens: list[int], drafts: tuple[int, ...]) -> int:
-    """Append the drawn tokens that count, and return how many: up to the first that is not as drafted or is the last.
+    """Append the accepted tokens, up to the first that differs from its draft or ends the choice; return their number.
 
     Args:
-        tokens: one more than `drafts`; empty if nothing was drawn.
+        tokens: the sampled tokens, one more than `drafts`; empty if none was sampled.
     """
     for count, token in enumerate(tokens, 1):
         sequence.append(token)

@@ -1,6 +1,6 @@
-"""When a choice is over: a stop token, a complete grammar or its length.
+"""Stop conditions of a choice: a stop token, a complete grammar or the length.
 
-Stop strings are text, so the worker looks for those.
+Stop strings need text, so the worker process checks them.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from inference_worker.sequence import Sequence
 
 
 def finish_reason(sequence: Sequence) -> EngineFinishReason | None:
-    """Why the choice ends with its last known token; `None`: it goes on.
+    """Return why the choice ends with its last known token; `None` if it goes on.
 
-    What nothing can follow in its grammar is over without a stop token. Below `min_tokens` stop tokens are masked when
-    sampling, so none can be drawn too early.
+    A choice whose grammar allows no further token ends without a stop token. Stop tokens are masked in sampling below
+    `min_tokens`, so none is sampled too early.
     """
     if stop_token(sequence) is not None or (sequence.matcher is not None and sequence.matcher.ended):
         return "stop"
@@ -21,9 +21,9 @@ def finish_reason(sequence: Sequence) -> EngineFinishReason | None:
 
 
 def append_run(sequence: Sequence, tokens: list[int]) -> int:
-    """Append tokens that were drawn one after the other and no grammar looks at, up to the one that ends the choice.
+    """Append the tokens of several decode steps, without a grammar, up to the one that ends the choice.
 
-    Returns how many.
+    Returns how many were appended.
     """
     kept = tokens[: sequence.max_tokens - sequence.generated]
     if not sequence.stop_ids.isdisjoint(kept):
@@ -33,7 +33,7 @@ def append_run(sequence: Sequence, tokens: list[int]) -> int:
 
 
 def stop_token(sequence: Sequence) -> int | None:
-    """The last generated token, if it is a stop token."""
+    """Return the last generated token if it is a stop token."""
     if not sequence.generated:
         return None
     last = sequence.token_ids[-1]
