@@ -1,1 +1,1 @@
-"""Paged attention: one port (`backend`), a plain reference, and faster backends."""
+"""Paged attention: the backend interface (`backend`), a plain reference implementation, and faster backends."""

@@ -1,10 +1,8 @@
-"""The attention port: what every backend is given and must do.
+"""The interface of attention backends.
 
 All tokens of a step are packed in one flat dimension T, sequence after sequence; there is no padding and no
 difference between prefill and decode. Sequence `s` owns query rows `query_start[s] .. query_start[s+1]-1`, which are
 the *last* of its `sequence_lengths[s]` known positions.
-
-This module knows tensors and shapes, not models, schedulers or sampling.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from inference_worker.execution.kv_cache import KVCache
 
 @dataclass(frozen=True)
 class AttentionMetadata:
-    """Where each row of a step is, in its sequence and in the cache. All tensors on the device, int32 or int64.
+    """The position of each row of a step in its sequence and in the cache. Tensors are on the device, int32 or int64.
 
     Attributes:
         query_start: [S+1] first row of each sequence, then T.
@@ -28,8 +26,8 @@ class AttentionMetadata:
         slot_mapping: [T] cache slot (block * block_size + offset) that each row's key and value go to.
         max_query_length: longest row count of a sequence.
         max_sequence_length: largest of `sequence_lengths`.
-        read_from: [S] int64, from which row on a sequence's states are read after the last layer; None: from its first.
-            The states of rows before it may be anything, what they leave in the cache may not.
+        read_from: [S] int64, the row from which on a sequence's final hidden states are read; None: from its first.
+            A backend may skip the outputs of earlier rows in the last layer, but must write their keys and values.
     """
 
     query_start: Tensor
@@ -61,14 +59,14 @@ class AttentionBackend(ABC):
         scale: float,
         sliding_window: int | None = None,
     ) -> Tensor:
-        """Write `key` and `value` to the cache, then attend.
+        """Write `key` and `value` to the cache, then compute attention over it.
 
         Args:
             layer: index into the cache.
             query: [T, query heads, head size], rotated.
             key, value: [T, key-value heads, head size], rotated.
             scale: factor on the scores.
-            sliding_window: a position sees itself and this many - 1 before it; None: all.
+            sliding_window: a position attends to itself and this many - 1 before it; None: to all before it.
 
         Returns:
             [T, query heads, head size], in the query's dtype.
@@ -77,7 +75,7 @@ class AttentionBackend(ABC):
 
 @dataclass(frozen=True)
 class StepAttention:
-    """A backend bound to one step: what a model's layers call."""
+    """A backend bound to one step's metadata; a model's layers call it."""
 
     backend: AttentionBackend
     metadata: AttentionMetadata

@@ -1,6 +1,6 @@
-"""Attention by the compiled kernels, for models that are otherwise PyTorch's (`native/decoder.py` calls them itself).
+"""The attention backend of the compiled CPU kernels, for models whose other layers run in PyTorch.
 
-Knows tensors and the cache; what the kernels are made of is `inference_worker/native/`'s matter.
+A model that runs in the kernels as a whole (`native/decoder.py`) calls them directly.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from inference_worker.native.library import HEAD_STEP, Kernels
 
 
 class NativeAttention(AttentionBackend):
-    """Computes in float32 whatever the cache holds; see `AttentionBackend`."""
+    """An `AttentionBackend` on the compiled kernels. Computes in float32, whichever format the cache has."""
 
     name = "native"
 
     def __init__(self, cache: KVCache) -> None:
-        """Raises `NativeUnavailable` where the kernels can't run or heads are of an odd size."""
+        """Raises `NativeUnavailable` where the kernels can't run or don't support the head size."""
         super().__init__(cache)
         if not cache.keys[0].is_cpu:  # the kernels read addresses
             raise NativeUnavailable(f"the compiled kernels are the CPU's, the cache is on {cache.keys[0].device}")
@@ -33,7 +33,7 @@ class NativeAttention(AttentionBackend):
 
     @cached_property
     def kernels(self) -> Kernels:
-        """Made when they are first needed: a compiled model has its own."""
+        """The kernels with their threads, created on first use: a model in the kernels never needs these."""
         return Kernels(torch.get_num_threads())
 
     def forward(

@@ -1,6 +1,6 @@
-"""The yardstick: paged causal attention spelled out, one sequence after the other, in float32.
+"""The reference attention backend: paged causal attention without optimisation, in float32, for tests.
 
-Every other backend is tested against this one. Knows no speed.
+Every other backend is tested against this one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from inference_worker.attention.backend import AttentionBackend, AttentionMetada
 
 
 class ReferenceAttention(AttentionBackend):
-    """Loops over sequences; see `AttentionBackend`."""
+    """An `AttentionBackend` that loops over sequences."""
 
     name = "reference"
 
@@ -40,7 +40,7 @@ class ReferenceAttention(AttentionBackend):
 
 
 def _attend(query: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None) -> Tensor:
-    """One sequence: query [q, Hq, D] over keys and values [n, Hkv, D] to [q, Hq, D] float32."""
+    """Attend in one sequence: query [q, Hq, D] over keys and values [n, Hkv, D] to [q, Hq, D] float32."""
     group = query.shape[1] // keys.shape[1]
     keys = keys.float().repeat_interleave(group, dim=1)
     values = values.float().repeat_interleave(group, dim=1)

@@ -1,4 +1,4 @@
-"""Attention backends by name, and which one `auto` means on a device."""
+"""Attention backends by name, and the choice of `auto` per device."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ BACKENDS: dict[str, type[AttentionBackend]] = {
 
 
 def select_backend(name: str, device: torch.device) -> type[AttentionBackend]:
-    """The backend called `name`; `auto`: the best for the device.
+    """Return the backend called `name`; `auto`: the fastest for the device.
 
     Raises:
-        UnsupportedModel: there is none of that name.
+        UnsupportedModel: there is no backend of that name.
     """
     if name == "triton" or (name == "auto" and device.type == "cuda" and find_spec("triton")):
         return _triton()
@@ -37,10 +37,10 @@ def select_backend(name: str, device: torch.device) -> type[AttentionBackend]:
 
 
 def create_attention(name: str, cache: KVCache, device: torch.device) -> AttentionBackend:
-    """An instance over `cache`; where `auto` can't have the compiled kernels, PyTorch takes their place.
+    """Create a backend over `cache`; `auto` falls back to PyTorch where the compiled kernels can't run.
 
     Raises:
-        UnsupportedModel: there is none of that name, or it can't be had here.
+        UnsupportedModel: there is no backend of that name, or it can't run here.
     """
     backend = select_backend(name, device)
     try:
@@ -53,10 +53,10 @@ def create_attention(name: str, cache: KVCache, device: torch.device) -> Attenti
 
 
 def _triton() -> type[AttentionBackend]:
-    """Imported where it is chosen: it loads a compiler.
+    """Import the Triton backend, only once it is chosen, because it loads a compiler.
 
     Raises:
-        UnsupportedModel: Triton is not installed (builds of torch for CUDA bring it).
+        UnsupportedModel: Triton is not installed (it comes with torch for CUDA).
     """
     try:
         from inference_worker.attention.triton_attention import TritonAttention  # noqa: PLC0415

@@ -1,8 +1,7 @@
-"""Attention by padded gather and PyTorch's fused kernel: no Python loop per sequence, on any device.
+"""The attention backend on PyTorch's `scaled_dot_product_attention`, for any device: gathers blocks and pads.
 
 Sequences of a step are grouped by the power of two above their query length, so that padding at most doubles the
-queries and single-token rows never pay for a long prompt chunk. The grouping is worked out once a step, not per layer.
-Knows tensors and the cache's layout only.
+queries and decodes are never padded to a long prompt chunk. The grouping is computed once per step, not per layer.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ class _Group:
 
     Attributes:
         rows: [s, q] rows of the step; padding repeats a valid row.
-        valid: [s, q] which of them are no padding; `None`: all.
+        valid: [s, q] false for padding; `None`: there is no padding.
         tables: [s, n / block_size] block numbers.
         own: [s, q, 1] position of each query in its sequence.
-        masks: what each query sees, made once per sliding window and number of query heads to a key-value head.
+        masks: attention masks by sliding window and number of query heads per key-value head.
     """
 
     rows: Tensor
@@ -36,7 +35,7 @@ class _Group:
     masks: dict[tuple[int | None, int], Tensor] = field(default_factory=dict)
 
     def mask(self, window: int | None, shared: int, length: int) -> Tensor:
-        """[s, 1, shared * q, n] bool: causal, and within the window."""
+        """Return the causal sliding-window mask, [s, 1, shared * q, n] bool."""
         if (window, shared) not in self.masks:
             seen = torch.arange(length, device=self.own.device)
             visible = seen <= self.own
@@ -47,7 +46,7 @@ class _Group:
 
 
 class SdpaAttention(AttentionBackend):
-    """Gathers each group's blocks into one padded tensor; see `AttentionBackend`."""
+    """An `AttentionBackend` that gathers each group's blocks into one padded tensor."""
 
     name = "sdpa"
 
@@ -81,9 +80,9 @@ class SdpaAttention(AttentionBackend):
         return output
 
     def _attend(self, layer: int, query: Tensor, group: _Group, scale: float, window: int | None) -> Tensor:
-        """One group: [s, q, Hq, D] to the same.
+        """Attend in one group: [s, q, Hq, D] to the same.
 
-        The query heads that share a key-value head are folded into the query dimension: nothing is repeated.
+        Query heads that share a key-value head are folded into the query dimension, so that no key is repeated.
         """
         count, queries, heads, size = query.shape
         keys, values = (
@@ -105,8 +104,8 @@ def _plan(metadata: AttentionMetadata, block_size: int) -> list[_Group]:
     for index, count in enumerate(counts.tolist()):
         members.setdefault((count - 1).bit_length(), []).append(index)
     if len(members) == 1 and metadata.max_query_length == 1:
-        everyone = torch.arange(len(counts), device=counts.device)
-        return [_group(metadata, everyone, 1, metadata.max_sequence_length, block_size)]
+        all_sequences = torch.arange(len(counts), device=counts.device)
+        return [_group(metadata, all_sequences, 1, metadata.max_sequence_length, block_size)]
     lengths = metadata.sequence_lengths.tolist()
     queries = counts.tolist()
     return [
@@ -124,7 +123,7 @@ def _plan(metadata: AttentionMetadata, block_size: int) -> list[_Group]:
 def _group(metadata: AttentionMetadata, indexes: Tensor, queries: int, length: int, block_size: int) -> _Group:
     starts = metadata.query_start[indexes, None]
     counts = metadata.query_start[indexes + 1, None] - starts
-    # Padding repeats the last row, so that every query sees something and no softmax divides by zero.
+    # Padding repeats the last row, so that every query attends to a position and no softmax divides by zero.
     steps = torch.arange(queries, device=indexes.device).expand(len(indexes), -1)
     offsets = torch.minimum(steps, counts - 1)
     own = metadata.sequence_lengths[indexes, None] - counts + offsets

@@ -1,7 +1,7 @@
-"""Attention on CUDA by our own Triton kernels: the paged cache is read in place, prompts and continuations alike.
+"""The attention backend for CUDA, on our own Triton kernels, which read the paged cache in place.
 
-Chooses tile sizes and the number of parts from shapes alone; the arithmetic is in `triton_kernels.py`. Nothing waits
-for the device and no launch depends on a value on it, so a decode step can be captured.
+Tile sizes and the number of splits follow from shapes alone. Nothing synchronises with the device and no launch depends
+on a value on it, so a decode step can be captured in a CUDA graph. The kernels are in `triton_kernels.py`.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from inference_worker.errors import NativeUnavailable, UnsupportedModel
 from inference_worker.execution.kv_cache import KVCache
 
 INTERPRETED = bool(triton.knobs.runtime.interpret)
-"""Kernels run in Triton's interpreter, on the CPU: for tests."""
+"""Whether kernels run in Triton's interpreter on the CPU, for tests."""
 
 MOST_SPLITS = 32
 PROGRAMS_PER_MULTIPROCESSOR = 2
-"""Decode cuts contexts until about so many programs are there for each multiprocessor."""
+"""Decode splits contexts until there are about this many programs per multiprocessor."""
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """How `attend_kernel` is launched: rows and positions of a matrix product, warps, and loads in flight."""
+    """Launch parameters of `attend_kernel`: rows and positions of a matrix product, warps, and pipeline stages."""
 
     rows: int
     tile: int
@@ -40,12 +40,12 @@ class Tiling:
 
 
 class TritonAttention(AttentionBackend):
-    """See `AttentionBackend`. A row with slot -1 is not stored; a sequence of length 0 attends to nothing: 0."""
+    """An `AttentionBackend` for CUDA. A row with slot -1 is not stored; the output of a sequence of length 0 is 0."""
 
     name = "triton"
 
     def __init__(self, cache: KVCache) -> None:
-        """Raises `UnsupportedModel`: an int8 cache, or on no CUDA device; `NativeUnavailable`: no C compiler."""
+        """Raises `UnsupportedModel` for an int8 cache or without CUDA, `NativeUnavailable` without a C compiler."""
         super().__init__(cache)
         device = cache.keys[0].device
         if cache.shape.quantised:
@@ -74,7 +74,7 @@ class TritonAttention(AttentionBackend):
         return self._attend(layer, _dense_rows(query), metadata, scale, sliding_window)
 
     def splits(self, rows: int) -> int:
-        """Parts that each context is cut into when `rows` sequences have one query each: a power of two."""
+        """Return the number of splits per context, a power of two, for `rows` sequences of one query each."""
         wanted = PROGRAMS_PER_MULTIPROCESSOR * self._multiprocessors // (rows * self.cache.shape.kv_heads)
         return min(MOST_SPLITS, 1 << max(0, wanted.bit_length() - 1))
 
@@ -141,15 +141,16 @@ class TritonAttention(AttentionBackend):
 
 
 def _dense_rows(states: Tensor) -> Tensor:
-    """[T, heads, size] with heads side by side in each row; rows may be apart (parts of one projection are)."""
+    """Return [T, heads, size] with each row's heads contiguous; rows may have gaps (parts of one projection do)."""
     dense = states.stride(2) == 1 and states.stride(1) == states.shape[2]
     return states if dense else states.contiguous()
 
 
 def tiling(group: int, head_size: int, itemsize: int, single: bool) -> Tiling:
-    """Estimates, not yet measured: single queries wait for memory, blocks of them for arithmetic.
+    """Return the launch parameters: single queries are bound by memory, blocks of queries by arithmetic.
 
-    Float32 has no tensor cores here (they would round to tf32), so its products are kept small enough for registers.
+    The numbers are estimates, not yet measured. Float32 uses no tensor cores (they would round to tf32), so its tiles
+    are kept small enough for registers.
     """
     fits = max(16, triton.next_power_of_2(group))  # a matrix product has 16 rows at least
     if itemsize > 2:
@@ -162,7 +163,7 @@ def tiling(group: int, head_size: int, itemsize: int, single: bool) -> Tiling:
 
 
 def _product_format(dtype: torch.dtype) -> tl.dtype:
-    """What matrix products are computed in. Triton's interpreter knows no product of bfloat16."""
+    """Return the number format of matrix products; Triton's interpreter has no bfloat16 product."""
     if INTERPRETED:
         return tl.float32
     return {torch.float32: tl.float32, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16}[dtype]

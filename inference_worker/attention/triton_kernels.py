@@ -1,12 +1,12 @@
-"""Triton kernels of paged attention: store keys and values, attend block by block, join what was attended in parts.
+"""Triton kernels of paged attention: store keys and values, attend block by block, combine the splits of a context.
 
-One kernel serves prompts, continuations and steps that mix them: a program takes a block of consecutive queries of one
-sequence, with all query heads that share one key-value head, so keys and values are read once for all of them. The
-softmax is computed online in base 2 (Milakov and Gimelshein 2018; Dao et al. 2022, FlashAttention). Where queries are
-single and few, the context is cut into a fixed number of parts (Dao et al. 2023, Flash-Decoding): the grid depends on
-the number of rows only, never on a length, so a captured launch stays right as contexts grow.
+One kernel serves prefill, decode and mixed steps: a program takes a block of consecutive queries of one sequence, with
+all query heads that share one key-value head, so keys and values are read once for all of them. The softmax is computed
+online in base 2 (Milakov and Gimelshein 2018; Dao et al. 2022, FlashAttention). In decode with few sequences, the
+context is split into a fixed number of parts (Dao et al. 2023, Flash-Decoding): the grid depends on the number of rows
+only, never on a length, so a captured launch stays right as contexts grow.
 
-Strides count elements; the last dimension is always dense. This module knows pointers and sizes, not tensors or models.
+Strides count elements; the last dimension is always dense.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def store_kernel(
     WIDTH: tl.constexpr,
     PADDED: tl.constexpr,
 ):
-    """Copy one row's key and value ([WIDTH], all heads) to its slot; a negative slot: nowhere.
+    """Copy one row's key and value ([WIDTH], all heads) to its slot, unless that is negative.
 
     Grid: (T,). `keys_ptr`, `values_ptr`: a layer's cache, [slots, WIDTH]. `PADDED`: the power of two above WIDTH.
     """
@@ -48,7 +48,7 @@ def store_kernel(
 
 @triton.jit
 def _owner(starts_ptr, sequences, program, QUERIES: tl.constexpr):
-    """The sequence that a program works for, by bisection: sequence s has programs from start // QUERIES + s on."""
+    """Find a program's sequence by bisection: sequence s has the programs from start // QUERIES + s on."""
     low, high = 0, sequences
     while low < high:
         middle = (low + high) // 2
@@ -59,7 +59,7 @@ def _owner(starts_ptr, sequences, program, QUERIES: tl.constexpr):
     return low - 1
 
 
-@triton.jit(do_not_specialize=["sequences", "table_row"])  # they change from step to step
+@triton.jit(do_not_specialize=["sequences", "table_row"])  # these change from step to step
 def attend_kernel(
     out_ptr,
     sums_ptr,
@@ -86,7 +86,7 @@ def attend_kernel(
     TILE: tl.constexpr,
     PRODUCT: tl.constexpr,
 ):
-    """Attend for one block of queries, one key-value head and one part of the context.
+    """Compute attention for one block of queries, one key-value head and one split of the context.
 
     Grid: (programs, key-value heads, SPLITS); programs is S if SINGLE, else T // (ROWS // GROUP) + S.
 
@@ -98,10 +98,10 @@ def attend_kernel(
         tables_ptr, starts_ptr, lengths_ptr, sequences: as in `AttentionMetadata`; table rows `table_row` apart.
         scale: factor on the scores, times log2(e).
         GROUP: query heads to a key-value head.
-        WINDOW: positions that a query sees, 0: all.
-        SINGLE: every sequence has one query.
+        WINDOW: positions that a query attends to, 0: all.
+        SINGLE: whether every sequence has one query.
         ROWS, TILE: queries times heads, and positions, of one matrix product.
-        PRODUCT: the number format that is multiplied in.
+        PRODUCT: the number format of matrix products.
     """
     QUERIES: tl.constexpr = ROWS // GROUP
     program = tl.program_id(0)
@@ -155,7 +155,7 @@ def attend_kernel(
             tables_ptr + sequence.to(tl.int64) * table_row + positions // BLOCK_SIZE, mask=inside, other=0
         ).to(tl.int64)
         slots = (block * BLOCK_SIZE + positions % BLOCK_SIZE) * slot_row + kv_head * HEAD_SIZE
-        # What lies beyond the context is not read: a stray NaN there would survive a weight of zero.
+        # Nothing is read beyond the context: a stray NaN there would survive a weight of zero.
         key = tl.load(keys_ptr + slots[None, :] + dims[:, None], mask=inside[None, :] & in_head[:, None], other=0.0).to(
             PRODUCT
         )
@@ -165,7 +165,7 @@ def attend_kernel(
             seen = seen & (positions[None, :] > own[:, None] - WINDOW)
         scores = tl.where(seen, scores, float("-inf"))
         higher = tl.maximum(maximum, tl.max(scores, 1))
-        # A row that has seen nothing yet stays at -inf, and -inf - -inf is no number.
+        # The maximum of a row without a visible position so far is -inf, and -inf - -inf is NaN.
         pivot = tl.where(higher == float("-inf"), 0.0, higher)
         weights = tl.exp2(scores - pivot[:, None])
         shrink = tl.exp2(maximum - pivot)
@@ -197,7 +197,7 @@ def join_kernel(
     PADDED_SIZE: tl.constexpr,
     SPLITS: tl.constexpr,
 ):
-    """Join the parts of one query head: the mean of their means, weighted by their sums.
+    """Combine the splits of one query head: the mean of their means, weighted by their sums.
 
     Grid: (T * Hq,). `out_ptr`: [T * Hq, HEAD_SIZE]; the others as `attend_kernel` wrote them; SPLITS: a power of two.
     """

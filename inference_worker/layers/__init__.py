@@ -1,1 +1,1 @@
-"""Building blocks of our own model definitions, on packed tokens ([T, ...], no batch dimension)."""
+"""Layers of our own model definitions, on packed tokens ([T, ...], no batch dimension)."""

@@ -1,6 +1,6 @@
-"""Self-attention up to the attention port: project, normalise, rotate; the port attends and keeps the cache.
+"""The self-attention layer: projections, normalisation and rotation around the attention backend.
 
-Knows nothing of sequences, blocks or masks (`inference_worker/attention/backend.py`).
+The backend (`inference_worker/attention/backend.py`) owns the KV cache, blocks and masks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from inference_worker.layers.rotary import Rotation
 
 @dataclass(frozen=True)
 class AttentionConfig:
-    """What a family's attention is made of; the same in all layers."""
+    """The parts of a family's attention; the same in all layers."""
 
     hidden_size: int
     query_heads: int
@@ -27,19 +27,19 @@ class AttentionConfig:
     qkv_bias: bool = False
     output_bias: bool = False
     qk_norm_eps: float | None = None
-    """Normalise each query and key head with this epsilon; None: don't."""
+    """Epsilon of the normalisation of each query and key head; None: no normalisation."""
 
 
 @dataclass(frozen=True)
 class LayerPattern:
-    """What differs from layer to layer: whether positions are rotated in, and how far back it sees."""
+    """The properties that differ between layers: whether there is rotary embedding, and the sliding window."""
 
     rotary: bool = True
     sliding_window: int | None = None
 
 
 class SelfAttention(nn.Module):
-    """Query, key and value are one matrix; heads lie in this order."""
+    """Self-attention whose query, key and value projections are one matrix, with the heads in this order."""
 
     def __init__(self, config: AttentionConfig, layer: int, pattern: LayerPattern, *, dtype: torch.dtype) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class SelfAttention(nn.Module):
         return out
 
     def _position(self, heads: Tensor, rotation: Rotation) -> Tensor:
-        """Query and key heads together: one rotation for both."""
+        """Normalise and rotate query and key heads together."""
         if self.config.qk_norm_eps is not None:
             query, key = torch.split(heads, [self.config.query_heads, self.config.kv_heads], dim=1)
             heads = torch.cat((self.q_norm(query), self.k_norm(key)), dim=1)

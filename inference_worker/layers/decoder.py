@@ -1,6 +1,6 @@
-"""The decoder that the Llama family shares. A family's own file (`models/`) says only what is different.
+"""The decoder architecture of the Llama family; the files in `models/` configure it per family.
 
-Attributes are named as in published checkpoints (`model.layers.0.self_attn.o_proj`), so weights find their place.
+Attributes are named as in Hugging Face checkpoints (`model.layers.0.self_attn.o_proj`), by which weights are loaded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from inference_worker.models.base import ModelShape
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """Everything that tells one family member from another. `layers` has one pattern per layer."""
+    """The configuration of a decoder. `layers` has one pattern per layer."""
 
     shape: ModelShape
     attention: AttentionConfig
@@ -34,7 +34,7 @@ class DecoderConfig:
 
 
 class DecoderLayer(nn.Module):
-    """Attention, then the feed-forward layer, each on a normalised copy and added to the stream."""
+    """A decoder layer: attention, then feed-forward, each on the normalised residual stream and added to it."""
 
     def __init__(self, config: DecoderConfig, layer: int, *, dtype: torch.dtype) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class DecoderLayer(nn.Module):
 
 
 class DecoderStack(nn.Module):
-    """Embedding, layers, final norm."""
+    """The embedding, the layers and the final norm of a decoder."""
 
     def __init__(self, config: DecoderConfig, *, dtype: torch.dtype) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class Decoder(nn.Module):
         self.tied_embeddings = config.tied_embeddings
 
     def allocate(self, device: torch.device) -> None:
-        """Give a model built on the meta device its memory."""
+        """Allocate the parameters of a model that was built on the meta device, uninitialised."""
         self.to_empty(device=device)
         self.rotary = self.rotary.to(device)
 

@@ -1,4 +1,4 @@
-"""Tokens to vectors, and vectors to scores over the vocabulary."""
+"""The token embedding, which also serves as the output head."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 
 class Embedding(nn.Module):
-    """A table of one row a token; the output head of a model with tied embeddings is the same table."""
+    """A table with one row per token; with tied embeddings the same table is the output head."""
 
     def __init__(self, vocab_size: int, hidden: int, *, dtype: torch.dtype) -> None:
         super().__init__()

@@ -1,7 +1,6 @@
-"""The decoder of `decoder.py` with Triton kernels between its matrix products: the same parameters, fewer launches.
+"""The decoder of `decoder.py` with fused Triton kernels between its matrix products: same parameters, fewer launches.
 
-On a GPU a small model's decode step is as long as its launches are many. `decoder.py` says what is computed; here it is
-only said in fewer words. Knows modules and tensors, not sequences.
+On a GPU the number of launches bounds a small model's decode step. The result is that of `decoder.py`.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class FusedDecoder:
         self.shape = decoder.shape
         self._decoder = decoder
         self._layers = [layer for layer in decoder.model.layers if isinstance(layer, DecoderLayer)]
-        # The norm after each layer is fused with the addition at its end.
+        # The norm that follows each layer; it is fused with the addition at the layer's end.
         self._following = [*(layer.input_layernorm for layer in self._layers[1:]), decoder.model.norm]
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
@@ -49,7 +48,7 @@ class FusedDecoder:
 
 
 def _attend(module: SelfAttention, x: Tensor, rotation: Rotation, attention: StepAttention) -> Tensor:
-    """`SelfAttention.forward`."""
+    """Compute `SelfAttention.forward` with fused normalisation and rotation."""
     config = module.config
     heads = module.qkv_proj(x).view(x.shape[0], -1, config.head_size)
     position(module, heads, rotation)
@@ -61,7 +60,7 @@ def _attend(module: SelfAttention, x: Tensor, rotation: Rotation, attention: Ste
 
 
 def add_norm(stream: Tensor, delta: Tensor, norm: RMSNorm) -> Tensor:
-    """Add `delta` to `stream` ([T, hidden] both) in place; returns the normalised sum."""
+    """Add `delta` to `stream` (both [T, hidden]) in place and return the normalised sum."""
     out = torch.empty_like(stream)
     rows, width = stream.shape
     padded = triton.next_power_of_2(width)
@@ -97,7 +96,7 @@ def position(module: SelfAttention, heads: Tensor, rotation: Rotation) -> None:
 
 
 def gated(mlp: GatedMLP, x: Tensor) -> Tensor:
-    """`act(gate(x)) * up(x)`: [T, hidden] to [T, inner]."""
+    """Compute `act(gate(x)) * up(x)`: [T, hidden] to [T, inner]."""
     both: Tensor = mlp.gate_up_proj(x)
     if not isinstance(mlp.activation, SiLUActivation | nn.SiLU):
         gate, up = both.chunk(2, dim=-1)

@@ -1,4 +1,4 @@
-"""Triton kernels of what lies between a decoder's matrix products: one launch for what takes PyTorch several.
+"""Fused Triton kernels for the operations between a decoder's matrix products.
 
 Computed in float32 and rounded once. Strides count elements; the last dimension is always dense.
 """
@@ -77,7 +77,7 @@ def position_kernel(
 
 @triton.jit
 def gate_kernel(out_ptr, both_ptr, inner, BLOCK: tl.constexpr):
-    """`silu(gate) * up`. Grid: (T, inner / BLOCK); `both_ptr`: [T, 2 * inner], gate first; out: [T, inner]."""
+    """Compute `silu(gate) * up`. Grid: (T, inner / BLOCK); `both_ptr`: [T, 2 * inner], gate first; out: [T, inner]."""
     row = tl.program_id(0).to(tl.int64)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < inner

@@ -1,8 +1,8 @@
 """Linear projections, single and merged.
 
-Merged: matrices that read the same input lie in one, so that the input is read once and one call does the work of three
-(query, key, value) or two (gate, up). Checkpoints store them apart: `parts` says which rows are whose
-(`execution/weights.py` fills them). Parameters are left uninitialised; nothing here knows files.
+Merged: matrices with the same input are one matrix, so that the input is read once and one call does the work of three
+(query, key, value) or two (gate, up). Checkpoints store them apart, so `parts` gives the rows of each
+(`execution/weights.py` fills them). Parameters are left uninitialised.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 
 class Linear(nn.Module):
-    """`x @ weight.T + bias`, for inference: weight is [out, in]."""
+    """A linear layer for inference: `x @ weight.T + bias`, weight is [out, in]."""
 
     def __init__(self, inputs: int, outputs: int, *, bias: bool, dtype: torch.dtype) -> None:
         super().__init__()
@@ -28,14 +28,14 @@ class Linear(nn.Module):
 
 
 class MergedLinear(Linear):
-    """Several projections of one input, as rows of one matrix; `parts` maps each one's name to its rows."""
+    """Several projections of one input as rows of one matrix; `parts` maps each name to its number of rows."""
 
     def __init__(self, inputs: int, parts: Mapping[str, int], *, bias: bool, dtype: torch.dtype) -> None:
         super().__init__(inputs, sum(parts.values()), bias=bias, dtype=dtype)
         self.parts = dict(parts)
 
     def views(self) -> Iterator[tuple[str, Tensor]]:
-        """Each part's weight and bias by the name it has in a checkpoint (`q_proj.weight`), as views."""
+        """Yield views of each part's weight and bias under their checkpoint names (`q_proj.weight`)."""
         start = 0
         for part, rows in self.parts.items():
             yield f"{part}.weight", self.weight[start : start + rows]

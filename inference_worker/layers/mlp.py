@@ -23,11 +23,11 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
         "relu": functional.relu,
     }
 )
-"""By the names of `transformers`, whose own table takes longer to import than the rest of the engine."""
+"""Activation functions by their names in `transformers`, whose own table takes longer to import than the engine."""
 
 
 class GatedMLP(nn.Module):
-    """Gate and up are one matrix."""
+    """A gated feed-forward layer whose gate and up projections are one matrix."""
 
     def __init__(self, hidden: int, inner: int, activation: str, *, bias: bool, dtype: torch.dtype) -> None:
         super().__init__()

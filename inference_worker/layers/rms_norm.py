@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 
 class RMSNorm(nn.Module):
-    """`weight * x / sqrt(mean(x^2) + eps)`; the mean is taken in float32 whatever the dtype."""
+    """RMS normalisation, `weight * x / sqrt(mean(x^2) + eps)`; the mean is computed in float32 for any dtype."""
 
     def __init__(self, size: int, eps: float, *, dtype: torch.dtype) -> None:
         super().__init__()

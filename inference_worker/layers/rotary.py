@@ -1,8 +1,8 @@
-"""Rotary position embedding (Su et al., "RoFormer", 2021), halves layout, with the static ways of stretching it.
+"""Rotary position embedding (Su et al., "RoFormer", 2021), halves layout, with static context scaling.
 
-The frequencies of linear, llama3 and yarn scaling come from `transformers`, whose checkpoints define them. Ways that
-change with the longest sequence of a batch (dynamic, longrope) are refused: one user's prompt would change another's
-answer.
+The frequencies of linear, llama3 and yarn scaling come from `transformers`, whose checkpoints define them. Scalings
+that depend on the longest sequence of a batch (dynamic, longrope) are refused, because one user's prompt would change
+another user's answer.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ STATIC = ("default", "linear", "llama3", "yarn")
 
 @dataclass(frozen=True)
 class Rotation:
-    """Cosines and sines of a step's positions, each [T, 1, head size / 2]."""
+    """The cosines and sines of a step's positions, each [T, 1, head size / 2]."""
 
     cos: Tensor
     sin: Tensor
 
     def apply(self, x: Tensor) -> Tensor:
-        """Rotate `x`, [T, heads, head size]: dimension i turns with dimension i + head size / 2."""
+        """Rotate `x`, [T, heads, head size]; dimension i pairs with dimension i + head size / 2."""
         first, second = x.chunk(2, dim=-1)
         return torch.cat((first * self.cos - second * self.sin, second * self.cos + first * self.sin), dim=-1)
 
 
 @dataclass(frozen=True)
 class Rotary:
-    """Angles per position: `frequencies` is [head size / 2] float32; `magnitude` scales cosine and sine (yarn)."""
+    """Rotary frequencies, [head size / 2] float32, and a `magnitude` that scales cosine and sine (yarn)."""
 
     frequencies: Tensor
     magnitude: float = 1.0
 
     def at(self, positions: Tensor, dtype: torch.dtype) -> Rotation:
-        """Turn [T] positions into a rotation; angles are computed in float32."""
+        """Return the rotation of [T] positions; angles are computed in float32."""
         angles = positions[:, None, None].float() * self.frequencies
         return Rotation((angles.cos() * self.magnitude).to(dtype), (angles.sin() * self.magnitude).to(dtype))
 
     def to(self, device: torch.device) -> Rotary:
-        """The same on `device`."""
+        """Return a copy on `device`."""
         return Rotary(self.frequencies.to(device), self.magnitude)
 
     def divided_by(self, factors: Tensor) -> Rotary:
-        """Slow each frequency down by its factor (how a GGUF stores llama3 scaling)."""
+        """Return a copy with each frequency divided by its factor (how a GGUF stores llama3 scaling)."""
         return Rotary(self.frequencies / factors, self.magnitude)
 
 
@@ -57,7 +57,7 @@ def rotary_of(config: PreTrainedConfig, head_size: int) -> Rotary:
     """Read the frequencies from a configuration's `rope_parameters`.
 
     Raises:
-        UnsupportedModel: a scaling that is not static, or that rotates a part of the head only.
+        UnsupportedModel: the scaling is not static, or only a part of the head is rotated.
     """
     kind = config.rope_parameters.get("rope_type", "default")
     if kind not in STATIC:
@@ -72,9 +72,9 @@ def rotary_of(config: PreTrainedConfig, head_size: int) -> Rotary:
 
 
 def longest_context(config: PreTrainedConfig) -> int:
-    """Longest context that `config` describes, its rotary scaling included (as vLLM derives it).
+    """Return the longest context that `config` allows, rotary scaling included (as vLLM derives it).
 
-    With longrope it is the original one: beyond it `transformers` changes the frequencies of a whole batch.
+    With longrope it is the original context: beyond it `transformers` changes the frequencies of a whole batch.
     """
     longest = int(config.max_position_embeddings)
     rope = getattr(config, "rope_parameters", None) or {}

@@ -1,1 +1,1 @@
-"""One file a family, named as its `model_type`; every other family through `transformers_backend`."""
+"""Model families: one file per `model_type`; all other families use `transformers_backend`."""

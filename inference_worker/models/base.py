@@ -1,4 +1,4 @@
-"""What the model runner expects of a model. Our own families and the `transformers` backend both are one."""
+"""The interface of causal language models, implemented by our own families and the `transformers` backend."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from inference_worker.attention.backend import StepAttention
 
 @dataclass(frozen=True)
 class ModelShape:
-    """The numbers that the engine needs of a model, whatever its family."""
+    """The sizes and special tokens of a model, of any family."""
 
     model_type: str
     layers: int
@@ -21,7 +21,7 @@ class ModelShape:
     head_size: int
     vocab_size: int
     max_position: int
-    """Longest context it was made for."""
+    """Longest context in tokens that the model supports."""
     eos_token_ids: tuple[int, ...]
 
 
@@ -31,7 +31,7 @@ class CausalLM(Protocol):
     shape: ModelShape
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
-        """Hidden states.
+        """Compute hidden states.
 
         Args:
             token_ids: [T] int64, all sequences of the step one after the other.
@@ -44,5 +44,5 @@ class CausalLM(Protocol):
         ...
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Scores over the vocabulary: [R, hidden size] to [R, vocab] float32."""
+        """Compute scores over the vocabulary: [R, hidden size] to [R, vocab] float32."""
         ...

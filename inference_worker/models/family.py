@@ -1,4 +1,4 @@
-"""What the members of the Llama family have in common when their configuration is read."""
+"""Reads the parts of a `transformers` configuration that all families of our own have in common."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from inference_worker.models.base import ModelShape
 def decoder_config(
     config: PreTrainedConfig, attention: AttentionConfig, layers: tuple[LayerPattern, ...], *, mlp_bias: bool = False
 ) -> DecoderConfig:
-    """Join a family's attention and layer patterns with what is read alike in all families."""
+    """Build a decoder's configuration from a family's attention and layer patterns and the common fields."""
     return DecoderConfig(
         shape=_shape(config, attention),
         attention=attention,
@@ -34,7 +34,7 @@ def attention_config(
     output_bias: bool = False,
     qk_norm_eps: float | None = None,
 ) -> AttentionConfig:
-    """Read the attention's sizes.
+    """Read the sizes of a model's attention.
 
     Raises:
         UnsupportedModel: query heads can't share key-value heads evenly.
@@ -47,7 +47,7 @@ def attention_config(
 
 
 def eos_token_ids(*sources: object) -> tuple[int, ...]:
-    """Gather the `eos_token_id` of configurations, each None, an int or a list, without repetition."""
+    """Collect the `eos_token_id` of several configurations, each None, an int or a list, without duplicates."""
     ids: dict[int, None] = {}
     for source in sources:
         found = getattr(source, "eos_token_id", None)
@@ -56,10 +56,10 @@ def eos_token_ids(*sources: object) -> tuple[int, ...]:
 
 
 def windows(config: PreTrainedConfig) -> list[int | None]:
-    """Each layer's sliding window, from `layer_types`.
+    """Return each layer's sliding window from `layer_types`.
 
     Raises:
-        UnsupportedModel: a layer is of another kind than full or sliding attention.
+        UnsupportedModel: a layer has neither full nor sliding attention.
     """
     kinds = {"full_attention": None, "sliding_attention": config.sliding_window}
     unknown = set(config.layer_types) - set(kinds)

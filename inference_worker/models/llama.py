@@ -1,4 +1,4 @@
-"""Llama 1 to 3, SmolLM 1 and 2, and whoever else publishes as `llama`: full attention everywhere, optional biases."""
+"""Llama 1 to 3, SmolLM 1 and 2, and other models of type `llama`: full attention everywhere, optional biases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inference_worker.models.family import attention_config, decoder_config
 
 
 def describe(config: PreTrainedConfig) -> DecoderConfig:
-    """Read a `LlamaConfig`."""
+    """Return the decoder's configuration for a `LlamaConfig`."""
     attention = attention_config(config, qkv_bias=config.attention_bias, output_bias=config.attention_bias)
     layers = (LayerPattern(),) * config.num_hidden_layers
     return decoder_config(config, attention, layers, mlp_bias=config.mlp_bias)

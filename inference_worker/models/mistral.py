@@ -10,6 +10,6 @@ from inference_worker.models.family import attention_config, decoder_config
 
 
 def describe(config: PreTrainedConfig) -> DecoderConfig:
-    """Read a `MistralConfig`."""
+    """Return the decoder's configuration for a `MistralConfig`."""
     layers = (LayerPattern(sliding_window=config.sliding_window),) * config.num_hidden_layers
     return decoder_config(config, attention_config(config), layers)

@@ -10,6 +10,6 @@ from inference_worker.models.family import attention_config, decoder_config, win
 
 
 def describe(config: PreTrainedConfig) -> DecoderConfig:
-    """Read a `Qwen2Config`."""
+    """Return the decoder's configuration for a `Qwen2Config`."""
     layers = tuple(LayerPattern(sliding_window=window) for window in windows(config))
     return decoder_config(config, attention_config(config, qkv_bias=True), layers)

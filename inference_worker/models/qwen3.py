@@ -10,7 +10,7 @@ from inference_worker.models.family import attention_config, decoder_config, win
 
 
 def describe(config: PreTrainedConfig) -> DecoderConfig:
-    """Read a `Qwen3Config`."""
+    """Return the decoder's configuration for a `Qwen3Config`."""
     bias = config.attention_bias
     attention = attention_config(config, qkv_bias=bias, output_bias=bias, qk_norm_eps=config.rms_norm_eps)
     layers = tuple(LayerPattern(sliding_window=window) for window in windows(config))

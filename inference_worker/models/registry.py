@@ -1,4 +1,4 @@
-"""The families that have a fast definition of our own, by `model_type`."""
+"""The model families that have a definition of our own, by `model_type`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SmolLM3: every fourth layer sees no positions (NoPE; Yang et al., "RoPE to NoPE and Back Again", 2025)."""
+"""SmolLM3: no rotary embedding in every fourth layer (NoPE; Yang et al., "RoPE to NoPE and Back Again", 2025)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inference_worker.models.family import attention_config, decoder_config, win
 
 
 def describe(config: PreTrainedConfig) -> DecoderConfig:
-    """Read a `SmolLM3Config`; its `no_rope_layers` has 1 where there *is* rotation."""
+    """Return the decoder's configuration; a `SmolLM3Config.no_rope_layers` has 1 where there *is* rotation."""
     bias = config.attention_bias
     attention = attention_config(config, qkv_bias=bias, output_bias=bias)
     reach = windows(config) if config.use_sliding_window else [None] * config.num_hidden_layers

@@ -1,8 +1,8 @@
-"""Every other causal language model: `transformers`' own code, with our paged attention under it.
+"""Runs any other causal language model by `transformers`' own code on our paged attention.
 
 Our attention is registered in `AttentionInterface`; for a name that has no mask function `transformers` builds no mask,
-so packed tokens of many sequences go through as a batch of one. What an architecture does beyond attention is not known
-here, so each model is tried before it is served (`trial.py`).
+so packed tokens of many sequences go through as a batch of one. An architecture may mix tokens outside of attention,
+so each model's output is compared with the original before it is served (`trial.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from inference_worker.models.base import ModelShape
 from inference_worker.models.family import eos_token_ids
 
 ATTENTION = "headrace"
-"""The name of our attention among those of `transformers`."""
+"""The name under which our attention is registered in `transformers`."""
 
 
 class TransformersModel:
@@ -46,17 +46,17 @@ class TransformersModel:
         return out
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """See `CausalLM.logits`. The model's own code after its body, so its scalings and caps are in."""
+        """See `CausalLM.logits`. Runs the model's own head, with its scalings and caps."""
         ids = torch.zeros((1, hidden.shape[0]), dtype=torch.int64, device=hidden.device)
         out: Tensor = self._head(input_ids=ids, use_cache=False, ready_hidden=hidden[None]).logits[0].float()
         return out
 
 
 def load(folder: Path, config: PreTrainedConfig, dtype: torch.dtype, device: torch.device) -> TransformersModel:
-    """Load the safetensors in `folder` and try the model out.
+    """Load the safetensors in `folder` and verify that the model runs correctly on paged attention.
 
     Raises:
-        UnsupportedModel: no causal language model, or one that does not run right on paged attention.
+        UnsupportedModel: it is no causal language model, or computes something else on paged attention.
         BadWeights: the checkpoint is damaged or incomplete.
     """
     if getattr(config, "is_encoder_decoder", False):
@@ -93,22 +93,22 @@ def paged_attention(
     sliding_window: int | None = None,
     **options: Any,
 ) -> tuple[Tensor, None]:
-    """Attend by the step's backend; called by `transformers` in every attention layer.
+    """Compute attention by the step's backend; `transformers` calls this in every attention layer.
 
     Args:
         module: the layer; its `layer_idx` chooses the cache.
         query, key, value: [1, heads, T, head size].
         attention_mask: must be None.
-        step_attention: handed through from `TransformersModel.forward`.
+        step_attention: passed through from `TransformersModel.forward`.
         scaling: factor on the scores; None: 1 / sqrt(head size).
-        sliding_window: as `AttentionBackend.forward`.
-        options: what else the architecture wants of its attention.
+        sliding_window: as in `AttentionBackend.forward`.
+        options: further arguments that the architecture passes to its attention.
 
     Returns:
         [1, T, heads, head size] and no weights.
 
     Raises:
-        UnsupportedModel: it wants something that the port has not.
+        UnsupportedModel: the architecture uses a feature that attention backends don't have.
     """
     _refuse_extras(attention_mask, options)
     layer: int = module.layer_idx  # type: ignore[assignment]
@@ -129,7 +129,7 @@ def _refuse_extras(attention_mask: Tensor | None, options: dict[str, Any]) -> No
 
 
 class _ReadyOutput(BaseModelOutputWithPast):  # type: ignore[misc]
-    """Hidden states, and None for whatever else an architecture looks for (router logits, cross attentions)."""
+    """Hidden states, and None for any other attribute an architecture reads (router logits, cross attentions)."""
 
     def __getattr__(self, name: str) -> None:
         if name.startswith("_"):
@@ -137,11 +137,11 @@ class _ReadyOutput(BaseModelOutputWithPast):  # type: ignore[misc]
 
 
 class _ReadyBody(nn.Module):
-    """Stands where a model's body stood and returns what the body has computed before."""
+    """A replacement for a model's body that returns hidden states computed before."""
 
     @property
     def decoder(self) -> nn.Module:
-        """Some heads (OPT's) call the body's inner part."""
+        """This module: some models (OPT) call the body's inner decoder."""
         return self
 
     def forward(self, *_: Any, ready_hidden: Tensor, **__: Any) -> BaseModelOutputWithPast:
@@ -149,7 +149,7 @@ class _ReadyBody(nn.Module):
 
 
 def _head_only(model: PreTrainedModel) -> nn.Module:
-    """The same model and parameters, but with its body replaced, so only its head runs."""
+    """Return a shallow copy of the model with its body replaced, so that only its head runs."""
     head: nn.Module = copy.copy(model)
     head._modules = dict(model._modules)
     head._modules[model.base_model_prefix] = _ReadyBody()

@@ -1,8 +1,8 @@
-"""Tries a `transformers` model before it is served: does it compute the same on packed tokens and our attention?
+"""Verifies before a `transformers` model is served that it computes the same on packed tokens and our attention.
 
-Two short sequences run packed, by a plain attention behind our port, and each alone, by the model's own eager code.
-They differ when an architecture does what the port can't see: position biases in the mask, states besides keys and
-values (convolutions, recurrences), attention to both sides. No list of architectures can go out of date.
+Two short sequences run packed, by a plain attention behind the backend interface, and each alone, by the model's own
+eager code. Results differ if an architecture does more than causal attention over keys and values: position biases in
+the mask, other states (convolutions, recurrences), bidirectional attention. So no list of architectures is needed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from inference_worker.models.base import CausalLM
 
 LENGTHS = (7, 4)
 TOLERANCE = {torch.float32: 1e-3, torch.float16: 3e-2, torch.bfloat16: 1e-1}
-"""Largest difference accepted, as a share of the largest logit."""
+"""Largest accepted difference of a logit, as a share of the largest logit."""
 
 
 @dataclass(frozen=True)
 class AttentionSizes:
-    """What the model's layers handed to the port; the same in all layers."""
+    """The attention sizes seen in the model's layers; the same in all layers."""
 
     query_heads: int
     kv_heads: int
@@ -33,10 +33,10 @@ class AttentionSizes:
 
 
 def run(model: PreTrainedModel, candidate: CausalLM, attention: str) -> AttentionSizes:
-    """Compare `candidate` with the eager `model` it wraps; `attention` is switched back on at the end.
+    """Compare `candidate` with the eager `model` that it wraps, and leave `model` on `attention`.
 
     Raises:
-        UnsupportedModel: they differ, or a layer does not go through the port.
+        UnsupportedModel: the results differ, or a layer does not use the attention backend.
     """
     name = candidate.shape.model_type
     device = next(model.parameters()).device
@@ -73,7 +73,7 @@ def _alone(model: PreTrainedModel, attention: str, device: torch.device) -> Tens
 
 
 def _ids(length: int, vocab_size: int) -> Tensor:
-    """Ids that differ, spread over the vocabulary."""
+    """Return distinct token ids spread over the vocabulary."""
     return (torch.arange(1, length + 1) * 7919 + length) % vocab_size
 
 
@@ -83,7 +83,7 @@ def _close(ours: Tensor, theirs: Tensor, dtype: torch.dtype) -> bool:
 
 
 class _Recorder(AttentionBackend):
-    """Dense causal attention over packed sequences of `LENGTHS`, noting who called with what."""
+    """Dense causal attention over packed sequences of `LENGTHS` that records the sizes of each layer's call."""
 
     name = "trial"
 

@@ -1,1 +1,1 @@
-"""From logits to token ids."""
+"""Sampling: turns logits into token ids and log probabilities."""

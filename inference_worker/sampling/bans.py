@@ -1,6 +1,6 @@
-"""Tokens that must not be drawn: bad words, and all that are not among the allowed ones.
+"""Logit masks of `bad_words` and `allowed_token_ids`.
 
-A bad word of several tokens bans its last one after the others, as vLLM does. Knows scores and sequences' tokens.
+A bad word of several tokens bans its last token after the tokens before it, as in vLLM.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ NEVER = float("-inf")
 
 @dataclass(frozen=True)
 class Allowed:
-    """Of each row that sets `allowed_token_ids` its number and these ids."""
+    """The rows of a batch that set `allowed_token_ids`, each with these ids."""
 
     rows: list[tuple[int, Tensor]]
 
     @classmethod
     def of(cls, wanted: Rows[SamplingParams], device: torch.device) -> Allowed | None:
-        """Collect them; `None` if there are none."""
+        """Collect the rows that set `allowed_token_ids`; `None` if there are none."""
         rows = [
             (row, torch.tensor(p.allowed_token_ids, device=device))
             for row, p in enumerate(wanted)
@@ -34,7 +34,7 @@ class Allowed:
         return cls(rows) if rows else None
 
     def apply(self, logits: Tensor) -> None:
-        """Make all others impossible in [R, V], in place."""
+        """Set the logits of all tokens that are not allowed to -inf, in [R, V] in place."""
         for row, ids in self.rows:
             kept = logits[row, ids]
             logits[row].fill_(NEVER)
@@ -42,7 +42,7 @@ class Allowed:
 
 
 def ban_words(logits: Tensor, sequences: Rows[Sequence]) -> None:
-    """Make tokens impossible that would complete a bad word, in [R, V] in place; `sequences` are R."""
+    """Set the logits of tokens that would complete a bad word to -inf, in [R, V] in place; `sequences` has R items."""
     cells = [
         (row, word[-1])
         for row, sequence in enumerate(sequences)
@@ -55,7 +55,7 @@ def ban_words(logits: Tensor, sequences: Rows[Sequence]) -> None:
 
 
 def _begun(word: list[int], sequence: Sequence) -> bool:
-    """The last generated tokens are all of the word but its last."""
+    """Return whether the last generated tokens are all of the word's but its last."""
     before, tokens = len(word) - 1, sequence.token_ids
     if not before:
         return True

@@ -1,7 +1,7 @@
-"""The best tokens of each row, without sorting the vocabulary.
+"""Top-k selection of each row's tokens without sorting the vocabulary.
 
-A score and its token id make one integer that sorts as they do: the higher score first, of equal ones the lower id. So
-every order here is total, and an answer does not depend on the batch. Knows scores only.
+A score and its token id are packed into one integer that sorts as they do: the higher score first, the lower id first
+among equal scores. So every order here is total, and a result does not depend on the batch.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import torch
 from torch import Tensor
 
 GROUP = 32
-"""Neighbours in the vocabulary whose best is looked at first."""
+"""Number of neighbouring tokens in the vocabulary whose maximum is compared first."""
 _LAST = 0x7FFFFFFF
 
 
 def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` best of each row, best first: [R, V] float32 to scores and ids, [R, count]."""
+    """Return each row's `count` highest scores, best first, with their ids: [R, V] float32 to two of [R, count]."""
     vocabulary = scores.shape[1]
     if vocabulary % GROUP or count * GROUP * 4 > vocabulary:
         keys = _keys(scores, torch.arange(vocabulary, device=scores.device))
     else:
-        # They are in the `count` groups with the best leaders, of equal ones the first.
+        # The best tokens are in the `count` groups with the highest maxima; among equal maxima in the first ones.
         groups = _groups(scores)
         leaders = groups.amax(dim=-1)
         chosen = _ids(_largest(_keys(leaders, torch.arange(leaders.shape[1], device=scores.device)), count))
@@ -32,7 +32,7 @@ def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def first_best(scores: Tensor) -> Tensor:
-    """The best token of each row, the first of equals: [R, V] to [R]."""
+    """Return each row's best token, the first among equals: [R, V] to [R]."""
     if scores.shape[1] % GROUP:
         return scores.argmax(dim=-1)
     groups = _groups(scores)
@@ -41,14 +41,14 @@ def first_best(scores: Tensor) -> Tensor:
 
 
 def in_order_of_ids(ids: Tensor) -> Tensor:
-    """[R, K] ids, each once a row, to the places [R, K] at which they stand from the lowest to the highest."""
+    """Return the indices, [R, K], that sort each row's distinct ids, [R, K], in ascending order."""
     keys = _joined(ids.int(), torch.arange(ids.shape[1], dtype=torch.int32, device=ids.device))
     ordered = torch.from_numpy(np.sort(keys.numpy())) if keys.device.type == "cpu" else keys.sort(dim=-1).values
     return _halves(ordered)[1].long()
 
 
 def _largest(keys: Tensor, count: int) -> Tensor:
-    """Of each row, descending. On the CPU by numpy, whose selection is vectorised: ten times as fast as torch's."""
+    """Return each row's largest keys, descending. On the CPU by numpy, which is ten times as fast as torch here."""
     if keys.device.type != "cpu":
         return keys.topk(count).values
     rest = keys.shape[1] - count
@@ -57,7 +57,7 @@ def _largest(keys: Tensor, count: int) -> Tensor:
 
 
 def _keys(scores: Tensor, ids: Tensor) -> Tensor:
-    return _joined(_ordered((scores + 0.0).view(torch.int32)), _LAST - ids.int())  # adding turns -0 into 0, its equal
+    return _joined(_ordered((scores + 0.0).view(torch.int32)), _LAST - ids.int())  # adding 0 turns -0 into 0
 
 
 def _ids(keys: Tensor) -> Tensor:
@@ -69,18 +69,18 @@ def _scores(keys: Tensor) -> Tensor:
 
 
 def _joined(high: Tensor, low: Tensor) -> Tensor:
-    """[R, N] int32 and as many that are not negative to int64, by bytes (little-endian): shifting is slow."""
+    """Join [R, N] int32 and as many non-negative int32 to int64, by bytes (little-endian) because shifting is slow."""
     return torch.stack((low.expand_as(high), high), dim=-1).view(torch.int64)[..., 0]
 
 
 def _halves(keys: Tensor) -> tuple[Tensor, Tensor]:
-    """The high and the low parts of [R, N]."""
+    """Split [R, N] int64 into the high and the low int32."""
     low, high = keys.contiguous().view(torch.int32).view(*keys.shape, 2).unbind(dim=-1)
     return high.contiguous(), low
 
 
 def _ordered(bits: Tensor) -> Tensor:
-    """The bits of a float as an integer of the same order, and back."""
+    """Map the bits of a float to an integer of the same order, or back."""
     return bits ^ (bits >> 31 & _LAST)
 
 
@@ -89,6 +89,6 @@ def _groups(scores: Tensor) -> Tensor:
 
 
 def _members(groups: Tensor, chosen: Tensor) -> Tensor:
-    """[R, G, GROUP] and [R, C] to [R, C, GROUP]."""
+    """Gather the chosen groups: [R, G, GROUP] and [R, C] to [R, C, GROUP]."""
     rows = torch.arange(len(groups), device=groups.device)[:, None] * groups.shape[1]
     return groups.flatten(0, 1)[(rows + chosen).flatten()].view(*chosen.shape, GROUP)

@@ -1,7 +1,7 @@
-"""Sampling without a decision of the host: the same draws as `sampler.py`, every parameter in a tensor.
+"""Sampling inside CUDA graphs: the same samples as `sampler.py`, with every parameter in a tensor.
 
-What would need the host in every step (penalties, bias, bans, grammars, minimum lengths, log probabilities) is not done
-here; rows that want it are left to `sampler.py`. Knows rows' parameters, not where they are kept.
+Features that need the host in every step (penalties, bias, bans, grammars, minimum lengths, log probabilities) are not
+supported here; rows that use them are sampled by `sampler.py`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from inference_worker.sampling.parameters import GREEDY_BELOW
 from inference_worker.sequence import Sequence
 
 Uniform = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""`philox.uniform`, or what computes the same."""
+"""A function that computes the same as `philox.uniform` on tensors."""
 
 
 class Stage(IntEnum):
-    """How much has to be done for a batch; each includes those before it."""
+    """The sampling work of a batch; each stage includes those before it."""
 
     GREEDY = 0
     DRAWN = 1
@@ -31,12 +31,12 @@ class Stage(IntEnum):
 
 @dataclass(frozen=True)
 class RowParameters:
-    """Of each row, on the device: [R] int64, but temperature, min_p and top_p, which are float64."""
+    """Sampling parameters of R rows on the device: [R] int64, but float64 for temperature, min_p and top_p."""
 
     seeds: Tensor
     choices: Tensor
     positions: Tensor
-    """How many tokens were generated before the one to draw."""
+    """Number of tokens generated before the one to sample."""
     temperature: Tensor
     min_p: Tensor
     top_k: Tensor
@@ -44,7 +44,7 @@ class RowParameters:
 
 
 def stage_of(sequences: Iterable[Sequence]) -> Stage | None:
-    """The least that serves all of them; `None` if one wants what needs the host."""
+    """Return the lowest stage that serves all sequences; `None` if one of them uses a feature that needs the host."""
     stage = Stage.GREEDY
     for sequence in sequences:
         wanted = sequence.sampling
@@ -67,7 +67,7 @@ def stage_of(sequences: Iterable[Sequence]) -> Stage | None:
 
 
 def choose(logits: Tensor, rows: RowParameters, stage: Stage, uniform: Uniform) -> Tensor:
-    """The next token of each row: [R, V] float32 to [R]."""
+    """Sample the next token of each row: [R, V] float32 to [R]."""
     likeliest = logits.argmax(dim=-1)
     if stage is Stage.GREEDY:
         return likeliest
@@ -81,9 +81,9 @@ def choose(logits: Tensor, rows: RowParameters, stage: Stage, uniform: Uniform) 
 
 
 def _cut(scores: Tensor, rows: RowParameters) -> Tensor:
-    """-inf in place of what min_p, top_k and top_p drop; [R, V] scores, the largest of each row 0.
+    """Set the scores that min_p, top_k and top_p drop to -inf; [R, V] scores, the largest of each row 0.
 
-    The vocabulary is sorted: how much of it a row needs is known on the device only, and a captured step can't ask.
+    The whole vocabulary is sorted: how much of it a row needs is known on the device only.
     """
     scores = scores.masked_fill(scores < rows.min_p.float().log()[:, None], float("-inf"))
     ordered, order = scores.sort(dim=-1, descending=True, stable=True)

@@ -1,6 +1,6 @@
-"""The inverse CDF over a whole vocabulary, in two strides: the chunk in which the number falls, then the token.
+"""Inverse-CDF sampling over the whole vocabulary in two steps: the chunk in which the number falls, then the token.
 
-So only chunk sums and one chunk a row are cumulated. Knows scores and numbers, not where either comes from.
+So only chunk sums and one chunk per row are accumulated.
 """
 
 from __future__ import annotations
@@ -11,27 +11,28 @@ import torch
 from torch import Tensor
 
 LOWEST = -87.0
-"""A score below it weighs nothing. Its exponential would be at the end of float32, where computing takes ten times as
-long: half of the vocabulary at a low temperature, nearly all of it under a grammar."""
+"""Score from which down a token's weight is 0. Its exponential would be a subnormal float32, which takes ten times as
+long to compute: half of the vocabulary at a low temperature, nearly all of it under a grammar."""
 CHUNK = 256
-"""Tokens whose mass is summed in float32; beyond that float64, or rounding would outweigh the rarest tokens."""
+"""Number of tokens whose weights are summed in float32; chunks are summed in float64, so that rounding does not
+outweigh the rarest tokens."""
 
 
 def weights_of(scores: Tensor) -> Tensor:
-    """The exponentials of [D, V] float32 scores, all at most 0, in their place; exactly 0 at `LOWEST` and below."""
+    """Return the exponentials of [D, V] float32 scores, all at most 0, in place; exactly 0 at `LOWEST` and below."""
     return scores.clamp_(min=LOWEST).exp_().sub_(2 * math.exp(LOWEST)).clamp_(min=0)
 
 
 def chunk_masses(weights: Tensor) -> Tensor:
-    """[D, V] weights to [D, V / chunk] float64 sums; how a row is summed does not depend on the other rows."""
+    """Sum [D, V] weights to [D, V / chunk] float64; how a row is summed does not depend on the other rows."""
     return _chunks(weights).sum(dim=-1).double()
 
 
 def inverse_cdf(scores: Tensor, numbers: Tensor) -> Tensor:
-    """The token at which the cumulated probability, in order of token ids, passes a number in [0, 1).
+    """Return the token at which the cumulative probability, in order of token ids, passes a number in [0, 1).
 
     Args:
-        scores: [D, V] float32, the largest of each row 0; overwritten. Tokens at -inf are never taken.
+        scores: [D, V] float32, the largest of each row 0; overwritten. Tokens at -inf are never sampled.
         numbers: [D] float64.
 
     Returns:
@@ -44,13 +45,13 @@ def inverse_cdf(scores: Tensor, numbers: Tensor) -> Tensor:
     point -= torch.where(chunk > 0, before.gather(1, (chunk - 1).clamp(min=0)), 0.0)
     parts = _chunks(weights)
     inner = parts.gather(1, chunk[:, :, None].expand(-1, 1, parts.shape[2]))[:, 0].double().cumsum(dim=-1)
-    # A chunk's mass, summed in float32, may be a rounding larger than this sum of the same weights.
+    # A chunk's mass, summed in float32, may exceed this float64 sum of the same weights by rounding.
     point = torch.minimum(point, _below(inner[:, -1:]))
     return (chunk * parts.shape[2] + _passed(inner, point))[:, 0]
 
 
 def pick(weights: Tensor, numbers: Tensor) -> Tensor:
-    """The place at which the cumulated weight passes a number in [0, 1): [D, K] float64 and [D] to [D, 1]."""
+    """Return the index at which the cumulative weight passes a number in [0, 1): [D, K] float64 and [D] to [D, 1]."""
     cumulated = weights.cumsum(dim=-1)
     return _passed(cumulated, _inside(cumulated, numbers))
 
@@ -61,7 +62,7 @@ def _chunks(weights: Tensor) -> Tensor:
 
 
 def _inside(cumulated: Tensor, numbers: Tensor) -> Tensor:
-    """[D, 1]: the point on the scale of `cumulated`; rounding could lift it to the total, where no token is left."""
+    """Scale `numbers` to the total of `cumulated`, [D, 1], kept below it: rounding must not pass the last token."""
     total = cumulated[:, -1:]
     return torch.minimum(numbers[:, None] * total, _below(total))
 
@@ -71,5 +72,5 @@ def _below(total: Tensor) -> Tensor:
 
 
 def _passed(cumulated: Tensor, point: Tensor) -> Tensor:
-    """[D, 1]: the first place whose cumulated weight is above the point; the last one if none is (a row of NaN)."""
+    """Return the first index whose cumulative weight is above the point, [D, 1]; the last if none is (a row of NaN)."""
     return torch.searchsorted(cumulated, point, right=True).clamp_(max=cumulated.shape[1] - 1)

@@ -11,30 +11,30 @@ from inference_worker.sampling.candidates import best
 from inference_worker.sampling.drawing import chunk_masses, weights_of
 
 LEAST = -9999.0
-"""OpenAI's word for "as good as impossible"; minus infinity has no JSON."""
+"""OpenAI's log probability of a practically impossible token; minus infinity has no JSON."""
 
 
 @dataclass(frozen=True)
 class RawScores:
-    """The scores of W rows before anything is done to them."""
+    """The model's raw scores of W rows, before penalties, bias and truncation."""
 
     scores: Tensor
     total: Tensor
-    """[W, 1]: the logarithm of the sum of their exponentials."""
+    """Log-sum-exp of each row, [W, 1]."""
 
     @classmethod
     def of(cls, scores: Tensor) -> RawScores:
-        """From [W, V], which is kept."""
+        """Build from [W, V] scores, which are kept by reference."""
         peak = scores.amax(dim=-1, keepdim=True)
         mass = chunk_masses(weights_of(scores - peak)).sum(dim=-1, keepdim=True)
         return cls(scores, peak + mass.log().float())
 
     def report(self, chosen: Tensor, alternatives: list[int]) -> list[PositionLogprobs]:
-        """One entry a row: natural logarithms.
+        """Return natural-logarithm probabilities of the chosen tokens and of the best ones, one entry per row.
 
         Args:
             chosen: [W] token ids.
-            alternatives: how many of the best to name, per row.
+            alternatives: number of best tokens to report, per row.
         """
         scores, leaders = best(self.scores, max(1, *alternatives))
         own = self._logprobs(self.scores.gather(1, chosen[:, None]))[:, 0].tolist()
@@ -50,7 +50,7 @@ class RawScores:
         ]
 
     def ranks(self, chosen: Tensor) -> list[int]:
-        """Of each row's chosen token ([W]): 1 if no other is likelier."""
+        """Return the rank of each row's chosen token ([W]); 1 is the likeliest."""
         own = self.scores.gather(1, chosen[:, None])
         ranks: list[int] = ((self.scores > own).sum(dim=-1) + 1).tolist()
         return ranks

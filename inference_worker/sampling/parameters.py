@@ -1,6 +1,6 @@
-"""The sampling parameters of a batch's rows as tensors. Built when what the rows ask for changes, not every step.
+"""The sampling parameters of a batch's rows as tensors, rebuilt only when the rows or their parameters change.
 
-What no row asks for is `None`, and its stage is skipped. Knows no logits and keeps no sequence.
+A feature that no row uses is `None`, and its stage is skipped.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from inference_worker.sequence import Sequence
 from router.messages import SamplingParams
 
 GREEDY_BELOW = 1e-5
-"""A lower temperature is greedy: dividing by it would overflow float32 (vLLM draws the same line)."""
+"""Temperature below which sampling is greedy: dividing by it would overflow float32 (vLLM uses the same limit)."""
 
 Wish = tuple[SamplingParams, int]
-"""What a row asks for, and the number of its choice."""
+"""A row's sampling parameters and the index of its choice."""
 
 
 @dataclass(frozen=True)
 class Draws:
-    """D rows that are drawn at random.
+    """Parameters of D rows that are sampled at random.
 
     Attributes:
-        members: [D] their numbers.
-        rows: [D] the same on the device; `None`: all rows.
+        members: [D] row numbers.
+        rows: [D] row numbers on the device; `None`: all rows.
         seeds, choices: [D].
         temperature: [D, 1].
-        cuts: `None`: they are drawn from the whole vocabulary.
+        cuts: top_k, min_p and top_p; `None`: these rows are sampled from the whole vocabulary.
     """
 
     members: list[int]
@@ -47,7 +47,7 @@ class Draws:
 
     @classmethod
     def of(cls, wishes: Rows[Wish], members: list[int], device: torch.device, *, cut: bool) -> Draws | None:
-        """Collect what these members ask for; `None` if there are none."""
+        """Collect the parameters of the rows `members`; `None` if there are none."""
         if not members:
             return None
         wanted = [wishes[row][0] for row in members]
@@ -63,21 +63,22 @@ class Draws:
         )
 
     def numbers(self, sequences: Rows[Sequence]) -> Tensor:
-        """[D] float64 in [0, 1): of each member the one that belongs to its next token."""
+        """Return the random number of each row's next token, [D] float64 in [0, 1)."""
         positions = np.array([sequences[row].generated for row in self.members], np.uint64)
         return torch.from_numpy(uniform(self.seeds, self.choices, positions)).to(self.temperature.device)
 
 
 @dataclass(frozen=True)
 class SamplingParameters:
-    """Everything about one composition of rows.
+    """The sampling parameters of all rows of a batch.
 
     Attributes:
-        wishes: what it was made from, one a row.
-        greedy: some row takes its best token.
-        draws: the rows drawn from the whole vocabulary, and those drawn from a part of it.
+        wishes: each row's parameters, from which this was built.
+        greedy: whether any row is sampled greedily.
+        draws: the rows sampled from the whole vocabulary, and those sampled from a part of it.
         early: rows that set `min_tokens`.
-        reported: rows whose log probabilities are wanted, and how many alternatives each.
+        reported: rows that want log probabilities.
+        alternatives: number of best tokens to report for each of these rows.
     """
 
     wishes: list[Wish]
@@ -92,7 +93,7 @@ class SamplingParameters:
 
     @classmethod
     def of(cls, wishes: list[Wish], device: torch.device) -> SamplingParameters:
-        """Collect what these rows ask for."""
+        """Collect the parameters of all rows."""
         wanted = [sampling for sampling, _ in wishes]
         drawn = [row for row, p in enumerate(wanted) if p.temperature >= GREEDY_BELOW]
         cut = [row for row in drawn if _is_cut(wanted[row])]

@@ -1,6 +1,6 @@
-"""Changes to the scores before a token is picked: bias, tokens not allowed yet, and penalties for repetition.
+"""Logit processors: `logit_bias`, `min_tokens`, and the repetition, frequency and presence penalties.
 
-Formulas and order as in vLLM, so that an operator who changes engines sees the same answers: bias and bans, then the
+Formulas and order as in vLLM, so that an operator who changes engines gets the same answers: bias and bans, then the
 repetition penalty of Keskar et al. 2019 (CTRL, section 4.1) over prompt and generated tokens, then OpenAI's frequency
 and presence penalties over generated tokens. Each stage is `None` in a step in which no row needs it.
 """
@@ -29,7 +29,7 @@ class Bias:
 
     @classmethod
     def of(cls, wanted: Rows[SamplingParams], device: torch.device) -> Bias | None:
-        """Collect it; `None` if there is none."""
+        """Collect the bias of all rows; `None` if there is none."""
         cells = [(row, token, value) for row, p in enumerate(wanted) for token, value in p.logit_bias.items()]
         if not cells:
             return None
@@ -41,14 +41,14 @@ class Bias:
         )
 
     def apply(self, logits: Tensor) -> None:
-        """Add it to [R, V], in place."""
+        """Add the bias to [R, V] in place."""
         logits.index_put_((self.rows, self.token_ids), self.values, accumulate=True)
 
 
 def ban_early_stops(logits: Tensor, sequences: Rows[Sequence], early: Rows[int]) -> None:
-    """Make stop tokens impossible in the rows that are below their `min_tokens`, in place.
+    """Set the logits of stop tokens to -inf in rows that are below their `min_tokens`, in place.
 
-    Where there is a grammar it has the last word (`structured/masks.py`).
+    Rows with a grammar are left out: the grammar decides where they may stop (`structured/masks.py`).
 
     Args:
         logits: [R, V].
@@ -69,10 +69,10 @@ def ban_early_stops(logits: Tensor, sequences: Rows[Sequence], early: Rows[int])
 
 @dataclass(frozen=True)
 class Penalties:
-    """The P rows that have any penalty.
+    """The P rows of a batch that set any penalty.
 
     Attributes:
-        members: their numbers.
+        members: row numbers.
         columns: [3, P] repetition, frequency and presence penalty.
     """
 
@@ -81,7 +81,7 @@ class Penalties:
 
     @classmethod
     def of(cls, wanted: Rows[SamplingParams], device: torch.device) -> Penalties | None:
-        """Collect them; `None` if there are none."""
+        """Collect the penalties of all rows; `None` if there are none."""
         members = [row for row, p in enumerate(wanted) if _penalised(p)]
         if not members:
             return None
@@ -92,7 +92,7 @@ class Penalties:
         return cls(members, torch.tensor(columns, device=device).T)
 
     def apply(self, logits: Tensor, counts: Rows[TokenCounts]) -> None:
-        """Penalise [R, V] in place, where there is anything to penalise: at the tokens of P sequences, `counts`."""
+        """Penalise the tokens of the P sequences, whose counts are `counts`, in [R, V] in place."""
         lengths = [len(one.token_ids) for one in counts]
         tokens, owners, generated = (
             torch.from_numpy(part).to(logits.device)

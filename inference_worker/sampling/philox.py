@@ -1,7 +1,7 @@
 """Counter-based random numbers: the same (seed, choice, position) gives the same number in any batch and process.
 
 Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011, on the host:
-one number a row is less work than sending the question to a device. Knows no requests and keeps no state.
+computing one number per row takes less time than a transfer of the counters to a device.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _WEYL_OF_ROUND = np.arange(_ROUNDS, dtype=np.uint64)[:, None, None] * _WEYL
 
 
 def philox4x32(counter: Words, key: Words) -> Words:
-    """The block function.
+    """Compute the block function of Philox4x32-10.
 
     Args:
         counter: [4, R], each below 2**32.
-        key: [2, R], likewise.
+        key: [2, R], each below 2**32.
 
     Returns:
-        [4, R], likewise.
+        [4, R], each below 2**32.
     """
     even, odd = counter[0::2], counter[1::2]
     for round_key in (key + _WEYL_OF_ROUND) & _MASK:
@@ -38,7 +38,7 @@ def philox4x32(counter: Words, key: Words) -> Words:
 
 
 def uniform(seed: Words, choice: Words, position: Words) -> NDArray[np.float64]:
-    """One number in [0, 1) with 53 random bits per row: [R] each."""
+    """Return one number in [0, 1) with 53 random bits per row; all arguments are [R]."""
     counter = np.stack((position & _MASK, position >> _HALF, choice & _MASK, np.zeros_like(choice)))
     words = philox4x32(counter, np.stack((seed & _MASK, seed >> _HALF)))
     bits = ((words[0] >> np.uint64(5)) << np.uint64(26)) + (words[1] >> np.uint64(6))

@@ -1,7 +1,6 @@
-"""Picks the next token of each row: adjust the scores, cut the distribution, draw by its inverse CDF.
+"""The sampler: adjusts logits, truncates the distribution and samples each row's next token by the inverse CDF.
 
-The draw of a row depends on its own scores and on (seed, choice, position) only: not on the batch, the process or the
-step. Knows sequences' parameters and tokens, not models or blocks.
+A row's sample depends on its own logits and on (seed, choice, position) only, never on the batch, process or step.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from inference_worker.structured.masks import Masks
 
 
 class Sampler:
-    """Remembers the parameters of the last composition of rows, which rarely changes, and their tokens' counts."""
+    """Samples the tokens of batches; caches the last batch's parameters, which rarely change, and its token counts."""
 
     def __init__(self) -> None:
         self._parameters: SamplingParameters | None = None
@@ -31,11 +30,11 @@ class Sampler:
         self._masks = Masks()
 
     def sample(self, logits: Tensor, sequences: list[Sequence]) -> tuple[list[int], list[PositionLogprobs | None]]:
-        """The next token of each of `sequences`, and its log probabilities where wanted.
+        """Return the next token of each sequence, and its log probabilities where requested.
 
         Args:
-            logits: [R, V] float32, one row a sequence; overwritten.
-            sequences: R of them.
+            logits: [R, V] float32, one row per sequence; overwritten.
+            sequences: R sequences.
         """
         parameters = self._parameters_of(sequences, logits.device)
         raw = RawScores.of(logits[parameters.reported]) if parameters.reported else None
@@ -55,7 +54,7 @@ class Sampler:
         return self._parameters
 
     def _adjust(self, logits: Tensor, sequences: list[Sequence], parameters: SamplingParameters) -> None:
-        """Bans, bias, penalties and grammars, in place."""
+        """Apply bans, bias, penalties and grammars to the logits in place."""
         if parameters.allowed is not None:
             parameters.allowed.apply(logits)
         ban_words(logits, sequences)
@@ -70,7 +69,7 @@ class Sampler:
 
 
 def _choose(logits: Tensor, sequences: list[Sequence], parameters: SamplingParameters) -> Tensor:
-    """[R, V] to [R] token ids; overwrites the scores."""
+    """Sample all rows: [R, V], overwritten, to [R] token ids."""
     chosen = first_best(logits) if parameters.greedy else torch.empty_like(logits[:, 0], dtype=torch.int64)
     for draws in parameters.draws:
         numbers = draws.numbers(sequences)
@@ -81,7 +80,7 @@ def _choose(logits: Tensor, sequences: list[Sequence], parameters: SamplingParam
 
 
 def _draw(scores: Tensor, numbers: Tensor, draws: Draws) -> Tensor:
-    """[D, V], overwritten, to [D] token ids."""
+    """Sample one group of rows at random: [D, V], overwritten, to [D] token ids."""
     # The largest score becomes 0 first, so no temperature can overflow it.
     scores.sub_(scores.amax(dim=-1, keepdim=True)).div_(draws.temperature)
     if draws.cuts is None:

@@ -1,7 +1,4 @@
-"""Which tokens a sequence has, and how often each was generated; kept up to date token by token.
-
-Knows no scores: penalties read it.
-"""
+"""Counts of each sequence's distinct tokens for the penalties, updated token by token."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from inference_worker.sequence import Sequence
 
 
 class TokenCounts:
-    """The distinct tokens of one sequence, prompt included."""
+    """The distinct tokens of one sequence, prompt included, and how often each was generated."""
 
     def __init__(self, sequence: Sequence) -> None:
         self._seen = len(sequence.token_ids)
@@ -27,16 +24,16 @@ class TokenCounts:
 
     @property
     def token_ids(self) -> NDArray[np.int64]:
-        """[N], in no order; a view."""
+        """The distinct token ids, [N], in no order; a view."""
         return self._token_ids[: self._size]
 
     @property
     def generated(self) -> NDArray[np.float32]:
-        """[N]: how often each of `token_ids` was generated; a view."""
+        """How often each of `token_ids` was generated, [N]; a view."""
         return self._generated[: self._size]
 
     def catch_up(self, sequence: Sequence) -> None:
-        """Count what was generated since the last time."""
+        """Count the tokens generated since the last call."""
         for token in sequence.token_ids[self._seen :]:
             place = self._place.setdefault(token, self._size)
             if place == self._size:
@@ -52,13 +49,13 @@ class TokenCounts:
 
 
 class Histories:
-    """Remembers the counts of the sequences of the last step."""
+    """The token counts of the sequences of the last step."""
 
     def __init__(self) -> None:
         self._counts: dict[Sequence, TokenCounts] = {}
 
     def of(self, sequences: Rows[Sequence]) -> list[TokenCounts]:
-        """The counts of these, up to date; those of all others are forgotten."""
+        """Return updated counts of `sequences`, and drop those of all other sequences."""
         self._counts = {s: self._counts.get(s) or TokenCounts(s) for s in sequences}
         for sequence, counts in self._counts.items():
             counts.catch_up(sequence)
@@ -66,5 +63,5 @@ class Histories:
 
 
 def _with_room(values: NDArray[Any]) -> NDArray[Any]:
-    """Followed by as many zeros, 64 at least."""
+    """Return `values` followed by as many zeros, at least 64."""
     return np.concatenate((values, np.zeros(max(len(values), 64), values.dtype)))

@@ -1,8 +1,8 @@
-"""Draws from the likeliest tokens only: top_k, min_p and top_p, without sorting the vocabulary.
+"""Truncated sampling: top_k, min_p and top_p without sorting the vocabulary.
 
 top_k: Fan et al. 2018; min_p: Nguyen et al. 2024; top_p: Holtzman et al. 2020; min_p before top_k and top_p, and top_p
-counts within what these leave (vLLM's order). Each cuts the tail of the row in descending order, so the best few decide
-nearly always; rows whose cut lies further down look at more. How far a row has looked does not change its draw.
+is a share of what these leave (vLLM's order). Each drops the tail of the row in descending order, so a few best tokens
+nearly always suffice; rows that need more fetch more. The number of fetched tokens does not change a row's sample.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from inference_worker.sampling.drawing import chunk_masses, pick, weights_of
 
 FIRST_LOOK = 64
 LOOK_FURTHER = 8
-"""Times as many candidates at every further look."""
+"""Factor by which the number of candidates grows when they do not suffice."""
 
 
 @dataclass(frozen=True)
 class Cuts:
-    """Where each of R rows is cut; all [R, 1].
+    """Truncation parameters of R rows; tensors are [R, 1].
 
     Attributes:
         top_k: int64, 0 is off.
         floor: the logarithm of min_p; the least float is off.
         top_p: float64, 1 is off. The likeliest token always stays.
-        bounded: top_k or min_p is on. If not, top_p counts within the whole vocabulary.
-        whole: some row is not bounded.
+        bounded: whether top_k or min_p is on. If not, top_p is a share of the whole vocabulary's probability.
+        whole: whether any row is not bounded.
     """
 
     top_k: Tensor
@@ -40,7 +40,7 @@ class Cuts:
 
     @classmethod
     def of(cls, top_k: list[int], min_p: list[float], top_p: list[float], device: torch.device) -> Cuts:
-        """From numbers, one a row."""
+        """Build from one number per row."""
         bounded = [k > 0 or p > 0 for k, p in zip(top_k, min_p, strict=True)]
         return cls(
             torch.tensor(top_k, device=device)[:, None],
@@ -51,12 +51,12 @@ class Cuts:
         )
 
     def of_rows(self, rows: Tensor) -> Cuts:
-        """Those of some rows."""
+        """Return the parameters of some rows."""
         return Cuts(self.top_k[rows], self.floor[rows], self.top_p[rows], self.bounded[rows], self.whole)
 
 
 def draw_truncated(scores: Tensor, numbers: Tensor, cuts: Cuts) -> Tensor:
-    """Draw in order of token ids, as `inverse_cdf` does, from what the cuts leave.
+    """Sample from the tokens that the truncation leaves, in order of token ids as `inverse_cdf` does.
 
     Args:
         scores: [R, V] float32, after temperature, the largest of each row 0.
@@ -82,14 +82,14 @@ def draw_truncated(scores: Tensor, numbers: Tensor, cuts: Cuts) -> Tensor:
 
 
 def _draw_from(scores: Tensor, ids: Tensor, mass: Tensor, numbers: Tensor, cuts: Cuts) -> tuple[Tensor, Tensor]:
-    """Draw from the best K of each row, and say how many of these decided; all K: perhaps more should have.
+    """Sample from the best K tokens of each row.
 
     Args:
         scores, ids: [R, K], best first.
-        mass: [R, 1] of the whole vocabulary, where no bound makes it smaller.
+        mass: [R, 1], the whole vocabulary's weight, for rows that are not bounded.
 
     Returns:
-        [R] token ids, [R] counts.
+        [R] token ids, and [R] numbers of tokens that the truncation left; K means that K may not have sufficed.
     """
     rank = torch.arange(ids.shape[1], device=ids.device)
     kept = ((rank < cuts.top_k) | (cuts.top_k == 0)) & (scores >= cuts.floor)

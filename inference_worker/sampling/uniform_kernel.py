@@ -1,4 +1,4 @@
-"""The numbers of `philox.py` by one Triton launch instead of dozens: captured steps of small models count launches."""
+"""A Triton kernel for the random numbers of `philox.py`: one launch instead of dozens in a captured decode step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 @triton.jit
 def uniform_kernel(out_ptr, seeds_ptr, choices_ptr, positions_ptr, count, ROWS: tl.constexpr):
-    """One number in [0, 1) per row, as `philox.uniform`. Grid: (count / ROWS,); out: float64, the others: int64."""
+    """Write one number in [0, 1) per row, as `philox.uniform`. Grid: (count / ROWS,); float64 out of int64 inputs."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inside = row < count
     position = tl.load(positions_ptr + row, mask=inside, other=0)
