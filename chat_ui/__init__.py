@@ -1,1 +1,1 @@
-"""The web chat: front-end source in `web/`, and the app that serves it."""
+"""The web chat: the browser page (`web/`), the server that delivers it, and its JSON API."""

@@ -1,4 +1,4 @@
-"""What the chat's API answers: JSON, never kept by anybody on the way."""
+"""Builds the HTTP responses of the chat API: JSON with `Cache-Control: no-store`."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ NEVER_KEPT = {"cache-control": "no-store"}
 
 
 def json_answer(value: dict[str, Any], status: int = 200) -> Response:
-    """A JSON answer."""
+    """Return a dictionary as a JSON response."""
     return JSONResponse(value, status, NEVER_KEPT)
 
 
 def shown(value: Shape, status: int = 200) -> Response:
-    """A shape as a JSON answer."""
+    """Return a response model as a JSON response."""
     return Response(value.model_dump_json(), status, NEVER_KEPT, "application/json")
 
 
 def nothing() -> Response:
-    """Done, and there is nothing to say."""
+    """Return an empty response with status 204."""
     return Response(status_code=204, headers=NEVER_KEPT)
 
 
 def error_answer(error: Exception) -> Response:
-    """The answer to an error of the table."""
+    """Return the response that `chat_ui.errors.TABLE` has for an error."""
     return JSONResponse(error_body(error), answer_to(error).status, NEVER_KEPT | error_headers(error))
 
 
 async def me(chat: Chat, session: BrowserSession) -> dict[str, Any]:
-    """Who is signed in, where, and as what."""
+    """Return the signed-in user, the organisation, the role in it, and its projects."""
     organisation = await chat.access.projects.organisation(session.organisation)
     projects = await chat.access.projects.all(session.organisation)
     return {
@@ -51,7 +51,7 @@ async def me(chat: Chat, session: BrowserSession) -> dict[str, Any]:
 
 
 def person(member: Member) -> dict[str, Any]:
-    """A member, for those who administer members."""
+    """Return the JSON fields of a member, for administrators."""
     return {
         "id": member.user.id,
         "email": member.user.email,
@@ -62,7 +62,7 @@ def person(member: Member) -> dict[str, Any]:
 
 
 def invitation_row(invitation: Invitation, now: float) -> dict[str, Any]:
-    """An invitation, for those who administer them; never its token."""
+    """Return the JSON fields of an invitation, without its token, for administrators."""
     return {
         "id": invitation.id,
         "email": invitation.email or None,

@@ -1,6 +1,6 @@
-"""The chat's API below `/api`: who signs in, who is there, who may come. Mounted by whoever serves the page.
+"""The chat API below `/api`, as a FastAPI application. The gateway process mounts it beside the chat page.
 
-Answers in one shape, errors too; nothing that was sent is repeated. Knows no OpenAI and no model.
+Errors have one JSON shape, and never repeat what the client sent.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from infra.runtime.strict_json import MalformedRequest
 PREFIX = "/api"
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    "4XX": {"model": ErrorBody, "description": "What is wrong with the call"},
-    "5XX": {"model": ErrorBody, "description": "What is wrong here"},
+    "4XX": {"model": ErrorBody, "description": "The request is invalid or not permitted"},
+    "5XX": {"model": ErrorBody, "description": "The server failed or is busy"},
 }
 
 
 def create_api(chat: Chat) -> FastAPI:
-    """The application, to be called with paths that begin with `PREFIX`.
+    """Return the application; its paths begin with `PREFIX`.
 
     Raises:
         StartupError: a route has no guard.
@@ -50,7 +50,7 @@ def create_api(chat: Chat) -> FastAPI:
 
 
 def routed_app() -> FastAPI:
-    """The routes alone: what `openapi.py` describes."""
+    """Return an application with the routes only, which `openapi.py` describes."""
     app = FastAPI(title="Headrace chat", redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None)
     for routes in (session, account, people, conversations, events, presets, files, usage, admin):
         app.include_router(routes.router, prefix=PREFIX, responses=_ERRORS)
@@ -62,7 +62,7 @@ async def _answer(_request: Request, error: Exception) -> Response:
 
 
 async def _unreadable(_request: Request, error: Exception) -> Response:
-    """A parameter of the path or the query that can't be one: nothing else is read by FastAPI."""
+    """Answer an invalid path or query parameter. Request bodies are read in `bodies.py`, not by FastAPI."""
     errors = error.errors() if isinstance(error, RequestValidationError) else ()
     for first in errors:
         if first["loc"][0] == "query":

@@ -1,7 +1,7 @@
-"""Serves the built chat page: a handful of files, each with the headers that keep the page to itself.
+"""Serves the built chat page as static files with security headers.
 
-Knows nothing of chat: the page talks to the chat's API of its own origin, so whoever mounts this app must serve
-``/api`` there too. Knows nothing of building either: a page that is not built is answered with 503.
+The page calls the chat API at its own origin, so ``/api`` must be mounted beside this app. While the page is not built,
+every request gets a 503 response.
 """
 
 import os
@@ -16,7 +16,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# No 'unsafe-inline' anywhere, and images only from here: text that a model wrote can neither run nor call out.
+# No 'unsafe-inline', and images from this origin only: text of a model can neither run scripts nor send requests.
 CONTENT_SECURITY_POLICY = "; ".join(
     (
         "default-src 'self'",
@@ -38,7 +38,7 @@ SECURITY_HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-# The page's own addresses (`web/src/router/routes.ts`), by their first part: what is below is for the page to know.
+# First path segments of the page's client-side routes (`web/src/router/routes.ts`).
 ADDRESSES = frozenset({"c", "shared", "sign-in", "sign-up", "account", "usage", "admin"})
 # Vite puts a hash of the content into the name of every file in assets/, so such a file never changes.
 HASHED_FOLDER = "assets"
@@ -54,7 +54,7 @@ class SecurityHeaders:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; add the headers to what comes back."""
+        """Call the wrapped app and add the headers to its response."""
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -65,28 +65,30 @@ class SecurityHeaders:
 
 
 class BuiltPage(StaticFiles):
-    """The files under `dist`, with cache headers; ``/`` and the page's addresses are the page. Paths that leave `dist`
-    do not exist."""
+    """Serves the files under `dist` with cache headers, and `index.html` at ``/`` and at the page's client-side routes.
+
+    Paths that leave `dist` get 404.
+    """
 
     def __init__(self, dist: Path) -> None:
         super().__init__(directory=dist, check_dir=False)
         self.dist = dist
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 503 as long as there is no page; a build is seen without a restart."""
+        """Serve a file, or 503 while the page is not built. A later build is served without a restart."""
         if scope["type"] == "http" and not (self.dist / "index.html").is_file():
             await PlainTextResponse(NOT_BUILT, 503, {"cache-control": "no-store"})(scope, receive, send)
             return
         await super().__call__(scope, receive, send)
 
     def get_path(self, scope: Scope) -> str:
-        """The file asked for, relative to `dist`."""
+        """Return the path of the requested file, relative to `dist`."""
         path = super().get_path(scope)
         is_page = path == os.curdir or path.split(os.sep, maxsplit=1)[0] in ADDRESSES
         return "index.html" if is_page else path
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        """The file at `path`, or an error, with the cache header of its folder."""
+        """Return the file at `path`, or an error, with the cache header of its folder."""
         response = await super().get_response(path, scope)
         hashed = path.split(os.sep, maxsplit=1)[0] == HASHED_FOLDER
         response.headers["cache-control"] = FOREVER if hashed else ASK_EVERY_TIME
@@ -94,6 +96,6 @@ class BuiltPage(StaticFiles):
 
 
 def create_app(dist: Path) -> Starlette:
-    """An app that serves the page built into `dist`, to be mounted at the root of the API's origin."""
+    """Return an app that serves the page built into `dist`; mount it at the root of the API's origin."""
     middleware = [Middleware(SecurityHeaders), Middleware(GZipMiddleware, minimum_size=1024)]
     return Starlette(routes=[Mount("/", BuiltPage(dist))], middleware=middleware)

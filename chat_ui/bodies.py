@@ -1,6 +1,6 @@
-"""What calls of the chat's API send, and how it is read: strictly, and never more than the fields named here.
+"""Reads request bodies of the chat API: strict JSON within a size and a time limit, validated by a pydantic model.
 
-A field that is not named (a role, an id, a balance) is not read at all, so nobody can give himself one.
+Fields that the model does not name (a role, an id, a balance) are ignored, so a client can't set them.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from chat_ui.guard import max_body_bytes
 from infra.runtime import strict_json
 
 BODY_SECONDS = 10.0
+"""Time limit for reading a body, in seconds, before `SECONDS_PER_MIB` is added."""
 SECONDS_PER_MIB = 2.0
-"""More, for bodies that may be large."""
+"""Time added for each MiB that the endpoint accepts."""
 KIND = "__headrace_body__"
-"""Where a dependency says what it reads (`openapi.py`)."""
+"""Attribute of a dependency that holds the body model it reads, for `openapi.py`."""
 
 
 class Body(BaseModel):
-    """No coercion, unknown fields not read."""
+    """A request body: types are not coerced, and unknown fields are ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
 
 class SignInBody(Body):
-    """Who signs in; `organisation`: into which, for people of several."""
+    """Credentials of a sign-in. `organisation` selects one, for a user who is a member of several."""
 
     email: str
     password: str
@@ -38,7 +39,7 @@ class SignInBody(Body):
 
 
 class SignUpBody(Body):
-    """Who signs up: with an invitation, or for an organisation of this name."""
+    """A sign-up: either with an invitation's token, or with the name of a new organisation."""
 
     email: str
     password: str
@@ -48,40 +49,40 @@ class SignUpBody(Body):
 
 
 class StartBody(Body):
-    """The token of the link that the launcher has printed."""
+    """The token of the sign-in link that the launcher printed."""
 
     invitation: str
 
 
 class PasswordBody(Body):
-    """A new password, and the one until now."""
+    """The new and the current password of the signed-in user."""
 
     old_password: str
     password: str
 
 
 class RoleBody(Body):
-    """Another role for somebody."""
+    """The new role of a member."""
 
     role: Annotated[Role, Field(strict=False)]
 
 
 class InvitationBody(Body):
-    """Whom to invite: with an address, only who has that; else whoever gets the link."""
+    """A new invitation. With an e-mail address, only its owner can accept; without, anyone who has the link."""
 
     role: Annotated[Role, Field(strict=False)]
     email: str = ""
 
 
 class NoBody(Body):
-    """Nothing but, perhaps, `{}`."""
+    """An empty body, or `{}`."""
 
 
 B = TypeVar("B", bound=Body)
 
 
 def body_of(kind: type[B]) -> Callable[..., Coroutine[Any, Any, B]]:
-    """A dependency that reads the body as `kind`; the guard has looked at the headers by then."""
+    """Return a FastAPI dependency that reads the body as `kind`. Headers are checked before by the route's guard."""
 
     async def read(request: Request) -> B:
         raw = await raw_body(request)
@@ -93,16 +94,16 @@ def body_of(kind: type[B]) -> Callable[..., Coroutine[Any, Any, B]]:
 
 
 async def raw_body(request: Request) -> bytes:
-    """The bytes of a body, as many as the endpoint takes."""
+    """Read the body's bytes, up to the endpoint's limit."""
     most = max_body_bytes(request)
     return await strict_json.read_body(request.stream(), most, BODY_SECONDS + SECONDS_PER_MIB * most / 2**20)
 
 
 def parse(kind: type[B], value: Any) -> B:
-    """Decoded JSON as `kind`.
+    """Validate decoded JSON as `kind`.
 
     Raises:
-        InvalidField: it is none. What was sent is never repeated.
+        InvalidField: the value does not fit. The message does not repeat what was sent.
     """
     if not isinstance(value, dict):
         raise InvalidField(None, "The body must be a JSON object.")

@@ -1,4 +1,4 @@
-"""The parts of the chat's API, put together once and found from a request."""
+"""The services that routes of the chat API use, and how a route gets them from its request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from chat_ui.office import Office
 
 @dataclass(frozen=True)
 class Chat:
-    """What routes need."""
+    """The services of the chat API; one instance per gateway process."""
 
     access: BrowserAccess
     audit: AuditLog
@@ -35,25 +35,25 @@ class Chat:
     engine: Engine
     office: Office
     principal: Callable[[BrowserSession], Principal]
-    """Who asks a model, for somebody who is signed in."""
+    """Returns the principal that calls models for a signed-in user."""
 
 
 def chat_of(request: Request) -> Chat:
-    """The chat that serves `request`."""
+    """Return the services of the application that serves `request`."""
     chat: Chat = request.app.state.chat
     return chat
 
 
 def owner_of(session: BrowserSession) -> Owner:
-    """Whose what a session makes is."""
+    """Return the owner of conversations that the session's user creates."""
     return Owner(session.organisation, session.user.id)
 
 
 def address_of(request: Request) -> str:
-    """Where the request comes from."""
+    """Return the client's IP address; empty if it is not known."""
     return request.client.host if request.client is not None else ""
 
 
 def doer(request: Request, user: User) -> Actor:
-    """Who does something, for the audit log."""
+    """Return the audit log's actor for a request of `user`."""
     return Actor(user=user.id, email=user.email, address=address_of(request))

@@ -1,7 +1,7 @@
-"""What people do with their conversations: ask, branch, regenerate, stop, share. Each call is for one owner.
+"""Changes to conversations: create, ask, branch, regenerate, stop, share, delete.
 
-Nothing is looked up without its owner, so what is somebody else's is missing (`NoSuchConversation`). Knows no HTTP and
-no MongoDB; who answers is `generations/`.
+Each lookup is by owner, so a conversation of another owner is missing (`NoSuchConversation`). Answers are written by
+`generations/`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Question:
-    """What somebody asks, below a message or at the beginning."""
+    """A question to a model. `parent` is the message that it follows; `None`: it begins the conversation."""
 
     parent: str | None
     text: str
@@ -57,13 +57,12 @@ class Question:
 
 
 class Conversations:
-    """The conversations of everybody.
+    """Creates and changes conversations; every method takes the owner on whose behalf it acts.
 
     Args:
-        conversations, messages, shares: where they are.
-        generations: writes answers.
-        room: how many more there may be.
-        clock: Unix seconds.
+        generations: writes the answers.
+        room: limits the number of conversations per owner.
+        clock: returns Unix seconds.
     """
 
     def __init__(
@@ -84,10 +83,10 @@ class Conversations:
         self._clock = clock
 
     async def create(self, owner: Owner, settings: ModelSettings) -> Conversation:
-        """A new one, empty.
+        """Create an empty conversation.
 
         Raises:
-            ConversationFull: the owner has as many as he may have.
+            ConversationFull: the owner has reached the limit.
         """
         await self._room.take(owner, 1)
         now = self._clock()
@@ -96,12 +95,12 @@ class Conversations:
         return conversation
 
     async def row(self, owner: Owner, conversation_id: str) -> Row:
-        """One of them, as in a list."""
+        """Return a conversation with what a list shows of it."""
         conversation = await self.find(owner, conversation_id)
         return Row(conversation, bool(await self._messages.open_in(owner, [conversation_id])))
 
     async def find(self, owner: Owner, conversation_id: str) -> Conversation:
-        """One of them.
+        """Return a conversation of the owner.
 
         Raises:
             NoSuchConversation
@@ -112,13 +111,13 @@ class Conversations:
         return conversation
 
     async def messages(self, owner: Owner, conversation_id: str) -> list[Message]:
-        """All of a conversation's; what is being written here is as far as it is."""
+        """Return all messages of a conversation; an answer that this process writes has its newest text."""
         found = await self._messages.all(owner, conversation_id)
         live = {each.id: self._generations.live(each.id) for each in found if each.state.is_open}
         return [each if (now := live.get(each.id)) is None or now.left else now.now for each in found]
 
     async def change(self, owner: Owner, conversation_id: str, changes: Mapping[str, Any]) -> Row:
-        """Change title, settings, whether it is pinned or archived, or which branch is shown.
+        """Change title, settings, the pinned or archived flag, or the selected branch (`leaf`).
 
         Raises:
             NoSuchConversation
@@ -135,7 +134,7 @@ class Conversations:
         return Row(changed, bool(await self._messages.open_in(owner, [conversation_id])))
 
     async def remove(self, owner: Owner, conversation_id: str) -> None:
-        """Delete it for good; what is being written in it is stopped.
+        """Delete a conversation permanently; answers that are being written in it are stopped.
 
         Raises:
             NoSuchConversation
@@ -149,11 +148,11 @@ class Conversations:
     async def ask(
         self, owner: Owner, project: str, conversation_id: str, question: Question, settings: ModelSettings | None
     ) -> tuple[Message, Message]:
-        """Ask, and have the answer written; both messages.
+        """Store a question, start its answer, and return both messages.
 
         Raises:
-            NoSuchConversation: or no such parent.
-            InvalidField: no model is chosen, or the files are too large.
+            NoSuchConversation: the conversation or the parent does not exist.
+            InvalidField: no model is selected, or the files are too large.
             AnswerRunning: the parent is being written.
             ConversationFull
         """
@@ -178,23 +177,23 @@ class Conversations:
         await self._conversations.change(owner, conversation_id, changes, {"messages": 2, "size": size})
         try:
             await self._conversations.add_terms(owner, conversation_id, terms_of([question.text]))
-        except StoreUnavailable as error:  # it is asked all the same
-            _log.warning("a question can't be found by its words", reason=str(error))
+        except StoreUnavailable as error:  # the question is stored already, only search misses it
+            _log.warning("a question was not added to the search terms", reason=str(error))
         return asked, answer
 
     async def regenerate(
         self, owner: Owner, project: str, conversation_id: str, message_id: str, settings: ModelSettings | None
     ) -> Message:
-        """Another answer beside one, or to a question.
+        """Start another answer to a question; `message_id` is the question or one of its answers.
 
         Raises:
-            NoSuchConversation: or no such message.
+            NoSuchConversation: the conversation or the message does not exist.
             InvalidField, ConversationFull: as for `ask`.
         """
         conversation = await self.find(owner, conversation_id)
         message = await self.message(owner, conversation_id, message_id)
         question = message
-        while question.role is Role.ASSISTANT:  # what was imported may have several in a row
+        while question.role is Role.ASSISTANT:  # imported branches may have several answers in a row
             question = await self.message(owner, conversation_id, question.parent or "")
         settings = settings or message.settings or conversation.settings
         _check(conversation, Question(None, ""), settings)
@@ -207,7 +206,7 @@ class Conversations:
         return answer
 
     async def stop(self, owner: Owner, conversation_id: str, message_id: str) -> Message:
-        """Stop an answer, wherever it is written; one that has ended stays as it is.
+        """Stop an answer, in whichever process it is written; an answer that has ended does not change.
 
         Raises:
             NoSuchConversation
@@ -219,7 +218,7 @@ class Conversations:
         return message
 
     async def message(self, owner: Owner, conversation_id: str, message_id: str) -> Message:
-        """One message.
+        """Return one message.
 
         Raises:
             NoSuchConversation
@@ -230,11 +229,11 @@ class Conversations:
         return message
 
     def follower(self, owner: Owner, conversation_id: str, message_id: str) -> Follower:
-        """Somebody who follows an answer."""
+        """Return a reader of an answer's events."""
         return Follower(self._generations, self._messages, owner, conversation_id, message_id)
 
     async def share(self, owner: Owner, conversation_id: str) -> str:
-        """The token of a new link; an earlier link is void.
+        """Create a share link and return its token; an earlier link becomes invalid.
 
         Raises:
             NoSuchConversation
@@ -246,7 +245,7 @@ class Conversations:
         return token
 
     async def unshare(self, owner: Owner, conversation_id: str) -> None:
-        """Make the link void.
+        """Invalidate the share link.
 
         Raises:
             NoSuchConversation
@@ -256,10 +255,10 @@ class Conversations:
         await self._conversations.change(owner, conversation_id, {"shared": False})
 
     async def shared(self, token: str) -> tuple[Conversation, list[Message]]:
-        """What a link shows: the conversation, and the branch that is chosen now.
+        """Return the conversation of a share link and its selected branch.
 
         Raises:
-            NoSuchConversation: there is no such link (any more).
+            NoSuchConversation: the link does not exist or was invalidated.
         """
         found = await self._shares.find(_digest(token))
         if found is None:
@@ -275,7 +274,7 @@ class Conversations:
             question.id,
             Role.ASSISTANT,
             "",
-            max(now, question.created + 0.001),  # after its question, wherever messages are sorted
+            max(now, question.created + 0.001),  # messages are sorted by time: an answer must come after its question
             state=State.WAITING,
             settings=settings,
             project=project,
@@ -292,7 +291,7 @@ class Conversations:
 
 
 def _check(conversation: Conversation, question: Question, settings: ModelSettings) -> int:
-    """The question's size in bytes; raises what `Conversations.ask` says."""
+    """Return the question's size in bytes; raises as `Conversations.ask` documents."""
     if not settings.model:
         raise InvalidField("settings", "Choose a model first.")
     files = sum(each.size for each in question.attachments)

@@ -1,8 +1,8 @@
-"""The three cookies of a session: access token, refresh token, and the CSRF token that our page reads from its own.
+"""The three cookies of a browser session: access token, refresh token, and the CSRF token that the page reads.
 
-Over https they have the prefix `__Host-`: the browser then takes them from this very host only, for all of it, and
-never sends them in the clear. Over plain http (a laptop, a private network) there is no such thing: they have other
-names, so that one kind is never taken for the other. No script can read the first two.
+Over https their names have the prefix `__Host-`: the browser then accepts them from this host only, with path `/`, and
+never sends them unencrypted. Over plain http (a laptop, a private network) browsers refuse that prefix, so the names
+are without it and the two sets are never confused. The first two cookies are `HttpOnly`.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ SECURE_PREFIX = "__Host-"
 
 
 def read(request: Request, name: str) -> str:
-    """A cookie's value; empty if it was not sent."""
+    """Return a cookie's value; empty if the request has none."""
     return request.cookies.get(_name(request, name), "")
 
 
 def set_session(request: Request, response: Response, access: str, refresh: str, csrf: str) -> None:
-    """Give the browser a session's tokens."""
+    """Set the three cookies of a session on the response."""
     _set(request, response, ACCESS, access, SECONDS_VALID)
     _set(request, response, REFRESH, refresh, int(SECONDS_AT_MOST))
     _set(request, response, CSRF, csrf, int(SECONDS_AT_MOST), for_scripts=True)
 
 
 def clear_session(request: Request, response: Response) -> None:
-    """Take them away."""
+    """Delete the three cookies of a session in the browser."""
     for name in (ACCESS, REFRESH, CSRF):
         _set(request, response, name, "", 0, for_scripts=name == CSRF)
 

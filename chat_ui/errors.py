@@ -1,17 +1,17 @@
-"""What a browser sees of an error: one table, one shape, the words for people. Knows no request.
+"""Errors of the chat API, and the table that maps each exception class to status, code and message.
 
 ChatError
-├── CrossSite       another site's page may have sent the call, or it lacks what only our page knows
-├── InvalidField    a field of the body is wrong; `param` names it
-├── NoSuchConversation   or message, share or preset: there is none, or it is somebody else's
-├── ConversationFull     it has as much as one may have; or a person has as many as he may have
-├── ImportRunning   a person takes in one file at a time
-├── AnswerRunning   it can't be asked again before it has ended
-├── Busy            as much of this is being done as may be at a time
+├── CrossSite            the request may come from another site's page: its origin or its CSRF token is wrong
+├── InvalidField         a field of the body is wrong; `param` names it
+├── NoSuchConversation   the conversation, message, share or preset does not exist or belongs to another owner
+├── ConversationFull     a size limit of a conversation, or the number of conversations per person, is reached
+├── ImportRunning        the person's last import has not ended
+├── AnswerRunning        the answer is still being written
+├── Busy                 the process runs as many operations of this kind as it may
 ├── UnknownUrl
 └── MethodNotAllowed
 
-Errors of other packages get the message that the table gives them; those without one bring one that is fit for people.
+A table row without a message means that the exception's own message is fit for people.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from infra.runtime.strict_json import BodyBrokenOff, BodyTooLarge, BodyTooSlow, 
 
 
 class ChatError(Exception):
-    """Base of what the chat's API itself finds wrong."""
+    """Base of the errors that the chat API raises itself."""
 
 
 class CrossSite(ChatError):
-    """The call may be another site's: its origin is not ours, or it lacks the token that our page has."""
+    """The request may come from another site's page: its origin or its CSRF token is wrong."""
 
 
 class InvalidField(ChatError):
-    """A field of the body is missing or has the wrong type or value."""
+    """A field of the body is missing or has the wrong type or value; `param` names it."""
 
     def __init__(self, param: str | None, message: str) -> None:
         super().__init__(message)
@@ -55,36 +55,36 @@ class InvalidField(ChatError):
 
 
 class NoSuchConversation(ChatError):
-    """There is none (or no such message, share or preset), or it is somebody else's: nobody is told which."""
+    """The conversation, message, share or preset does not exist or is another owner's; the client can't see which."""
 
 
 class ConversationFull(ChatError):
-    """It has as much as a conversation may have, or there are as many as there may be; the message says which."""
+    """A size limit of a conversation or a number limit of its owner is reached; the message says which."""
 
 
 class AnswerRunning(ChatError):
-    """What is being written can't be changed."""
+    """The answer is still being written, so nothing can follow it yet."""
 
 
 class ImportRunning(ChatError):
-    """A person takes in one file at a time."""
+    """The person's last import has not ended."""
 
 
 class Busy(ChatError):
-    """As much of this is being done as may be at a time."""
+    """The process runs as many operations of this kind as it may."""
 
 
 class UnknownUrl(ChatError):
-    """No such route."""
+    """No route has this path."""
 
 
 class MethodNotAllowed(ChatError):
-    """The route exists, with another method."""
+    """The path exists, but not with this method."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What is seen of an error. `message`: for those that bring none that is fit for people."""
+    """The HTTP response to an error. `message` is `None` if the exception's own message is fit for people."""
 
     status: int
     code: str
@@ -127,12 +127,12 @@ TABLE: Mapping[type[Exception], Answer] = {
 
 
 def answer_to(error: Exception) -> Answer:
-    """The table's row for an error, by its class or the nearest base."""
+    """Return the table's row for an error, by its class or the nearest base class."""
     return next(TABLE[kind] for kind in type(error).__mro__ if kind in TABLE)
 
 
 def error_body(error: Exception) -> dict[str, Any]:
-    """The same shape as that of the API: `{"error": {message, type, param, code}}`."""
+    """Return the body in the same form as the OpenAI API's: `{"error": {message, type, param, code}}`."""
     answer = answer_to(error)
     kind = "invalid_request_error" if answer.status < 500 else "server_error"
     param = getattr(error, "param", None)
@@ -140,7 +140,7 @@ def error_body(error: Exception) -> dict[str, Any]:
 
 
 def error_headers(error: Exception) -> dict[str, str]:
-    """When to try again, if that helps."""
+    """Return a `Retry-After` header if trying again may help."""
     wait = getattr(error, "wait", None)
     seconds = answer_to(error).retry_after if wait is None else int(wait) + 1
     return {} if seconds is None else {"retry-after": str(seconds)}

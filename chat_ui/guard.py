@@ -1,8 +1,8 @@
-"""Who is calling, and whether it is our own page that calls. Every route has a guard, or the app does not start.
+"""Authentication and CSRF protection of the chat API, as FastAPI dependencies of its routes.
 
-What changes something must carry `Content-Type: application/json` (which a form of another site can't send), our own
-`Origin` (which every browser adds and no page can change), and the session's CSRF token, which only our page can read.
-Guards are dependencies of routes, never matches on paths.
+A request that changes something must carry `Content-Type: application/json` (which a form of another site can't send),
+this site's `Origin` (which browsers add and pages can't change), and the session's CSRF token, which only this site's
+page can read. The application does not start if a route lacks these checks (`unguarded_routes`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from infra.runtime import strict_json
 CSRF_HEADER = "x-csrf-token"
 SAFE = frozenset({"GET", "HEAD"})
 MAX_BODY_BYTES = 64 * 1024
-"""Unless the endpoint says that it takes more (`takes_up_to`)."""
+"""Largest request body, unless the endpoint sets another limit (`takes_up_to`)."""
 PUBLIC = "__headrace_public__"
 LARGEST_BODY = "__headrace_largest_body__"
 
@@ -34,7 +34,7 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
 async def our_page(request: Request) -> None:
-    """See that a call that changes something comes from a page of this origin, as far as headers can tell.
+    """Require that the request's headers are those of a page of this origin.
 
     Raises:
         UnsupportedMediaType, BodyTooLarge, CrossSite
@@ -48,11 +48,11 @@ async def our_page(request: Request) -> None:
 
 
 async def signed_in(request: Request) -> BrowserSession:
-    """Who is signed in, by the access cookie.
+    """Return the session of the access cookie.
 
     Raises:
-        InvalidSession, StoreUnavailable: not known who that is.
-        CrossSite and what else `our_page` raises: the call would change something, and may be another site's.
+        InvalidSession, StoreUnavailable: the session is not valid, or can't be checked.
+        CrossSite and the other errors of `our_page`: the request changes something and may come from another site.
     """
     access = chat_of(request).access
     if request.method not in SAFE:
@@ -67,7 +67,7 @@ Caller = Annotated[BrowserSession, Security(signed_in)]
 
 
 async def administrator(caller: Caller) -> BrowserSession:
-    """Who is signed in, if he administers his organisation.
+    """Return the caller's session if it has the role of an administrator.
 
     Raises:
         NotPermitted
@@ -81,10 +81,10 @@ OurPage = Annotated[None, Security(our_page)]
 
 
 def check_csrf(request: Request, token: str) -> None:
-    """See that the call shows the CSRF token of its session.
+    """Require the session's CSRF token in the request's header.
 
     Raises:
-        CrossSite: it does not.
+        CrossSite: the token is missing or wrong.
     """
     shown = request.headers.get(CSRF_HEADER, "")
     if not hmac.compare_digest(shown.encode(), token.encode()):
@@ -92,18 +92,18 @@ def check_csrf(request: Request, token: str) -> None:
 
 
 def own_origin(scheme: str, headers: Headers) -> str:
-    """This site's origin, as the browser that sent the request knows it."""
+    """Return this site's origin as the browser sees it."""
     return f"{scheme}://{headers.get('host', '')}".lower()
 
 
 def public(endpoint: Endpoint) -> Endpoint:
-    """Mark an endpoint as one for people who are not signed in."""
+    """Mark an endpoint as usable without a session."""
     setattr(endpoint, PUBLIC, True)
     return endpoint
 
 
 def takes_up_to(body_bytes: int) -> Callable[[Endpoint], Endpoint]:
-    """Mark an endpoint as one that takes larger bodies than others."""
+    """Set an endpoint's largest request body, in bytes."""
 
     def mark(endpoint: Endpoint) -> Endpoint:
         setattr(endpoint, LARGEST_BODY, body_bytes)
@@ -113,12 +113,12 @@ def takes_up_to(body_bytes: int) -> Callable[[Endpoint], Endpoint]:
 
 
 def max_body_bytes(request: Request) -> int:
-    """The largest body that the endpoint of `request` takes."""
+    """Return the largest body that the endpoint of `request` accepts, in bytes."""
     return int(getattr(request.scope.get("endpoint"), LARGEST_BODY, MAX_BODY_BYTES))
 
 
 def unguarded_routes(app: FastAPI) -> list[str]:
-    """Routes for which nobody need be signed in though they are not public, or that any site's page may call."""
+    """Return the paths of routes that are not public but need no session, or that lack the CSRF checks."""
     return [f"{route.path}" for route in iter_route_contexts(app.routes) if not _is_guarded(route)]
 
 

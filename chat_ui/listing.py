@@ -1,4 +1,4 @@
-"""Finds a person's conversations: in pages, by what was said in them, or whole. Changes nothing."""
+"""Queries for a person's conversations: lists by page, full-text search, and complete conversations for export."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chat_ui.history.terms import excerpt, pattern_of, words_of
 
 @dataclass(frozen=True)
 class Row:
-    """A conversation in a list."""
+    """A conversation in a list; `match` is an excerpt around the search words."""
 
     conversation: Conversation
     running: bool
@@ -20,29 +20,29 @@ class Row:
 
 @dataclass(frozen=True)
 class Page:
-    """Some conversations of a list."""
+    """A page of a list; `next` is the cursor of the next page, `None` on the last one."""
 
     rows: Sequence[Row]
     next: str | None
     total: int | None
-    """How many a search has found."""
+    """Number of search results; `None` for lists."""
 
 
 class Listing:
-    """The lists of everybody. Each call is for one owner."""
+    """Lists and searches conversations; every method takes the owner whose conversations it reads."""
 
     def __init__(self, conversations: ConversationStore, messages: MessageStore) -> None:
         self._conversations = conversations
         self._messages = messages
 
     async def page(self, owner: Owner, *, archived: bool, before: str | None, limit: int) -> Page:
-        """Some of a list, the latest first."""
+        """Return a page of the owner's conversations, newest first."""
         found = await self._conversations.page(owner, Wanted(archived, limit + 1, before))
         following = found[limit - 1].order if len(found) > limit else None
         return Page(await self._rows(owner, found[:limit], ()), following, None)
 
     async def search(self, owner: Owner, query: str, *, archived: bool, before: str | None, limit: int) -> Page:
-        """Some of those that all words of `query` are in (the last one may be unfinished), the latest first."""
+        """Return a page of conversations that contain all words of `query` (the last may be a prefix), newest first."""
         words = words_of(query)
         found = await self._conversations.search(owner, words, archived=archived) if words else []
         rest = [each for each in found if before is None or each.order < before]
@@ -54,7 +54,7 @@ class Listing:
     async def whole(
         self, owner: Owner, conversations: Sequence[Conversation]
     ) -> list[tuple[Conversation, list[Message]]]:
-        """Conversations, each with its messages as they were written, with the text of their files."""
+        """Return conversations, each with its messages, oldest first, with the text of their attachments."""
         found: dict[str, list[Message]] = {each.id: [] for each in conversations}
         for message in await self._messages.whole(owner, list(found)):
             found[message.conversation].append(message)
@@ -66,7 +66,7 @@ class Listing:
         return [Row(each, each.id in running, matches.get(each.id)) for each in shown]
 
     async def _matches(self, owner: Owner, shown: Sequence[Conversation], words: Collection[str]) -> dict[str, str]:
-        """Excerpts around what was searched for, by conversation."""
+        """Return excerpts around the search words, by conversation id."""
         longest = sorted(words, key=len, reverse=True)
         texts = await self._messages.containing(owner, [each.id for each in shown], pattern_of(longest[0]))
         matches: dict[str, str] = {}

@@ -1,7 +1,4 @@
-"""What administrators see and change, and what people see of what they used: the parts of `auth_billing` below it.
-
-The fleet is a port: who knows workers and queues is whoever serves the chat.
-"""
+"""The services behind the administration and usage pages: parts of `auth_billing`, and the fleet's status as a port."""
 
 from __future__ import annotations
 
@@ -19,24 +16,24 @@ from router.registry import ModelInfo
 
 
 class Fleet(Protocol):
-    """What serves the platform now."""
+    """Status of workers and queues; implemented by `infra` from the gateway's heartbeats."""
 
     def workers(self) -> Sequence[WorkerStatus]:
-        """The last word of each worker that is alive, by name."""
+        """Return the last status of each live worker, sorted by name."""
         ...
 
     def models(self) -> Sequence[ModelInfo]:
-        """The models seen within the hour, by name."""
+        """Return the models seen within the last hour, sorted by name."""
         ...
 
     def queued(self, model: str) -> int:
-        """Answers that wait for a model and that nobody has begun."""
+        """Return the number of jobs in the queues of a model that no worker has started."""
         ...
 
 
 @dataclass(frozen=True)
 class Office:
-    """The parts."""
+    """The services that routes of administration and usage call."""
 
     administration: Administration
     credit: Credit
@@ -45,4 +42,4 @@ class Office:
     limits: LimitBook
     fleet: Fleet
     console: str = ""
-    """The RabbitMQ console's address; empty: nobody has told one."""
+    """URL of the RabbitMQ console; empty if none is configured."""

@@ -1,7 +1,7 @@
-"""The OpenAPI document of `/api`: `python -m chat_ui.openapi` prints it, and the page's types are made of it.
+"""Generates the OpenAPI document of `/api`; `python -m chat_ui.openapi` prints it, for the page's TypeScript types.
 
-Answers are described by the routes' response models, bodies by what their dependencies read (`bodies.body_of`), which
-FastAPI knows nothing of. Serves nothing.
+FastAPI describes the response models; request bodies are added here, from the dependencies that read them
+(`bodies.body_of`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SCHEMAS = "#/components/schemas/"
 
 
 def describe(app: FastAPI) -> dict[str, Any]:
-    """The document of an application's routes."""
+    """Return the OpenAPI document of an application's routes."""
     document = get_openapi(
         title="Headrace chat", version="1", summary="What the web chat's page calls", routes=app.routes
     )
@@ -44,13 +44,13 @@ def describe(app: FastAPI) -> dict[str, Any]:
 
 
 def _body(dependant: Dependant) -> type[Body] | None:
-    """What is read of the body of a call."""
+    """Return the body model that a route's dependencies read; `None` if it reads no body."""
     found: type[Body] | None = getattr(dependant.call, KIND, None)
     return found or next((kind for each in dependant.dependencies if (kind := _body(each)) is not None), None)
 
 
 def main() -> None:
-    """Print it."""
+    """Print the document to stdout."""
     json.dump(describe(routed_app()), sys.stdout, indent=1, sort_keys=True)
     sys.stdout.write("\n")
 

@@ -1,4 +1,4 @@
-"""Records as the shapes that calls answer with."""
+"""Converts stored records to the response models of the chat API."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from chat_ui.shapes.presets import Preset
 
 
 def settings_of(body: shapes.SettingsBody) -> records.ModelSettings:
-    """Settings that were sent."""
+    """Return the model settings of a request body."""
     return records.ModelSettings(**body.model_dump())
 
 
 def settings(value: records.ModelSettings) -> shapes.ModelSettings:
-    """Settings."""
+    """Return model settings as a response model."""
     return shapes.ModelSettings(**vars(value))
 
 
 def message(value: records.Message, *, is_shared: bool = False) -> shapes.Message:
-    """A message; strangers don't see what it cost, nor what the system prompt is."""
+    """Return a message; for a share link without cost, usage, error and system prompt."""
     details: dict[str, Any] = {}
     if not is_shared:
         details = {
@@ -50,12 +50,12 @@ def message(value: records.Message, *, is_shared: bool = False) -> shapes.Messag
 
 
 def row(value: Row) -> shapes.ConversationRow:
-    """A conversation in a list."""
+    """Return a conversation of a list."""
     return shapes.ConversationRow(**_row(value))
 
 
 def conversation(value: Row, messages: Sequence[records.Message]) -> shapes.Conversation:
-    """A conversation with all its branches."""
+    """Return a conversation with the messages of all its branches."""
     return shapes.Conversation(
         **_row(value),
         settings=settings(value.conversation.settings),
@@ -65,7 +65,7 @@ def conversation(value: Row, messages: Sequence[records.Message]) -> shapes.Conv
 
 
 def shared(value: records.Conversation, branch: Sequence[records.Message]) -> shapes.SharedConversation:
-    """A conversation for strangers."""
+    """Return a conversation as a share link shows it."""
     return shapes.SharedConversation(
         title=value.title,
         created=value.created,
@@ -75,12 +75,12 @@ def shared(value: records.Conversation, branch: Sequence[records.Message]) -> sh
 
 
 def preset(value: records.Preset) -> Preset:
-    """A preset."""
+    """Return a preset."""
     return Preset(id=value.id, name=value.name, settings=settings(value.settings))
 
 
 def import_of(value: Import) -> shapes_of_imports.Import:
-    """An import."""
+    """Return the progress of an import."""
     return shapes_of_imports.Import(
         id=value.id,
         state=value.state.value,

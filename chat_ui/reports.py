@@ -1,4 +1,4 @@
-"""Usage and balances, as pages show them: added up from settled jobs by `auth_billing`, by day (UTC) and model."""
+"""Usage by day (UTC), model and person, balances and rate limits, as response models of the usage pages."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ DAY = 86_400
 MOST_DAYS = 366
 MOST_ROWS = 20_000
 _EVER = 10**11
-"""Seconds: a bucket that everything falls into."""
+"""Bucket length in seconds that puts all usage into one bucket."""
 
 
 async def by_day(office: Office, organisation: str, days: int, user: str | None = None) -> list[DayUsage]:
-    """What was used in the last days, today included, by day and model."""
+    """Return the usage of the last days, today included, by day and model."""
     wanted = _filter(organisation, days, user)
     rows = await office.administration.usage.rows(wanted, DAY, [Dimension.MODEL], MOST_ROWS)
     return [
@@ -41,7 +41,7 @@ async def by_day(office: Office, organisation: str, days: int, user: str | None 
 
 
 async def by_person(office: Office, organisation: str, days: int) -> list[PersonUsage]:
-    """What was used in the last days, by person and model."""
+    """Return the usage of the last days, by person and model."""
     wanted = _filter(organisation, days, None)
     rows = await office.administration.usage.rows(wanted, _EVER, [Dimension.USER, Dimension.MODEL], MOST_ROWS)
     members = await office.administration.people.members(organisation)
@@ -50,7 +50,7 @@ async def by_person(office: Office, organisation: str, days: int) -> list[Person
 
 
 async def balance(office: Office, organisation: str, project: str | None) -> BalanceShown:
-    """What is left and what this month has used; with a project, only the budgets that bind it."""
+    """Return the balance and this month's usage; with a project, only the budgets that apply to it."""
     found = await office.balances.find(organisation) or Balance(organisation, 0, 0)
     uses = {each.name: each for each in budgets_used(found, month_of(time.time()))}
     ours = None if project is None else (ORGANISATION_BUDGET, project_budget(project))
@@ -68,7 +68,7 @@ async def balance(office: Office, organisation: str, project: str | None) -> Bal
 
 
 async def limits(office: Office, owner: Owner, project: str) -> list[Limit]:
-    """The limits that a person's chats fall under, whatever the model."""
+    """Return the rate limits that apply to a person's chats, for any model."""
     subjects = [key_subject("", owner.user), *([project_subject(project)] if project else [])]
     names = ["you", project]
     found: Sequence[Limits] = await office.limits.limits_of(subjects)

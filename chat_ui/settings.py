@@ -1,4 +1,4 @@
-"""What an operator can set about people in browsers. Read once at start-up by the process that serves them."""
+"""Settings of browser sessions and sign-up, read once at start-up of the gateway process."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from auth_billing.people.throttle import PER_MINUTE
 
 
 class ChatSettings(BaseSettings):
-    """Settings of signing in (`HEADRACE_…`); the gateway's process reads them beside its own."""
+    """Settings of the web chat (`HEADRACE_…`), which the gateway process reads beside its own."""
 
     model_config = SettingsConfigDict(env_prefix="HEADRACE_", frozen=True, extra="forbid")
 
     session_signing_keys: str = Field(
         "",
         repr=False,
-        description="Keys of browser sessions, written ID:SECRET, at most two with a comma between; the first signs; "
-        "the same in all gateways; by default one that is made in the home",
+        description="Signing keys of browser sessions as ID:SECRET, at most two, separated by a comma; the first "
+        "signs; the same in all gateways; by default one key is generated in the home directory",
     )
     open_sign_up: bool = Field(
-        False, description="Whether anybody may sign up, with an organisation of his own that has no credit"
+        False, description="Whether people may sign up uninvited, each with a new organisation without credit"
     )
     sign_ins_per_minute: int = Field(
-        PER_MINUTE, ge=1, le=100_000, description="Tries to sign in per account, and per address, in all gateways"
+        PER_MINUTE, ge=1, le=100_000, description="Sign-in attempts per account and per address, over all gateways"
     )
     console_url: str = Field(
         "",
         pattern=r"^(https?://\S+)?$",
-        description="Address of the RabbitMQ console, shown to administrators; empty: none is shown",
+        description="URL of the RabbitMQ console, shown to administrators; empty: not shown",
     )

@@ -1,1 +1,1 @@
-"""Conversations as files: tables for spreadsheets, JSON, Markdown. Each is whole on the disk before it is sent."""
+"""Exports conversations as CSV, XLSX, JSON or Markdown files. A file is complete on disk before it is sent."""

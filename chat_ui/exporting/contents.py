@@ -1,4 +1,4 @@
-"""What goes into a file: conversations with their messages, in groups that fit into memory."""
+"""Loads the conversations of an export with their messages, in groups that fit into memory."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from chat_ui.history.records import Conversation, Message, Owner
 from chat_ui.listing import Listing
 
 PAGE = 100
+"""Conversations per page when all of them are listed."""
 GROUP = 25
 """Conversations in a group, at most."""
 GROUP_BYTES = 2 * 1_048_576
-"""Of a group, unless one conversation alone has more."""
+"""Text bytes in a group, at most, unless one conversation alone has more."""
 
 Whole = tuple[Conversation, Sequence[Message]]
-"""A conversation with all its messages, in the order in which they were written."""
+"""A conversation with all its messages, oldest first."""
 Groups = AsyncIterator[Sequence[Whole]]
 
 
 async def contents(listing: Listing, owner: Owner, chosen: Sequence[Conversation] | None) -> Groups:
-    """The chosen ones, or all."""
+    """Yield the chosen conversations in groups; `None`: all conversations of the owner, archived ones too."""
     group: list[Conversation] = []
     size = 0
     async for conversation in _listed(listing, owner, chosen):

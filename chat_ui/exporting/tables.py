@@ -1,4 +1,4 @@
-"""Conversations as a table: one row a turn of the branch that is shown. Text stays text, numbers stay numbers (H91)."""
+"""Exports conversations as CSV or XLSX: one row per message of the selected branch; numbers stay numbers."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ HEADS = (
     "seconds",
     "text_continued",
 )
-"""What is behind the last one goes on with the text, where a cell of a spreadsheet can't hold it."""
+"""Column names. Columns after the last one continue a text that is too long for one spreadsheet cell."""
 
 
 async def csv(groups: Groups) -> BinaryIO:
-    """A CSV file; a text is in one cell, however long it is."""
+    """Return a CSV file; each text is in one cell, at any length."""
     return await tables.csv_file(HEADS[:-1], _tables(groups, in_pieces=False))
 
 
 async def xlsx(groups: Groups) -> BinaryIO:
-    """An XLSX file."""
+    """Return an XLSX file."""
     return await tables.xlsx_file(HEADS, _tables(groups, in_pieces=True))
 
 
@@ -54,7 +54,7 @@ async def _tables(groups: Groups, *, in_pieces: bool) -> AsyncIterator[Iterator[
 
 
 def _rows(group: Sequence[Whole], *, in_pieces: bool) -> Iterator[Row]:
-    """Made where they are written, in a thread: texts may be long."""
+    """Yield the rows of a group; a generator, so that a thread makes them while it writes the file."""
     for conversation, messages in group:
         for each in branch(by_id(messages), conversation.leaf):
             yield _row(conversation, each, in_pieces=in_pieces)

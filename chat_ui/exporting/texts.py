@@ -1,4 +1,4 @@
-"""Conversations as JSON (all branches and files; `/api/import` takes it) and as Markdown (the branch that is shown)."""
+"""Exports conversations as JSON (all branches and files, accepted by `/api/import`) or Markdown (selected branch)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from chat_ui.history.tree import branch, by_id
 
 FORMAT = "headrace-chat"
 VERSION = 1
-_NOT_TOLD = ("conversation", "project", "attempt", "waiting")
+_NOT_EXPORTED = ("conversation", "project", "attempt", "waiting")
 
 
 async def as_json(groups: Groups) -> BinaryIO:
-    """`{"format", "version", "conversations": [{id, title, ..., messages: [...]}]}`, one conversation a line."""
+    """Return `{"format", "version", "conversations": [{id, title, ..., messages: [...]}]}`, one conversation a line."""
 
     async def parts() -> AsyncIterator[Iterable[str]]:
         yield [f'{{"format": "{FORMAT}", "version": {VERSION}, "conversations": [']
@@ -36,7 +36,7 @@ async def as_json(groups: Groups) -> BinaryIO:
 
 
 async def as_markdown(groups: Groups) -> BinaryIO:
-    """A heading for each conversation and each turn; what was said is Markdown already."""
+    """Return Markdown with a heading for each conversation and each message; message texts are inserted unchanged."""
 
     async def parts() -> AsyncIterator[Iterable[str]]:
         async for group in groups:
@@ -47,13 +47,13 @@ async def as_markdown(groups: Groups) -> BinaryIO:
 
 def _lines(comma: str, group: Sequence[Whole]) -> Iterator[str]:
     for conversation, messages in group:
-        told = {**asdict(conversation), "messages": [_told(each) for each in messages]}
-        yield comma + json.dumps(told, ensure_ascii=False)
+        exported = {**asdict(conversation), "messages": [_exported(each) for each in messages]}
+        yield comma + json.dumps(exported, ensure_ascii=False)
         comma = ",\n"
 
 
-def _told(message: Message) -> dict[str, Any]:
-    return {name: value for name, value in asdict(message).items() if name not in _NOT_TOLD}
+def _exported(message: Message) -> dict[str, Any]:
+    return {name: value for name, value in asdict(message).items() if name not in _NOT_EXPORTED}
 
 
 def _markdown(group: Sequence[Whole]) -> Iterator[str]:
@@ -64,9 +64,9 @@ def _markdown(group: Sequence[Whole]) -> Iterator[str]:
 
 
 def _turn(message: Message) -> str:
-    who = message.model or message.role.value
+    author = message.model or message.role.value
     files = "".join(f"\n\n*{_line(each.name)}* ({each.size} bytes)" for each in message.attachments)
-    return f"## {_line(who)}, {_at(message.created)}\n\n{message.text}{files}\n\n"
+    return f"## {_line(author)}, {_at(message.created)}\n\n{message.text}{files}\n\n"
 
 
 def _line(text: str) -> str:
@@ -78,7 +78,7 @@ def _at(seconds: float) -> str:
 
 
 async def _file(parts: AsyncIterator[Iterable[str]]) -> BinaryIO:
-    """What `parts` say, made in a thread: a file, gone from the disk when it is closed, open at its beginning."""
+    """Write `parts` in a thread to a temporary file and return it open for reading; closing it frees its disk space."""
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="headrace-chats-"))
     try:
         path = folder / "export"

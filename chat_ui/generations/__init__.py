@@ -1,1 +1,1 @@
-"""Answers in the making: they belong to their conversation, not to whoever looks at them."""
+"""Generates answers in the background: an answer goes on whether or not a browser reads it."""

@@ -1,6 +1,6 @@
-"""The port to whatever answers: what is asked of it, and what it says. Knows no gateway, no queue and no store.
+"""The port through which the chat calls models; `infra` implements it with the gateway.
 
-A generation is closed by closing its iterator; the engine is stopped then, at once.
+Closing the iterator of an answer cancels its generation at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from chat_ui.history.records import ModelSettings, Role, TokenUsage, Waiting
 
 @dataclass(frozen=True)
 class Turn:
-    """What somebody said."""
+    """One turn of a conversation as the model gets it."""
 
     role: Role
     text: str
@@ -23,7 +23,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Ask:
-    """What is asked of a model. `continues`: the last turn is the beginning of the answer, to be gone on with."""
+    """A request to a model. `continues`: the last turn is the beginning of the answer, which the model continues."""
 
     settings: ModelSettings
     turns: Sequence[Turn]
@@ -32,7 +32,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Text:
-    """What comes next, and what all until now has used and cost (nano-USD)."""
+    """The next piece of text, with the usage and the cost (nano-USD) of the request so far."""
 
     text: str
     usage: TokenUsage
@@ -41,7 +41,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Ended:
-    """Nothing follows. `cost` is nano-USD."""
+    """The end of an answer, with its total usage and cost (nano-USD)."""
 
     finish_reason: str
     usage: TokenUsage
@@ -52,7 +52,7 @@ Said = Waiting | Text | Ended
 
 
 class AskFailed(Exception):
-    """There is no (whole) answer; the message is for people."""
+    """The answer failed or is incomplete; the message is shown to people."""
 
     def __init__(self, code: str, message: str, retry_after: int | None = None) -> None:
         super().__init__(message)
@@ -61,11 +61,11 @@ class AskFailed(Exception):
 
 
 class CannotContinue(AskFailed):
-    """The model can't go on with a begun answer: it is to be asked from the start."""
+    """The model can't continue a partial answer; request it from the start."""
 
 
 class EngineStopping(AskFailed):
-    """This process stops: somebody else may go on."""
+    """This process is shutting down; another process may continue the answer."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Price:
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model that can be asked. `price`: `None`, nobody has said."""
+    """A model that can be called. `context` is in tokens; a `price` of `None` is not set."""
 
     id: str
     context: int
@@ -88,12 +88,12 @@ class ServedModel:
 
 
 class Engine(Protocol):
-    """Whatever answers."""
+    """Calls models on behalf of signed-in users."""
 
     def answer(self, principal: Principal, ask: Ask) -> AsyncIterator[Said]:
-        """Ask, for and at the cost of `principal`. Raises `AskFailed`; what was said before counts."""
+        """Yield an answer, billed to `principal`. Raises `AskFailed`; text that came before it counts and is billed."""
         ...
 
     async def models(self, principal: Principal) -> list[ServedModel]:
-        """The models that may be asked, by name."""
+        """Return the models that `principal` may call, sorted by name."""
         ...

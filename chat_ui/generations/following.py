@@ -1,7 +1,7 @@
-"""Follows an answer from wherever it is written: here by its wakes, elsewhere by looking into the store.
+"""Streams the events of an answer: from memory if this process writes it, else by polling the store.
 
-What it says are events with ids, `ATTEMPT.CHARACTERS`: whoever shows the last one is told what he does not know, and
-all of it where the answer has begun again or another process has gone on from an earlier place. Knows no HTTP.
+Text events have ids, `ATTEMPT.CHARACTERS`. A reader that presents its last id gets only the rest; if the answer was
+restarted, or another process continued it from an earlier position, the reader gets the whole text.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from chat_ui.generations.generations import Generations
 from chat_ui.history.records import Message, MessageStore, Owner, State, Waiting
 
 LOOK_SECONDS = 0.3
-"""Between two looks into the store."""
+"""Interval of polling the store, in seconds."""
 PATIENCE_SECONDS = 5.0
-"""With nothing new here, to look whether the process still wants followers."""
+"""Longest wait for a change of an answer in this process, before the stop flag is checked again."""
 _ID = re.compile(r"(\d{1,9})\.(\d{1,9})")
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that a follower is told. `data` is what the event's name says."""
+    """An event of an answer. `name` determines the type of `data`."""
 
     name: str
     data: Waiting | Message | tuple[int, str] | str | None = None
@@ -32,7 +32,7 @@ class Event:
 
 @dataclass
 class _Place:
-    """What a follower has: so many characters of an attempt (and so many units, as JavaScript counts them)."""
+    """How much of an attempt's text a reader has, in characters and in UTF-16 code units (as JavaScript counts)."""
 
     attempt: int
     characters: int = 0
@@ -40,12 +40,12 @@ class _Place:
 
 
 def utf16_units(text: str) -> int:
-    """How long JavaScript says that a text is."""
+    """Return the length of a text in UTF-16 code units, as JavaScript counts it."""
     return len(text) + sum(letter > "\uffff" for letter in text)
 
 
 class Follower:
-    """One reader of one answer."""
+    """Reads the events of one answer for one client."""
 
     def __init__(
         self,
@@ -64,9 +64,9 @@ class Follower:
         self._waiting: Waiting | None = None
 
     async def events(self, message: Message, after: str) -> AsyncIterator[Event | None]:
-        """All that happens from `message` on (the answer as it was looked up); `after`: the last id known.
+        """Yield all events from `message` (the answer as it was loaded) on; `after` is the client's last event id.
 
-        `None`: nothing has happened for `PATIENCE_SECONDS` at most, and whoever listens may look after other things.
+        Yields `None` at least every `PATIENCE_SECONDS` without an event, so that the caller can do periodic checks.
         """
         self._place = _place(after, message)
         while True:
@@ -115,11 +115,11 @@ class Follower:
 
 
 def _place(after: str, message: Message) -> _Place | None:
-    """Where a follower is who has seen the event `after`."""
+    """Return the position of a reader whose last event id is `after`; `None` if it has none."""
     match = _ID.fullmatch(after)
     if match is None:
         return None
     attempt, characters = int(match[1]), int(match[2])
     if attempt != message.attempt or characters > len(message.text):
-        return _Place(-1)  # he has something else: he is told everything
+        return _Place(-1)  # the client's text is not a prefix of this one: send all of it
     return _Place(attempt, characters, utf16_units(message.text[:characters]))

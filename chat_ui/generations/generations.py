@@ -1,7 +1,7 @@
-"""All answers that this process writes, and those that it takes over when the process that wrote them has died.
+"""Starts and stops the answers that this process writes, and takes over answers whose process has died.
 
-An answer is one process's at a time, by a lease in the store that it renews; what it writes names itself as the writer,
-so a process that was only slow writes nothing into another's answer. Clocks of processes must agree within seconds.
+Each answer is leased to one process, which renews its lease in the store. Writes are conditional on the writer's name,
+so a process that was only slow can't overwrite its successor. Clocks of processes must agree within seconds.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from chat_ui.history.tree import branch, by_id
 
 SCAN_SECONDS = 3.0
 MOST_ADOPTED = 16
-"""Answers that are taken over in one scan."""
+"""Answers that are taken over in one scan, at most."""
 REMEMBERED_SECONDS = 5.0
-"""For how long a finished answer is still known here: whoever follows it has its title then."""
+"""For how long a finished answer is kept in memory, so that its readers still get the conversation's title."""
 
 Principals = Callable[[Owner, str], Awaitable[Principal]]
-"""Who asks, for a person of an organisation and a project. Raises `AccountError` if he may not any more."""
+"""Returns the principal of an owner and a project. Raises `AccountError` if the owner lost access."""
 
 _log = structlog.get_logger(__name__)
 
 
 class Generations:
-    """One per gateway process; `run` it while the process serves."""
+    """The answers of one gateway process; `run` must be running while the process serves."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Generations:
         stopping: asyncio.Event | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`stopping`: set by whoever serves once this process takes nothing new."""
+        """`stopping` is set by the server once the process accepts no new work."""
         self.writer = secrets.token_hex(12)
         self._desk = Desk(engine, answers, self.writer, clock)
         self._messages = messages
@@ -60,20 +60,20 @@ class Generations:
         self._writings: dict[str, Writing] = {}
         self._tasks: dict[str, asyncio.Task[str]] = {}
         self.stopping = stopping or asyncio.Event()
-        """Nothing new is taken over; who follows answers of other processes is to go there."""
+        """Set when the process shuts down: no more takeovers, and event streams of other processes' answers end."""
 
     @property
     def lease(self) -> float:
-        """Until when what is begun now is this process's."""
+        """End of a lease that begins now, in Unix seconds."""
         return self._clock() + LEASE_SECONDS
 
     def live(self, message_id: str) -> LiveAnswer | None:
-        """An answer that is being written here, or was just now."""
+        """Return an answer that this process writes, or finished less than `REMEMBERED_SECONDS` ago."""
         writing = self._writings.get(message_id)
         return None if writing is None else writing.live
 
     def begin(self, owner: Owner, message: Message) -> None:
-        """Write an answer whose lease this process has."""
+        """Start writing an answer whose lease this process holds."""
         writing = Writing(
             self._desk,
             owner,
@@ -87,19 +87,19 @@ class Generations:
         task.add_done_callback(lambda _: loop.call_later(REMEMBERED_SECONDS, self._forget, message.id, writing))
 
     def stop(self, message_id: str) -> None:
-        """End an answer, if it is being written here."""
+        """Stop an answer if this process writes it."""
         if (writing := self._writings.get(message_id)) is not None:
             writing.stop()
 
     async def titled(self, message: Message) -> str:
-        """The title that a conversation is given here after an answer that has ended; empty: none is."""
+        """Wait for the title that the conversation gets after this answer; empty if it gets none."""
         if (task := self._tasks.get(message.id)) is not None:
             await asyncio.wait({task})
             return "" if task.cancelled() else task.result()
         return ""
 
     async def run(self) -> None:
-        """Look for answers that nobody writes, until cancelled."""
+        """Take over answers whose lease has expired, until cancelled."""
         while not self.stopping.is_set():
             try:
                 for message_id in await self._desk.answers.abandoned(self._clock(), MOST_ADOPTED):
@@ -107,22 +107,22 @@ class Generations:
                     if claim is not None:
                         self._adopt(claim)
             except StoreUnavailable as error:
-                _log.warning("can't look for abandoned answers", reason=str(error))
+                _log.warning("can't search for abandoned answers", reason=str(error))
             await asyncio.sleep(SCAN_SECONDS)
 
     async def close(self) -> None:
-        """Leave what is being written to whoever comes next."""
+        """Stop writing and release the leases, so that another process continues the answers."""
         self.stopping.set()
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def _adopt(self, claim: Claim) -> None:
-        _log.info("an answer is taken over", answer=claim.message.id, text=len(claim.message.text))
+        _log.info("took over an abandoned answer", answer=claim.message.id, text=len(claim.message.text))
         self.begin(claim.owner, claim.message)
 
     async def _write(self, writing: Writing) -> str:
-        """The title that the conversation was given after it, if it was."""
+        """Write an answer to its end; return the title that its conversation got after it, or an empty string."""
         message = writing.live.message
         ended: Message | None = None
         try:
@@ -136,14 +136,14 @@ class Generations:
         try:
             return await self._titles.after(owner, ended, partial(self._principals, owner, ended.project))
         except StoreUnavailable as error:
-            _log.warning("a conversation has no title yet", reason=str(error))
+            _log.warning("a conversation got no title", reason=str(error))
             return ""
 
     async def _leave(self, message_id: str) -> None:
         try:
             await asyncio.shield(self._desk.answers.release(message_id, self.writer))
         except StoreUnavailable:
-            _log.warning("an answer is left to its lease", answer=message_id)
+            _log.warning("an answer's lease was not released and must expire", answer=message_id)
 
     def _forget(self, message_id: str, writing: Writing) -> None:
         if self._writings.get(message_id) is writing:

@@ -1,4 +1,4 @@
-"""An answer that this process is writing: what there is of it by now, for anybody who looks. Knows no store."""
+"""The current state of an answer that this process writes, shared by its writer and its readers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from chat_ui.history.records import Message, State, TokenUsage, Waiting
 
 @dataclass
 class LiveAnswer:
-    """Written by one task, read by any number; `text` is kept in pieces, so that a token costs no more than itself."""
+    """An answer in memory: one task writes it, any number read it. `pieces` makes appending a token O(1)."""
 
     message: Message
-    """As it was when this process began."""
+    """The message as it was when this process began to write it."""
     pieces: list[str] = field(default_factory=list)
     length: int = 0
     attempt: int = 0
@@ -23,49 +23,49 @@ class LiveAnswer:
     cost: int = 0
     first_token_seconds: float | None = None
     ended: Message | None = None
-    """As it is stored, at the end."""
+    """The final message as stored; `None` while the answer is being written."""
     left: bool = False
-    """Somebody else goes on with it, or nobody."""
+    """Whether this process stopped writing before the end; another process may continue."""
     version: int = 0
-    """Grows with everything new."""
+    """Number of changes so far."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """The text so far."""
         if len(self.pieces) > 1:
             self.pieces = ["".join(self.pieces)]
         return self.pieces[0] if self.pieces else ""
 
     @property
     def now(self) -> Message:
-        """The answer as it is now."""
+        """The answer as a message with its current text and state."""
         if self.ended is not None:
             return self.ended
         return replace(self.message, text=self.text, state=self.state, attempt=self.attempt, waiting=self.waiting)
 
     def add(self, text: str) -> None:
-        """More of it."""
+        """Append text."""
         self.pieces.append(text)
         self.length += len(text)
         self.state = State.RUNNING
         self.wake()
 
     def begin_again(self) -> None:
-        """Drop the text."""
+        """Drop the text and count a new attempt."""
         self.pieces.clear()
         self.length = 0
         self.attempt += 1
         self.wake()
 
     def wake(self) -> None:
-        """Tell whoever waits that something is new."""
+        """Wake all tasks that wait for a change."""
         self.version += 1
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def news(self, seen: int, seconds: float) -> None:
-        """Wait for something newer than the version `seen`, `seconds` at most."""
+        """Wait for a version other than `seen`, at most `seconds`."""
         if self.version != seen:
             return
         try:

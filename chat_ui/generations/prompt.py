@@ -1,4 +1,4 @@
-"""What a model is told of a conversation: a branch of it as turns. Knows no template and no tokens."""
+"""Converts a branch of a conversation to the turns that a model gets as its prompt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from chat_ui.history.records import Attachment, Message, Role
 
 
 def turns_of(branch: Sequence[Message]) -> list[Turn]:
-    """The turns of a branch. What is empty is left out, and two of one side in a row are one: templates want that."""
+    """Return a branch as turns of alternating roles, as chat templates need: drop empty messages, merge equal roles."""
     turns: list[Turn] = []
     for message in branch:
         text = question_text(message) if message.role is Role.USER else message.text
@@ -22,7 +22,7 @@ def turns_of(branch: Sequence[Message]) -> list[Turn]:
 
 
 def question_text(message: Message) -> str:
-    """A question with its files before it."""
+    """Return a question's text with its files before it."""
     return "\n\n".join([*(_file(each) for each in message.attachments), message.text])
 
 

@@ -1,7 +1,4 @@
-"""Writes one answer: asks, takes what is said, keeps the store told, and ends it in exactly one way.
-
-Does not know who else looks at it, nor how it came to be this process's (`generations.py`).
-"""
+"""Writes one answer: calls the model, collects its text, stores progress, and ends in exactly one final state."""
 
 from __future__ import annotations
 
@@ -42,18 +39,18 @@ from chat_ui.history.records import (
 )
 
 LEASE_SECONDS = 10.0
-"""After which a writer who has said nothing counts as dead."""
+"""Duration of a writer's lease; after it an answer without renewal counts as abandoned."""
 KEEP_SECONDS = 1.0
-"""Between two words to the store while there is something new."""
+"""Interval of storing progress and renewing the lease while text arrives."""
 SILENT_KEEPS = 3
-"""Of these, with nothing new to say, one is said."""
+"""Intervals without new text after which the lease is renewed anyway."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class Desk:
-    """What all answers of a process are written with. `writer` names this life of the process."""
+    """What all answers of a process share. `writer` is a random name of this process, which its leases carry."""
 
     engine: Engine
     answers: AnswerStore
@@ -62,7 +59,7 @@ class Desk:
 
 
 class Writing:
-    """One answer in the making. `turns` and `principal` are asked for once the writing has begun."""
+    """Writes one answer. `turns` and `principal` are called when `run` starts."""
 
     def __init__(
         self,
@@ -84,17 +81,17 @@ class Writing:
         self._place_told = False
         self._stopping = asyncio.Event()
         if message.text:
-            # Templates drop blanks at the end, and models say them themselves: they would be there twice.
+            # Chat templates strip trailing spaces, and the model then generates them again: avoid doubling.
             begun = message.text.rstrip()
             self.live.pieces, self.live.length = [begun], len(begun)
-            self.live.attempt += 1  # who has seen more of it than the store is to look again
+            self.live.attempt += 1  # readers may have seen more than was stored: a new attempt makes them reload
 
     def stop(self) -> None:
-        """End it as it is."""
+        """Stop the answer and keep its text so far."""
         self._stopping.set()
 
     async def run(self) -> Message | None:
-        """Write it to its end; `None`: somebody else goes on."""
+        """Write the answer to its end and return the stored message; `None`: another process continues it."""
         reading = asyncio.create_task(self._read())
         keeping = asyncio.create_task(self._keep())
         stopping = asyncio.create_task(self._stopping.wait())
@@ -112,11 +109,11 @@ class Writing:
 
     async def _outcome(self, reading: asyncio.Task[None], keeping: asyncio.Task[None]) -> Message | None:
         if keeping.done():
-            keeping.result()  # it only ends when the answer is lost
+            keeping.result()  # this task only ends when the lease is lost
             return None
         error: BaseException | None = None
         if not reading.done():
-            reading.cancel()  # what the engine is told happens before the answer is over for anybody
+            reading.cancel()  # the model is cancelled before any reader sees the end
             await asyncio.gather(reading, return_exceptions=True)
             state = State.STOPPED
         else:
@@ -135,7 +132,7 @@ class Writing:
                 await self._ask(principal, Ask(self._rest(), [*turns, begun], continues=True))
                 return
             except CannotContinue:
-                _log.info("an answer begins again", answer=self.live.message.id)
+                _log.info("an answer is generated again from the start", answer=self.live.message.id)
                 self.live.begin_again()
         await self._ask(principal, Ask(self._settings, turns))
 
@@ -167,7 +164,7 @@ class Writing:
         self.live.cost = self._cost_before + cost
 
     async def _keep(self) -> None:
-        """Say to the store that this lives, and how far it is, until it is lost."""
+        """Renew the lease and store progress, until the lease is lost."""
         silent = 0
         while True:
             await asyncio.sleep(KEEP_SECONDS)
@@ -179,7 +176,7 @@ class Writing:
             try:
                 stop = await self._tell()
             except StoreUnavailable as error:
-                _log.warning("an answer's progress is not written", reason=str(error))
+                _log.warning("an answer's progress was not stored", reason=str(error))
                 continue
             if stop is None:
                 return
@@ -222,13 +219,13 @@ class Writing:
         )
 
     async def _finish(self, message: Message) -> Message | None:
-        """Store the end, however long the store is away; meanwhile nobody else can begin."""
+        """Store the final message, retrying until the store answers; `None` if the lease was lost meanwhile."""
         tries = 0
         while True:
             try:
                 kept = await self._desk.answers.finish(message, self._desk.writer)
             except StoreUnavailable as error:
-                _log.warning("an answer's end is not written, trying again", reason=str(error))
+                _log.warning("an answer's end was not stored, retrying", reason=str(error))
                 await asyncio.sleep(exponential_delay(tries))
                 tries += 1
                 continue
@@ -238,7 +235,7 @@ class Writing:
 
     @property
     def _elapsed(self) -> float:
-        """Seconds since it was asked."""
+        """Seconds since the answer was requested."""
         return max(0.0, self._desk.clock() - self.live.message.created)
 
     @property
@@ -246,7 +243,7 @@ class Writing:
         return self.live.message.settings or ModelSettings()
 
     def _rest(self) -> ModelSettings:
-        """As it was asked, for what is still to come."""
+        """The requested settings, with `max_tokens` reduced by the tokens generated already."""
         most = self._settings.max_tokens
         return replace(
             self._settings, max_tokens=None if most is None else max(1, most - self._before.completion_tokens)

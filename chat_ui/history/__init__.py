@@ -1,1 +1,1 @@
-"""Conversations that belong to people: what they are, how they are found again, and the ports to where they are."""
+"""Stored conversations: records, size limits, search terms, and the ports of their stores."""

@@ -1,8 +1,8 @@
-"""Conversations, messages and presets as they are stored, and the ports to where that is. Knows no MongoDB.
+"""Records of conversations, messages, presets and shares, and the ports of their stores.
 
-Everything belongs to an `Owner`, and no method of a port finds anything without one: what is somebody else's is not
-there. (A share's token and the list of abandoned answers are the two exceptions, and have ports of their own.) Times
-are Unix seconds. Each method raises `StoreUnavailable` when the store does not answer in time; each may be repeated.
+Every record belongs to an `Owner`, and every lookup is by owner, so records of other owners are never found. (A share's
+token and the list of abandoned answers are the two exceptions, and have ports of their own.) Times are Unix seconds.
+Each method raises `StoreUnavailable` when the store does not answer in time; each is idempotent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose something is: a person's, within an organisation (who pays)."""
+    """The owner of a record: a user within an organisation, which is billed."""
 
     organisation: str
     user: str
@@ -23,7 +23,7 @@ class Owner:
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """How a model is asked; `None`: as the model or the operator has it."""
+    """Model, system prompt and sampling settings of a request; `None` means the default of the model or operator."""
 
     model: str = ""
     system: str = ""
@@ -35,7 +35,7 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class Attachment:
-    """A text file of a question."""
+    """A text file attached to a question."""
 
     name: str
     text: str = field(repr=False)
@@ -44,14 +44,14 @@ class Attachment:
 
 
 class Role(StrEnum):
-    """Who says it."""
+    """The author of a message."""
 
     USER = "user"
     ASSISTANT = "assistant"
 
 
 class State(StrEnum):
-    """Where a message is."""
+    """The state of a message; questions are `DONE`."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -61,13 +61,13 @@ class State(StrEnum):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is still being written."""
+        """Whether the message is still being written."""
         return self in (State.WAITING, State.RUNNING)
 
 
 @dataclass(frozen=True)
 class TokenUsage:
-    """What an answer used; cached tokens are part of the prompt's."""
+    """Tokens that an answer used; `cached_tokens` are part of `prompt_tokens`."""
 
     prompt_tokens: int = 0
     cached_tokens: int = 0
@@ -83,7 +83,7 @@ class TokenUsage:
 
 @dataclass(frozen=True)
 class AnswerError:
-    """Why an answer is not whole, in words for people."""
+    """Why an answer is incomplete, with a message for people. `retry_after` is in seconds."""
 
     code: str
     message: str
@@ -92,7 +92,7 @@ class AnswerError:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Its place in line: how many are before it and for how long about, as far as that is known."""
+    """An answer's queue position and estimated wait in seconds; `None`: not known."""
 
     position: int | None
     seconds: float | None
@@ -100,7 +100,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Message:
-    """A question or an answer. `settings` and what follows is about answers."""
+    """A question or an answer. `settings` and the fields after it are set for answers only."""
 
     id: str
     conversation: str
@@ -112,22 +112,22 @@ class Message:
     state: State = State.DONE
     settings: ModelSettings | None = None
     project: str = ""
-    """That it is billed to."""
+    """Id of the project that is billed."""
     error: AnswerError | None = None
     finish_reason: str | None = None
     usage: TokenUsage | None = None
     cost: int | None = None
-    """Nano-USD."""
+    """Cost in nano-USD."""
     seconds: float | None = None
     first_token_seconds: float | None = None
     attempt: int = 0
-    """How often the text began again."""
+    """How often the text was restarted."""
     waiting: Waiting | None = None
-    """While it waits: what its writer has said of that, some seconds ago at most."""
+    """Queue position while the answer waits, as its writer last stored it (every few seconds)."""
 
     @property
     def model(self) -> str | None:
-        """Who answered."""
+        """The model that answered; `None` for questions."""
         return None if self.settings is None else self.settings.model
 
 
@@ -146,17 +146,17 @@ class Conversation:
     shared: bool = False
     messages: int = 0
     size: int = 0
-    """Bytes of all messages and attachments, about."""
+    """Approximate bytes of all messages and attachments."""
 
     @property
     def order(self) -> str:
-        """Sorts conversations, the greatest first: pinned ones, then the latest."""
+        """Sort key of lists, in descending order: pinned conversations first, then by time of the last change."""
         return f"{int(self.pinned)}{int(self.updated * 1000):014d}{self.id}"
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which conversations of a list. `before`: only those whose `order` is less."""
+    """A query for one page of conversations. `before`: only those whose `order` is less."""
 
     archived: bool
     limit: int
@@ -165,7 +165,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Found:
-    """A conversation that a search has found."""
+    """A search result: a conversation's id and sort key."""
 
     id: str
     order: str
@@ -173,7 +173,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Preset:
-    """Settings with a name."""
+    """A named set of model settings."""
 
     id: str
     name: str
@@ -181,140 +181,141 @@ class Preset:
 
 
 class ConversationStore(Protocol):
-    """Where conversations are."""
+    """Store of conversations."""
 
     async def add(self, owner: Owner, conversation: Conversation) -> None:
-        """Store a new one, durably."""
+        """Insert a conversation, durably."""
         ...
 
     async def bring(self, owner: Owner, filed: Mapping[Conversation, Collection[str]]) -> None:
-        """Store many, durably, each with the terms that it is found by; those that are there already stay."""
+        """Insert conversations, durably, each with its search terms; existing ones are left unchanged."""
         ...
 
     async def find(self, owner: Owner, conversation_id: str) -> Conversation | None:
-        """One of the owner's."""
+        """Return the owner's conversation with this id."""
         ...
 
     async def page(self, owner: Owner, wanted: Wanted) -> list[Conversation]:
-        """Some of the owner's, greatest `order` first."""
+        """Return a page of the owner's conversations, by descending `order`."""
         ...
 
     async def some(self, owner: Owner, conversation_ids: Collection[str]) -> list[Conversation]:
-        """Those of these that are the owner's, in any order."""
+        """Return those of these conversations that exist and are the owner's, in any order."""
         ...
 
     async def search(self, owner: Owner, words: Sequence[str], *, archived: bool) -> list[Found]:
-        """Those that have all words (the last one may be the beginning of one), greatest `order` first; up to
-        `bounds.MOST_FOUND`. Words are terms (`terms.py`), one at least.
+        """Return conversations that contain all words, by descending `order`, at most `bounds.MOST_FOUND`.
+
+        `words` are normalised terms (`terms.py`), at least one; the last one may be a prefix.
         """
         ...
 
     async def count(self, owner: Owner) -> int:
-        """How many the owner has, archived ones too."""
+        """Return the number of the owner's conversations, archived ones included."""
         ...
 
     async def change(
         self, owner: Owner, conversation_id: str, changes: Mapping[str, Any], grows: Mapping[str, int] | None = None
     ) -> Conversation | None:
-        """Set fields by name, and let `messages` and `size` grow; the conversation then, `None` if there is none."""
+        """Set fields by name, increment `messages` and `size`; return the conversation, `None` if it does not exist."""
         ...
 
     async def set_first_title(self, owner: Owner, conversation_id: str, title: str) -> bool:
-        """Give it a title unless it has one."""
+        """Set the title if it is empty; return whether it was set."""
         ...
 
     async def add_terms(self, owner: Owner, conversation_id: str, terms: Collection[str]) -> None:
-        """What it can be found by, besides what it could until now."""
+        """Add search terms to those that the conversation has."""
         ...
 
     async def remove(self, owner: Owner, conversation_id: str) -> bool:
-        """Delete it with its messages; false if there was none."""
+        """Delete a conversation with its messages; return false if it does not exist."""
         ...
 
 
 class MessageStore(Protocol):
-    """Where messages are."""
+    """Store of messages."""
 
     async def add(self, owner: Owner, messages: Sequence[Message], writer: str = "", until: float = 0.0) -> None:
-        """Store new ones, durably; those that are open are `writer`'s to write, who counts as alive `until` then."""
+        """Insert messages, durably; open ones are leased to `writer` until the time `until`."""
         ...
 
     async def bring(self, owner: Owner, messages: Sequence[Message]) -> None:
-        """Store many that have ended, durably; those that are there already stay."""
+        """Insert finished messages, durably; existing ones are left unchanged."""
         ...
 
     async def discard(self, owner: Owner, conversation_ids: Collection[str]) -> None:
-        """Delete all of these conversations."""
+        """Delete all messages of these conversations."""
         ...
 
     async def all(self, owner: Owner, conversation_id: str) -> list[Message]:
-        """Those of a conversation, in the order in which they were written; attachments have no text."""
+        """Return the messages of a conversation, oldest first; attachments are without their text."""
         ...
 
     async def whole(self, owner: Owner, conversation_ids: Collection[str]) -> list[Message]:
-        """Those of these conversations, with the text of their files, in any order."""
+        """Return all messages of these conversations with the text of their attachments, in any order."""
         ...
 
     async def branch(self, owner: Owner, conversation_id: str, message_ids: Collection[str]) -> list[Message]:
-        """These, whole, in any order."""
+        """Return these messages with the text of their attachments, in any order."""
         ...
 
     async def find(self, owner: Owner, conversation_id: str, message_id: str) -> Message | None:
-        """One of them; attachments have no text."""
+        """Return one message; its attachments are without their text."""
         ...
 
     async def open_in(self, owner: Owner, conversation_ids: Collection[str]) -> set[str]:
-        """Those of these conversations in which an answer is being written."""
+        """Return the ids of those conversations in which an answer is being written."""
         ...
 
     async def containing(self, owner: Owner, conversation_ids: Collection[str], pattern: str) -> list[tuple[str, str]]:
-        """Conversations' ids with texts of theirs that match a regular expression, some for each."""
+        """Return pairs of conversation id and message text that match a regular expression; not all matches."""
         ...
 
     async def request_stop(self, owner: Owner, conversation_id: str, message_id: str) -> Message | None:
-        """Ask whoever writes an answer to stop; the message, `None` if there is none."""
+        """Set the stop flag that the answer's writer polls; return the message, `None` if it does not exist."""
         ...
 
 
 class PresetStore(Protocol):
-    """Where presets are."""
+    """Store of presets."""
 
     async def add(self, owner: Owner, preset: Preset) -> None:
-        """Store a new one, durably."""
+        """Insert a preset, durably."""
         ...
 
     async def all(self, owner: Owner) -> list[Preset]:
-        """The owner's, by name."""
+        """Return the owner's presets, sorted by name."""
         ...
 
     async def change(self, owner: Owner, preset_id: str, changes: Mapping[str, Any]) -> Preset | None:
-        """Set `name` or `settings`; the preset as it is then, `None` if there is none."""
+        """Set `name` or `settings`; return the changed preset, `None` if it does not exist."""
         ...
 
     async def remove(self, owner: Owner, preset_id: str) -> bool:
-        """Delete it; false if there was none."""
+        """Delete a preset; return false if it does not exist."""
         ...
 
 
 class ShareStore(Protocol):
-    """Links that strangers may read conversations by; the token itself is not stored."""
+    """Store of share links, by which people without an account read conversations; tokens are stored as digests."""
 
     async def put(self, owner: Owner, conversation_id: str, digest: bytes) -> None:
-        """Make this the one link of a conversation; an earlier one is void."""
+        """Set the link of a conversation; an earlier one becomes invalid."""
         ...
 
     async def remove(self, owner: Owner, conversation_id: str) -> None:
-        """Make it void."""
+        """Delete a conversation's link."""
         ...
 
     async def find(self, digest: bytes) -> tuple[Owner, str] | None:
-        """Whose conversation a link is for, and its id."""
+        """Return owner and id of the conversation that a link shows."""
         ...
 
 
 @dataclass(frozen=True)
 class Claim:
-    """An answer that somebody is to write now, and whose it is."""
+    """An answer that was leased to a writer, with its owner."""
 
     owner: Owner
     message: Message
@@ -322,7 +323,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far an answer is. What is `None` does not change."""
+    """Fields of an answer in progress to be stored; `None` leaves a field unchanged."""
 
     text: str | None = None
     state: State | None = None
@@ -334,24 +335,24 @@ class Progress:
 
 
 class AnswerStore(Protocol):
-    """Answers that are being written, each by one process at a time, which says again and again that it lives."""
+    """Store of answers in progress, each leased to one process, which renews its lease."""
 
     async def claim(self, message_id: str, writer: str, until: float, now: float) -> Claim | None:
-        """Make an open answer this writer's, if nobody alive has it."""
+        """Lease an open answer to `writer` if its lease has expired; `None`: another writer has it."""
         ...
 
     async def abandoned(self, now: float, limit: int) -> list[str]:
-        """Ids of open answers that nobody alive writes."""
+        """Return the ids of open answers whose lease has expired."""
         ...
 
     async def keep(self, message_id: str, writer: str, until: float, progress: Progress) -> bool | None:
-        """Say that the writer is alive and how far it is; whether it is to stop. `None`: it is not its any more."""
+        """Renew the lease and store progress; return whether to stop, `None` if the writer has lost the lease."""
         ...
 
     async def release(self, message_id: str, writer: str) -> None:
-        """Let somebody else go on at once."""
+        """End the lease, so that another process can continue at once."""
         ...
 
     async def finish(self, message: Message, writer: str) -> bool:
-        """Store the end of an answer, durably; false if it is not the writer's any more."""
+        """Store a finished answer, durably; return false if the writer has lost the lease."""
         ...

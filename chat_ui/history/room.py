@@ -1,7 +1,7 @@
-"""How many conversations people may still have. Counting takes the store long, so it is done now and then.
+"""The quota of conversations per person, checked against a cached count, because counting in the store is slow.
 
-In between what this process adds is added up. Others add too, and what is deleted is seen late: the bound keeps a
-store from being filled, and need not be exact.
+Between two counts only additions of this process are seen; deletions and other processes' additions are seen late. The
+quota protects the store from being filled and need not be exact.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from chat_ui.history.bounds import MOST_CONVERSATIONS
 from chat_ui.history.records import ConversationStore, Owner
 
 COUNTED_SECONDS = 600.0
+"""For how long a count is used before the store counts again."""
 REMEMBERED = 10_000
-"""People whose count is kept, the latest."""
+"""Owners whose count is cached, the most recently used."""
 
 
 class Room:
-    """What is left for each person."""
+    """Limits the number of conversations of each owner."""
 
     def __init__(self, conversations: ConversationStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._conversations = conversations
@@ -28,10 +29,10 @@ class Room:
         self._counts: OrderedDict[Owner, tuple[float, int]] = OrderedDict()
 
     async def take(self, owner: Owner, more: int) -> None:
-        """Have room for so many more.
+        """Count `more` new conversations against the owner's quota.
 
         Raises:
-            ConversationFull: there is not as much.
+            ConversationFull: the quota would be exceeded.
         """
         counted, there = self._counts.get(owner, (0.0, 0))
         if owner not in self._counts or counted + COUNTED_SECONDS < self._clock() or there + more > MOST_CONVERSATIONS:

@@ -1,4 +1,4 @@
-"""Words that conversations are found by: case, accents and the strokes of Polish letters make no difference."""
+"""Search terms of conversations: words without case, accents and strokes (`Łódź` is found as `lodz`)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Iterable
 from chat_ui.history.bounds import LONGEST_TERM, MOST_TERMS, MOST_WORDS
 
 _STROKES = str.maketrans({"ł": "l", "Ł": "l", "ø": "o", "Ø": "o", "đ": "d", "Đ": "d", "ħ": "h", "ı": "i", "æ": "ae"})
-"""Letters that Unicode does not take apart."""
+"""Letters that Unicode normalisation does not decompose."""
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _WORD = re.compile(r"\w+")
 EXCERPT = 60
-"""Characters before and behind what was found."""
+"""Characters of an excerpt before and after the match."""
 
 
 def folded(text: str) -> str:
-    """Text without what makes no difference."""
-    taken_apart = unicodedata.normalize("NFKD", text.translate(_STROKES).casefold())
-    return _NOT_ASCII.sub(_uncombined, taken_apart)
+    """Return text in lower case, without accents and strokes."""
+    decomposed = unicodedata.normalize("NFKD", text.translate(_STROKES).casefold())
+    return _NOT_ASCII.sub(_uncombined, decomposed)
 
 
 def _uncombined(letter: re.Match[str]) -> str:
@@ -27,7 +27,7 @@ def _uncombined(letter: re.Match[str]) -> str:
 
 
 def terms_of(texts: Iterable[str]) -> list[str]:
-    """The different words of texts, in order, at most `MOST_TERMS`."""
+    """Return the distinct words of texts in order of appearance, at most `MOST_TERMS`."""
     found: dict[str, None] = {}
     for text in texts:
         for match in _WORD.finditer(folded(text)):
@@ -38,12 +38,12 @@ def terms_of(texts: Iterable[str]) -> list[str]:
 
 
 def words_of(query: str) -> list[str]:
-    """The words of a search, the last one last: it may be the beginning of one."""
+    """Return the words of a search query in order; the last one may be a prefix."""
     return [match[:LONGEST_TERM] for match in _WORD.findall(folded(query[:1000]))][:MOST_WORDS]
 
 
 def excerpt(text: str, words: Iterable[str]) -> str | None:
-    """Some of a text around the first of `words` that is in it, on one line; `None`: none is."""
+    """Return one line of text around the first of `words` that occurs in it; `None`: none does."""
     for word in words:
         if (match := re.search(pattern_of(word), text, re.IGNORECASE)) is not None:
             start, end = max(0, match.start() - EXCERPT), min(len(text), match.end() + EXCERPT)
@@ -53,7 +53,7 @@ def excerpt(text: str, words: Iterable[str]) -> str | None:
 
 
 def pattern_of(word: str) -> str:
-    """A regular expression that finds a folded word in text that is not: each letter with all its forms."""
+    """Return a regular expression that finds a normalised word in original text: it accepts accented letters."""
     return "".join(f"[{_FORMS[letter]}]" if letter in _FORMS else re.escape(letter) for letter in word)
 
 

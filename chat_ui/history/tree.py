@@ -1,4 +1,4 @@
-"""Walks through the tree of a conversation. Knows only who follows whom."""
+"""Walks the message tree of a conversation by parent ids."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Protocol, TypeVar
 
 
 class Node(Protocol):
-    """A message, as far as the tree goes."""
+    """A node of the tree: anything with an id and a parent's id."""
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The node's id."""
         ...
 
     @property
     def parent(self) -> str | None:
-        """What it follows."""
+        """The parent's id; `None` for a root."""
         ...
 
 
@@ -24,17 +24,17 @@ N = TypeVar("N", bound=Node)
 
 
 def branch(messages: Mapping[str, N], leaf: str | None) -> list[N]:
-    """The messages from the beginning to `leaf`. One whose parent is gone is a beginning; a circle is cut."""
+    """Return the messages from the root to `leaf`. A missing parent ends the walk; cycles are broken."""
     found: list[N] = []
     seen: set[str] = set()
-    at = messages.get(leaf) if leaf is not None else None
-    while at is not None and at.id not in seen:
-        seen.add(at.id)
-        found.append(at)
-        at = messages.get(at.parent) if at.parent is not None else None
+    node = messages.get(leaf) if leaf is not None else None
+    while node is not None and node.id not in seen:
+        seen.add(node.id)
+        found.append(node)
+        node = messages.get(node.parent) if node.parent is not None else None
     return found[::-1]
 
 
 def by_id(messages: Sequence[N]) -> dict[str, N]:
-    """Messages by their ids."""
+    """Return messages by their ids."""
     return {message.id: message for message in messages}

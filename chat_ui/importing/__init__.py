@@ -1,1 +1,1 @@
-"""Conversations of other programs: what their files say, and how it becomes ours."""
+"""Imports conversations from export files of ChatGPT, Open WebUI and this chat."""

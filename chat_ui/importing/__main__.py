@@ -1,4 +1,4 @@
-"""The process that reads a file: an order and the file come in, frames go out. See `reading_apart.py`."""
+"""Entry point of the parser process: reads an order and a file from stdin, writes frames to stdout."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from chat_ui.importing.reading import read
 from chat_ui.importing.reading_apart import LENGTH_BYTES
 
 NICER = 5
-"""Than whoever answers people."""
+"""Increment of the process' nice value, so that it yields to request handling."""
 
 
 def main() -> None:
-    """Read one file."""
+    """Parse one file."""
     os.nice(NICER)
-    gc.disable()  # it would look at millions of objects again and again, and a file has no circles
+    gc.disable()  # collections would scan millions of objects, and parsed JSON has no cycles
     given = sys.stdin.buffer
     order = msgspec.msgpack.decode(given.read(int.from_bytes(given.read(LENGTH_BYTES), "big")), type=Order)
     for frame in read(given.read(), order):

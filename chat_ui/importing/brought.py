@@ -1,7 +1,7 @@
-"""What a file of another program holds, in our words, and how much of it is taken. Nothing in a file is trusted:
+"""Conversations parsed from an export file, and their conversion to records of the chat.
 
-times and texts are checked, what is too large or makes no sense is left out for a reason. Ids are made of the owner
-and of what was said, so the same conversation has the same ids whenever the same person brings it.
+Files are untrusted: times, texts and sizes are checked, and conversations that are too large or invalid are skipped
+with a reason. Ids are digests of the owner and the content, so importing a conversation again gives the same ids.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from chat_ui.importing.records import SkipReason
 _ID_LENGTH = 32
 _MIB = 1_048_576
 LONGEST_NAME = 200
-"""Of a model or a file."""
+"""Characters of a model's or a file's name."""
 
 
 class LeftOut(Exception):
-    """A conversation can't be taken. `limit`: as that of `records.Skipped`."""
+    """A conversation can't be imported. `limit` as in `records.Skipped`."""
 
     def __init__(self, reason: SkipReason, limit: int | None = None) -> None:
         super().__init__(reason.value)
@@ -42,7 +42,7 @@ class LeftOut(Exception):
 
 @dataclass(frozen=True)
 class BroughtMessage:
-    """A turn, with the file's own ids."""
+    """A message of an export file, with the ids of the file."""
 
     id: str
     parent: str | None
@@ -50,13 +50,13 @@ class BroughtMessage:
     text: str
     created: float | None = None
     settings: ModelSettings = field(default_factory=ModelSettings)
-    """How its model was asked."""
+    """Settings with which the model was called."""
     attachments: Sequence[Attachment] = ()
 
 
 @dataclass(frozen=True)
 class Brought:
-    """A conversation of a file. A parent that is not among `messages` is none."""
+    """A conversation of an export file. A parent that is not among `messages` counts as `None`."""
 
     title: str
     created: float
@@ -66,16 +66,16 @@ class Brought:
     archived: bool = False
     pinned: bool = False
     settings: ModelSettings = field(default_factory=ModelSettings)
-    """How models were asked in it; the model itself is another here."""
+    """Settings of the conversation; its model is replaced on import."""
     origin: str | None = None
-    """Its id in a file of ours."""
+    """The conversation's id in an export of this chat; `None` for other programs."""
 
 
 def ours(brought: Brought, owner: Owner, model: str) -> tuple[Conversation, list[Message]]:
-    """A conversation of the owner's; `model`: that it goes on with.
+    """Convert to records of the owner; `model` is the one that answers new questions in the conversation.
 
     Raises:
-        LeftOut: there is nothing in it, or too much.
+        LeftOut: the conversation is empty or exceeds a limit.
     """
     if not brought.messages:
         raise LeftOut(SkipReason.NO_TEXT)
@@ -105,7 +105,7 @@ def ours(brought: Brought, owner: Owner, model: str) -> tuple[Conversation, list
 
 
 def _key(owner: Owner, brought: Brought) -> str:
-    """The same for the same messages of the same owner; titles and times may be others."""
+    """Return a digest of owner and messages, independent of title and times."""
     said = (part for each in brought.messages for part in (each.id, each.parent or "", each.role.value, each.text))
     return _digest(owner.organisation, owner.user, *said)
 
@@ -119,10 +119,10 @@ def _digest(*parts: str) -> str:
 
 
 def _size(message: BroughtMessage) -> int:
-    """Bytes of a turn and its files.
+    """Return the bytes of a message and its files.
 
     Raises:
-        LeftOut: it has more files than a question may have, or larger ones.
+        LeftOut: the files are more or larger than a question may have.
     """
     if len(message.attachments) > MOST_ATTACHMENTS:
         raise LeftOut(SkipReason.TOO_MANY_FILES, MOST_ATTACHMENTS)
@@ -133,7 +133,7 @@ def _size(message: BroughtMessage) -> int:
 
 
 def _in_order(conversation: Conversation, brought: Brought, ids: Mapping[str, str]) -> list[Message]:
-    """Messages with times that put each behind what it follows."""
+    """Convert the messages, with times corrected so that each is later than its parent."""
     made: dict[str, Message] = {}
     there = by_id(brought.messages)
     for each in brought.messages:
@@ -145,7 +145,7 @@ def _in_order(conversation: Conversation, brought: Brought, ids: Mapping[str, st
 def _unmade(
     there: Mapping[str, BroughtMessage], leaf: BroughtMessage, made: Mapping[str, Message]
 ) -> list[BroughtMessage]:
-    """A message and what is above it, up to what is made already; a circle is cut."""
+    """Return a message and its ancestors that are not converted yet; cycles are broken."""
     path: dict[str, BroughtMessage] = {}
     node: BroughtMessage | None = leaf
     while node is not None and node.id not in made and node.id not in path:
@@ -167,37 +167,37 @@ def _message(node: BroughtMessage, parent: Message | None, conversation: Convers
     )
     if node.role is Role.ASSISTANT:
         settings = node.settings
-        told = replace(settings, model=settings.model[:LONGEST_NAME], system=settings.system[:LONGEST_SYSTEM])
-        message = replace(message, settings=told)
+        cut = replace(settings, model=settings.model[:LONGEST_NAME], system=settings.system[:LONGEST_SYSTEM])
+        message = replace(message, settings=cut)
     return message
 
 
-# What decoded JSON of unknown origin says
+# Reading of untrusted decoded JSON
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """An object; empty if it is something else."""
+    """Return a JSON object; empty if the value is something else."""
     return value if isinstance(value, dict) else {}
 
 
 def text(value: Any) -> str:
-    """A string; empty if it is something else."""
+    """Return a string; empty if the value is something else."""
     return value if isinstance(value, str) else ""
 
 
 def identity(value: Any) -> str | None:
-    """An id, if it is one."""
+    """Return a non-empty string as an id; `None` if the value is something else."""
     return value if isinstance(value, str) and value else None
 
 
 def number(value: Any, least: float, most: float) -> float | None:
-    """A number within bounds; `None`: it is none."""
+    """Return a number within bounds; `None` if the value is something else."""
     is_one = isinstance(value, int | float) and not isinstance(value, bool)
     return value if is_one and least <= value <= most else None
 
 
 def seconds(value: Any) -> float | None:
-    """A time in Unix seconds, of seconds, milliseconds, microseconds or nanoseconds; `None`: it is none."""
+    """Return a time in Unix seconds, given in seconds, milli-, micro- or nanoseconds; `None` if it is invalid."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value <= 0:
         return None
     number = float(value)

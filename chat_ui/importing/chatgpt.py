@@ -1,9 +1,9 @@
-"""`conversations.json` of ChatGPT's "Export data": a list of trees.
+"""Reads `conversations.json` of ChatGPT's "Export data": a list of message trees.
 
 A conversation is `{title, create_time, update_time, is_archived, current_node, mapping: {ID: {parent, message}}}`, a
 message `{author: {role}, create_time, content: {content_type, parts | text}, recipient, metadata}`. There is no
-specification; fields come and go, so whatever is missing is done without. What was hidden there (system prompts, calls
-of tools and their results) is left out, and what followed it follows what it followed.
+specification, and fields vary between versions, so every field is optional. Hidden messages (system prompts, tool calls
+and their results) are left out; their children become children of the nearest visible ancestor.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from chat_ui.history.records import ModelSettings, Role
 from chat_ui.importing.brought import Brought, BroughtMessage, identity, mapping, seconds, text
 
 MOST_HIDDEN = 200
-"""Nodes in a row that show nothing; what follows more of them begins a branch of its own."""
+"""Hidden ancestors that are skipped in a search for a visible one; beyond them a message becomes a root."""
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
 
 
 def is_ours(value: Mapping[str, Any]) -> bool:
-    """Whether it may be a conversation of this kind."""
+    """Return whether the value looks like a conversation of this format."""
     return isinstance(value.get("mapping"), dict)
 
 
 def read(value: Mapping[str, Any], now: float) -> Brought:
-    """One conversation."""
+    """Return one conversation; `now` replaces a missing creation time."""
     nodes = mapping(value["mapping"])
     created = seconds(value.get("create_time")) or now
     said = {key: message for key, node in nodes.items() if (message := _message(key, mapping(node))) is not None}
@@ -44,7 +44,7 @@ def read(value: Mapping[str, Any], now: float) -> Brought:
 
 
 def _message(key: str, node: Mapping[str, Any]) -> BroughtMessage | None:
-    """What a node shows; `None`: nothing."""
+    """Return the visible message of a node; `None` if it has none."""
     message = mapping(node.get("message"))
     role = _ROLES.get(text(mapping(message.get("author")).get("role")))
     metadata = mapping(message.get("metadata"))
@@ -62,7 +62,7 @@ def _message(key: str, node: Mapping[str, Any]) -> BroughtMessage | None:
 def _content(content: Mapping[str, Any]) -> str:
     kind = content.get("content_type", "text")
     if kind not in ("text", "multimodal_text"):
-        return ""  # code that was run, thoughts, pages that were read
+        return ""  # executed code, reasoning, browsed pages
     parts = content.get("parts")
     if not isinstance(parts, list):
         return text(content.get("text"))
@@ -72,12 +72,12 @@ def _content(content: Mapping[str, Any]) -> str:
 
 
 def _of_part(part: Mapping[str, Any]) -> str:
-    """An image or a recording, which the file does not hold; or what was said."""
+    """Return the text of a part, or a placeholder for media, which the file does not contain."""
     return text(part.get("text")) or f"[{text(part.get('content_type')) or 'attachment'}]"
 
 
 def _nearest(nodes: Mapping[str, Any], said: Mapping[str, BroughtMessage], key: str | None) -> str | None:
-    """A node, or the first one above it that shows something."""
+    """Return the id of a visible node: this one or its nearest visible ancestor."""
     for _ in range(MOST_HIDDEN):
         if key is None or key in said:
             break

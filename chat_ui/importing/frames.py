@@ -1,4 +1,4 @@
-"""What a reader of a file says, one frame after the other: first `Opened` or `Refused`, then batches."""
+"""Messages of the parser process: first `Opened` or `Refused`, then batches of conversations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chat_ui.importing.records import Skipped
 
 @dataclass(frozen=True)
 class Order:
-    """For whom a file is read. `model`: that its conversations go on with; `now`: Unix seconds."""
+    """Parameters of parsing. `model` answers new questions in imported conversations; `now` is in Unix seconds."""
 
     owner: Owner
     model: str
@@ -22,7 +22,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Taken:
-    """A conversation as it is to be stored. `origin`: its id in a file of ours."""
+    """A conversation to be stored, with its search terms. `origin` is its id in an export of this chat."""
 
     conversation: Conversation
     messages: list[Message]
@@ -31,21 +31,21 @@ class Taken:
 
 
 class Opened(msgspec.Struct, frozen=True, tag=True):
-    """The file is one that we know."""
+    """The file has a known format."""
 
     total: int
-    """Conversations in it."""
+    """Conversations in the file."""
 
 
 class Refused(msgspec.Struct, frozen=True, tag=True):
-    """It is not; the message is for people."""
+    """The file can't be imported; the message is for people."""
 
     message: str
     is_json: bool
 
 
 class Batch(msgspec.Struct, frozen=True, tag=True):
-    """Some of its conversations."""
+    """Some conversations of the file: those to store, and those that were skipped."""
 
     taken: list[Taken]
     skipped: list[Skipped]
@@ -53,8 +53,8 @@ class Batch(msgspec.Struct, frozen=True, tag=True):
 
 Frame = Opened | Refused | Batch
 Read = Callable[[bytes, Order], AsyncIterator[Frame]]
-"""Reads a file; the iterator is closed when nobody wants the rest. Raises `ReaderDied`."""
+"""Parses a file and yields frames; close the iterator to cancel. Raises `ReaderDied`."""
 
 
 class ReaderDied(Exception):
-    """The reader has ended before the file has."""
+    """The parser process exited before the end of the file."""

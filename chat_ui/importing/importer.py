@@ -1,7 +1,4 @@
-"""Imports of this process: begun by people, one at a time for each, and gone on with whether anybody looks or not.
-
-What a process that died has left in halves is cleared by any other. Knows no HTTP.
-"""
+"""Runs imports in the background, one at a time per person, and cleans up after imports of processes that died."""
 
 from __future__ import annotations
 
@@ -23,16 +20,16 @@ from chat_ui.importing.taking_in import LEASE_SECONDS, Shelves, Superseded, Taki
 from infra.runtime.strict_json import MalformedRequest
 
 AT_ONCE = 2
-"""Imports of a process at a time."""
+"""Imports that run in a process at a time."""
 SCAN_SECONDS = 20.0
 MOST_CLEARED = 16
-"""Imports that are cleared up after in one scan."""
+"""Abandoned imports that are cleaned up in one scan, at most."""
 
 _log = structlog.get_logger(__name__)
 
 
 class Importer:
-    """One per gateway process; `run` it while the process serves."""
+    """The imports of one gateway process; `run` must be running while the process serves."""
 
     def __init__(self, shelves: Shelves, room: Room, read: Read) -> None:
         self._shelves = shelves
@@ -42,13 +39,13 @@ class Importer:
         self._opening = 0
 
     async def begin(self, owner: Owner, raw: bytes, model: str) -> Import:
-        """Begin to take in a file; `model`: that its conversations go on with.
+        """Start importing a file; `model` answers new questions in its conversations.
 
         Raises:
-            MalformedRequest, InvalidField: it is no JSON, or no file that we know.
-            ImportRunning: the owner's last one has not ended.
-            ConversationFull: the owner may not have so many more.
-            Busy: as many as may be are running here.
+            MalformedRequest, InvalidField: the file is not JSON, or its format is unknown.
+            ImportRunning: the owner's last import has not ended.
+            ConversationFull: the owner's quota would be exceeded.
+            Busy: `AT_ONCE` imports are running in this process.
         """
         if len(self._running) + self._opening >= AT_ONCE:
             raise Busy
@@ -67,24 +64,24 @@ class Importer:
         return taking.at
 
     async def last(self, owner: Owner) -> Import | None:
-        """The owner's last import; one that nobody works at any more has failed."""
+        """Return the owner's last import; one whose lease has expired counts as failed."""
         found = await self._shelves.imports.find(owner)
         if found is not None and found.state is ImportState.RUNNING and found.until < self._shelves.clock():
             return replace(found, state=ImportState.FAILED)
         return found
 
     async def run(self) -> None:
-        """Clear up after imports that have broken off, until cancelled."""
+        """Clean up after imports whose process died, until cancelled."""
         while True:
             try:
                 for owner, left in await self._shelves.imports.abandoned(self._shelves.clock(), MOST_CLEARED):
                     await self._clear(owner, left)
             except StoreUnavailable as error:
-                _log.warning("can't look for imports that have broken off", reason=str(error))
+                _log.warning("can't search for abandoned imports", reason=str(error))
             await asyncio.sleep(SCAN_SECONDS)
 
     async def close(self) -> None:
-        """Break off what is running: what was taken is whole, and is not taken again."""
+        """Cancel running imports. Conversations that were stored are complete, and are not imported again."""
         running = list(self._running)
         for task in running:
             task.cancel()
@@ -114,20 +111,20 @@ class Importer:
             await taking.run(_batches(frames))
             state = ImportState.DONE
         except (StoreUnavailable, RecordRefused, ReaderDied) as error:
-            _log.warning("an import has broken off", reason=f"{type(error).__name__}: {error}")
+            _log.warning("an import failed", reason=f"{type(error).__name__}: {error}")
         except Superseded:
             return
         finally:
             await _close(frames)
             with suppress(StoreUnavailable):
                 await taking.end(state)
-        _log.info("an import has ended", state=state.value, imported=taking.at.imported, known=taking.at.known)
+        _log.info("an import ended", state=state.value, imported=taking.at.imported, known=taking.at.known)
 
     async def _clear(self, owner: Owner, left: Import) -> None:
         now = self._shelves.clock()
         mine = replace(left, until=now + LEASE_SECONDS)
         if await self._shelves.imports.begin(owner, mine, left, now):
-            _log.info("an import had broken off", done=left.done, total=left.total)
+            _log.info("cleaned up after an abandoned import", done=left.done, total=left.total)
             taking = TakingIn(self._shelves, owner, mine)
             await taking.clear()
             await taking.end(ImportState.FAILED)

@@ -1,7 +1,7 @@
-"""Open WebUI's "Export chats": a list of `{title, created_at, updated_at, archived, pinned, chat}`.
+"""Reads Open WebUI's "Export chats": a list of `{title, created_at, updated_at, archived, pinned, chat}`.
 
-A chat is `{title, system, history: {currentId, messages: {ID: {parentId, role, content, model, timestamp}}}}`; one that
-is exported alone is the same, in a list of one or alone.
+A chat is `{title, system, history: {currentId, messages: {ID: {parentId, role, content, model, timestamp}}}}`. The
+export of a single chat is a list of one chat, or the chat without a list.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
 
 
 def is_ours(value: Mapping[str, Any]) -> bool:
-    """Whether it may be a conversation of this kind."""
+    """Return whether the value looks like a conversation of this format."""
     return bool(mapping(mapping(_chat(value)).get("history")))
 
 
 def read(value: Mapping[str, Any], now: float) -> Brought:
-    """One conversation."""
+    """Return one conversation; `now` replaces a missing creation time."""
     chat = mapping(_chat(value))
     history = mapping(chat.get("history"))
     created = seconds(value.get("created_at")) or seconds(chat.get("timestamp")) or now
@@ -54,7 +54,7 @@ def _chat(value: Mapping[str, Any]) -> Any:
 
 
 def _content(content: Any) -> str:
-    """Text, or the text among parts."""
+    """Return the text of a message's content, which is a string or a list of parts."""
     if isinstance(content, list):
         return "\n\n".join(text(mapping(part).get("text")) for part in content)
     return text(content)

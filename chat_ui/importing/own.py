@@ -1,4 +1,4 @@
-"""Our own JSON (`exporting/texts.py`). What answers cost and used is not taken: it was paid somewhere else."""
+"""Reads this chat's own JSON export (`exporting/texts.py`), without usage and cost, which were billed elsewhere."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _ROLES = {role.value: role for role in Role}
 
 
 def is_ours(value: Mapping[str, Any]) -> bool:
-    """Whether it may be a conversation of this kind."""
+    """Return whether the value looks like a conversation of this format."""
     return isinstance(value.get("messages"), list) and "leaf" in value
 
 
 def read(value: Mapping[str, Any], now: float) -> Brought:
-    """One conversation."""
+    """Return one conversation; `now` replaces a missing creation time."""
     created = seconds(value.get("created")) or now
     messages = [
         BroughtMessage(
@@ -57,21 +57,21 @@ def read(value: Mapping[str, Any], now: float) -> Brought:
 
 
 def _settings(value: Any) -> ModelSettings:
-    """How a model was asked; what makes no sense is not said."""
-    said = mapping(value)
-    most = number(said.get("max_tokens"), 1, MOST_TOKENS)
+    """Return model settings; invalid values become `None`."""
+    fields = mapping(value)
+    max_tokens = number(fields.get("max_tokens"), 1, MOST_TOKENS)
     return ModelSettings(
-        model=text(said.get("model")),
-        system=text(said.get("system")),
-        temperature=number(said.get("temperature"), 0, 2),
-        top_p=number(said.get("top_p"), _ABOVE_NOTHING, 1),
-        repetition_penalty=number(said.get("repetition_penalty"), _ABOVE_NOTHING, 2),
-        max_tokens=None if most is None else int(most),
+        model=text(fields.get("model")),
+        system=text(fields.get("system")),
+        temperature=number(fields.get("temperature"), 0, 2),
+        top_p=number(fields.get("top_p"), _ABOVE_NOTHING, 1),
+        repetition_penalty=number(fields.get("repetition_penalty"), _ABOVE_NOTHING, 2),
+        max_tokens=None if max_tokens is None else int(max_tokens),
     )
 
 
 def _files(value: Any) -> list[Attachment]:
-    """The files of a question; one that has no name is none."""
+    """Return the files of a question, without those that have no name."""
     found = []
     for each in map(mapping, value if isinstance(value, list) else ()):
         name, content = text(each.get("name"))[:LONGEST_NAME], text(each.get("text"))

@@ -1,4 +1,4 @@
-"""A whole file of another program as batches of our conversations. Knows no process and no store."""
+"""Parses an export file into batches of conversation records."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from chat_ui.importing.records import Skipped, SkipReason
 from infra.runtime.strict_json import MalformedRequest, parse_now
 
 MOST_CONTAINERS = 2_000_000
-"""Arrays and objects in a file."""
+"""Arrays and objects in a file, at most."""
 AT_ONCE = 50
 """Conversations in a batch, at most."""
 BATCH_BYTES = 1_048_576
-"""Text in a batch, unless one conversation alone has more."""
+"""Bytes of text in a batch, at most, unless one conversation alone has more."""
 _NO_EXPORT = "This is no export of ChatGPT, of Open WebUI or of this chat."
 _KINDS: Sequence[ModuleType] = (chatgpt, open_webui, own)
 
 
 def read(raw: bytes, order: Order) -> Iterator[Frame]:
-    """The frames of a file."""
+    """Parse a file and yield its frames."""
     try:
         found = _conversations(parse_now(raw, MOST_CONTAINERS))
     except MalformedRequest as error:
@@ -38,7 +38,7 @@ def read(raw: bytes, order: Order) -> Iterator[Frame]:
     skipped: list[Skipped] = []
     size = 0
     while found:
-        read_one = _one(found.pop(), order)  # popped: what is done with needs no memory
+        read_one = _one(found.pop(), order)  # popped, so that its memory is freed
         if isinstance(read_one, Skipped):
             skipped.append(read_one)
         else:
@@ -52,7 +52,7 @@ def read(raw: bytes, order: Order) -> Iterator[Frame]:
 
 
 def _conversations(value: Any) -> list[Any]:
-    """Those of a file, the last one first."""
+    """Return the conversations of a decoded file in reverse order, ready to be popped."""
     inner = mapping(value).get("conversations")
     found = value if isinstance(value, list) else inner if isinstance(inner, list) else [value]
     found.reverse()

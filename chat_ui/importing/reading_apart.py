@@ -1,6 +1,6 @@
-"""Reads a file in a process of its own: parsing 32 MiB holds up everything else in a process for seconds.
+"""Parses a file in a subprocess, because parsing 32 MiB would block the event loop for seconds.
 
-What the process says is a length and a frame as MessagePack, again and again; it goes on as fast as it is listened to.
+The subprocess writes length-prefixed MessagePack frames to its stdout; a full pipe blocks it (backpressure).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ async def _feed(process: Process, raw: bytes, order: Order) -> None:
             await process.stdin.drain()
         process.stdin.close()
     except ConnectionError:
-        return  # it has died, which is seen where it is listened to
+        return  # the subprocess died; the reader of its stdout raises the error
 
 
 async def _frame(process: Process) -> bytes | None:

@@ -1,4 +1,4 @@
-"""Imports as they are stored, the last one of each person, and the port to where that is. Knows no MongoDB."""
+"""Records of imports, the last one of each person, and the port of their store."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from chat_ui.history.records import Owner
 
 
 class ImportState(StrEnum):
-    """Where an import is."""
+    """The state of an import."""
 
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
-    """Not all was looked at. What was taken stays, and is not taken again."""
+    """The import ended early. Imported conversations stay, and are not imported again."""
 
 
 class SkipReason(StrEnum):
-    """Why a conversation of a file was not taken."""
+    """Why a conversation of a file was not imported."""
 
     UNKNOWN_KIND = "unknown_kind"
-    """It is no conversation of a program that we know."""
+    """The format is unknown."""
     NO_TEXT = "no_text"
     TOO_MANY_MESSAGES = "too_many_messages"
     TOO_LARGE = "too_large"
     TOO_MANY_FILES = "too_many_files"
-    """With one question."""
+    """One question has too many files."""
     FILES_TOO_LARGE = "files_too_large"
-    """Those of one question together."""
+    """The files of one question are too large together."""
     OTHER = "other"
-    """One that this version of the program does not know: another one has stored it."""
+    """A reason that another version stored and this version does not define."""
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """A conversation of a file that was not taken."""
+    """A conversation of a file that was not imported."""
 
     title: str
     reason: SkipReason
     limit: int | None = None
-    """What it has more of than it may: messages, files, or MiB where the reason is a size; `None`: it is no limit."""
+    """The limit that was exceeded: messages, files, or MiB for a size; `None`: the reason is no limit."""
 
 
 @dataclass(frozen=True)
 class Import:
-    """The taking in of one file."""
+    """The import of one file, and its progress."""
 
     id: str
     begun: float
@@ -55,36 +55,36 @@ class Import:
     """Conversations in the file."""
     state: ImportState = ImportState.RUNNING
     done: int = 0
-    """Conversations that were looked at."""
+    """Conversations that were processed."""
     imported: int = 0
     known: int = 0
-    """Conversations that were there already."""
+    """Conversations that existed already."""
     skipped: Sequence[Skipped] = ()
-    """The first of those that were not taken."""
+    """The first conversations that were skipped."""
     writing: Sequence[str] = ()
-    """Conversations of which there may be messages only, if it breaks off now."""
+    """Ids of conversations whose messages may be stored without the conversation itself, if the process dies now."""
     until: float = 0.0
-    """Its process counts as alive until then; 0: nothing is left to do."""
+    """End of the lease of the process that runs the import, in Unix seconds; 0: the import has ended."""
 
 
 class ImportStore(Protocol):
-    """Where imports are: one place for each owner, taken by one process at a time.
+    """Store of imports: one record per owner, leased to one process at a time.
 
     Each method raises `StoreUnavailable` when the store does not answer in time.
     """
 
     async def find(self, owner: Owner) -> Import | None:
-        """The owner's last one."""
+        """Return the owner's last import."""
         ...
 
     async def begin(self, owner: Owner, started: Import, before: Import | None, now: float) -> bool:
-        """Put `started` where `before` was; false if that is not there (any more) or somebody alive works at it."""
+        """Replace `before` by `started`; return false if `before` was replaced already or its lease is still valid."""
         ...
 
     async def keep(self, owner: Owner, at: Import) -> bool:
-        """Say how far it is; false if another import is in its place."""
+        """Renew the lease and store progress; return false if another import has replaced this one."""
         ...
 
     async def abandoned(self, now: float, limit: int) -> list[tuple[Owner, Import]]:
-        """Those that nobody alive works at, though something is left to do."""
+        """Return unfinished imports whose lease has expired, with their owners."""
         ...

@@ -1,7 +1,7 @@
-"""Takes in one file: batch by batch into the store, so that whatever breaks it off leaves no half of a conversation.
+"""Writes the conversations of one import to the store, batch by batch, so that a crash leaves no partial conversation.
 
-Messages go in before the conversations that they are found by; of which conversations that is so is said before it
-is done, and whoever comes next deletes what has no conversation. Knows neither files nor who reads them.
+The ids of a batch are recorded first, then its messages are stored, then its conversations. After a crash, messages
+whose conversation was not stored are deleted by the next import or by the clean-up scan.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from chat_ui.importing.frames import Batch, Taken
 from chat_ui.importing.records import Import, ImportState, ImportStore
 
 LEASE_SECONDS = 60.0
-"""After which an import of which nothing is heard counts as broken off."""
+"""Duration of an import's lease; after it an import without renewal counts as abandoned."""
 PATIENCE_SECONDS = 30.0
-"""With a store that does not answer."""
+"""For how long a write is retried while the store does not answer."""
 MOST_SKIPPED = 100
-"""That are told of."""
+"""Skipped conversations that are recorded."""
 
 T = TypeVar("T")
 
@@ -34,12 +34,12 @@ _log = structlog.get_logger(__name__)
 
 
 class Superseded(Exception):
-    """Another import is in its place: this one was silent for too long."""
+    """Another import has replaced this one after its lease expired."""
 
 
 @dataclass(frozen=True)
 class Shelves:
-    """Where what is taken in goes to."""
+    """The stores that an import writes to, and the clock (Unix seconds)."""
 
     conversations: ConversationStore
     messages: MessageStore
@@ -48,7 +48,7 @@ class Shelves:
 
 
 class TakingIn:
-    """One import, from its beginning to its end. `at` is how far it is."""
+    """Writes one import. `at` is the import's record with its progress."""
 
     def __init__(self, shelves: Shelves, owner: Owner, at: Import) -> None:
         self.owner = owner
@@ -56,19 +56,19 @@ class TakingIn:
         self._shelves = shelves
 
     async def run(self, batches: AsyncIterator[Batch]) -> None:
-        """Take all of them.
+        """Store all batches.
 
         Raises:
-            StoreUnavailable: for longer than there is patience.
-            RecordRefused: the store will never take one of them.
-            Superseded
+            StoreUnavailable: the store did not answer for `PATIENCE_SECONDS`.
+            RecordRefused: the store refuses a record permanently.
+            Superseded: another import has replaced this one.
         """
         await self.clear()
         async for batch in batches:
             await self._take(batch)
 
     async def clear(self) -> None:
-        """Delete what was written in halves, now or by the import before.
+        """Delete messages without a conversation, of this import or of the one before.
 
         Raises:
             StoreUnavailable
@@ -80,7 +80,7 @@ class TakingIn:
             self.at = replace(self.at, writing=[])
 
     async def end(self, state: ImportState) -> None:
-        """Say that nothing more happens; what could not be cleared is left to whoever comes by.
+        """Store the final state; if messages without a conversation remain, the clean-up scan will delete them.
 
         Raises:
             StoreUnavailable
@@ -104,7 +104,7 @@ class TakingIn:
         )
 
     async def _new(self, taken: Sequence[Taken]) -> list[Taken]:
-        """Those that the owner does not have, each once."""
+        """Return the conversations that the owner does not have, without duplicates."""
         by_id = {each.conversation.id: each for each in taken}
         origins = [each.origin for each in taken if each.origin is not None]
         found = await self._shelves.conversations.some(self.owner, [*by_id, *origins])
@@ -129,6 +129,6 @@ class TakingIn:
             except StoreUnavailable as error:
                 if time.monotonic() > until:
                     raise
-                _log.info("an import waits for the store", reason=str(error))
+                _log.info("an import is waiting for the store", reason=str(error))
             await asyncio.sleep(exponential_delay(tries))
             tries += 1

@@ -1,1 +1,1 @@
-"""The chat's API, one file a subject. Nothing here is OpenAI's: a browser calls it for a person who is signed in."""
+"""Routes of the chat API, which browsers of signed-in users call; one module per subject."""

@@ -1,4 +1,4 @@
-"""Who I am, and how somebody becomes somebody: `/api/me`, `/api/sign-up`, `/api/invitations/{token}`."""
+"""Routes of the own account and of sign-up: `/api/me`, `/api/sign-up`, `/api/start`, `/api/invitations/{token}`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ router = APIRouter()
 
 @router.get("/me", response_model=Me)
 async def who_am_i(request: Request, caller: Caller) -> Response:
-    """The person, the organisation, the role in it, and its projects."""
+    """Return the signed-in user, the organisation, the role in it, and its projects."""
     return json_answer(await me(chat_of(request), caller))
 
 
 @router.get("/sign-up", response_model=Ways)
 @public
 async def ways_to_sign_up(request: Request) -> Response:
-    """Whether anybody may sign up, or only who is invited."""
+    """Return whether sign-up is open to people without an invitation."""
     return json_answer({"open": chat_of(request).access.sign_up.is_open})
 
 
@@ -37,7 +37,7 @@ async def ways_to_sign_up(request: Request) -> Response:
 async def sign_up(
     request: Request, _ours: OurPage, body: Annotated[SignUpBody, Depends(body_of(SignUpBody))]
 ) -> Response:
-    """Sign up by an invitation, or, where that is open, with an organisation of one's own."""
+    """Sign up with an invitation, or, if sign-up is open, with a new organisation."""
     chat = chat_of(request)
     newcomer = Newcomer(body.email, body.name, body.password, address_of(request))
     if body.invitation:
@@ -52,7 +52,7 @@ async def sign_up(
 @router.post("/start", response_model=Me)
 @public
 async def start(request: Request, _ours: OurPage, body: Annotated[StartBody, Depends(body_of(StartBody))]) -> Response:
-    """Let whoever started the installation in, by the link that the launcher has printed."""
+    """Sign in as the installation's first owner, by the link that the launcher printed."""
     chat = chat_of(request)
     signed_in = await chat.access.local_owner.let_in(body.invitation)
     return await begun(request, chat, signed_in, Event.LOGIN_SUCCEEDED)
@@ -61,7 +61,7 @@ async def start(request: Request, _ours: OurPage, body: Annotated[StartBody, Dep
 @router.get("/invitations/{token}", response_model=InvitationShown)
 @public
 async def read_invitation(request: Request, token: str) -> Response:
-    """What an invitation is for, for whoever has its token."""
+    """Return an invitation's organisation, role and address, by its token."""
     access = chat_of(request).access
     invitation = await access.invitations.open(token)
     organisation = await access.projects.organisation(invitation.organisation)

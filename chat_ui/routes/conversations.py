@@ -1,6 +1,6 @@
-"""`/api/conversations`: a person's conversations, and what is asked and answered in them.
+"""Routes of conversations, their messages and share links: `/api/conversations`, `/api/shared`.
 
-Each route passes the caller as the owner: what is somebody else's is 404, as what there is not.
+The caller is the owner in every lookup: another owner's conversation gives 404, as a missing one does.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ router = APIRouter()
 ONE = "/conversations/{conversation_id}"
 MESSAGE = ONE + "/messages/{message_id}"
 QUESTION_BYTES = 8 * 2**20
-"""Text and files as JSON, which may be several times as long as they are."""
+"""Largest body of a question with its files; JSON escapes may make it several times as long as the text."""
 PageSize = Annotated[int, Field(ge=1, le=LARGEST_PAGE)]
 
 
 class ListQuery(BaseModel):
-    """Which conversations."""
+    """Query parameters of a list of conversations."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     q: Annotated[str, Field(max_length=1000)] = ""
-    """Words that are in it; the last one may be unfinished."""
+    """Words to search for; the last one may be a prefix."""
     archived: bool = False
     cursor: Annotated[str, Field(max_length=100)] | None = None
-    """`next` of the page before."""
+    """`next` of the previous page."""
     limit: PageSize = 30
 
 
 @router.get("/conversations", response_model=ConversationPage)
 async def list_conversations(request: Request, caller: Caller, query: Annotated[ListQuery, Query()]) -> Response:
-    """A page of the caller's conversations: pinned ones first, then the latest."""
+    """List the caller's conversations by page: pinned ones first, then the newest."""
     listing, owner, words = chat_of(request).listing, owner_of(caller), query.q.strip()
     if words:
         page = await listing.search(owner, words, archived=query.archived, before=query.cursor, limit=query.limit)
@@ -76,7 +76,7 @@ async def list_conversations(request: Request, caller: Caller, query: Annotated[
 async def create_conversation(
     request: Request, caller: Caller, body: Annotated[NewConversationBody, Depends(body_of(NewConversationBody))]
 ) -> Response:
-    """A new conversation, empty."""
+    """Create an empty conversation."""
     conversations, owner = chat_of(request).conversations, owner_of(caller)
     created = await conversations.create(owner, rendering.settings_of(body.settings))
     return shown(rendering.conversation(await conversations.row(owner, created.id), []), 201)
@@ -84,7 +84,7 @@ async def create_conversation(
 
 @router.get(ONE, response_model=Conversation)
 async def read_conversation(request: Request, conversation_id: str, caller: Caller) -> Response:
-    """A conversation with all its branches."""
+    """Return a conversation with all its branches."""
     conversations, owner = chat_of(request).conversations, owner_of(caller)
     row = await conversations.row(owner, conversation_id)
     return shown(rendering.conversation(row, await conversations.messages(owner, conversation_id)))
@@ -98,7 +98,7 @@ async def change_conversation(
     caller: Caller,
     body: Annotated[ConversationBody, Depends(body_of(ConversationBody))],
 ) -> Response:
-    """Rename it, pin it, archive it, show another branch, or change how models are asked in it."""
+    """Rename, pin or archive a conversation, select another branch, or change its model settings."""
     changes = {name: getattr(body, name) for name in body.model_fields_set if getattr(body, name) is not None}
     if body.settings is not None:
         changes["settings"] = rendering.settings_of(body.settings)
@@ -110,7 +110,7 @@ async def change_conversation(
 async def delete_conversation(
     request: Request, conversation_id: str, caller: Caller, _none: Annotated[NoBody, Depends(body_of(NoBody))]
 ) -> Response:
-    """Delete it for good, its link too."""
+    """Delete a conversation and its share link permanently."""
     await chat_of(request).conversations.remove(owner_of(caller), conversation_id)
     return nothing()
 
@@ -123,7 +123,7 @@ async def ask(
     caller: Caller,
     body: Annotated[QuestionBody, Depends(body_of(QuestionBody))],
 ) -> Response:
-    """Ask. The answer is written whether anybody looks or not; its events tell how."""
+    """Ask a question. The answer is written in the background; its events report progress."""
     settings = None if body.settings is None else rendering.settings_of(body.settings)
     conversations, owner, files = (
         chat_of(request).conversations,
@@ -146,7 +146,7 @@ async def regenerate(
     caller: Caller,
     body: Annotated[RegenerateBody, Depends(body_of(RegenerateBody))],
 ) -> Response:
-    """Another answer to the same question: `message_id` is an answer or a question."""
+    """Start another answer to the same question; `message_id` is an answer or a question."""
     settings = None if body.settings is None else rendering.settings_of(body.settings)
     answer = await chat_of(request).conversations.regenerate(
         owner_of(caller), _project(caller), conversation_id, message_id, settings
@@ -162,7 +162,7 @@ async def stop(
     caller: Caller,
     _none: Annotated[NoBody, Depends(body_of(NoBody))],
 ) -> Response:
-    """Stop an answer, and the engine with it. Its text so far stays."""
+    """Stop an answer and cancel its generation; the text so far is kept."""
     answer = await chat_of(request).conversations.stop(owner_of(caller), conversation_id, message_id)
     return shown(Stopping(answer=rendering.message(answer)), 202)
 
@@ -171,7 +171,7 @@ async def stop(
 async def share(
     request: Request, conversation_id: str, caller: Caller, _none: Annotated[NoBody, Depends(body_of(NoBody))]
 ) -> Response:
-    """A link that anybody may read the shown branch by; an earlier one is void."""
+    """Create a public link to the selected branch; an earlier link becomes invalid."""
     token = await chat_of(request).conversations.share(owner_of(caller), conversation_id)
     return shown(ShareLink(token=token), 201)
 
@@ -180,7 +180,7 @@ async def share(
 async def unshare(
     request: Request, conversation_id: str, caller: Caller, _none: Annotated[NoBody, Depends(body_of(NoBody))]
 ) -> Response:
-    """Make the link void."""
+    """Invalidate the share link."""
     await chat_of(request).conversations.unshare(owner_of(caller), conversation_id)
     return nothing()
 
@@ -188,7 +188,7 @@ async def unshare(
 @router.get("/shared/{token}", response_model=SharedConversation)
 @public
 async def read_shared(request: Request, token: str) -> Response:
-    """What a link shows: the branch that is chosen now, to be read only."""
+    """Return the conversation of a share link: the branch that is selected now, read-only."""
     conversation, branch = await chat_of(request).conversations.shared(token)
     return shown(rendering.shared(conversation, branch))
 
@@ -198,10 +198,10 @@ def _attachment(body: AttachmentBody) -> Attachment:
 
 
 def _project(caller: BrowserSession) -> str:
-    """The project that is billed.
+    """Return the project that is billed.
 
     Raises:
-        NotPermitted: the caller may not spend anything, or there is no project.
+        NotPermitted: the caller's role may not use models, or there is no project.
     """
     caller.actor.require(Role.MEMBER)
     if not caller.project:

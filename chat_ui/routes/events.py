@@ -1,4 +1,4 @@
-"""`/api/conversations/{id}/messages/{answer}/events`: an answer as it comes, from any gateway."""
+"""Route of an answer's server-sent events: `/api/conversations/{id}/messages/{answer}/events`, on any gateway."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ router = APIRouter()
 
 PING_SECONDS = 10
 SEND_SECONDS = 30.0
-"""That a browser may refuse to read."""
+"""For how long a browser may not read before the stream is closed."""
 SESSION_SECONDS = 60.0
-"""After which it is looked again whether the reader is still signed in."""
+"""Interval of checking whether the reader is still signed in."""
 
 _log = structlog.get_logger(__name__)
 
 
 class EventsQuery(BaseModel):
-    """Where to go on."""
+    """Query parameters of an event stream."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     after: Annotated[str, Field(max_length=64)] = ""
-    """The id of the last event that is known; the header `Last-Event-ID` says the same."""
+    """The id of the last event that the client has; the header `Last-Event-ID` has precedence."""
 
 
 @router.get(
     "/conversations/{conversation_id}/messages/{message_id}/events",
     response_class=EventSourceResponse,
-    responses={200: {"description": "Events; `ChatEvents` says what the data of each is", "model": ChatEvents}},
+    responses={200: {"description": "Server-sent events; `ChatEvents` describes their data", "model": ChatEvents}},
 )
 async def events(
     request: Request,
@@ -60,7 +60,7 @@ async def events(
     caller: Caller,
     query: Annotated[EventsQuery, Query()],
 ) -> Response:
-    """The answer's events until its end, then its conversation's title if it is given one: see `ChatEvents`."""
+    """Stream the answer's events until its end, then its conversation's new title, if any: see `ChatEvents`."""
     conversations, owner = chat_of(request).conversations, owner_of(caller)
     message = await conversations.message(owner, conversation_id, message_id)
     after = request.headers.get("last-event-id", "")[:64] or query.after
@@ -76,19 +76,19 @@ async def events(
 
 
 async def _sent(request: Request, following: AsyncIterator[Event | None]) -> AsyncIterator[dict[str, Any]]:
-    """Events as the library sends them. Whoever is signed out, or whose store is away, is to come again."""
-    looked = time.monotonic()
+    """Yield events for sse-starlette. The stream ends, and the client reconnects, if its session or the store fails."""
+    checked = time.monotonic()
     try:
         async for event in following:
             if event is not None:
                 yield {"event": event.name, "data": _shape(event).model_dump_json(), "id": event.id or None}
-            if time.monotonic() - looked >= SESSION_SECONDS:
-                looked = time.monotonic()
+            if time.monotonic() - checked >= SESSION_SECONDS:
+                checked = time.monotonic()
                 await chat_of(request).access.sessions.of(cookies.read(request, cookies.ACCESS))
     except InvalidSession:
         return
     except StoreUnavailable as error:
-        _log.warning("events end: the store does not answer", reason=str(error))
+        _log.warning("an event stream ends: the store does not answer", reason=str(error))
 
 
 def _shape(event: Event) -> Shape:

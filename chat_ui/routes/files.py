@@ -1,4 +1,4 @@
-"""`/api/export` and `/api/import`: conversations as files, out and in."""
+"""Routes of exporting and importing conversations: `/api/export`, `/api/import`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ router = APIRouter()
 
 IMPORT_BYTES = 32 * 2**20
 AT_ONCE = 2
-"""Exports that a gateway makes at a time."""
+"""Exports that run in a gateway process at a time."""
 
 _FORMATS = {
     "xlsx": (table_files.xlsx, tables.XLSX_TYPE, "xlsx"),
@@ -38,13 +38,13 @@ _exports = asyncio.Semaphore(AT_ONCE)
 
 
 class ExportQuery(BaseModel):
-    """What is wanted, and as what."""
+    """Query parameters of an export."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     format: Literal["xlsx", "csv", "json", "markdown"]
     ids: Annotated[str, Field(min_length=1, max_length=8192)] = "all"
-    """Conversations' ids with commas between them; `all`: all of them, archived ones too."""
+    """Ids of conversations, separated by commas; `all`: all conversations, archived ones too."""
 
 
 @router.get(
@@ -61,7 +61,7 @@ class ExportQuery(BaseModel):
     },
 )
 async def export(request: Request, caller: Caller, query: Annotated[ExportQuery, Query()]) -> Response:
-    """Conversations as a file. Tables and Markdown have the branch that is shown, JSON has all of them."""
+    """Export conversations as a file. Tables and Markdown contain the selected branch, JSON contains all branches."""
     write, media_type, ending = _FORMATS[query.format]
     conversations, owner = chat_of(request).conversations, owner_of(caller)
     chosen = None
@@ -86,10 +86,10 @@ async def export(request: Request, caller: Caller, query: Annotated[ExportQuery,
 )
 @takes_up_to(IMPORT_BYTES)
 async def import_conversations(request: Request, caller: Caller) -> Response:
-    """Begin to take in conversations of ChatGPT's (`conversations.json`), of Open WebUI's, or of this chat's JSON.
+    """Start importing an export file of ChatGPT (`conversations.json`), Open WebUI or this chat (JSON).
 
-    It goes on whether anybody looks or not; `GET /import` tells how far it is. What is there already is not taken
-    again; a conversation that has grown since comes as another one.
+    The import runs in the background; `GET /import` returns its progress. Conversations that exist already are not
+    imported again; one that has grown since its last import becomes a second conversation.
     """
     chat = chat_of(request)
     raw = await raw_body(request)
@@ -100,6 +100,6 @@ async def import_conversations(request: Request, caller: Caller) -> Response:
 
 @router.get("/import", response_model=LastImport)
 async def last_import(request: Request, caller: Caller) -> Response:
-    """How far the caller's last import is, from any gateway."""
+    """Return the progress of the caller's last import, on any gateway."""
     last = await chat_of(request).importer.last(owner_of(caller))
     return shown(LastImport(last=None if last is None else rendering.import_of(last)))

@@ -1,6 +1,6 @@
-"""People and invitations of one's organisation, for its administrators: `/api/people`, `/api/invitations`.
+"""Routes of an organisation's members and invitations, for its administrators: `/api/people`, `/api/invitations`.
 
-Who may do what is decided by `auth_billing`, from the session's own organisation and role.
+Permissions are decided by `auth_billing`, from the session's organisation and role.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ router = APIRouter()
 
 @router.get("/people", response_model=PersonList)
 async def list_people(request: Request, caller: Caller) -> Response:
-    """All members, oldest first."""
+    """List all members, oldest first."""
     caller.actor.require(Role.ADMIN)
     members = await chat_of(request).access.people.members(caller.organisation)
     return json_answer({"people": [person(member) for member in members]})
@@ -33,7 +33,7 @@ async def list_people(request: Request, caller: Caller) -> Response:
 async def change_role(
     request: Request, user: str, caller: Caller, body: Annotated[RoleBody, Depends(body_of(RoleBody))]
 ) -> Response:
-    """Give a member another role."""
+    """Change a member's role."""
     caller.actor.require(Role.ADMIN)
     chat = chat_of(request)
     member = await chat.access.people.change_role(caller.actor, user, body.role)
@@ -51,7 +51,7 @@ async def change_role(
 async def remove_person(
     request: Request, user: str, caller: Caller, _none: Annotated[NoBody, Depends(body_of(NoBody))]
 ) -> Response:
-    """End a membership; the person's sessions in the organisation end within seconds."""
+    """Remove a member; the person's sessions in the organisation end within seconds."""
     if user != caller.user.id:
         caller.actor.require(Role.ADMIN)
     chat = chat_of(request)
@@ -69,7 +69,7 @@ async def remove_person(
 
 @router.get("/invitations", response_model=InvitationList)
 async def list_invitations(request: Request, caller: Caller) -> Response:
-    """All invitations, newest first."""
+    """List all invitations, newest first."""
     caller.actor.require(Role.ADMIN)
     invitations = await chat_of(request).access.invitations.all(caller.organisation)
     return json_answer({"invitations": [invitation_row(each, time.time()) for each in invitations]})
@@ -79,7 +79,7 @@ async def list_invitations(request: Request, caller: Caller) -> Response:
 async def invite(
     request: Request, caller: Caller, body: Annotated[InvitationBody, Depends(body_of(InvitationBody))]
 ) -> Response:
-    """Invite somebody. The token is told this once; the page makes a link of it, which the administrator hands over."""
+    """Create an invitation. Only this response has its token, which the administrator sends as a link."""
     chat = chat_of(request)
     invitation, token = await chat.access.invitations.invite(caller.actor, body.role, body.email)
     await chat.audit.record(
@@ -96,7 +96,7 @@ async def invite(
 async def revoke_invitation(
     request: Request, invitation_id: str, caller: Caller, _none: Annotated[NoBody, Depends(body_of(NoBody))]
 ) -> Response:
-    """Make an invitation void."""
+    """Revoke an invitation."""
     chat = chat_of(request)
     invitation = await chat.access.invitations.revoke(caller.actor, invitation_id)
     await chat.audit.record(caller.organisation, Event.INVITE_DELETED, invitation.id, doer(request, caller.user))

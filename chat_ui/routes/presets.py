@@ -1,4 +1,4 @@
-"""`/api/presets` and `/api/models`: what a conversation can be begun with."""
+"""Routes of presets and of the models to choose from: `/api/presets`, `/api/models`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PRESET_BYTES = 256 * 1024
 
 @router.get("/models", response_model=ModelList)
 async def list_models(request: Request, caller: Caller) -> Response:
-    """The models that can be asked, by name."""
+    """List the models that the caller may use, sorted by name."""
     chat = chat_of(request)
     models = await chat.engine.models(chat.principal(caller))
     return shown(ModelList(models=[_model(each) for each in models]))
@@ -41,7 +41,7 @@ async def list_models(request: Request, caller: Caller) -> Response:
 
 @router.get("/presets", response_model=PresetList)
 async def list_presets(request: Request, caller: Caller) -> Response:
-    """The caller's presets, by name."""
+    """List the caller's presets, sorted by name."""
     presets = await chat_of(request).presets.all(owner_of(caller))
     return shown(PresetList(presets=[rendering.preset(each) for each in presets]))
 
@@ -51,7 +51,7 @@ async def list_presets(request: Request, caller: Caller) -> Response:
 async def create_preset(
     request: Request, caller: Caller, body: Annotated[NewPresetBody, Depends(body_of(NewPresetBody))]
 ) -> Response:
-    """A new preset."""
+    """Create a preset."""
     presets, owner = chat_of(request).presets, owner_of(caller)
     if len(await presets.all(owner)) >= MOST_PRESETS:
         raise ConversationFull(f"You have {MOST_PRESETS} presets: delete one first.")
@@ -65,7 +65,7 @@ async def create_preset(
 async def change_preset(
     request: Request, preset_id: str, caller: Caller, body: Annotated[PresetBody, Depends(body_of(PresetBody))]
 ) -> Response:
-    """Rename it, or change its settings."""
+    """Rename a preset, or change its settings."""
     changes = {
         "name": body.name,
         "settings": None if body.settings is None else rendering.settings_of(body.settings),
@@ -85,7 +85,7 @@ async def change_preset(
 async def delete_preset(
     request: Request, preset_id: str, caller: Caller, _none: Annotated[NoBody, Depends(body_of(NoBody))]
 ) -> Response:
-    """Delete it."""
+    """Delete a preset."""
     if not await chat_of(request).presets.remove(owner_of(caller), preset_id):
         raise NoSuchConversation(preset_id)
     return nothing()

@@ -1,4 +1,4 @@
-"""Signing in and out, keeping a session up, and the password: `/api/session`, `/api/sessions`, `/api/password`."""
+"""Routes of sign-in, sign-out, token refresh and password: `/api/session`, `/api/sessions`, `/api/password`."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _log = structlog.get_logger(__name__)
 async def sign_in(
     request: Request, _ours: OurPage, body: Annotated[SignInBody, Depends(body_of(SignInBody))]
 ) -> Response:
-    """Sign in."""
+    """Sign in with e-mail address and password."""
     chat, address = chat_of(request), address_of(request)
     try:
         signed_in = await chat.access.sign_in.sign_in(body.email, body.password, address, body.organisation)
     except InvalidCredentials:
-        _log.info("somebody could not sign in", address=address)
+        _log.info("sign-in failed", address=address)
         raise
     return await begun(request, chat, signed_in, Event.LOGIN_SUCCEEDED)
 
@@ -58,7 +58,7 @@ async def sign_out_everywhere(
 @router.post("/session/refresh", status_code=204)
 @public
 async def refresh(request: Request, _ours: OurPage, _none: Annotated[NoBody, Depends(body_of(NoBody))]) -> Response:
-    """New tokens, for those in the cookies. A session that has ended loses its cookies."""
+    """Exchange the refresh token for new tokens; the cookies of a session that has ended are deleted."""
     access = chat_of(request).access
     try:
         token = refresh_tokens.parse(cookies.read(request, cookies.REFRESH))
@@ -77,14 +77,14 @@ async def refresh(request: Request, _ours: OurPage, _none: Annotated[NoBody, Dep
 async def change_password(
     request: Request, caller: Caller, body: Annotated[PasswordBody, Depends(body_of(PasswordBody))]
 ) -> Response:
-    """Another password; every other browser of the person is signed out."""
+    """Change the password and sign out the person's other browsers."""
     chat = chat_of(request)
     signed_in = await chat.access.sign_in.change_password(caller, body.old_password, body.password, address_of(request))
     return await begun(request, chat, signed_in, Event.PASSWORD_CHANGED)
 
 
 async def begun(request: Request, chat: Chat, signed_in: SignedIn, event: Event) -> Response:
-    """The answer that begins a session, once it is in the audit log how."""
+    """Record a new session in the audit log, and return the response that sets its cookies."""
     session = signed_in.session
     await chat.audit.record(session.organisation, event, session.user.id, doer(request, session.user))
     response = json_answer(await me(chat, session))

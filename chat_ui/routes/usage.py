@@ -1,4 +1,4 @@
-"""`/api/usage`: what the caller used and what is left; `/api/admin/usage`: the same of the organisation."""
+"""Routes of usage, balance and limits: `/api/usage` of the caller, `/api/admin/usage` of the organisation."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ router = APIRouter()
 
 
 class UsageQuery(BaseModel):
-    """Of which time."""
+    """Query parameters of usage reports."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     days: Annotated[int, Field(ge=1, le=MOST_DAYS)] = 30
-    """So many, today (UTC) included."""
+    """Number of days, today (UTC) included."""
 
 
 @router.get("/usage", response_model=Usage)
 async def own_usage(request: Request, caller: Caller, query: Annotated[UsageQuery, Query()]) -> Response:
-    """What the caller used, by key or in the chat; the balance is the organisation's."""
+    """Return the caller's usage by API key and chat, with the organisation's balance."""
     office = chat_of(request).office
     return shown(
         Usage(
@@ -41,7 +41,7 @@ async def own_usage(request: Request, caller: Caller, query: Annotated[UsageQuer
 
 @router.get("/admin/usage", response_model=OrganisationUsage)
 async def organisation_usage(request: Request, caller: Admin, query: Annotated[UsageQuery, Query()]) -> Response:
-    """What everybody used."""
+    """Return the organisation's usage, by day and by person, with its balance."""
     office = chat_of(request).office
     return shown(
         OrganisationUsage(

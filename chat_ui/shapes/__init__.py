@@ -1,4 +1,4 @@
-"""What the chat's API takes and gives, as pydantic models: the OpenAPI document and the page's types are made of them.
+"""Pydantic models of the chat API's requests and responses; the page's TypeScript types are generated from them.
 
-Times are Unix seconds, money is integer nano-USD (`_nano`). Knows no store and no HTTP.
+Times are Unix seconds, money is integer nano-USD (`_nano`).
 """

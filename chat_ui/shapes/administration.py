@@ -1,4 +1,4 @@
-"""What administrators see and change: projects, keys, budgets, credit, prices, workers, and what was done."""
+"""Models of the administration routes: projects, keys, budgets, credit, prices, workers, audit log."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 
 
 class Project(Shape):
-    """A part of the organisation."""
+    """A project of the organisation."""
 
     id: str
     name: str
     created: float
     archived: float | None
-    """Since when it is out of use."""
+    """When the project was archived; `null`: it is active."""
 
 
 class ProjectList(Shape):
-    """All projects, oldest first, those out of use too. The oldest that is in use is the one that chats belong to."""
+    """All projects, oldest first, archived ones too. Chats are billed to the oldest active one."""
 
     projects: list[Project]
 
 
 class ProjectBody(Body):
-    """A project's name."""
+    """Name of a project to create or rename."""
 
     name: Name
 
 
 class Key(Shape):
-    """An API key; nobody can see its text again."""
+    """An API key, without its text."""
 
     id: str
     name: str
@@ -50,21 +50,21 @@ class Key(Shape):
     expires: float | None
     last_used: float | None
     user: str
-    """Whose it is; empty, or the id of a service account: nobody's."""
+    """Id of the key's owner; empty, or the id of a service account, if the key belongs to no person."""
     email: str
-    """Of that person."""
+    """The owner's e-mail address."""
     models: list[str] | None
-    """That it may ask for; `null`: all."""
+    """Models that the key may use; `null`: all."""
 
 
 class KeyList(Shape):
-    """The keys of all projects that are in use, newest first."""
+    """The keys of all active projects, newest first."""
 
     keys: list[Key]
 
 
 class NewKeyBody(Body):
-    """A new key, of the caller's own."""
+    """A new key, which will belong to the caller."""
 
     project: str
     name: Name
@@ -76,45 +76,45 @@ class NewKeyBody(Body):
 
 
 class RotateBody(Body):
-    """For how long the old key goes on, in seconds."""
+    """A rotation: `overlap_seconds` is for how long the old key stays valid."""
 
     overlap_seconds: Annotated[int, Field(ge=0, le=LONGEST_OVERLAP)] = 86_400
 
 
 class NewKey(Shape):
-    """A key with its text, which is told this once."""
+    """A new key with its text, which is not shown again."""
 
     key: Key
     text: str
 
 
 class BudgetRow(Shape):
-    """What a month's budget is, and what is used of it. `name`: `organisation`, `project:ID` or `key:ID`."""
+    """A monthly budget and its usage. `name`: `organisation`, `project:ID` or `key:ID`."""
 
     name: str
     label: str
-    """For people: the project's or the key's name."""
+    """Display name: that of the project or key."""
     limit_nano: int | None
-    """`null`: there is none, and this much was used."""
+    """`null`: no budget is set."""
     spent_nano: int
     held_nano: int
 
 
 class BudgetList(Shape):
-    """All budgets of the organisation, and what is used where there is none."""
+    """All budgets of the organisation, and the usage of projects and keys without a budget."""
 
     budgets: list[BudgetRow]
 
 
 class BudgetBody(Body):
-    """A month's budget; `null` takes it away."""
+    """A monthly budget; `null` removes it."""
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=160)]
     limit_nano: Annotated[int, Field(ge=0, le=MOST_NANO)] | None
 
 
 class CreditRow(Shape):
-    """Credit that was paid in, given, or paid back."""
+    """A ledger entry of credit that was added or refunded."""
 
     kind: Literal["topup", "promo", "refund"]
     reference: str
@@ -124,17 +124,17 @@ class CreditRow(Shape):
 
 
 class Credit(Shape):
-    """The organisation's credit."""
+    """The organisation's credit balance and its newest ledger entries."""
 
     available_nano: int
     held_nano: int
     spent_nano: int
     entries: list[CreditRow]
-    """The latest, newest first."""
+    """Newest first."""
 
 
 class PriceRow(Shape):
-    """What a model costs. `model` is `null` for all that have no price of their own."""
+    """The price of a model. `model` is `null` in the default for models without a price."""
 
     model: str | None
     service_class: str
@@ -142,14 +142,14 @@ class PriceRow(Shape):
 
 
 class PriceList(Shape):
-    """The prices in force. They are in the operator's price file, and changed there."""
+    """The prices in force, from the operator's price file."""
 
     version: int
     prices: list[PriceRow]
 
 
 class Worker(Shape):
-    """A worker that is alive."""
+    """A live worker."""
 
     id: str
     model: str
@@ -158,7 +158,7 @@ class Worker(Shape):
     running: int
     waiting: int
     capacity: int
-    """Sequences that run at once."""
+    """Largest number of sequences that run at once."""
     kv_cache_usage: float
     """From 0 to 1."""
     tokens_per_second: float
@@ -166,31 +166,31 @@ class Worker(Shape):
 
 
 class ModelLoad(Shape):
-    """A model, over all of its workers."""
+    """A model's load over all of its workers."""
 
     id: str
     task: str
     workers: int
     running: int
     waiting: int
-    """In the workers; those in the queue are `queued`."""
+    """Sequences that wait inside workers; jobs in queues are `queued`."""
     capacity: int
     queued: int
-    """Answers that nobody has begun, in all queues of the model."""
+    """Jobs in the model's queues that no worker has started."""
     alive: bool
 
 
 class WorkerList(Shape):
-    """What serves the platform now."""
+    """Load of all models and state of all live workers."""
 
     models: list[ModelLoad]
     workers: list[Worker]
     console: str | None
-    """The RabbitMQ console's address, where the operator has told one."""
+    """URL of the RabbitMQ console; `null` if none is configured."""
 
 
 class AuditActor(Shape):
-    """Who did it; all empty: the operator at the command line."""
+    """The actor of an audit log entry; all fields are empty for the operator at the command line."""
 
     user: str
     email: str
@@ -199,7 +199,7 @@ class AuditActor(Shape):
 
 
 class AuditRow(Shape):
-    """Something that was done."""
+    """An entry of the audit log."""
 
     id: str
     event: Event
@@ -211,7 +211,7 @@ class AuditRow(Shape):
 
 
 class AuditPage(Shape):
-    """Some of what was done, newest first."""
+    """A page of the audit log, newest first."""
 
     entries: list[AuditRow]
     next: str | None

@@ -1,4 +1,4 @@
-"""What all shapes share."""
+"""Base classes of response models, and the error response."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Shape(BaseModel):
-    """An answer, or a part of one: every field is always there, `null` where there is nothing to say."""
+    """A response or a part of one: every field is always present, `null` if it has no value."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, from_attributes=True)
 
 
 class ErrorNote(Shape):
-    """What went wrong, in words for people."""
+    """An error, with a message for people."""
 
     message: str
     type: str
     param: str | None
-    """The field that is wrong, if it is one."""
+    """The field that is wrong, if the error concerns one."""
     code: str
 
 
 class ErrorBody(Shape):
-    """The body of every answer that is an error."""
+    """The body of every error response."""
 
     error: ErrorNote

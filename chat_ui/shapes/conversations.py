@@ -1,4 +1,4 @@
-"""Conversations: trees of messages, and what a list shows of them."""
+"""Models of conversations, their message trees, list rows and answer events."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ FileName = Annotated[str, StringConstraints(min_length=1, max_length=255)]
 
 
 class ModelSettings(Shape):
-    """How a model is asked. `null`: as the model or the operator has it."""
+    """Model, system prompt and sampling settings; `null` means the default of the model or operator."""
 
     model: str
-    """Empty: none chosen yet."""
+    """Empty: no model is selected yet."""
     system: str
     temperature: float | None
     top_p: float | None
@@ -33,7 +33,7 @@ class ModelSettings(Shape):
 
 
 class SettingsBody(Body):
-    """How a model is to be asked; what is left out is `null`."""
+    """Model, system prompt and sampling settings; a missing field is `null`."""
 
     model: ModelName = ""
     system: Annotated[str, StringConstraints(max_length=LONGEST_SYSTEM)] = ""
@@ -44,24 +44,24 @@ class SettingsBody(Body):
 
 
 class Attachment(Shape):
-    """A text file that came with a question; its text is told to the model and not shown again."""
+    """A text file of a question. Its text goes to the model and is not returned here."""
 
     name: str
     size: int
-    """In bytes of UTF-8."""
+    """Bytes of UTF-8."""
 
 
 class TokenUsage(Shape):
-    """What an answer used."""
+    """Tokens that an answer used."""
 
     prompt_tokens: int
     cached_tokens: int
-    """Part of the prompt's."""
+    """Part of `prompt_tokens`."""
     completion_tokens: int
 
 
 class AnswerError(Shape):
-    """Why there is no whole answer. `retry_after`: seconds after which it may be asked again, if that helps."""
+    """Why an answer is incomplete. `retry_after`: seconds after which trying again may help."""
 
     code: str
     message: str
@@ -69,29 +69,29 @@ class AnswerError(Shape):
 
 
 class Message(Shape):
-    """A question or an answer. What is about answers is `null` in questions."""
+    """A question or an answer. Fields that concern answers are `null` in questions."""
 
     id: str
     parent: str | None
-    """The message that it follows; `null`: it begins the conversation."""
+    """Id of the preceding message; `null` for the first one."""
     role: Literal["user", "assistant"]
     text: str
-    """Of an answer that is being written: what there is by now."""
+    """The text so far, while an answer is being written."""
     created: float
     attachments: list[Attachment]
     model: str | None
     settings: ModelSettings | None
-    """As the model was asked."""
+    """The settings that the model was called with."""
     state: Literal["waiting", "running", "done", "stopped", "failed"]
-    """A question is `done`."""
+    """Questions are `done`."""
     error: AnswerError | None
     finish_reason: str | None
-    """`stop`, or `length`: it was cut off."""
+    """`stop`, or `length` if the answer was truncated."""
     usage: TokenUsage | None
     cost_nano: int | None
-    """What the usage costs at the prices of when it was asked."""
+    """Cost of the usage at the prices of the time of the request."""
     seconds: float | None
-    """From when it was asked to its end."""
+    """Time from the request to the end of the answer."""
     first_token_seconds: float | None
 
 
@@ -100,49 +100,49 @@ class ConversationRow(Shape):
 
     id: str
     title: str
-    """Empty until the model has made one, or a person has."""
+    """Empty until the model or a person has given a title."""
     created: float
     updated: float
-    """When something was last asked or answered."""
+    """Time of the last question."""
     pinned: bool
     archived: bool
     shared: bool
     model: str
-    """That it was last asked of."""
+    """The model that was used last."""
     running: bool
     """Whether an answer is being written."""
     match: str | None
-    """Where a search was found: some words around it."""
+    """An excerpt around the search words."""
 
 
 class ConversationPage(Shape):
-    """Some conversations: pinned ones first, then the latest."""
+    """A page of conversations: pinned ones first, then the newest."""
 
     conversations: list[ConversationRow]
     next: str | None
     """The `cursor` of the next page."""
     total: int | None
-    """How many a search has found, counted up to 1,000; `null` for a list, which nobody counts."""
+    """Number of search results, counted up to 1,000; `null` for lists."""
 
 
 class Conversation(ConversationRow):
-    """A conversation, with all its branches."""
+    """A conversation with the messages of all its branches."""
 
     settings: ModelSettings
     leaf: str | None
-    """The last message of the branch that is shown."""
+    """Id of the last message of the selected branch."""
     messages: list[Message]
-    """In the order in which they were written."""
+    """Oldest first."""
 
 
 class NewConversationBody(Body):
-    """A new conversation; it is empty."""
+    """A new, empty conversation."""
 
     settings: SettingsBody = SettingsBody()
 
 
 class ConversationBody(Body):
-    """What is to change; what is left out stays."""
+    """Changes of a conversation; missing fields stay unchanged."""
 
     title: Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_TITLE)] | None = None
     pinned: bool | None = None
@@ -152,26 +152,26 @@ class ConversationBody(Body):
 
 
 class AttachmentBody(Body):
-    """A text file."""
+    """A text file to attach to a question."""
 
     name: FileName
     text: str
 
 
 class QuestionBody(Body):
-    """A question: below `parent`, or at the beginning. Asking below the parent of another question is a branch."""
+    """A question after `parent`, or at the beginning. A second question with the same parent starts a branch."""
 
     parent: str | None = None
     text: Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_QUESTION)]
     attachments: Annotated[list[AttachmentBody], Field(max_length=MOST_ATTACHMENTS)] = Field(default_factory=list)
     attachments_of: str | None = None
-    """A question of this conversation whose files this one has too: an edited question keeps its own."""
+    """Id of a question whose files are attached to this one too; an edited question keeps its files this way."""
     settings: SettingsBody | None = None
-    """Left out: the conversation's. Given: they become the conversation's."""
+    """Missing: the conversation's settings are used. Given: they become the conversation's settings."""
 
 
 class RegenerateBody(Body):
-    """Another answer to the same question."""
+    """Settings of another answer to the same question."""
 
     settings: SettingsBody | None = None
 
@@ -190,19 +190,19 @@ class AnswerBegun(Shape):
 
 
 class Stopping(Shape):
-    """The answer as it is while it is being stopped; the events say when it has."""
+    """The answer while it is being stopped; its events report the end."""
 
     answer: Message
 
 
 class ShareLink(Shape):
-    """The token of a link that anybody may read the conversation's shown branch by; told this once."""
+    """The token of a public link to the conversation's selected branch; it is not shown again."""
 
     token: str
 
 
 class SharedConversation(Shape):
-    """A conversation as a stranger may read it: the branch that is shown, and nothing about the person."""
+    """A conversation as shown by a share link: the selected branch, without data about its owner."""
 
     title: str
     created: float
@@ -211,37 +211,37 @@ class SharedConversation(Shape):
 
 
 class WaitingEvent(Shape):
-    """`waiting`: how many wait before it, and for how long about; `null`: not known."""
+    """`waiting`: queue position and estimated wait in seconds; `null`: not known."""
 
     position: int | None
     seconds: float | None
 
 
 class TextEvent(Shape):
-    """`text`: put `text` behind the first `at` characters (UTF-16 units, as JavaScript counts) of what is there."""
+    """`text`: insert `text` after the first `at` UTF-16 code units (as JavaScript counts), and drop what followed."""
 
     at: int
     text: str
 
 
 class RestartEvent(Shape):
-    """`restart`: drop the text, the answer begins again."""
+    """`restart`: drop the text; the answer is generated again."""
 
 
 class MessageEvent(Shape):
-    """`done` and `failed`: the answer as it is stored."""
+    """`done` and `failed`: the final answer."""
 
     message: Message
 
 
 class TitleEvent(Shape):
-    """`title`: the conversation has one."""
+    """`title`: the conversation's new title."""
 
     title: str
 
 
 class ChatEvents(Shape):
-    """The events of an answer, by name, and what `data` of each is."""
+    """The events of an answer by name, each with the type of its data."""
 
     waiting: WaitingEvent
     text: TextEvent

@@ -1,4 +1,4 @@
-"""How far an import is, and what came of it."""
+"""Models of an import's progress and result."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from chat_ui.shapes.base import Shape
 
 
 class SkippedConversation(Shape):
-    """A conversation of a file that was not taken."""
+    """A conversation of a file that was not imported."""
 
     title: str
     reason: SkipReason
     limit: int | None
-    """What it has more of than it may: messages, files, or MiB where the reason is a size."""
+    """The limit that was exceeded: messages, files, or MiB for a size."""
 
 
 class Import(Shape):
-    """The taking in of a file: `total` conversations, of which `done` were looked at."""
+    """The import of a file with `total` conversations, of which `done` were processed."""
 
     id: str
     state: Literal["running", "done", "failed"]
-    """`failed`: it has broken off. What was taken is there, and is not taken again."""
+    """`failed`: the import ended early; imported conversations stay, and are not imported again."""
     begun: float
     total: int
     done: int
     imported: int
     known: int
-    """How many were there already."""
+    """Conversations that existed already."""
     skipped: list[SkippedConversation]
-    """The first of those that were not taken."""
+    """The first conversations that were skipped."""
 
 
 class LastImport(Shape):
-    """The last import of a person; `null`: there was none."""
+    """The last import of a person; `null` if there is none."""
 
     last: Import | None

@@ -1,4 +1,4 @@
-"""Who is signed in, who else there is, and who may come."""
+"""Models of the signed-in user, members and invitations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from chat_ui.shapes.base import Shape
 
 
 class PersonName(Shape):
-    """Somebody."""
+    """A user."""
 
     id: str
     email: str
@@ -16,32 +16,32 @@ class PersonName(Shape):
 
 
 class Named(Shape):
-    """Something with a name."""
+    """An organisation or a project."""
 
     id: str
     name: str
 
 
 class Me(Shape):
-    """Who is signed in, where, and as what."""
+    """The signed-in user, with organisation, role and projects."""
 
     user: PersonName
     organisation: Named
     role: Role
     project: str
-    """That chats are billed to; empty: there is none, and nothing can be asked."""
+    """Id of the project that chats are billed to; empty if there is none, and models can't be used."""
     projects: list[Named]
 
 
 class Ways(Shape):
-    """How to become somebody."""
+    """How people may sign up."""
 
     open: bool
-    """Whether anybody may sign up, or only who is invited."""
+    """Whether people may sign up without an invitation."""
 
 
 class InvitationShown(Shape):
-    """What an invitation is for, for whoever has its token."""
+    """An invitation as shown to the person who has its token."""
 
     organisation: str
     role: Role
@@ -50,7 +50,7 @@ class InvitationShown(Shape):
 
 
 class Person(Shape):
-    """A member, for those who administer members."""
+    """A member of the organisation."""
 
     id: str
     email: str
@@ -85,6 +85,6 @@ class InvitationList(Shape):
 
 
 class NewInvitation(Invitation):
-    """An invitation with its token, which is told this once."""
+    """A new invitation with its token, which is not shown again."""
 
     token: str

@@ -1,4 +1,4 @@
-"""Presets, and models that can be chosen."""
+"""Models of presets, and of the language models to choose from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PresetName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 
 
 class Preset(Shape):
-    """Settings with a name."""
+    """A named set of model settings."""
 
     id: str
     name: str
@@ -22,7 +22,7 @@ class Preset(Shape):
 
 
 class PresetList(Shape):
-    """A person's presets, by name."""
+    """A person's presets, sorted by name."""
 
     presets: list[Preset]
 
@@ -35,14 +35,14 @@ class NewPresetBody(Body):
 
 
 class PresetBody(Body):
-    """What is to change; what is left out stays."""
+    """Changes of a preset; missing fields stay unchanged."""
 
     name: PresetName | None = None
     settings: SettingsBody | None = None
 
 
 class TokenPrice(Shape):
-    """Nano-USD per token."""
+    """Prices in nano-USD per token."""
 
     input_nano: int
     cached_input_nano: int
@@ -50,18 +50,18 @@ class TokenPrice(Shape):
 
 
 class ChatModel(Shape):
-    """A model that can be asked."""
+    """A language model that the caller may use."""
 
     id: str
     context: int
-    """Tokens that a conversation and its answer may have together."""
+    """Context length in tokens, of a conversation and its answer together."""
     price: TokenPrice | None
-    """`null`: nobody has said what it costs, so it can't be used."""
+    """`null`: no price is set, so the model can't be used."""
     ready: bool
-    """Whether a worker serves it now."""
+    """Whether a live worker serves the model."""
 
 
 class ModelList(Shape):
-    """The models, by name."""
+    """The language models, sorted by name."""
 
     models: list[ChatModel]

@@ -1,4 +1,4 @@
-"""What was used: by a person, or by an organisation."""
+"""Models of usage reports of a person or an organisation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from chat_ui.shapes.base import Shape
 
 
 class DayUsage(Shape):
-    """What was used of a model on a day (UTC)."""
+    """Usage of a model on one day (UTC)."""
 
     day: str
     """`2026-11-21`."""
@@ -14,7 +14,7 @@ class DayUsage(Shape):
     requests: int
     input_tokens: int
     cached_tokens: int
-    """Part of the input."""
+    """Part of `input_tokens`."""
     output_tokens: int
     cost_nano: int
 
@@ -25,22 +25,22 @@ class Budget(Shape):
     name: str
     limit_nano: int
     used_nano: int
-    """Spent and set aside this month."""
+    """Spent and held this month."""
 
 
 class BalanceShown(Shape):
-    """The organisation's credit, and what it has used this month."""
+    """The organisation's credit balance, and its usage this month."""
 
     available_nano: int
     held_nano: int
-    """Set aside for what is running."""
+    """Held for running requests."""
     month_used_nano: int
     budgets: list[Budget]
-    """The organisation's, and the project's that chats are billed to."""
+    """Budgets of the organisation and of the project that chats are billed to."""
 
 
 class Limit(Shape):
-    """Limits of a subject (`you`, or a project's id); `null`: none."""
+    """Rate limits of a subject (`you`, or a project's id); `null`: no limit."""
 
     subject: str
     requests_per_minute: int | None
@@ -50,7 +50,7 @@ class Limit(Shape):
 
 
 class Usage(Shape):
-    """What a person used, and what is left for everybody."""
+    """A person's usage and rate limits, and the organisation's balance."""
 
     by_day: list[DayUsage]
     balance: BalanceShown
@@ -58,10 +58,10 @@ class Usage(Shape):
 
 
 class PersonUsage(Shape):
-    """What a person used of a model."""
+    """A person's usage of a model."""
 
     user: str
-    """Empty: keys that are nobody's."""
+    """Empty: keys that belong to no person."""
     email: str
     model: str
     requests: int
@@ -72,7 +72,7 @@ class PersonUsage(Shape):
 
 
 class OrganisationUsage(Shape):
-    """What an organisation used."""
+    """An organisation's usage and balance."""
 
     by_day: list[DayUsage]
     by_person: list[PersonUsage]

@@ -1,1 +1,1 @@
-"""History in MongoDB: implements the ports of `chat_ui/history/`."""
+"""Stores of conversations, messages, presets, shares and imports in MongoDB."""

@@ -1,4 +1,4 @@
-"""Writes many documents, some at a time, of which some may be there already."""
+"""Inserts many documents in batches and skips those that exist."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from auth_billing.store.insertion import insert_new
 
 MOST_DOCUMENTS = 200
 MOST_BYTES = 1_048_576
-"""Of a batch, unless one document alone has more: the store is others' as well, and does one thing at a time."""
+"""Bytes of a batch, at most, unless one document is larger: the embedded store blocks other clients meanwhile."""
 
 
 async def insert_in_batches(collection: Any, documents: Iterable[dict[str, Any]]) -> None:
-    """Insert what is not there yet, by `_id`; what is there stays as it is. A failure leaves some of it written.
+    """Insert the documents whose `_id` does not exist yet. A failure leaves some of them written.
 
-    `documents` are made batch by batch, so that others of this process get their turn in between.
+    `documents` is consumed batch by batch, so that other tasks of this process can run in between.
 
     Raises:
-        StoreUnavailable: try again.
+        StoreUnavailable: the store did not answer; the call may be repeated.
         RecordRefused: a document is too large.
     """
     for batch in _batches(documents):

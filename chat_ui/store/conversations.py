@@ -1,10 +1,11 @@
-"""Conversations in MongoDB: `conversations {_id, organisation, user, ..., order, terms}`, messages in `messages.py`.
+"""Conversations in MongoDB: `conversations {_id, organisation, user, ..., order, terms}`.
 
-`terms` are the words that one is found by, as pieces of text without an index: `[" one two three ", " four "]`. The
-embedded store has no text index, and an index of words costs it thirty microseconds for each word that is written:
-more than all else of a conversation together. To look through an owner's costs a hundred a conversation.
+`terms` holds the search terms as strings without an index: `[" one two three ", " four "]`. The embedded store has no
+text index, and a multikey index costs it 30 microseconds per written word, more than the rest of a conversation
+together. Scanning an owner's conversations costs 100 microseconds each.
 
-It also reads all that its index gives before it sorts or cuts, so lists are read in spans of time, the latest first.
+The embedded store reads every index entry of a filter before it sorts or limits, so lists are read in time spans,
+newest first.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from chat_ui.store.shares import COLLECTION as SHARES
 
 COLLECTION = "conversations"
 TRIES = 10
-"""Of a change that only fails because somebody else has just made one."""
+"""Attempts of a conditional update that fails because of concurrent updates."""
 _NO_TERMS = {"terms": 0}
 _DAY_MS = 86_400_000
 _ABOVE_ALL, _BELOW_PINNED = "2", "0~"
 _WIDER = 2
-"""Each span of a list is so many times as long as the one before."""
+"""Factor by which each time span of a list is longer than the one before."""
 
 
 class MongoConversationStore:
@@ -46,28 +47,28 @@ class MongoConversationStore:
         self._shares = connection.durable(SHARES)
 
     async def add(self, owner: Owner, conversation: Conversation) -> None:
-        """Store a new one, durably."""
+        """Insert a conversation, durably."""
         with translated_errors():
             await self._conversations.insert_one(_document(owner, conversation, ()))
 
     async def bring(self, owner: Owner, filed: Mapping[Conversation, Collection[str]]) -> None:
-        """Store many, durably, each with the terms that it is found by; those that are there already stay."""
+        """Insert conversations, durably, each with its search terms; existing ones are left unchanged."""
         await insert_in_batches(self._conversations, (_document(owner, each, terms) for each, terms in filed.items()))
 
     async def find(self, owner: Owner, conversation_id: str) -> Conversation | None:
-        """One of the owner's."""
+        """Return the owner's conversation with this id."""
         with translated_errors():
             document = await self._conversations.find_one(of_owner(owner, _id=conversation_id), _NO_TERMS)
         return None if document is None else conversation_from(document)
 
     async def some(self, owner: Owner, conversation_ids: Collection[str]) -> list[Conversation]:
-        """Those of these that are the owner's, in any order."""
+        """Return those of these conversations that exist and are the owner's, in any order."""
         with translated_errors():
             found = self._conversations.find(of_owner(owner, _id={"$in": list(conversation_ids)}), _NO_TERMS)
             return [conversation_from(each) async for each in found]
 
     async def page(self, owner: Owner, wanted: Wanted) -> list[Conversation]:
-        """Some of the owner's, greatest `order` first."""
+        """Return a page of the owner's conversations, by descending `order`."""
         page: list[Conversation] = []
         for span in _spans(wanted.before, time.time()):
             matched = of_owner(owner, archived=wanted.archived, order=span)
@@ -79,12 +80,12 @@ class MongoConversationStore:
         return page
 
     async def search(self, owner: Owner, words: Sequence[str], *, archived: bool) -> list[Found]:
-        """Which of the owner's have all words (the last one: or a longer one), greatest `order` first."""
+        """Return the owner's conversations that contain all words (the last may be a prefix), by descending `order`."""
         *whole, last = map(re.escape, words)
         patterns = [re.compile(f" {last}"), *(re.compile(f" {word} ") for word in whole)]
         found: list[Found] = []
         for span in _spans(None, time.time()):
-            # Two stages: with a pattern beside it the embedded store would not use the index for the span.
+            # Two stages: in one filter with a pattern, the embedded store would not use the index for the span.
             stages = [
                 {"$match": of_owner(owner, archived=archived, order=span)},
                 {"$match": {"terms": {"$all": patterns}}},
@@ -98,14 +99,14 @@ class MongoConversationStore:
         return found[:MOST_FOUND]
 
     async def count(self, owner: Owner) -> int:
-        """How many the owner has."""
+        """Return the number of the owner's conversations, archived ones included."""
         with translated_errors(), pymongo.timeout(BATCH_SECONDS):
             return int(await self._conversations.count_documents(of_owner(owner)))
 
     async def change(
         self, owner: Owner, conversation_id: str, changes: Mapping[str, Any], grows: Mapping[str, int] | None = None
     ) -> Conversation | None:
-        """Set fields by name, and let others grow; the conversation as it is then, `None` if there is none."""
+        """Set fields by name, increment others; return the changed conversation, `None` if it does not exist."""
         for _ in range(TRIES):
             before = await self.find(owner, conversation_id)
             if before is None:
@@ -119,10 +120,10 @@ class MongoConversationStore:
                 result = await self._conversations.update_one(unchanged, update)
             if result.matched_count:
                 return await self.find(owner, conversation_id)
-        raise StoreUnavailable("a conversation changes all the time")
+        raise StoreUnavailable("too many concurrent changes of a conversation")
 
     async def set_first_title(self, owner: Owner, conversation_id: str, title: str) -> bool:
-        """Give it a title unless it has one."""
+        """Set the title if it is empty; return whether it was set."""
         with translated_errors():
             result = await self._conversations.update_one(
                 of_owner(owner, _id=conversation_id, title=""), {"$set": {"title": title}}
@@ -130,7 +131,7 @@ class MongoConversationStore:
         return bool(result.matched_count)
 
     async def add_terms(self, owner: Owner, conversation_id: str, terms: Collection[str]) -> None:
-        """What it can be found by, besides what it could until now."""
+        """Add search terms to those that the conversation has."""
         whole = of_owner(owner, _id=conversation_id)
         with translated_errors():
             found = await self._passing.find_one(whole, {"terms": 1})
@@ -140,7 +141,7 @@ class MongoConversationStore:
                 await self._passing.update_one(whole, {"$push": {"terms": {"$each": _pieces(new)}}})
 
     async def remove(self, owner: Owner, conversation_id: str) -> bool:
-        """Delete it with its messages; false if there was none. It goes first: nothing leads to the rest then."""
+        """Delete a conversation, then its link and messages; return false if it does not exist."""
         whole = of_owner(owner, _id=conversation_id)
         with translated_errors():
             result = await self._conversations.delete_one(whole)
@@ -154,14 +155,15 @@ def _document(owner: Owner, conversation: Conversation, terms: Collection[str]) 
 
 
 def _pieces(terms: Sequence[str]) -> list[str]:
-    """Terms as they are stored: a blank before and behind each."""
+    """Return terms as stored: one string with a space before and after each term."""
     return [f" {' '.join(terms)} "] if terms else []
 
 
 def _spans(before: str | None, now: float) -> Iterator[dict[str, str]]:
-    """Ranges of `Conversation.order` that have all below `before` in them, the greatest first: pinned ones, then the
-    latest day, the two days before, and so on. No bound is the beginning of an order: in an index that goes down the
-    embedded store takes such a one for the greater.
+    """Yield ranges of `Conversation.order` that cover all values below `before`, in descending order.
+
+    First pinned conversations, then the last day, the two days before it, and so on. No bound may be a prefix of an
+    `order` value: in a descending index the embedded store sorts a prefix after the longer value.
     """
     upper = before or _ABOVE_ALL
     if upper > _BELOW_PINNED:

@@ -1,4 +1,4 @@
-"""How records of the history are written as documents, and read from them."""
+"""Converts records of conversations, messages and presets to MongoDB documents and back."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _CONVERSATION = {each.name for each in fields(Conversation)} - {"id"}
 
 
 def of_owner(owner: Owner, **more: Any) -> dict[str, Any]:
-    """A filter that nothing of anybody else's passes.
+    """Return a filter that matches only the owner's documents.
 
-    What is the most particular comes first: the embedded store takes the first field that it has an index for, and
-    reads all that the index gives.
+    The most selective fields come first: the embedded store uses the index of the first field that has one, and reads
+    every entry that it gives.
     """
     return {**more, "user": owner.user, "organisation": owner.organisation}
 
 
 def owner_from(document: dict[str, Any]) -> Owner:
-    """Whose a document is."""
+    """Return the owner of a document."""
     return Owner(document["organisation"], document["user"])
 
 
 def plain(value: Any) -> Any:
-    """A field's value as it is stored."""
+    """Return a field's value as stored."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, list | tuple):
@@ -48,13 +48,13 @@ def plain(value: Any) -> Any:
 
 
 def message_document(owner: Owner, message: Message) -> dict[str, Any]:
-    """A message, and whose it is; nothing is said of what it does not have."""
+    """Return a message with its owner as a document; fields that are `None` are left out."""
     stored = {name: plain(value) for name in _MESSAGE if (value := getattr(message, name)) is not None}
     return {"_id": message.id, **of_owner(owner), **stored}
 
 
 def message_from(document: dict[str, Any]) -> Message:
-    """The message in a document; attachments may be without text."""
+    """Return the message of a document; attachments may be without their text."""
     known = {name: document[name] for name in _MESSAGE & document.keys()}
     attachments = [Attachment(each["name"], each.get("text", ""), each["size"]) for each in known["attachments"]]
     settings, error, usage = known.get("settings"), known.get("error"), known.get("usage")
@@ -76,17 +76,17 @@ def message_from(document: dict[str, Any]) -> Message:
 
 
 def conversation_document(owner: Owner, conversation: Conversation) -> dict[str, Any]:
-    """A conversation, whose it is, and where it is in lists."""
+    """Return a conversation with its owner and its sort key as a document."""
     stored = {name: plain(getattr(conversation, name)) for name in _CONVERSATION}
     return {"_id": conversation.id, **of_owner(owner), **stored, "order": conversation.order}
 
 
 def conversation_from(document: dict[str, Any]) -> Conversation:
-    """The conversation in a document."""
+    """Return the conversation of a document."""
     known = {name: document[name] for name in _CONVERSATION & document.keys()}
     return Conversation(id=document["_id"], **known | {"settings": ModelSettings(**known["settings"])})
 
 
 def preset_from(document: dict[str, Any]) -> Preset:
-    """The preset in a document."""
+    """Return the preset of a document."""
     return Preset(document["_id"], document["name"], ModelSettings(**document["settings"]))

@@ -22,43 +22,43 @@ class MongoImportStore:
         self._imports = connection.passing(COLLECTION)
 
     async def find(self, owner: Owner) -> Import | None:
-        """The owner's last one."""
+        """Return the owner's last import."""
         with translated_errors():
-            document = await self._imports.find_one(_place(owner))
+            document = await self._imports.find_one(_import_key(owner))
         return None if document is None else _import(document)
 
     async def begin(self, owner: Owner, started: Import, before: Import | None, now: float) -> bool:
-        """Put `started` where `before` was, if that is still there and nobody alive works at it."""
-        told = _told(started)
+        """Replace `before` by `started`; return false if `before` was replaced already or its lease is still valid."""
+        stored = _fields(started)
         with translated_errors():
             if before is None:
                 try:
-                    await self._imports.insert_one({**_place(owner), **told})
+                    await self._imports.insert_one({**_import_key(owner), **stored})
                 except DuplicateKeyError:
                     return False
                 return True
-            free = {**_place(owner), "import": before.id, "until": {"$lt": now}}
-            return bool((await self._imports.update_one(free, {"$set": told})).matched_count)
+            free = {**_import_key(owner), "import": before.id, "until": {"$lt": now}}
+            return bool((await self._imports.update_one(free, {"$set": stored})).matched_count)
 
     async def keep(self, owner: Owner, at: Import) -> bool:
-        """Say how far it is; false if another import is in its place."""
-        ours = {**_place(owner), "import": at.id}
+        """Renew the lease and store progress; return false if another import has replaced this one."""
+        ours = {**_import_key(owner), "import": at.id}
         with translated_errors():
-            result = await self._imports.update_one(ours, {"$set": _told(at)})
+            result = await self._imports.update_one(ours, {"$set": _fields(at)})
         return bool(result.matched_count)
 
     async def abandoned(self, now: float, limit: int) -> list[tuple[Owner, Import]]:
-        """Those that nobody alive works at, though something is left to do."""
+        """Return unfinished imports whose lease has expired, with their owners."""
         with translated_errors():
             found = self._imports.find({"until": {"$gt": 0.0, "$lt": now}}).limit(limit)
             return [(owner_from(each), _import(each)) async for each in found]
 
 
-def _place(owner: Owner) -> dict[str, Any]:
+def _import_key(owner: Owner) -> dict[str, Any]:
     return of_owner(owner, _id=f"{owner.organisation}/{owner.user}")
 
 
-def _told(value: Import) -> dict[str, Any]:
+def _fields(value: Import) -> dict[str, Any]:
     fields = asdict(value)
     skipped = [{**asdict(each), "reason": each.reason.value} for each in value.skipped]
     return {**fields, "import": fields.pop("id"), "state": value.state.value, "skipped": skipped}
@@ -80,7 +80,7 @@ def _import(document: dict[str, Any]) -> Import:
 
 
 def _skipped(document: dict[str, Any]) -> Skipped:
-    """One that another version has stored may have a reason that we don't know: the first ones had words, no limit."""
+    """Return a skipped conversation; unknown reasons of other versions become `OTHER`, without a limit."""
     try:
         reason = SkipReason(document["reason"])
     except ValueError:

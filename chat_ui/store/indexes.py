@@ -1,4 +1,4 @@
-"""The indexes that the history relies on, made at start (making one that exists does nothing)."""
+"""Creates the MongoDB indexes of the chat's collections at start-up; existing ones are kept."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from chat_ui.store import conversations, imports, messages, presets, shares
 
 
 async def create_indexes(connection: StoreConnection) -> None:
-    """Make all indexes.
+    """Create all indexes.
 
     Raises:
         StoreUnavailable: the store does not answer.
     """
-    whose = [("user", 1), ("organisation", 1)]
+    owner = [("user", 1), ("organisation", 1)]
     with translated_errors():
-        await connection.durable(conversations.COLLECTION).create_index([*whose, ("archived", 1), ("order", -1)])
+        await connection.durable(conversations.COLLECTION).create_index([*owner, ("archived", 1), ("order", -1)])
         await connection.durable(messages.COLLECTION).create_index([("conversation", 1), ("created", 1)])
         await connection.durable(messages.COLLECTION).create_index([("open", 1)], sparse=True)
         await connection.durable(messages.COLLECTION).create_index([("lease", 1)], sparse=True)
         await connection.durable(imports.COLLECTION).create_index([("until", 1)])
-        await connection.durable(presets.COLLECTION).create_index([*whose, ("name", 1)])
+        await connection.durable(presets.COLLECTION).create_index([*owner, ("name", 1)])
         await connection.durable(shares.COLLECTION).create_index([("digest", 1)], unique=True)

@@ -20,21 +20,21 @@ class MongoPresetStore:
         self._presets = connection.durable(COLLECTION)
 
     async def add(self, owner: Owner, preset: Preset) -> None:
-        """Store a new one, durably."""
-        whose = of_owner(owner, _id=preset.id)
+        """Insert a preset, durably."""
+        key = of_owner(owner, _id=preset.id)
         with translated_errors():
             await self._presets.replace_one(
-                whose, {**whose, "name": preset.name, "settings": plain(preset.settings)}, upsert=True
+                key, {**key, "name": preset.name, "settings": plain(preset.settings)}, upsert=True
             )
 
     async def all(self, owner: Owner) -> list[Preset]:
-        """The owner's, by name."""
+        """Return the owner's presets, sorted by name."""
         with translated_errors():
             found = self._presets.find(of_owner(owner)).sort([("name", 1), ("_id", 1)]).limit(MOST_PRESETS)
             return [preset_from(each) async for each in found]
 
     async def change(self, owner: Owner, preset_id: str, changes: Mapping[str, Any]) -> Preset | None:
-        """Set `name` or `settings`; the preset as it is then, `None` if there is none."""
+        """Set `name` or `settings`; return the changed preset, `None` if it does not exist."""
         stored = {name: plain(value) for name, value in changes.items()}
         with translated_errors():
             await self._presets.update_one(of_owner(owner, _id=preset_id), {"$set": stored})
@@ -42,7 +42,7 @@ class MongoPresetStore:
         return None if document is None else preset_from(document)
 
     async def remove(self, owner: Owner, preset_id: str) -> bool:
-        """Delete it; false if there was none."""
+        """Delete a preset; return false if it does not exist."""
         with translated_errors():
             result = await self._presets.delete_one(of_owner(owner, _id=preset_id))
         return bool(result.deleted_count)

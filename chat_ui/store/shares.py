@@ -1,4 +1,4 @@
-"""Links in MongoDB: `shares {_id: conversation, organisation, user, conversation, digest}`."""
+"""Share links in MongoDB: `shares {_id: conversation, organisation, user, conversation, digest}`."""
 
 from __future__ import annotations
 
@@ -16,20 +16,18 @@ class MongoShareStore:
         self._shares = connection.durable(COLLECTION)
 
     async def put(self, owner: Owner, conversation_id: str, digest: bytes) -> None:
-        """Make this the one link of a conversation; an earlier one is void."""
-        whose = of_owner(owner, _id=conversation_id)
+        """Set the link of a conversation; an earlier one becomes invalid."""
+        key = of_owner(owner, _id=conversation_id)
         with translated_errors():
-            await self._shares.replace_one(
-                whose, {**whose, "conversation": conversation_id, "digest": digest}, upsert=True
-            )
+            await self._shares.replace_one(key, {**key, "conversation": conversation_id, "digest": digest}, upsert=True)
 
     async def remove(self, owner: Owner, conversation_id: str) -> None:
-        """Make it void."""
+        """Delete a conversation's link."""
         with translated_errors():
             await self._shares.delete_one(of_owner(owner, _id=conversation_id))
 
     async def find(self, digest: bytes) -> tuple[Owner, str] | None:
-        """Whose conversation a link is for, and its id."""
+        """Return owner and id of the conversation that a link shows."""
         with translated_errors():
             document = await self._shares.find_one({"digest": digest})
         return None if document is None else (owner_from(document), document["conversation"])

@@ -1,4 +1,4 @@
-"""`/api/admin`: what administrators and owners see and change, one file a page."""
+"""Routes of the administration pages: `/api/admin`, one module per page, for administrators and owners."""
 
 from fastapi import APIRouter
 

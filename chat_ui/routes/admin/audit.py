@@ -1,4 +1,4 @@
-"""`/api/admin/audit`: what was done in the organisation, newest first."""
+"""Route of the organisation's audit log: `/api/admin/audit`."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ router = APIRouter()
 
 
 class AuditListQuery(BaseModel):
-    """Which entries."""
+    """Query parameters of the audit log."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     cursor: Annotated[str, Field(max_length=100)] | None = None
-    """`next` of the page before."""
+    """`next` of the previous page."""
     event: Annotated[str, Field(max_length=100)] | None = None
-    """Only this one."""
+    """Only entries of this event."""
     limit: Annotated[int, Field(ge=1, le=100)] = 50
 
 
 @router.get("/audit", response_model=AuditPage)
 async def list_audit(request: Request, caller: Admin, query: Annotated[AuditListQuery, Query()]) -> Response:
-    """A page of what was done."""
+    """List audit log entries by page, newest first."""
     events = [] if query.event is None else [query.event]
     wanted = AuditQuery(caller.organisation, limit=query.limit + 1, events=events, after=query.cursor)
     found = await chat_of(request).audit.find(wanted)

@@ -1,4 +1,4 @@
-"""`/api/admin/keys`: the keys of the organisation's projects. A key's text is told once, to whoever makes it."""
+"""Routes of the organisation's API keys: `/api/admin/keys`. Only the response that creates a key has its text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ router = APIRouter(prefix="/keys")
 
 @router.get("", response_model=KeyList)
 async def list_keys(request: Request, caller: Admin) -> Response:
-    """The keys of all projects that are in use, newest first."""
+    """List the keys of all active projects, newest first."""
     administration = chat_of(request).office.administration
     keys: list[ApiKeyRecord] = []
     for project in await administration.projects.all(caller.organisation):
@@ -38,7 +38,7 @@ async def list_keys(request: Request, caller: Admin) -> Response:
 async def create_key(
     request: Request, caller: Admin, body: Annotated[NewKeyBody, Depends(body_of(NewKeyBody))]
 ) -> Response:
-    """A new key, of the caller's own. Its budget stands before anybody has its text."""
+    """Create a key that belongs to the caller. Its budget is set before its text is returned."""
     administration = chat_of(request).office.administration
     lifetime = body.expires_in_seconds
     wish = KeyWish(
@@ -59,7 +59,7 @@ async def create_key(
 async def rotate_key(
     request: Request, key_id: str, caller: Admin, body: Annotated[RotateBody, Depends(body_of(RotateBody))]
 ) -> Response:
-    """A new key like this one, which goes on for a while. Another person's can only be ended."""
+    """Create a successor of a key, which stays valid for a while. Keys of other people can only be revoked."""
     keys = chat_of(request).office.administration.keys
     old = await _found(request, caller, key_id)
     issued = await keys.rotate(caller.actor, old.project, key_id, overlap=body.overlap_seconds)
@@ -72,7 +72,7 @@ async def rotate_key(
 async def revoke_key(
     request: Request, key_id: str, caller: Admin, _none: Annotated[NoBody, Depends(body_of(NoBody))]
 ) -> Response:
-    """End a key, everywhere, for good."""
+    """Revoke a key permanently."""
     old = await _found(request, caller, key_id)
     await chat_of(request).office.administration.keys.revoke(caller.actor, old.project, key_id)
     await _record(request, caller, Event.API_KEY_DELETED, old, {"name": old.name})
@@ -80,7 +80,7 @@ async def revoke_key(
 
 
 async def _found(request: Request, caller: BrowserSession, key_id: str) -> ApiKeyRecord:
-    """A key of one of the organisation's projects.
+    """Return a key of one of the organisation's projects.
 
     Raises:
         NoSuchRecord

@@ -1,4 +1,4 @@
-"""`/api/admin/budgets`, `/api/admin/credit`, `/api/admin/prices`. Credit and prices are the operator's to change."""
+"""Routes of budgets, credit and prices (read-only): `/api/admin/budgets`, `/api/admin/credit`, `/api/admin/prices`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ router = APIRouter()
 
 @router.get("/budgets", response_model=BudgetList)
 async def list_budgets(request: Request, caller: Admin) -> Response:
-    """This month's budgets, and what is used where there is none."""
+    """List this month's budgets and usage, also of projects and keys without a budget."""
     return shown(await _budgets(request, caller))
 
 
@@ -40,7 +40,7 @@ async def list_budgets(request: Request, caller: Admin) -> Response:
 async def set_budget(
     request: Request, caller: Admin, body: Annotated[BudgetBody, Depends(body_of(BudgetBody))]
 ) -> Response:
-    """Set one, or take it away. It counts for the next request."""
+    """Set or remove a budget; it applies from the next request on."""
     chat = chat_of(request)
     if body.name not in await _labels(request, caller):
         raise NoSuchRecord(f"no budget {body.name}")
@@ -53,7 +53,7 @@ async def set_budget(
 
 @router.get("/credit", response_model=Credit)
 async def read_credit(request: Request, caller: Admin) -> Response:
-    """The organisation's credit. It is given by the operator, or by whatever takes payments (docs/money.md)."""
+    """Return the organisation's credit, which the operator or a payment integration adds (docs/money.md)."""
     office = chat_of(request).office
     balance = await office.balances.find(caller.organisation) or Balance(caller.organisation, 0, 0)
     entries = await office.credit.newest(caller.organisation, 100)
@@ -74,7 +74,7 @@ async def read_credit(request: Request, caller: Admin) -> Response:
 
 @router.get("/prices", response_model=PriceList)
 async def list_prices(request: Request, caller: Admin) -> Response:
-    """The prices in force."""
+    """List the prices in force."""
     prices = await chat_of(request).office.prices.current()
     default = [] if prices.default is None else [(None, prices.default)]
     rows = [
@@ -104,7 +104,7 @@ async def _budgets(request: Request, caller: BrowserSession) -> BudgetList:
 
 
 async def _labels(request: Request, caller: BrowserSession) -> dict[str, str]:
-    """The names of all that may have a budget, for people."""
+    """Return display names of everything that may have a budget, by budget name."""
     administration = chat_of(request).office.administration
     labels = {ORGANISATION_BUDGET: ""}
     for project in await administration.projects.all(caller.organisation):

@@ -1,4 +1,4 @@
-"""`/api/admin/projects`."""
+"""Routes of the organisation's projects: `/api/admin/projects`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Name = Annotated[ProjectBody, Depends(body_of(ProjectBody))]
 
 @router.get("", response_model=ProjectList)
 async def list_projects(request: Request, caller: Admin) -> Response:
-    """All projects, oldest first."""
+    """List all projects, archived ones too, oldest first."""
     projects = await chat_of(request).office.administration.projects.all(caller.organisation, archived=True)
     return shown(ProjectList(projects=[_project(each) for each in projects]))
 
 
 @router.post("", response_model=Project, status_code=201)
 async def create_project(request: Request, caller: Admin, body: Name) -> Response:
-    """A new one."""
+    """Create a project."""
     chat = chat_of(request)
     project = await chat.office.administration.projects.create(caller.actor, body.name)
     await _record(request, caller, Event.PROJECT_CREATED, project)
@@ -38,7 +38,7 @@ async def create_project(request: Request, caller: Admin, body: Name) -> Respons
 
 @router.patch("/{project_id}", response_model=Project)
 async def rename_project(request: Request, project_id: str, caller: Admin, body: Name) -> Response:
-    """Call it something else."""
+    """Rename a project."""
     project = await chat_of(request).office.administration.projects.rename(caller.actor, project_id, body.name)
     await _record(request, caller, Event.PROJECT_UPDATED, project)
     return shown(_project(project))
@@ -48,7 +48,7 @@ async def rename_project(request: Request, project_id: str, caller: Admin, body:
 async def archive_project(
     request: Request, project_id: str, caller: Admin, _none: Annotated[NoBody, Depends(body_of(NoBody))]
 ) -> Response:
-    """Take it out of use, for good; its keys end."""
+    """Archive a project permanently and revoke its keys."""
     administration = chat_of(request).office.administration
     project = await administration.projects.archive(caller.actor, project_id)
     await administration.keys.revoke_all(KeySet(organisation=caller.organisation, project=project_id))

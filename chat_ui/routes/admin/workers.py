@@ -1,4 +1,4 @@
-"""`/api/admin/workers`: what serves the platform now, as heartbeats say, and what waits in its queues."""
+"""Route of workers, models and queue lengths, from heartbeats: `/api/admin/workers`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ router = APIRouter()
 
 @router.get("/workers", response_model=WorkerList)
 async def list_workers(request: Request, caller: Admin) -> Response:
-    """Models seen within the hour, and workers that are alive."""
+    """List the models seen within the last hour, and the live workers."""
     office = chat_of(request).office
     models = [
         ModelLoad(

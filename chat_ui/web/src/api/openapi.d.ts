@@ -13,7 +13,7 @@ export interface paths {
         };
         /**
          * List Audit
-         * @description A page of what was done.
+         * @description List audit log entries by page, newest first.
          */
         readonly get: operations["list_audit_api_admin_audit_get"];
         readonly put?: never;
@@ -33,13 +33,13 @@ export interface paths {
         };
         /**
          * List Budgets
-         * @description This month's budgets, and what is used where there is none.
+         * @description List this month's budgets and usage, also of projects and keys without a budget.
          */
         readonly get: operations["list_budgets_api_admin_budgets_get"];
         readonly put?: never;
         /**
          * Set Budget
-         * @description Set one, or take it away. It counts for the next request.
+         * @description Set or remove a budget; it applies from the next request on.
          */
         readonly post: operations["set_budget_api_admin_budgets_post"];
         readonly delete?: never;
@@ -57,7 +57,7 @@ export interface paths {
         };
         /**
          * Read Credit
-         * @description The organisation's credit. It is given by the operator, or by whatever takes payments (docs/money.md).
+         * @description Return the organisation's credit, which the operator or a payment integration adds (docs/money.md).
          */
         readonly get: operations["read_credit_api_admin_credit_get"];
         readonly put?: never;
@@ -77,13 +77,13 @@ export interface paths {
         };
         /**
          * List Keys
-         * @description The keys of all projects that are in use, newest first.
+         * @description List the keys of all active projects, newest first.
          */
         readonly get: operations["list_keys_api_admin_keys_get"];
         readonly put?: never;
         /**
          * Create Key
-         * @description A new key, of the caller's own. Its budget stands before anybody has its text.
+         * @description Create a key that belongs to the caller. Its budget is set before its text is returned.
          */
         readonly post: operations["create_key_api_admin_keys_post"];
         readonly delete?: never;
@@ -104,7 +104,7 @@ export interface paths {
         readonly post?: never;
         /**
          * Revoke Key
-         * @description End a key, everywhere, for good.
+         * @description Revoke a key permanently.
          */
         readonly delete: operations["revoke_key_api_admin_keys__key_id__delete"];
         readonly options?: never;
@@ -123,7 +123,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Rotate Key
-         * @description A new key like this one, which goes on for a while. Another person's can only be ended.
+         * @description Create a successor of a key, which stays valid for a while. Keys of other people can only be revoked.
          */
         readonly post: operations["rotate_key_api_admin_keys__key_id__rotate_post"];
         readonly delete?: never;
@@ -141,7 +141,7 @@ export interface paths {
         };
         /**
          * List Prices
-         * @description The prices in force.
+         * @description List the prices in force.
          */
         readonly get: operations["list_prices_api_admin_prices_get"];
         readonly put?: never;
@@ -161,13 +161,13 @@ export interface paths {
         };
         /**
          * List Projects
-         * @description All projects, oldest first.
+         * @description List all projects, archived ones too, oldest first.
          */
         readonly get: operations["list_projects_api_admin_projects_get"];
         readonly put?: never;
         /**
          * Create Project
-         * @description A new one.
+         * @description Create a project.
          */
         readonly post: operations["create_project_api_admin_projects_post"];
         readonly delete?: never;
@@ -191,7 +191,7 @@ export interface paths {
         readonly head?: never;
         /**
          * Rename Project
-         * @description Call it something else.
+         * @description Rename a project.
          */
         readonly patch: operations["rename_project_api_admin_projects__project_id__patch"];
         readonly trace?: never;
@@ -207,7 +207,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Archive Project
-         * @description Take it out of use, for good; its keys end.
+         * @description Archive a project permanently and revoke its keys.
          */
         readonly post: operations["archive_project_api_admin_projects__project_id__archive_post"];
         readonly delete?: never;
@@ -225,7 +225,7 @@ export interface paths {
         };
         /**
          * Organisation Usage
-         * @description What everybody used.
+         * @description Return the organisation's usage, by day and by person, with its balance.
          */
         readonly get: operations["organisation_usage_api_admin_usage_get"];
         readonly put?: never;
@@ -245,7 +245,7 @@ export interface paths {
         };
         /**
          * List Workers
-         * @description Models seen within the hour, and workers that are alive.
+         * @description List the models seen within the last hour, and the live workers.
          */
         readonly get: operations["list_workers_api_admin_workers_get"];
         readonly put?: never;
@@ -265,13 +265,13 @@ export interface paths {
         };
         /**
          * List Conversations
-         * @description A page of the caller's conversations: pinned ones first, then the latest.
+         * @description List the caller's conversations by page: pinned ones first, then the newest.
          */
         readonly get: operations["list_conversations_api_conversations_get"];
         readonly put?: never;
         /**
          * Create Conversation
-         * @description A new conversation, empty.
+         * @description Create an empty conversation.
          */
         readonly post: operations["create_conversation_api_conversations_post"];
         readonly delete?: never;
@@ -289,21 +289,21 @@ export interface paths {
         };
         /**
          * Read Conversation
-         * @description A conversation with all its branches.
+         * @description Return a conversation with all its branches.
          */
         readonly get: operations["read_conversation_api_conversations__conversation_id__get"];
         readonly put?: never;
         readonly post?: never;
         /**
          * Delete Conversation
-         * @description Delete it for good, its link too.
+         * @description Delete a conversation and its share link permanently.
          */
         readonly delete: operations["delete_conversation_api_conversations__conversation_id__delete"];
         readonly options?: never;
         readonly head?: never;
         /**
          * Change Conversation
-         * @description Rename it, pin it, archive it, show another branch, or change how models are asked in it.
+         * @description Rename, pin or archive a conversation, select another branch, or change its model settings.
          */
         readonly patch: operations["change_conversation_api_conversations__conversation_id__patch"];
         readonly trace?: never;
@@ -319,7 +319,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Ask
-         * @description Ask. The answer is written whether anybody looks or not; its events tell how.
+         * @description Ask a question. The answer is written in the background; its events report progress.
          */
         readonly post: operations["ask_api_conversations__conversation_id__messages_post"];
         readonly delete?: never;
@@ -337,7 +337,7 @@ export interface paths {
         };
         /**
          * Events
-         * @description The answer's events until its end, then its conversation's title if it is given one: see `ChatEvents`.
+         * @description Stream the answer's events until its end, then its conversation's new title, if any: see `ChatEvents`.
          */
         readonly get: operations["events_api_conversations__conversation_id__messages__message_id__events_get"];
         readonly put?: never;
@@ -359,7 +359,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Regenerate
-         * @description Another answer to the same question: `message_id` is an answer or a question.
+         * @description Start another answer to the same question; `message_id` is an answer or a question.
          */
         readonly post: operations["regenerate_api_conversations__conversation_id__messages__message_id__regenerate_post"];
         readonly delete?: never;
@@ -379,7 +379,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Stop
-         * @description Stop an answer, and the engine with it. Its text so far stays.
+         * @description Stop an answer and cancel its generation; the text so far is kept.
          */
         readonly post: operations["stop_api_conversations__conversation_id__messages__message_id__stop_post"];
         readonly delete?: never;
@@ -399,12 +399,12 @@ export interface paths {
         readonly put?: never;
         /**
          * Share
-         * @description A link that anybody may read the shown branch by; an earlier one is void.
+         * @description Create a public link to the selected branch; an earlier link becomes invalid.
          */
         readonly post: operations["share_api_conversations__conversation_id__share_post"];
         /**
          * Unshare
-         * @description Make the link void.
+         * @description Invalidate the share link.
          */
         readonly delete: operations["unshare_api_conversations__conversation_id__share_delete"];
         readonly options?: never;
@@ -421,7 +421,7 @@ export interface paths {
         };
         /**
          * Export
-         * @description Conversations as a file. Tables and Markdown have the branch that is shown, JSON has all of them.
+         * @description Export conversations as a file. Tables and Markdown contain the selected branch, JSON contains all branches.
          */
         readonly get: operations["export_api_export_get"];
         readonly put?: never;
@@ -441,16 +441,16 @@ export interface paths {
         };
         /**
          * Last Import
-         * @description How far the caller's last import is, from any gateway.
+         * @description Return the progress of the caller's last import, on any gateway.
          */
         readonly get: operations["last_import_api_import_get"];
         readonly put?: never;
         /**
          * Import Conversations
-         * @description Begin to take in conversations of ChatGPT's (`conversations.json`), of Open WebUI's, or of this chat's JSON.
+         * @description Start importing an export file of ChatGPT (`conversations.json`), Open WebUI or this chat (JSON).
          *
-         *     It goes on whether anybody looks or not; `GET /import` tells how far it is. What is there already is not taken
-         *     again; a conversation that has grown since comes as another one.
+         *     The import runs in the background; `GET /import` returns its progress. Conversations that exist already are not
+         *     imported again; one that has grown since its last import becomes a second conversation.
          */
         readonly post: operations["import_conversations_api_import_post"];
         readonly delete?: never;
@@ -468,13 +468,13 @@ export interface paths {
         };
         /**
          * List Invitations
-         * @description All invitations, newest first.
+         * @description List all invitations, newest first.
          */
         readonly get: operations["list_invitations_api_invitations_get"];
         readonly put?: never;
         /**
          * Invite
-         * @description Invite somebody. The token is told this once; the page makes a link of it, which the administrator hands over.
+         * @description Create an invitation. Only this response has its token, which the administrator sends as a link.
          */
         readonly post: operations["invite_api_invitations_post"];
         readonly delete?: never;
@@ -495,7 +495,7 @@ export interface paths {
         readonly post?: never;
         /**
          * Revoke Invitation
-         * @description Make an invitation void.
+         * @description Revoke an invitation.
          */
         readonly delete: operations["revoke_invitation_api_invitations__invitation_id__delete"];
         readonly options?: never;
@@ -512,7 +512,7 @@ export interface paths {
         };
         /**
          * Read Invitation
-         * @description What an invitation is for, for whoever has its token.
+         * @description Return an invitation's organisation, role and address, by its token.
          */
         readonly get: operations["read_invitation_api_invitations__token__get"];
         readonly put?: never;
@@ -532,7 +532,7 @@ export interface paths {
         };
         /**
          * Who Am I
-         * @description The person, the organisation, the role in it, and its projects.
+         * @description Return the signed-in user, the organisation, the role in it, and its projects.
          */
         readonly get: operations["who_am_i_api_me_get"];
         readonly put?: never;
@@ -552,7 +552,7 @@ export interface paths {
         };
         /**
          * List Models
-         * @description The models that can be asked, by name.
+         * @description List the models that the caller may use, sorted by name.
          */
         readonly get: operations["list_models_api_models_get"];
         readonly put?: never;
@@ -574,7 +574,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Change Password
-         * @description Another password; every other browser of the person is signed out.
+         * @description Change the password and sign out the person's other browsers.
          */
         readonly post: operations["change_password_api_password_post"];
         readonly delete?: never;
@@ -592,7 +592,7 @@ export interface paths {
         };
         /**
          * List People
-         * @description All members, oldest first.
+         * @description List all members, oldest first.
          */
         readonly get: operations["list_people_api_people_get"];
         readonly put?: never;
@@ -615,14 +615,14 @@ export interface paths {
         readonly post?: never;
         /**
          * Remove Person
-         * @description End a membership; the person's sessions in the organisation end within seconds.
+         * @description Remove a member; the person's sessions in the organisation end within seconds.
          */
         readonly delete: operations["remove_person_api_people__user__delete"];
         readonly options?: never;
         readonly head?: never;
         /**
          * Change Role
-         * @description Give a member another role.
+         * @description Change a member's role.
          */
         readonly patch: operations["change_role_api_people__user__patch"];
         readonly trace?: never;
@@ -636,13 +636,13 @@ export interface paths {
         };
         /**
          * List Presets
-         * @description The caller's presets, by name.
+         * @description List the caller's presets, sorted by name.
          */
         readonly get: operations["list_presets_api_presets_get"];
         readonly put?: never;
         /**
          * Create Preset
-         * @description A new preset.
+         * @description Create a preset.
          */
         readonly post: operations["create_preset_api_presets_post"];
         readonly delete?: never;
@@ -663,14 +663,14 @@ export interface paths {
         readonly post?: never;
         /**
          * Delete Preset
-         * @description Delete it.
+         * @description Delete a preset.
          */
         readonly delete: operations["delete_preset_api_presets__preset_id__delete"];
         readonly options?: never;
         readonly head?: never;
         /**
          * Change Preset
-         * @description Rename it, or change its settings.
+         * @description Rename a preset, or change its settings.
          */
         readonly patch: operations["change_preset_api_presets__preset_id__patch"];
         readonly trace?: never;
@@ -686,7 +686,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Sign In
-         * @description Sign in.
+         * @description Sign in with e-mail address and password.
          */
         readonly post: operations["sign_in_api_session_post"];
         /**
@@ -710,7 +710,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Refresh
-         * @description New tokens, for those in the cookies. A session that has ended loses its cookies.
+         * @description Exchange the refresh token for new tokens; the cookies of a session that has ended are deleted.
          */
         readonly post: operations["refresh_api_session_refresh_post"];
         readonly delete?: never;
@@ -748,7 +748,7 @@ export interface paths {
         };
         /**
          * Read Shared
-         * @description What a link shows: the branch that is chosen now, to be read only.
+         * @description Return the conversation of a share link: the branch that is selected now, read-only.
          */
         readonly get: operations["read_shared_api_shared__token__get"];
         readonly put?: never;
@@ -768,13 +768,13 @@ export interface paths {
         };
         /**
          * Ways To Sign Up
-         * @description Whether anybody may sign up, or only who is invited.
+         * @description Return whether sign-up is open to people without an invitation.
          */
         readonly get: operations["ways_to_sign_up_api_sign_up_get"];
         readonly put?: never;
         /**
          * Sign Up
-         * @description Sign up by an invitation, or, where that is open, with an organisation of one's own.
+         * @description Sign up with an invitation, or, if sign-up is open, with a new organisation.
          */
         readonly post: operations["sign_up_api_sign_up_post"];
         readonly delete?: never;
@@ -794,7 +794,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Start
-         * @description Let whoever started the installation in, by the link that the launcher has printed.
+         * @description Sign in as the installation's first owner, by the link that the launcher printed.
          */
         readonly post: operations["start_api_start_post"];
         readonly delete?: never;
@@ -812,7 +812,7 @@ export interface paths {
         };
         /**
          * Own Usage
-         * @description What the caller used, by key or in the chat; the balance is the organisation's.
+         * @description Return the caller's usage by API key and chat, with the organisation's balance.
          */
         readonly get: operations["own_usage_api_usage_get"];
         readonly put?: never;
@@ -836,7 +836,7 @@ export interface components {
         };
         /**
          * AnswerError
-         * @description Why there is no whole answer. `retry_after`: seconds after which it may be asked again, if that helps.
+         * @description Why an answer is incomplete. `retry_after`: seconds after which trying again may help.
          */
         readonly AnswerError: {
             /** Code */
@@ -856,20 +856,20 @@ export interface components {
         };
         /**
          * Attachment
-         * @description A text file that came with a question; its text is told to the model and not shown again.
+         * @description A text file of a question. Its text goes to the model and is not returned here.
          */
         readonly Attachment: {
             /** Name */
             readonly name: string;
             /**
              * Size
-             * @description In bytes of UTF-8.
+             * @description Bytes of UTF-8.
              */
             readonly size: number;
         };
         /**
          * AttachmentBody
-         * @description A text file.
+         * @description A text file to attach to a question.
          */
         readonly AttachmentBody: {
             /** Name */
@@ -879,7 +879,7 @@ export interface components {
         };
         /**
          * AuditActor
-         * @description Who did it; all empty: the operator at the command line.
+         * @description The actor of an audit log entry; all fields are empty for the operator at the command line.
          */
         readonly AuditActor: {
             /** Address */
@@ -893,7 +893,7 @@ export interface components {
         };
         /**
          * AuditPage
-         * @description Some of what was done, newest first.
+         * @description A page of the audit log, newest first.
          */
         readonly AuditPage: {
             /** Entries */
@@ -906,7 +906,7 @@ export interface components {
         };
         /**
          * AuditRow
-         * @description Something that was done.
+         * @description An entry of the audit log.
          */
         readonly AuditRow: {
             readonly actor: components["schemas"]["AuditActor"];
@@ -926,19 +926,19 @@ export interface components {
         };
         /**
          * BalanceShown
-         * @description The organisation's credit, and what it has used this month.
+         * @description The organisation's credit balance, and its usage this month.
          */
         readonly BalanceShown: {
             /** Available Nano */
             readonly available_nano: number;
             /**
              * Budgets
-             * @description The organisation's, and the project's that chats are billed to.
+             * @description Budgets of the organisation and of the project that chats are billed to.
              */
             readonly budgets: readonly components["schemas"]["Budget"][];
             /**
              * Held Nano
-             * @description Set aside for what is running.
+             * @description Held for running requests.
              */
             readonly held_nano: number;
             /** Month Used Nano */
@@ -955,13 +955,13 @@ export interface components {
             readonly name: string;
             /**
              * Used Nano
-             * @description Spent and set aside this month.
+             * @description Spent and held this month.
              */
             readonly used_nano: number;
         };
         /**
          * BudgetBody
-         * @description A month's budget; `null` takes it away.
+         * @description A monthly budget; `null` removes it.
          */
         readonly BudgetBody: {
             /** Limit Nano */
@@ -971,7 +971,7 @@ export interface components {
         };
         /**
          * BudgetList
-         * @description All budgets of the organisation, and what is used where there is none.
+         * @description All budgets of the organisation, and the usage of projects and keys without a budget.
          */
         readonly BudgetList: {
             /** Budgets */
@@ -979,19 +979,19 @@ export interface components {
         };
         /**
          * BudgetRow
-         * @description What a month's budget is, and what is used of it. `name`: `organisation`, `project:ID` or `key:ID`.
+         * @description A monthly budget and its usage. `name`: `organisation`, `project:ID` or `key:ID`.
          */
         readonly BudgetRow: {
             /** Held Nano */
             readonly held_nano: number;
             /**
              * Label
-             * @description For people: the project's or the key's name.
+             * @description Display name: that of the project or key.
              */
             readonly label: string;
             /**
              * Limit Nano
-             * @description `null`: there is none, and this much was used.
+             * @description `null`: no budget is set.
              */
             readonly limit_nano: number | null;
             /** Name */
@@ -1001,7 +1001,7 @@ export interface components {
         };
         /**
          * ChatEvents
-         * @description The events of an answer, by name, and what `data` of each is.
+         * @description The events of an answer by name, each with the type of its data.
          */
         readonly ChatEvents: {
             readonly done: components["schemas"]["MessageEvent"];
@@ -1013,27 +1013,27 @@ export interface components {
         };
         /**
          * ChatModel
-         * @description A model that can be asked.
+         * @description A language model that the caller may use.
          */
         readonly ChatModel: {
             /**
              * Context
-             * @description Tokens that a conversation and its answer may have together.
+             * @description Context length in tokens, of a conversation and its answer together.
              */
             readonly context: number;
             /** Id */
             readonly id: string;
-            /** @description `null`: nobody has said what it costs, so it can't be used. */
+            /** @description `null`: no price is set, so the model can't be used. */
             readonly price: components["schemas"]["TokenPrice"] | null;
             /**
              * Ready
-             * @description Whether a worker serves it now.
+             * @description Whether a live worker serves the model.
              */
             readonly ready: boolean;
         };
         /**
          * Conversation
-         * @description A conversation, with all its branches.
+         * @description A conversation with the messages of all its branches.
          */
         readonly Conversation: {
             /** Archived */
@@ -1044,22 +1044,22 @@ export interface components {
             readonly id: string;
             /**
              * Leaf
-             * @description The last message of the branch that is shown.
+             * @description Id of the last message of the selected branch.
              */
             readonly leaf: string | null;
             /**
              * Match
-             * @description Where a search was found: some words around it.
+             * @description An excerpt around the search words.
              */
             readonly match: string | null;
             /**
              * Messages
-             * @description In the order in which they were written.
+             * @description Oldest first.
              */
             readonly messages: readonly components["schemas"]["Message"][];
             /**
              * Model
-             * @description That it was last asked of.
+             * @description The model that was used last.
              */
             readonly model: string;
             /** Pinned */
@@ -1074,18 +1074,18 @@ export interface components {
             readonly shared: boolean;
             /**
              * Title
-             * @description Empty until the model has made one, or a person has.
+             * @description Empty until the model or a person has given a title.
              */
             readonly title: string;
             /**
              * Updated
-             * @description When something was last asked or answered.
+             * @description Time of the last question.
              */
             readonly updated: number;
         };
         /**
          * ConversationBody
-         * @description What is to change; what is left out stays.
+         * @description Changes of a conversation; missing fields stay unchanged.
          */
         readonly ConversationBody: {
             /**
@@ -1113,7 +1113,7 @@ export interface components {
         };
         /**
          * ConversationPage
-         * @description Some conversations: pinned ones first, then the latest.
+         * @description A page of conversations: pinned ones first, then the newest.
          */
         readonly ConversationPage: {
             /** Conversations */
@@ -1125,7 +1125,7 @@ export interface components {
             readonly next: string | null;
             /**
              * Total
-             * @description How many a search has found, counted up to 1,000; `null` for a list, which nobody counts.
+             * @description Number of search results, counted up to 1,000; `null` for lists.
              */
             readonly total: number | null;
         };
@@ -1142,12 +1142,12 @@ export interface components {
             readonly id: string;
             /**
              * Match
-             * @description Where a search was found: some words around it.
+             * @description An excerpt around the search words.
              */
             readonly match: string | null;
             /**
              * Model
-             * @description That it was last asked of.
+             * @description The model that was used last.
              */
             readonly model: string;
             /** Pinned */
@@ -1161,25 +1161,25 @@ export interface components {
             readonly shared: boolean;
             /**
              * Title
-             * @description Empty until the model has made one, or a person has.
+             * @description Empty until the model or a person has given a title.
              */
             readonly title: string;
             /**
              * Updated
-             * @description When something was last asked or answered.
+             * @description Time of the last question.
              */
             readonly updated: number;
         };
         /**
          * Credit
-         * @description The organisation's credit.
+         * @description The organisation's credit balance and its newest ledger entries.
          */
         readonly Credit: {
             /** Available Nano */
             readonly available_nano: number;
             /**
              * Entries
-             * @description The latest, newest first.
+             * @description Newest first.
              */
             readonly entries: readonly components["schemas"]["CreditRow"][];
             /** Held Nano */
@@ -1189,7 +1189,7 @@ export interface components {
         };
         /**
          * CreditRow
-         * @description Credit that was paid in, given, or paid back.
+         * @description A ledger entry of credit that was added or refunded.
          */
         readonly CreditRow: {
             /** Amount Nano */
@@ -1208,12 +1208,12 @@ export interface components {
         };
         /**
          * DayUsage
-         * @description What was used of a model on a day (UTC).
+         * @description Usage of a model on one day (UTC).
          */
         readonly DayUsage: {
             /**
              * Cached Tokens
-             * @description Part of the input.
+             * @description Part of `input_tokens`.
              */
             readonly cached_tokens: number;
             /** Cost Nano */
@@ -1234,14 +1234,14 @@ export interface components {
         };
         /**
          * ErrorBody
-         * @description The body of every answer that is an error.
+         * @description The body of every error response.
          */
         readonly ErrorBody: {
             readonly error: components["schemas"]["ErrorNote"];
         };
         /**
          * ErrorNote
-         * @description What went wrong, in words for people.
+         * @description An error, with a message for people.
          */
         readonly ErrorNote: {
             /** Code */
@@ -1250,7 +1250,7 @@ export interface components {
             readonly message: string;
             /**
              * Param
-             * @description The field that is wrong, if it is one.
+             * @description The field that is wrong, if the error concerns one.
              */
             readonly param: string | null;
             /** Type */
@@ -1264,7 +1264,7 @@ export interface components {
         readonly Event: "organization.created" | "organization.updated" | "project.created" | "project.updated" | "project.archived" | "api_key.created" | "api_key.updated" | "api_key.rotated" | "api_key.deleted" | "service_account.created" | "service_account.updated" | "service_account.deleted" | "rate_limit.updated" | "budget.updated" | "budget.deleted" | "account.closed" | "account.reopened" | "credit.granted" | "credit.refunded" | "prices.loaded" | "invite.sent" | "invite.accepted" | "invite.deleted" | "user.added" | "user.updated" | "user.deleted" | "password.changed" | "login.succeeded" | "login.failed" | "logout.succeeded" | "usage.exported";
         /**
          * Import
-         * @description The taking in of a file: `total` conversations, of which `done` were looked at.
+         * @description The import of a file with `total` conversations, of which `done` were processed.
          */
         readonly Import: {
             /** Begun */
@@ -1277,17 +1277,17 @@ export interface components {
             readonly imported: number;
             /**
              * Known
-             * @description How many were there already.
+             * @description Conversations that existed already.
              */
             readonly known: number;
             /**
              * Skipped
-             * @description The first of those that were not taken.
+             * @description The first conversations that were skipped.
              */
             readonly skipped: readonly components["schemas"]["SkippedConversation"][];
             /**
              * State
-             * @description `failed`: it has broken off. What was taken is there, and is not taken again.
+             * @description `failed`: the import ended early; imported conversations stay, and are not imported again.
              * @enum {string}
              */
             readonly state: "running" | "done" | "failed";
@@ -1316,7 +1316,7 @@ export interface components {
         };
         /**
          * InvitationBody
-         * @description Whom to invite: with an address, only who has that; else whoever gets the link.
+         * @description A new invitation. With an e-mail address, only its owner can accept; without, anyone who has the link.
          */
         readonly InvitationBody: {
             /**
@@ -1336,7 +1336,7 @@ export interface components {
         };
         /**
          * InvitationShown
-         * @description What an invitation is for, for whoever has its token.
+         * @description An invitation as shown to the person who has its token.
          */
         readonly InvitationShown: {
             /** Email */
@@ -1355,14 +1355,14 @@ export interface components {
         readonly InvitationStatus: "pending" | "accepted" | "expired" | "revoked";
         /**
          * Key
-         * @description An API key; nobody can see its text again.
+         * @description An API key, without its text.
          */
         readonly Key: {
             /** Created */
             readonly created: number;
             /**
              * Email
-             * @description Of that person.
+             * @description The owner's e-mail address.
              */
             readonly email: string;
             /** Expires */
@@ -1375,7 +1375,7 @@ export interface components {
             readonly last_used: number | null;
             /**
              * Models
-             * @description That it may ask for; `null`: all.
+             * @description Models that the key may use; `null`: all.
              */
             readonly models: readonly string[] | null;
             /** Name */
@@ -1384,13 +1384,13 @@ export interface components {
             readonly project: string;
             /**
              * User
-             * @description Whose it is; empty, or the id of a service account: nobody's.
+             * @description Id of the key's owner; empty, or the id of a service account, if the key belongs to no person.
              */
             readonly user: string;
         };
         /**
          * KeyList
-         * @description The keys of all projects that are in use, newest first.
+         * @description The keys of all active projects, newest first.
          */
         readonly KeyList: {
             /** Keys */
@@ -1398,14 +1398,14 @@ export interface components {
         };
         /**
          * LastImport
-         * @description The last import of a person; `null`: there was none.
+         * @description The last import of a person; `null` if there is none.
          */
         readonly LastImport: {
             readonly last: components["schemas"]["Import"] | null;
         };
         /**
          * Limit
-         * @description Limits of a subject (`you`, or a project's id); `null`: none.
+         * @description Rate limits of a subject (`you`, or a project's id); `null`: no limit.
          */
         readonly Limit: {
             /** Concurrent Requests */
@@ -1421,13 +1421,13 @@ export interface components {
         };
         /**
          * Me
-         * @description Who is signed in, where, and as what.
+         * @description The signed-in user, with organisation, role and projects.
          */
         readonly Me: {
             readonly organisation: components["schemas"]["Named"];
             /**
              * Project
-             * @description That chats are billed to; empty: there is none, and nothing can be asked.
+             * @description Id of the project that chats are billed to; empty if there is none, and models can't be used.
              */
             readonly project: string;
             /** Projects */
@@ -1437,14 +1437,14 @@ export interface components {
         };
         /**
          * Message
-         * @description A question or an answer. What is about answers is `null` in questions.
+         * @description A question or an answer. Fields that concern answers are `null` in questions.
          */
         readonly Message: {
             /** Attachments */
             readonly attachments: readonly components["schemas"]["Attachment"][];
             /**
              * Cost Nano
-             * @description What the usage costs at the prices of when it was asked.
+             * @description Cost of the usage at the prices of the time of the request.
              */
             readonly cost_nano: number | null;
             /** Created */
@@ -1452,7 +1452,7 @@ export interface components {
             readonly error: components["schemas"]["AnswerError"] | null;
             /**
              * Finish Reason
-             * @description `stop`, or `length`: it was cut off.
+             * @description `stop`, or `length` if the answer was truncated.
              */
             readonly finish_reason: string | null;
             /** First Token Seconds */
@@ -1463,7 +1463,7 @@ export interface components {
             readonly model: string | null;
             /**
              * Parent
-             * @description The message that it follows; `null`: it begins the conversation.
+             * @description Id of the preceding message; `null` for the first one.
              */
             readonly parent: string | null;
             /**
@@ -1473,34 +1473,34 @@ export interface components {
             readonly role: "user" | "assistant";
             /**
              * Seconds
-             * @description From when it was asked to its end.
+             * @description Time from the request to the end of the answer.
              */
             readonly seconds: number | null;
-            /** @description As the model was asked. */
+            /** @description The settings that the model was called with. */
             readonly settings: components["schemas"]["ModelSettings"] | null;
             /**
              * State
-             * @description A question is `done`.
+             * @description Questions are `done`.
              * @enum {string}
              */
             readonly state: "waiting" | "running" | "done" | "stopped" | "failed";
             /**
              * Text
-             * @description Of an answer that is being written: what there is by now.
+             * @description The text so far, while an answer is being written.
              */
             readonly text: string;
             readonly usage: components["schemas"]["TokenUsage"] | null;
         };
         /**
          * MessageEvent
-         * @description `done` and `failed`: the answer as it is stored.
+         * @description `done` and `failed`: the final answer.
          */
         readonly MessageEvent: {
             readonly message: components["schemas"]["Message"];
         };
         /**
          * ModelList
-         * @description The models, by name.
+         * @description The language models, sorted by name.
          */
         readonly ModelList: {
             /** Models */
@@ -1508,7 +1508,7 @@ export interface components {
         };
         /**
          * ModelLoad
-         * @description A model, over all of its workers.
+         * @description A model's load over all of its workers.
          */
         readonly ModelLoad: {
             /** Alive */
@@ -1519,7 +1519,7 @@ export interface components {
             readonly id: string;
             /**
              * Queued
-             * @description Answers that nobody has begun, in all queues of the model.
+             * @description Jobs in the model's queues that no worker has started.
              */
             readonly queued: number;
             /** Running */
@@ -1528,7 +1528,7 @@ export interface components {
             readonly task: string;
             /**
              * Waiting
-             * @description In the workers; those in the queue are `queued`.
+             * @description Sequences that wait inside workers; jobs in queues are `queued`.
              */
             readonly waiting: number;
             /** Workers */
@@ -1536,14 +1536,14 @@ export interface components {
         };
         /**
          * ModelSettings
-         * @description How a model is asked. `null`: as the model or the operator has it.
+         * @description Model, system prompt and sampling settings; `null` means the default of the model or operator.
          */
         readonly ModelSettings: {
             /** Max Tokens */
             readonly max_tokens: number | null;
             /**
              * Model
-             * @description Empty: none chosen yet.
+             * @description Empty: no model is selected yet.
              */
             readonly model: string;
             /** Repetition Penalty */
@@ -1557,7 +1557,7 @@ export interface components {
         };
         /**
          * Named
-         * @description Something with a name.
+         * @description An organisation or a project.
          */
         readonly Named: {
             /** Id */
@@ -1567,7 +1567,7 @@ export interface components {
         };
         /**
          * NewConversationBody
-         * @description A new conversation; it is empty.
+         * @description A new, empty conversation.
          */
         readonly NewConversationBody: {
             /**
@@ -1584,7 +1584,7 @@ export interface components {
         };
         /**
          * NewInvitation
-         * @description An invitation with its token, which is told this once.
+         * @description A new invitation with its token, which is not shown again.
          */
         readonly NewInvitation: {
             /** Accepted By */
@@ -1606,7 +1606,7 @@ export interface components {
         };
         /**
          * NewKey
-         * @description A key with its text, which is told this once.
+         * @description A new key with its text, which is not shown again.
          */
         readonly NewKey: {
             readonly key: components["schemas"]["Key"];
@@ -1615,7 +1615,7 @@ export interface components {
         };
         /**
          * NewKeyBody
-         * @description A new key, of the caller's own.
+         * @description A new key, which will belong to the caller.
          */
         readonly NewKeyBody: {
             /**
@@ -1649,7 +1649,7 @@ export interface components {
         };
         /**
          * OrganisationUsage
-         * @description What an organisation used.
+         * @description An organisation's usage and balance.
          */
         readonly OrganisationUsage: {
             readonly balance: components["schemas"]["BalanceShown"];
@@ -1660,7 +1660,7 @@ export interface components {
         };
         /**
          * PasswordBody
-         * @description A new password, and the one until now.
+         * @description The new and the current password of the signed-in user.
          */
         readonly PasswordBody: {
             /** Old Password */
@@ -1670,7 +1670,7 @@ export interface components {
         };
         /**
          * Person
-         * @description A member, for those who administer members.
+         * @description A member of the organisation.
          */
         readonly Person: {
             /** Added At */
@@ -1693,7 +1693,7 @@ export interface components {
         };
         /**
          * PersonName
-         * @description Somebody.
+         * @description A user.
          */
         readonly PersonName: {
             /** Email */
@@ -1705,7 +1705,7 @@ export interface components {
         };
         /**
          * PersonUsage
-         * @description What a person used of a model.
+         * @description A person's usage of a model.
          */
         readonly PersonUsage: {
             /** Cached Tokens */
@@ -1724,13 +1724,13 @@ export interface components {
             readonly requests: number;
             /**
              * User
-             * @description Empty: keys that are nobody's.
+             * @description Empty: keys that belong to no person.
              */
             readonly user: string;
         };
         /**
          * Preset
-         * @description Settings with a name.
+         * @description A named set of model settings.
          */
         readonly Preset: {
             /** Id */
@@ -1741,7 +1741,7 @@ export interface components {
         };
         /**
          * PresetBody
-         * @description What is to change; what is left out stays.
+         * @description Changes of a preset; missing fields stay unchanged.
          */
         readonly PresetBody: {
             /**
@@ -1754,7 +1754,7 @@ export interface components {
         };
         /**
          * PresetList
-         * @description A person's presets, by name.
+         * @description A person's presets, sorted by name.
          */
         readonly PresetList: {
             /** Presets */
@@ -1762,7 +1762,7 @@ export interface components {
         };
         /**
          * PriceList
-         * @description The prices in force. They are in the operator's price file, and changed there.
+         * @description The prices in force, from the operator's price file.
          */
         readonly PriceList: {
             /** Prices */
@@ -1772,7 +1772,7 @@ export interface components {
         };
         /**
          * PriceRow
-         * @description What a model costs. `model` is `null` for all that have no price of their own.
+         * @description The price of a model. `model` is `null` in the default for models without a price.
          */
         readonly PriceRow: {
             /** Model */
@@ -1783,12 +1783,12 @@ export interface components {
         };
         /**
          * Project
-         * @description A part of the organisation.
+         * @description A project of the organisation.
          */
         readonly Project: {
             /**
              * Archived
-             * @description Since when it is out of use.
+             * @description When the project was archived; `null`: it is active.
              */
             readonly archived: number | null;
             /** Created */
@@ -1800,7 +1800,7 @@ export interface components {
         };
         /**
          * ProjectBody
-         * @description A project's name.
+         * @description Name of a project to create or rename.
          */
         readonly ProjectBody: {
             /** Name */
@@ -1808,7 +1808,7 @@ export interface components {
         };
         /**
          * ProjectList
-         * @description All projects, oldest first, those out of use too. The oldest that is in use is the one that chats belong to.
+         * @description All projects, oldest first, archived ones too. Chats are billed to the oldest active one.
          */
         readonly ProjectList: {
             /** Projects */
@@ -1816,7 +1816,7 @@ export interface components {
         };
         /**
          * QuestionBody
-         * @description A question: below `parent`, or at the beginning. Asking below the parent of another question is a branch.
+         * @description A question after `parent`, or at the beginning. A second question with the same parent starts a branch.
          */
         readonly QuestionBody: {
             /** Attachments */
@@ -1838,7 +1838,7 @@ export interface components {
         };
         /**
          * RegenerateBody
-         * @description Another answer to the same question.
+         * @description Settings of another answer to the same question.
          */
         readonly RegenerateBody: {
             /** @default null */
@@ -1846,7 +1846,7 @@ export interface components {
         };
         /**
          * RestartEvent
-         * @description `restart`: drop the text, the answer begins again.
+         * @description `restart`: drop the text; the answer is generated again.
          */
         readonly RestartEvent: Record<string, never>;
         /**
@@ -1857,14 +1857,14 @@ export interface components {
         readonly Role: "owner" | "admin" | "member" | "viewer";
         /**
          * RoleBody
-         * @description Another role for somebody.
+         * @description The new role of a member.
          */
         readonly RoleBody: {
             readonly role: components["schemas"]["Role"];
         };
         /**
          * RotateBody
-         * @description For how long the old key goes on, in seconds.
+         * @description A rotation: `overlap_seconds` is for how long the old key stays valid.
          */
         readonly RotateBody: {
             /**
@@ -1875,7 +1875,7 @@ export interface components {
         };
         /**
          * SettingsBody
-         * @description How a model is to be asked; what is left out is `null`.
+         * @description Model, system prompt and sampling settings; a missing field is `null`.
          */
         readonly SettingsBody: {
             /**
@@ -1911,7 +1911,7 @@ export interface components {
         };
         /**
          * ShareLink
-         * @description The token of a link that anybody may read the conversation's shown branch by; told this once.
+         * @description The token of a public link to the conversation's selected branch; it is not shown again.
          */
         readonly ShareLink: {
             /** Token */
@@ -1919,7 +1919,7 @@ export interface components {
         };
         /**
          * SharedConversation
-         * @description A conversation as a stranger may read it: the branch that is shown, and nothing about the person.
+         * @description A conversation as shown by a share link: the selected branch, without data about its owner.
          */
         readonly SharedConversation: {
             /** Created */
@@ -1933,7 +1933,7 @@ export interface components {
         };
         /**
          * SignInBody
-         * @description Who signs in; `organisation`: into which, for people of several.
+         * @description Credentials of a sign-in. `organisation` selects one, for a user who is a member of several.
          */
         readonly SignInBody: {
             /** Email */
@@ -1948,7 +1948,7 @@ export interface components {
         };
         /**
          * SignUpBody
-         * @description Who signs up: with an invitation, or for an organisation of this name.
+         * @description A sign-up: either with an invitation's token, or with the name of a new organisation.
          */
         readonly SignUpBody: {
             /** Email */
@@ -1973,18 +1973,18 @@ export interface components {
         };
         /**
          * SkipReason
-         * @description Why a conversation of a file was not taken.
+         * @description Why a conversation of a file was not imported.
          * @enum {string}
          */
         readonly SkipReason: "unknown_kind" | "no_text" | "too_many_messages" | "too_large" | "too_many_files" | "files_too_large" | "other";
         /**
          * SkippedConversation
-         * @description A conversation of a file that was not taken.
+         * @description A conversation of a file that was not imported.
          */
         readonly SkippedConversation: {
             /**
              * Limit
-             * @description What it has more of than it may: messages, files, or MiB where the reason is a size.
+             * @description The limit that was exceeded: messages, files, or MiB for a size.
              */
             readonly limit: number | null;
             readonly reason: components["schemas"]["SkipReason"];
@@ -1993,7 +1993,7 @@ export interface components {
         };
         /**
          * StartBody
-         * @description The token of the link that the launcher has printed.
+         * @description The token of the sign-in link that the launcher printed.
          */
         readonly StartBody: {
             /** Invitation */
@@ -2001,14 +2001,14 @@ export interface components {
         };
         /**
          * Stopping
-         * @description The answer as it is while it is being stopped; the events say when it has.
+         * @description The answer while it is being stopped; its events report the end.
          */
         readonly Stopping: {
             readonly answer: components["schemas"]["Message"];
         };
         /**
          * TextEvent
-         * @description `text`: put `text` behind the first `at` characters (UTF-16 units, as JavaScript counts) of what is there.
+         * @description `text`: insert `text` after the first `at` UTF-16 code units (as JavaScript counts), and drop what followed.
          */
         readonly TextEvent: {
             /** At */
@@ -2018,7 +2018,7 @@ export interface components {
         };
         /**
          * TitleEvent
-         * @description `title`: the conversation has one.
+         * @description `title`: the conversation's new title.
          */
         readonly TitleEvent: {
             /** Title */
@@ -2026,7 +2026,7 @@ export interface components {
         };
         /**
          * TokenPrice
-         * @description Nano-USD per token.
+         * @description Prices in nano-USD per token.
          */
         readonly TokenPrice: {
             /** Cached Input Nano */
@@ -2038,12 +2038,12 @@ export interface components {
         };
         /**
          * TokenUsage
-         * @description What an answer used.
+         * @description Tokens that an answer used.
          */
         readonly TokenUsage: {
             /**
              * Cached Tokens
-             * @description Part of the prompt's.
+             * @description Part of `prompt_tokens`.
              */
             readonly cached_tokens: number;
             /** Completion Tokens */
@@ -2053,7 +2053,7 @@ export interface components {
         };
         /**
          * Usage
-         * @description What a person used, and what is left for everybody.
+         * @description A person's usage and rate limits, and the organisation's balance.
          */
         readonly Usage: {
             readonly balance: components["schemas"]["BalanceShown"];
@@ -2064,7 +2064,7 @@ export interface components {
         };
         /**
          * WaitingEvent
-         * @description `waiting`: how many wait before it, and for how long about; `null`: not known.
+         * @description `waiting`: queue position and estimated wait in seconds; `null`: not known.
          */
         readonly WaitingEvent: {
             /** Position */
@@ -2074,23 +2074,23 @@ export interface components {
         };
         /**
          * Ways
-         * @description How to become somebody.
+         * @description How people may sign up.
          */
         readonly Ways: {
             /**
              * Open
-             * @description Whether anybody may sign up, or only who is invited.
+             * @description Whether people may sign up without an invitation.
              */
             readonly open: boolean;
         };
         /**
          * Worker
-         * @description A worker that is alive.
+         * @description A live worker.
          */
         readonly Worker: {
             /**
              * Capacity
-             * @description Sequences that run at once.
+             * @description Largest number of sequences that run at once.
              */
             readonly capacity: number;
             /** Device */
@@ -2117,12 +2117,12 @@ export interface components {
         };
         /**
          * WorkerList
-         * @description What serves the platform now.
+         * @description Load of all models and state of all live workers.
          */
         readonly WorkerList: {
             /**
              * Console
-             * @description The RabbitMQ console's address, where the operator has told one.
+             * @description URL of the RabbitMQ console; `null` if none is configured.
              */
             readonly console: string | null;
             /** Models */
@@ -2142,9 +2142,9 @@ export interface operations {
     readonly list_audit_api_admin_audit_get: {
         readonly parameters: {
             readonly query?: {
-                /** @description `next` of the page before. */
+                /** @description `next` of the previous page. */
                 readonly cursor?: string | null;
-                /** @description Only this one. */
+                /** @description Only entries of this event. */
                 readonly event?: string | null;
                 readonly limit?: number;
             };
@@ -2163,7 +2163,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["AuditPage"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2172,7 +2172,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2201,7 +2201,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["BudgetList"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2210,7 +2210,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2243,7 +2243,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["BudgetList"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2252,7 +2252,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2281,7 +2281,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Credit"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2290,7 +2290,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2319,7 +2319,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["KeyList"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2328,7 +2328,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2361,7 +2361,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["NewKey"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2370,7 +2370,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2399,7 +2399,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2408,7 +2408,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2443,7 +2443,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["NewKey"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2452,7 +2452,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2481,7 +2481,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["PriceList"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2490,7 +2490,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2519,7 +2519,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ProjectList"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2528,7 +2528,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2561,7 +2561,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Project"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2570,7 +2570,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2605,7 +2605,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Project"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2614,7 +2614,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2645,7 +2645,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Project"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2654,7 +2654,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2668,7 +2668,7 @@ export interface operations {
     readonly organisation_usage_api_admin_usage_get: {
         readonly parameters: {
             readonly query?: {
-                /** @description So many, today (UTC) included. */
+                /** @description Number of days, today (UTC) included. */
                 readonly days?: number;
             };
             readonly header?: never;
@@ -2686,7 +2686,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["OrganisationUsage"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2695,7 +2695,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2724,7 +2724,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["WorkerList"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2733,7 +2733,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2747,10 +2747,10 @@ export interface operations {
     readonly list_conversations_api_conversations_get: {
         readonly parameters: {
             readonly query?: {
-                /** @description Words that are in it; the last one may be unfinished. */
+                /** @description Words to search for; the last one may be a prefix. */
                 readonly q?: string;
                 readonly archived?: boolean;
-                /** @description `next` of the page before. */
+                /** @description `next` of the previous page. */
                 readonly cursor?: string | null;
                 readonly limit?: number;
             };
@@ -2769,7 +2769,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ConversationPage"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2778,7 +2778,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2811,7 +2811,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Conversation"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2820,7 +2820,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2851,7 +2851,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Conversation"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2860,7 +2860,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2889,7 +2889,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2898,7 +2898,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2933,7 +2933,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ConversationRow"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2942,7 +2942,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2977,7 +2977,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Asked"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -2986,7 +2986,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3000,7 +3000,7 @@ export interface operations {
     readonly events_api_conversations__conversation_id__messages__message_id__events_get: {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of the last event that is known; the header `Last-Event-ID` says the same. */
+                /** @description The id of the last event that the client has; the header `Last-Event-ID` has precedence. */
                 readonly after?: string;
             };
             readonly header?: never;
@@ -3012,7 +3012,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description Events; `ChatEvents` says what the data of each is */
+            /** @description Server-sent events; `ChatEvents` describes their data */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3021,7 +3021,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ChatEvents"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3030,7 +3030,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3066,7 +3066,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["AnswerBegun"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3075,7 +3075,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3107,7 +3107,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Stopping"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3116,7 +3116,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3147,7 +3147,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ShareLink"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3156,7 +3156,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3185,7 +3185,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3194,7 +3194,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3209,7 +3209,7 @@ export interface operations {
         readonly parameters: {
             readonly query: {
                 readonly format: "xlsx" | "csv" | "json" | "markdown";
-                /** @description Conversations' ids with commas between them; `all`: all of them, archived ones too. */
+                /** @description Ids of conversations, separated by commas; `all`: all conversations, archived ones too. */
                 readonly ids?: string;
             };
             readonly header?: never;
@@ -3230,7 +3230,7 @@ export interface operations {
                     readonly "text/markdown": string;
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3239,7 +3239,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3268,7 +3268,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["LastImport"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3277,7 +3277,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3310,7 +3310,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Import"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3319,7 +3319,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3348,7 +3348,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["InvitationList"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3357,7 +3357,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3390,7 +3390,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["NewInvitation"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3399,7 +3399,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3430,7 +3430,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Invitation"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3439,7 +3439,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3470,7 +3470,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["InvitationShown"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3479,7 +3479,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3508,7 +3508,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Me"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3517,7 +3517,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3546,7 +3546,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ModelList"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3555,7 +3555,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3588,7 +3588,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Me"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3597,7 +3597,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3626,7 +3626,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["PersonList"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3635,7 +3635,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3664,7 +3664,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3673,7 +3673,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3708,7 +3708,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Person"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3717,7 +3717,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3746,7 +3746,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["PresetList"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3755,7 +3755,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3788,7 +3788,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Preset"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3797,7 +3797,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3826,7 +3826,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3835,7 +3835,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3870,7 +3870,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Preset"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3879,7 +3879,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3912,7 +3912,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Me"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3921,7 +3921,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3948,7 +3948,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3957,7 +3957,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3984,7 +3984,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -3993,7 +3993,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -4020,7 +4020,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -4029,7 +4029,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -4060,7 +4060,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["SharedConversation"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -4069,7 +4069,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -4098,7 +4098,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Ways"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -4107,7 +4107,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -4140,7 +4140,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Me"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -4149,7 +4149,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -4182,7 +4182,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Me"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -4191,7 +4191,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -4205,7 +4205,7 @@ export interface operations {
     readonly own_usage_api_usage_get: {
         readonly parameters: {
             readonly query?: {
-                /** @description So many, today (UTC) included. */
+                /** @description Number of days, today (UTC) included. */
                 readonly days?: number;
             };
             readonly header?: never;
@@ -4223,7 +4223,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Usage"];
                 };
             };
-            /** @description What is wrong with the call */
+            /** @description The request is invalid or not permitted */
             readonly "4XX": {
                 headers: {
                     readonly [name: string]: unknown;
@@ -4232,7 +4232,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description What is wrong here */
+            /** @description The server failed or is busy */
             readonly "5XX": {
                 headers: {
                     readonly [name: string]: unknown;
