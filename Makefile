@@ -1,4 +1,4 @@
-# Headrace: few verbs, the same on every machine. The logic is in infra/install.py and in the `headrace` command.
+# Headrace: few verbs, the same on every machine. The logic is in infra/install/steps.py and in the `headrace` command.
 PYTHON ?= python3
 WORKERS ?=
 CHAOS ?=
@@ -14,10 +14,10 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Set up everything that is needed to run (every other verb does it too)
-	@$(PYTHON) -m infra.install
+	@$(PYTHON) -m infra.install.steps
 
 setup-dev:
-	@$(PYTHON) -m infra.install --dev
+	@$(PYTHON) -m infra.install.steps --dev
 
 serve: setup ## Everything in one process: API, chat and a small model on the CPU
 	@exec $(BIN)/headrace serve
@@ -60,13 +60,13 @@ check-python: setup-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m chat_ui.openapi | diff - chat_ui/web/openapi.json || { echo "the page's types are stale: make types"; exit 1; }
+	$(BIN)/python -m chat_ui.http.openapi | diff - chat_ui/web/openapi.json || { echo "the page's types are stale: make types"; exit 1; }
 
 check-page: setup-dev
 	cd chat_ui/web && npm run --silent check
 
 types: setup-dev ## The page's types, out of the OpenAPI document of the chat's API
-	$(BIN)/python -m chat_ui.openapi > chat_ui/web/openapi.json
+	$(BIN)/python -m chat_ui.http.openapi > chat_ui/web/openapi.json
 	cd chat_ui/web && npm run --silent types
 
 format: setup-dev ## Lay the code out and sort its imports

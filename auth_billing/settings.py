@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from infra.runtime.logging import LogStyle
+from runtime.logging import LogStyle
 
 
 class BillingSettings(BaseSettings):

@@ -26,9 +26,9 @@ from benchmarks.report import say
 from benchmarks.results import RESULTS, ROOT, Row, measured, write
 from gateway.app import GatewayServices
 from gateway.settings import GatewaySettings
-from infra.embedded_store import PROGRAM, EmbeddedStore
-from infra.readiness import free_port
-from infra.runtime import logging
+from infra.accounts.embedded_store import PROGRAM, EmbeddedStore
+from infra.launcher.readiness import free_port
+from runtime import logging
 from router.bus import Bus
 from router.transport.memory import MemoryBroker, MemoryTransport
 from tests.fakes.accounts import DictApiKeyStore, DictIdempotencyStore

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.measures import Timeline
 from benchmarks.workloads import Conversation, Request
-from inference_worker.engine import Engine
+from inference_worker.engine.engine import Engine
 from inference_worker.engine_protocol import GenerationRequest, TokenEvent
 from router.messages import SamplingParams
 

@@ -15,13 +15,13 @@ import torch
 from benchmarks.engine_tables import FULL, QUICK, TABLES, Bench
 from benchmarks.report import say
 from benchmarks.results import RESULTS, Value, measured, write
-from inference_worker.engine import Engine
-from inference_worker.execution.isolation import IsolatingRunner
-from inference_worker.execution.model_runner import ModelRunner
+from inference_worker.engine.engine import Engine
+from inference_worker.engine.execution.isolation import IsolatingRunner
+from inference_worker.engine.execution.model_runner import ModelRunner
 from inference_worker.settings import EngineSettings, tokens_of_a_step
-from infra import environment
-from infra.runtime import logging
-from infra.settings import LauncherSettings
+from infra.home import environment
+from runtime import logging
+from infra.home.settings import LauncherSettings
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from numpy.random import default_rng
 from benchmarks import driving, workloads
 from benchmarks.measures import Timeline, median, milliseconds, percentile, throughput
 from benchmarks.results import Row
-from inference_worker.engine import Engine
+from inference_worker.engine.engine import Engine
 
 Build = Callable[..., Engine]
 """Makes an engine; keywords replace fields of its settings."""

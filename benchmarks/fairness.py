@@ -28,7 +28,7 @@ from benchmarks.report import say
 from benchmarks.results import RESULTS, Row, measured, write
 from gateway.app import GatewayServices
 from gateway.settings import GatewaySettings
-from infra.runtime import logging
+from runtime import logging
 from router.bus import Bus
 from router.transport.memory import MemoryBroker, MemoryTransport
 from tests.fakes.counting_engine import CountingEngine

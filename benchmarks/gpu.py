@@ -25,7 +25,7 @@ from benchmarks.gpu_models import SHAPES, Shape, bandwidth, bytes_per_step, numb
 from benchmarks.measures import median
 from benchmarks.results import Row, measured, write
 from benchmarks.workloads import Request, fixed
-from inference_worker.engine import Engine
+from inference_worker.engine.engine import Engine
 from inference_worker.engine_protocol import GenerationRequest
 from router.messages import SamplingParams
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from inference_worker.engine import Engine
-from inference_worker.layers.decoder import Decoder
-from inference_worker.layers.rms_norm import RMSNorm
-from inference_worker.layers.rotary import rotary_of
-from inference_worker.models.registry import FAMILIES
+from inference_worker.engine.engine import Engine
+from inference_worker.engine.layers.decoder import Decoder
+from inference_worker.engine.layers.rms_norm import RMSNorm
+from inference_worker.engine.layers.rotary import rotary_of
+from inference_worker.engine.models.registry import FAMILIES
 from inference_worker.settings import EngineSettings
 
 COPY_BYTES = 2**31

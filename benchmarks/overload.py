@@ -20,7 +20,7 @@ from benchmarks import platform_stack, results
 from benchmarks.measures import milliseconds, percentile
 from benchmarks.platform_client import Client, Exchange, Target
 from benchmarks.results import Row
-from infra.runtime import lifecycle
+from runtime import lifecycle
 
 HOST = "127.0.0.1"
 STEP_SECONDS = 0.02

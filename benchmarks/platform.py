@@ -25,7 +25,7 @@ from benchmarks.measures import median, milliseconds, percentile
 from benchmarks.platform_client import Client, Exchange, Target
 from benchmarks.platform_stub import TOKENS
 from benchmarks.results import Row
-from infra.runtime import lifecycle
+from runtime import lifecycle
 
 RATES = (20.0, 100.0)
 LITELLM_RATES = (20.0,)

@@ -23,8 +23,8 @@ import psutil
 
 from benchmarks.peers.peer import install_packages, output
 from benchmarks.platform_stack import INSTALLED, cpu_seconds
-from infra.readiness import free_port, url_says_yes
-from infra.runtime.lifecycle import StartupError
+from infra.launcher.readiness import free_port, url_says_yes
+from runtime.lifecycle import StartupError
 
 REQUIREMENT = "litellm[proxy]<1.108"
 ENVIRONMENT = INSTALLED / "peers" / "litellm"

@@ -16,16 +16,17 @@ from tempfile import TemporaryDirectory
 
 import psutil
 
-from infra import account_access, environment
-from infra.embedded_store import PROGRAM
-from infra.home import Home
-from infra.install import ROOT
-from infra.process_records import ProcessRecords, ProcessState
-from infra.processes import WORKER, PlatformProcesses
-from infra.readiness import free_port, state_is_past_starting
-from infra.runtime.lifecycle import StartupError
-from infra.settings import LauncherSettings
-from infra.supervisor import ProcessSpec, Supervisor
+from infra.accounts import account_access
+from infra.home import environment
+from infra.accounts.embedded_store import PROGRAM
+from infra.home.home import Home
+from infra.install.steps import ROOT
+from infra.home.process_records import ProcessRecords, ProcessState
+from infra.launcher.processes import WORKER, PlatformProcesses
+from infra.launcher.readiness import free_port, state_is_past_starting
+from runtime.lifecycle import StartupError
+from infra.home.settings import LauncherSettings
+from infra.launcher.supervisor import ProcessSpec, Supervisor
 
 MODEL = "counting"
 INSTALLED = Path(os.environ.get("HEADRACE_HOME") or ROOT / ".headrace").resolve()

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from benchmarks.results import ROOT, Row, measured, write
 from benchmarks.teacher_forcing import Prediction, passage, predict, windows
-from inference_worker.engine import Engine
+from inference_worker.engine.engine import Engine
 from inference_worker.engine_protocol import GenerationRequest
 from inference_worker.settings import EngineSettings
 from router.messages import SamplingParams

@@ -32,9 +32,9 @@ from benchmarks.report import say
 from benchmarks.results import RESULTS, Row, Value, measured, write
 from benchmarks.server_tables import Load
 from benchmarks.servers import SERVERS, ServerFailed
-from infra import environment
-from infra.runtime import logging
-from infra.settings import LauncherSettings
+from infra.home import environment
+from runtime import logging
+from infra.home.settings import LauncherSettings
 
 TABLES = ("closed", "open", "first-token-under-load")
 console = Console(highlight=False)

@@ -17,11 +17,11 @@ from pathlib import Path
 from benchmarks.engine import add_engine_arguments, engine_under_test
 from benchmarks.report import say
 from benchmarks.results import RESULTS, Row, measured, write
-from inference_worker.engine import Engine
+from inference_worker.engine.engine import Engine
 from inference_worker.engine_protocol import GenerationRequest
-from inference_worker.model_source import resolve
-from inference_worker.text.tokenizer_files import read_text_files
-from infra.runtime import logging
+from inference_worker.model_files.model_source import resolve
+from inference_worker.tokenizer.tokenizer_files import read_text_files
+from runtime import logging
 from router.messages import Grammar, GrammarKind, SamplingParams
 
 BATCH = 16

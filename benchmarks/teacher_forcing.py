@@ -18,15 +18,15 @@ from torch import Tensor
 
 from benchmarks.engine import model_runner
 from benchmarks.results import ROOT
-from inference_worker.attention.backend import StepAttention
-from inference_worker.batch import ScheduledSequence
-from inference_worker.engine import Engine
-from inference_worker.execution.inputs import build_inputs
-from inference_worker.execution.model_runner import ModelRunner
-from inference_worker.gguf_metadata import read_tokenizer
-from inference_worker.sequence import Sequence
-from inference_worker.text.tokenizer import Tokenizer
-from inference_worker.text.tokenizer_gguf import tokenizer_definition
+from inference_worker.engine.attention_backend import StepAttention
+from inference_worker.engine.batch import ScheduledSequence
+from inference_worker.engine.engine import Engine
+from inference_worker.engine.execution.inputs import build_inputs
+from inference_worker.engine.execution.model_runner import ModelRunner
+from inference_worker.model_files.gguf_metadata import read_tokenizer
+from inference_worker.engine.sequence import Sequence
+from inference_worker.tokenizer.tokenizer import Tokenizer
+from inference_worker.tokenizer.tokenizer_gguf import tokenizer_definition
 from router.messages import SamplingParams
 
 PASSAGE = ROOT / "benchmarks" / "data" / "passage.txt"

@@ -35,7 +35,7 @@ from auth_billing.errors import (
     TooManySignIns,
     UnacceptableValue,
 )
-from infra.runtime.strict_json import BodyBrokenOff, BodyTooLarge, BodyTooSlow, MalformedRequest, UnsupportedMediaType
+from runtime.strict_json import BodyBrokenOff, BodyTooLarge, BodyTooSlow, MalformedRequest, UnsupportedMediaType
 
 
 class ChatError(Exception):

@@ -21,24 +21,30 @@ from auth_billing.idempotency import IdempotencyKeys
 from auth_billing.money.billing import Billing
 from auth_billing.rate_limits.limiter import RateLimiter
 from auth_billing.service import AuthBilling
-from gateway import error_handlers
-from gateway.admit import Admission
-from gateway.aliases import Catalogue, read_aliases
-from gateway.authenticate import open_routes
-from gateway.billing_desk import BillingDesk
+from gateway.http import error_handlers
+from gateway.admission.admit import Admission
+from gateway.admission.aliases import Catalogue, read_aliases
+from gateway.http.authenticate import open_routes
+from gateway.jobs.billing_desk import BillingDesk
 from gateway.errors import UpstreamUnreachable
-from gateway.gateway import Gateway
-from gateway.generation import Generations
-from gateway.idempotency import IdempotentRequests
-from gateway.job_queues import JobQueues
+from gateway.http.gateway import Gateway
+from gateway.jobs.generation import Generations
+from gateway.answers.idempotency import IdempotentRequests
+from gateway.admission.job_queues import JobQueues
 from gateway.metrics import GatewayMetrics
-from gateway.reply_inbox import ReplyInbox
-from gateway.request_context import RequestContext
-from gateway.routes import chat_completions, completions, embeddings, health, models, openapi, organization
-from gateway.self_protection import SelfProtection
+from gateway.jobs.reply_inbox import ReplyInbox
+from gateway.http.request_context import RequestContext
+from gateway.http.routes import chat_completions
+from gateway.http.routes import completions
+from gateway.http.routes import embeddings
+from gateway.http.routes import health
+from gateway.http.routes import models
+from gateway.http.routes import openapi
+from gateway.http.routes import organization
+from gateway.admission.self_protection import SelfProtection
 from gateway.settings import GatewaySettings
-from gateway.strangers import Strangers
-from infra.runtime.lifecycle import StartupError
+from gateway.http.strangers import Strangers
+from runtime.lifecycle import StartupError
 from router import control_plane
 from router.bus import Bus, Feed
 from router.errors import BrokerUnavailable

@@ -63,7 +63,7 @@ from auth_billing.errors import (
     TokenLimitExceeded,
 )
 from auth_billing.money.amounts import usd
-from infra.runtime.strict_json import BodyBrokenOff, BodyTooLarge, BodyTooSlow, MalformedRequest, UnsupportedMediaType
+from runtime.strict_json import BodyBrokenOff, BodyTooLarge, BodyTooSlow, MalformedRequest, UnsupportedMediaType
 from router.errors import BrokerUnavailable, PublishError, PublishUnknown, QueueFull, Unroutable
 from router.messages import Failed, FailureCode
 

@@ -15,12 +15,13 @@ from typing import Any
 
 from auth_billing.prices.price_book import PriceBook
 from auth_billing.service import Principal
-from gateway import dispatch, rate_limits
-from gateway.dispatch import Origin
-from gateway.gateway import Gateway
-from gateway.generation import ChoiceDelta, Generation
+from gateway.jobs import dispatch
+from gateway.http import rate_limits
+from gateway.jobs.dispatch import Origin
+from gateway.http.gateway import Gateway
+from gateway.jobs.generation import ChoiceDelta, Generation
 from gateway.openai.chat_completions import ChatCompletionRequest
-from infra.runtime import tracing
+from runtime import tracing
 from router.messages import FinishReason, Usage
 
 LOOK_SECONDS = 1.0

@@ -10,22 +10,23 @@ from functools import partial
 from prometheus_client import CollectorRegistry
 from pydantic import ValidationError
 
-from inference_worker import engine_main
-from inference_worker.embedding.embedder import Embedder
-from inference_worker.embedding.text import EmbeddingText
-from inference_worker.engine_jobs import MakeEngineJobs
-from inference_worker.engine_process import ProcessEngine
+from inference_worker.engine import engine_main
+from inference_worker.worker.embedding.embedder import Embedder
+from inference_worker.worker.embedding.text import EmbeddingText
+from inference_worker.worker.engine_jobs import MakeEngineJobs
+from inference_worker.worker.engine_process import ProcessEngine
 from inference_worker.errors import EngineDied, EngineStartFailed, ModelError
-from inference_worker.generator import Generator
-from inference_worker.metrics import WorkerMetrics
-from inference_worker.model_source import ModelSource, resolve
+from inference_worker.worker.generator import Generator
+from inference_worker.worker.metrics import WorkerMetrics
+from inference_worker.model_files.model_source import ModelSource, resolve
 from inference_worker.settings import WorkerSettings
-from inference_worker.text.processor import TextProcessor
-from inference_worker.text.tokenizer_files import read_text_files
-from inference_worker.worker import Worker
-from infra.runtime import lifecycle, logging
-from infra.runtime.lifecycle import StartupError
-from infra.runtime.metrics import OpsServer
+from inference_worker.worker.text.processor import TextProcessor
+from inference_worker.tokenizer.tokenizer_files import read_text_files
+from inference_worker.worker.worker import Worker
+from runtime import lifecycle
+from runtime import logging
+from runtime.lifecycle import StartupError
+from runtime.metrics import OpsServer
 from router.bus import Bus
 from router.control_seal import sealed_by
 from router.errors import BrokerUnavailable

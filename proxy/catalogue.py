@@ -33,7 +33,7 @@ from pydantic import (
 )
 
 from auth_billing.prices.price_file import Entry
-from infra.runtime.lifecycle import StartupError
+from runtime.lifecycle import StartupError
 from router.messages import Task
 from router.topology import check_model_name
 

@@ -10,9 +10,10 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from infra.runtime import lifecycle, logging
-from infra.runtime.lifecycle import StartupError
-from infra.runtime.metrics import OpsServer
+from runtime import lifecycle
+from runtime import logging
+from runtime.lifecycle import StartupError
+from runtime.metrics import OpsServer
 from proxy import catalogue
 from proxy.metrics import ProxyCollectors, ProxyMetrics
 from proxy.settings import ProxySettings

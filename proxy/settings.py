@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from infra.runtime.logging import LogStyle
+from runtime.logging import LogStyle
 from router.topology import check_worker_id
 
 

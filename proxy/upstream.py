@@ -16,7 +16,7 @@ from typing import Any
 import httpx2
 from pydantic import SecretStr
 
-from infra.runtime.circuit_breaker import CircuitBreaker
+from runtime.circuit_breaker import CircuitBreaker
 from proxy.catalogue import UpstreamSpec
 from proxy.errors import Misbehaved, RequestRefused, TooSlow, Unreachable, UpstreamError
 from proxy.stream import DONE, error_of

@@ -12,7 +12,7 @@ import hmac
 import time
 from collections.abc import Callable, Mapping
 
-from infra.runtime.lifecycle import StartupError
+from runtime.lifecycle import StartupError
 from router.errors import UntrustedControl
 from router.transport.base import HeaderValue, Received
 

@@ -18,7 +18,7 @@ import pytest
 from infra.rabbitmq.definitions import ADMIN, permissions
 from infra.rabbitmq.errors import BrokerNotInstalled
 from infra.rabbitmq.node import NodePorts, RabbitMQNode
-from infra.readiness import free_port
+from infra.launcher.readiness import free_port
 
 _PASSWORD = "test"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.embedded_store import PROGRAM, EmbeddedStore, StoreNotInstalled
-from infra.readiness import free_port
+from infra.accounts.embedded_store import PROGRAM, EmbeddedStore, StoreNotInstalled
+from infra.launcher.readiness import free_port
 
 _IN_CHECKOUT = Path(__file__).resolve().parents[1] / ".headrace" / PROGRAM
 

@@ -12,7 +12,7 @@ import secrets
 from pathlib import Path
 
 from auth_billing.keys.secret_files import read_or_make
-from infra.runtime.lifecycle import StartupError
+from runtime.lifecycle import StartupError
 
 FILE_NAME = "api-key-pepper"
 MINIMUM_BYTES = 32

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from infra.runtime.lifecycle import StartupError
+from runtime.lifecycle import StartupError
 
 
 def read_or_make(path: Path, make: Callable[[], str], what_is_lost: str) -> str:

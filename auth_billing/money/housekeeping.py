@@ -32,7 +32,7 @@ from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.jobs import MongoJobStore
 from auth_billing.store.prices import MongoPriceStore
 from auth_billing.store.usage_hours import MongoHourStore
-from infra.runtime.lifecycle import StartupError
+from runtime.lifecycle import StartupError
 
 CREDIT_SECONDS = 60.0
 """Between looks for credit that was entered by somebody who died before the account took it in."""

@@ -23,7 +23,7 @@ from tenacity import AsyncRetrying, RetryError, retry_if_exception_type, stop_af
 from tenacity.wait import wait_base
 
 from auth_billing.errors import AlertNotSent
-from infra.runtime.lifecycle import StartupError
+from runtime.lifecycle import StartupError
 
 TRIES = 4
 SECONDS = 10.0

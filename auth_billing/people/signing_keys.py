@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from auth_billing.keys.secret_files import read_or_make
-from infra.runtime.lifecycle import StartupError
+from runtime.lifecycle import StartupError
 
 FILE_NAME = "session-signing-keys"
 ALGORITHM = "HS256"

@@ -38,7 +38,7 @@ from pydantic import (
 )
 
 from auth_billing.prices.pricing import MOST, PriceList, Rate, Rates
-from infra.runtime.lifecycle import StartupError
+from runtime.lifecycle import StartupError
 from router.messages import ServiceClass
 from router.topology import check_model_name
 

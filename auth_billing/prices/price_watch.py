@@ -15,7 +15,7 @@ from auth_billing.errors import StoreUnavailable
 from auth_billing.prices import price_file
 from auth_billing.prices.price_book import PriceBook
 from auth_billing.prices.price_file import Source
-from infra.runtime.lifecycle import StartupError
+from runtime.lifecycle import StartupError
 
 EVERY = 5.0
 """Seconds between reads of the file."""

@@ -17,7 +17,7 @@ from pymongo import WriteConcern
 from pymongo.errors import ConfigurationError, DocumentTooLarge, DuplicateKeyError, InvalidURI, PyMongoError
 
 from auth_billing.errors import RecordRefused, StoreUnavailable
-from infra.runtime.lifecycle import StartupError
+from runtime.lifecycle import StartupError
 
 SERVER_SELECTION_MS = 2000
 OPERATION_MS = 1500

@@ -22,9 +22,9 @@ from benchmarks.peers.transformers import Transformers, TransformersBatching
 from benchmarks.peers.vllm import Vllm
 from benchmarks.report import say
 from benchmarks.results import RESULTS, measured, write
-from infra import environment
-from infra.install import StepFailed
-from infra.settings import LauncherSettings
+from infra.home import environment
+from infra.install.steps import StepFailed
+from infra.home.settings import LauncherSettings
 
 PEERS: dict[str, Callable[[Place], Peer]] = {
     "llama.cpp": LlamaCpp,  # first: it makes the files that others read

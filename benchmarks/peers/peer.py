@@ -20,8 +20,8 @@ from typing import ClassVar
 import torch
 
 from benchmarks.results import ROOT
-from inference_worker.execution.number_format import number_format
-from infra.install import make_venv, run
+from inference_worker.engine.loading.number_format import number_format
+from infra.install.steps import make_venv, run
 
 RUNNERS = "benchmarks.peers.runners"
 """Programs for the peers' interpreters; started in the checkout, they find it there."""

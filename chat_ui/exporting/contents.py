@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 
 from chat_ui.history.records import Conversation, Message, Owner
-from chat_ui.listing import Listing
+from chat_ui.history.listing import Listing
 
 PAGE = 100
 """Conversations per page when all of them are listed."""

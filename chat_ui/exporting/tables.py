@@ -11,8 +11,8 @@ from auth_billing.prices.pricing import NANO
 from chat_ui.exporting.contents import Groups, Whole
 from chat_ui.history.records import Conversation, Message, ModelSettings, TokenUsage
 from chat_ui.history.tree import branch, by_id
-from infra.runtime import tables
-from infra.runtime.tables import Row
+from runtime import tables
+from runtime.tables import Row
 
 HEADS = (
     "time",

@@ -17,7 +17,7 @@ from chat_ui.history.room import Room
 from chat_ui.importing.frames import Batch, Frame, Opened, Order, Read, ReaderDied, Refused
 from chat_ui.importing.records import Import, ImportState
 from chat_ui.importing.taking_in import LEASE_SECONDS, Shelves, Superseded, TakingIn
-from infra.runtime.strict_json import MalformedRequest
+from runtime.strict_json import MalformedRequest
 
 AT_ONCE = 2
 """Imports that run in a process at a time."""

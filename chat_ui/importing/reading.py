@@ -11,7 +11,7 @@ from chat_ui.importing import chatgpt, open_webui, own
 from chat_ui.importing.brought import LeftOut, mapping, ours, text
 from chat_ui.importing.frames import Batch, Frame, Opened, Order, Refused, Taken
 from chat_ui.importing.records import Skipped, SkipReason
-from infra.runtime.strict_json import MalformedRequest, parse_now
+from runtime.strict_json import MalformedRequest, parse_now
 
 MOST_CONTAINERS = 2_000_000
 """Arrays and objects in a file, at most."""

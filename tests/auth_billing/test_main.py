@@ -14,8 +14,8 @@ from auth_billing.__main__ import serve
 from auth_billing.settings import BillingSettings
 from auth_billing.store.connection import StoreConnection
 from infra.rabbitmq.node import RabbitMQNode
-from infra.readiness import free_port
-from infra.runtime.lifecycle import StartupError
+from infra.launcher.readiness import free_port
+from runtime.lifecycle import StartupError
 from router import messages, topology
 from router.bus import Bus
 from router.messages import Job, SamplingParams, TextPrompt

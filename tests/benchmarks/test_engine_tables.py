@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.engine_tables import TABLES, Bench, Scale
-from inference_worker.engine import Engine
+from inference_worker.engine.engine import Engine
 from tests.fakes.tiny_model import TinyModel, tiny_engine
 
 TINY = Scale(

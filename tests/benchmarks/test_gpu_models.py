@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from benchmarks.gpu_models import SHAPES, bandwidth, bytes_per_step, our_engine
-from inference_worker.layers.decoder import Decoder
-from inference_worker.layers.rms_norm import RMSNorm
+from inference_worker.engine.layers.decoder import Decoder
+from inference_worker.engine.layers.rms_norm import RMSNorm
 
 CPU = torch.device("cpu")
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from inference_worker.engine_main import Mouth, serve
+from inference_worker.engine.engine_main import Mouth, serve
 from inference_worker.engine_protocol import (
     EngineEvent,
     EngineLoad,

@@ -28,7 +28,7 @@ class Mutation:
 
 def _double_delivery() -> None:
     """Some pieces of text are given out twice."""
-    from gateway.mailbox import Mailbox
+    from gateway.jobs.mailbox import Mailbox
 
     right, numbers = Mailbox.take_all, count(1)
 
@@ -41,7 +41,7 @@ def _double_delivery() -> None:
 
 def _lost_token() -> None:
     """Some pieces of text are taken in and not given out."""
-    from gateway.mailbox import Mailbox
+    from gateway.jobs.mailbox import Mailbox
 
     right, numbers = Mailbox.take_all, count(1)
 
@@ -74,7 +74,7 @@ def _early_ack() -> None:
 
 def _unsettled_hold() -> None:
     """Some receipts are never handed in."""
-    from gateway.billing_desk import BillingDesk
+    from gateway.jobs.billing_desk import BillingDesk
 
     right, numbers = BillingDesk.hand_in, count(1)
 

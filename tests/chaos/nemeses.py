@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import psutil
 
-from infra.process_records import kill_group
+from infra.home.process_records import kill_group
 from infra.rabbitmq.errors import BrokerFailed
 from tests.chaos.evidence import Struck
 from tests.chaos.schedule import Fault

@@ -2,7 +2,7 @@
 
 Real processes: a hang-up goes through gateway, RabbitMQ and worker before the engine hears of it. Half a minute, so
 only with `CHAOS_CANCELS=1` (`make chaos`); it prints the figures of docs/reliability.md. That an engine computes no
-step but the one that it is in is shown by `tests/inference_worker/test_engine_process.py`.
+step but the one that it is in is shown by `tests/inference_worker/worker/test_engine_process.py`.
 """
 
 from __future__ import annotations

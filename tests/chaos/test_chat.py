@@ -17,8 +17,8 @@ import pytest
 from auth_billing.audit.auditor import Auditor
 from auth_billing.store.audit import MongoAuditStore
 from chat_ui.generations import titles
-from infra import people_access
-from infra.process_records import kill_group
+from infra.accounts import people_access
+from infra.home.process_records import kill_group
 from tests.chaos import books
 from tests.chaos.installed import skip_unless_installed
 from tests.chaos.stack import MODEL, Size, Stack, running

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from inference_worker import __main__ as program
-from inference_worker import engine_main
+from inference_worker.engine import engine_main
 from inference_worker.settings import WorkerSettings
 from tests.chaos import counting_engine
 from tests.fakes.counting_text import counting_text

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
-from chat_ui.cookies import CSRF, SECURE_PREFIX
+from chat_ui.http.cookies import CSRF, SECURE_PREFIX
 from tests.fakes.sessions import PASSWORD
 
 HTTP, HTTPS = "http://127.0.0.1:8000", "https://chat.example"

@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from auth_billing.people.roles import Role
-from chat_ui.api import create_api
+from chat_ui.http.api import create_api
 from tests.chat_ui.browsers import HTTPS, Browser
 from tests.fakes.audit_log import ListAuditLogStore
 from tests.fakes.chat import ChatHouse

@@ -4,7 +4,7 @@ docs/design/hostile-input.md. `test_hostile_index.py` checks that the named test
 
 from __future__ import annotations
 
-API = "tests/chat_ui/test_api.py::"
+API = "tests/chat_ui/http/test_api.py::"
 TOKENS = "tests/auth_billing/people/test_access_tokens.py::"
 SESSIONS = "tests/auth_billing/people/test_sessions.py::"
 SIGN_IN = "tests/auth_billing/people/test_sign_in.py::"

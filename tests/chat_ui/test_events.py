@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from chat_ui.generations import following
-from chat_ui.routes import events
+from chat_ui.http.routes import events
 from tests.chat_ui.chatting import Scene, eventually
 
 

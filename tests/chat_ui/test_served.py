@@ -20,8 +20,8 @@ import pytest
 from fastapi import FastAPI
 
 from gateway.settings import GatewaySettings
-from infra import people_access
-from infra.front_door import open_front_door
+from infra.accounts import people_access
+from infra.front_door.front_door import open_front_door
 from router.bus import Bus
 from router.transport.memory import MemoryBroker, MemoryTransport
 from tests.chat_ui.browsers import Browser

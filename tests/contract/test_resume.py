@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from auth_billing.reaper import Reaper
-from gateway import copies, failover, mending
+from gateway.jobs import copies
+from gateway.jobs import failover
+from gateway.jobs import mending
 from gateway.errors import ServerShutdown
 from router.bus import Bus
 from router.consumer import resumption, sent_replies

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.readiness import free_port
+from infra.launcher.readiness import free_port
 from tests.e2e.launched import Launched, new_home
 
 

@@ -15,7 +15,7 @@ import openai
 import psutil
 import pytest
 
-from infra.install import MODEL_FILE, ROOT
+from infra.install.steps import MODEL_FILE, ROOT
 
 INSTALLED = Path(os.environ.get("HEADRACE_HOME") or ROOT / ".headrace").resolve()
 MODEL = "smollm2-135m-instruct"
@@ -64,7 +64,7 @@ class Launched:
         self.environment = environment(home, port, extra)
         with self.output_file.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "infra.cli", *arguments],
+                [sys.executable, "-m", "infra.cli.main", *arguments],
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -93,7 +93,7 @@ class Launched:
 
     def headrace(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "infra.cli", *arguments],
+            [sys.executable, "-m", "infra.cli.main", *arguments],
             env=self.environment,
             capture_output=True,
             text=True,

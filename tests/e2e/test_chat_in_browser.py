@@ -21,7 +21,7 @@ import pytest_asyncio
 from openpyxl.worksheet.worksheet import Worksheet
 from playwright.async_api import Browser, FilePayload, Locator, Page, ViewportSize, expect
 
-from infra.readiness import free_port
+from infra.launcher.readiness import free_port
 from tests.chat_ui.chromium import Visit, chromium
 from tests.e2e.launched import Launched
 

@@ -16,9 +16,9 @@ import openai
 import openpyxl
 import pytest
 
-from infra.install import ROOT
-from infra.readiness import free_port
-from infra.runtime.lifecycle import EXIT_CANNOT_START
+from infra.install.steps import ROOT
+from infra.launcher.readiness import free_port
+from runtime.lifecycle import EXIT_CANNOT_START
 from tests.e2e.launched import MODEL, Launched, borrow_installation, environment
 
 pytestmark = [pytest.mark.e2e, pytest.mark.model, pytest.mark.store]
@@ -168,7 +168,7 @@ def test_a_second_one_in_the_same_home_says_so(serving: Launched) -> None:
 def test_a_taken_port_says_so(serving: Launched, tmp_path: Path) -> None:
     borrow_installation(tmp_path / "home")
     done = subprocess.run(
-        [sys.executable, "-m", "infra.cli", "serve"],
+        [sys.executable, "-m", "infra.cli.main", "serve"],
         env=environment(tmp_path / "home", serving.port, {}),
         capture_output=True,
         text=True,

@@ -19,13 +19,13 @@ import openai
 import psutil
 import pytest
 
-from infra.credentials import password_file
-from infra.home import Home
-from infra.processes import worker_name
+from infra.home.credentials import password_file
+from infra.home.home import Home
+from infra.launcher.processes import worker_name
 from infra.rabbitmq.errors import BrokerNotInstalled
 from infra.rabbitmq.node import find_program
-from infra.readiness import free_port
-from infra.runtime.lifecycle import EXIT_CANNOT_START
+from infra.launcher.readiness import free_port
+from runtime.lifecycle import EXIT_CANNOT_START
 from tests.e2e.launched import MODEL, Launched, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.model, pytest.mark.store, pytest.mark.rabbitmq]

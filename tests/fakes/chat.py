@@ -23,7 +23,7 @@ from chat_ui.importing.frames import Frame, Order, Read
 from chat_ui.importing.importer import Importer
 from chat_ui.importing.reading import read
 from chat_ui.importing.taking_in import Shelves
-from chat_ui.listing import Listing
+from chat_ui.history.listing import Listing
 from chat_ui.office import Office
 from router.messages import WorkerStatus
 from router.registry import ModelInfo, ModelRegistry

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from inference_worker.engine_client import EngineClient
+from inference_worker.worker.engine_client import EngineClient
 from inference_worker.engine_protocol import (
     Candidate,
     EngineLoad,

@@ -13,13 +13,13 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from gateway.mailbox import Mailbox
+from gateway.jobs.mailbox import Mailbox
 from gateway.metrics import GatewayMetrics
-from gateway.reply_inbox import ReplyInbox
-from inference_worker.generator import Generator
-from inference_worker.metrics import WorkerMetrics
+from gateway.jobs.reply_inbox import ReplyInbox
+from inference_worker.worker.generator import Generator
+from inference_worker.worker.metrics import WorkerMetrics
 from inference_worker.settings import WorkerSettings
-from inference_worker.worker import Worker
+from inference_worker.worker.worker import Worker
 from router import topology
 from router.bus import Bus
 from router.messages import ChatPrompt, Delta, Job, Reply, SamplingParams, Terminal, UsageRecord

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from inference_worker.sampling import philox
+from inference_worker.engine.sampling import philox
 
 
 def uniform(seed: Tensor, choice: Tensor, position: Tensor) -> Tensor:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from inference_worker.attention.backend import AttentionBackend, AttentionMetadata, StepAttention
-from inference_worker.execution.kv_cache import KVCache, KVCacheShape
-from inference_worker.models.base import CausalLM
+from inference_worker.engine.attention_backend import AttentionBackend, AttentionMetadata, StepAttention
+from inference_worker.engine.kv_cache import KVCache, KVCacheShape
+from inference_worker.engine.causal_lm import CausalLM
 
 BLOCK_SIZE = 4
 LENGTHS = (13, 1, 40, 22)

@@ -28,17 +28,17 @@ from auth_billing.store.audit import MongoAuditStore
 from auth_billing.store.books import mongo_books
 from auth_billing.store.connection import StoreConnection
 from gateway.app import GatewayServices, create_app
-from gateway.gateway import Gateway
-from gateway.server import serve_app
+from gateway.http.gateway import Gateway
+from gateway.http.server import serve_app
 from gateway.settings import GatewaySettings
-from inference_worker.generator import Generator
-from inference_worker.metrics import WorkerMetrics
+from inference_worker.worker.generator import Generator
+from inference_worker.worker.metrics import WorkerMetrics
 from inference_worker.settings import WorkerSettings
-from inference_worker.worker import Worker
-from infra import account_access
-from infra.account_access import AccountAccess
-from infra.home import Home
-from infra.readiness import free_port, is_free
+from inference_worker.worker.worker import Worker
+from infra.accounts import account_access
+from infra.accounts.account_access import AccountAccess
+from infra.home.home import Home
+from infra.launcher.readiness import free_port, is_free
 from router.bus import Bus
 from router.transport.base import Transport
 from tests.fakes.counting_engine import CountingEngine

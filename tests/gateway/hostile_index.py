@@ -16,7 +16,7 @@ CLIENTS = f"{GATEWAY}test_hostile_clients.py::"
 MESSAGES = "tests/contract/test_hostile_messages.py::"
 MODELS = "tests/inference_worker/test_hostile_models.py::"
 OPERATORS = f"{GATEWAY}test_operators_window.py::"
-STRICT = "tests/infra/runtime/test_strict_json.py::"
+STRICT = "tests/runtime/test_strict_json.py::"
 TEXT = "tests/inference_worker/text/"
 STRUCTURED = "tests/inference_worker/structured/"
 TABLE = f"{REFUSALS}test_refused"
@@ -84,7 +84,7 @@ INDEX: dict[str, list[str]] = {
     "H51": [
         f"{GATEWAY}test_chat_completions.py::test_cache_salt_of_a_client_narrows_its_tenants",
         f"{KEYS}test_service.py::test_tenants_have_different_cache_salts_that_stay",
-        "tests/inference_worker/scheduling/test_prefix_cache.py::test_salts_separate",
+        "tests/inference_worker/engine/scheduling/test_prefix_cache.py::test_salts_separate",
     ],
     # Streaming
     "H52": ["tests/integration/test_last_cent.py::test_the_last_cent_is_spent_once", f"{RACES}test_the_last_cent"],
@@ -164,8 +164,8 @@ INDEX: dict[str, list[str]] = {
     ],
     "H90": [f"{ORGANIZATION}test_refusals.py::test_queries_that_are_none"],
     "H91": [
-        "tests/infra/runtime/test_tables.py::test_xlsx_has_text_and_numbers_and_no_formula",
-        "tests/infra/runtime/test_tables.py::test_csv_has_no_cell_that_begins_as_a_formula_does",
+        "tests/runtime/test_tables.py::test_xlsx_has_text_and_numbers_and_no_formula",
+        "tests/runtime/test_tables.py::test_csv_has_no_cell_that_begins_as_a_formula_does",
     ],
     "H92": [f"{ORGANIZATION}test_export.py::test_a_table_is_bounded"],
     "H93": [
@@ -199,7 +199,7 @@ INDEX: dict[str, list[str]] = {
     ],
     "H116": [
         "tests/router/consumer/test_clocks.py::test_a_clock_that_is_off",
-        "tests/inference_worker/test_worker.py::test_a_worker_whose_clock_is_an_hour_off_answers_all_the_same",
+        "tests/inference_worker/worker/test_worker.py::test_a_worker_whose_clock_is_an_hour_off_answers_all_the_same",
     ],
     "H117": [
         f"{MODELS}test_code_of_a_repository_is_never_run",

@@ -10,11 +10,11 @@ from typing import Any, cast
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.answer import Collected, Head, Wishes
-from gateway.chat_answer import ChatAnswer
-from gateway.completion_answer import CompletionAnswer
-from gateway.echoed_prompt import EchoedPrompt
-from gateway.generation import ChoiceDelta, Generation
+from gateway.answers.answer import Collected, Head, Wishes
+from gateway.answers.chat_answer import ChatAnswer
+from gateway.answers.completion_answer import CompletionAnswer
+from gateway.jobs.echoed_prompt import EchoedPrompt
+from gateway.jobs.generation import ChoiceDelta, Generation
 from router.messages import Delta, ServiceClass, TokenAlternative, TokenLogprob, Usage
 
 HEAD = Head("id-1", 1_700_000_000, "model", ServiceClass.DEFAULT, "fp_1")

@@ -23,7 +23,7 @@ from schemathesis.specs.openapi.schemas import OpenApiSchema
 
 from auth_billing.keys.scopes import ADMIN_SCOPES
 from auth_billing.service import Principal
-from gateway.routes import organization
+from gateway.http.routes import organization
 from router.bus import Bus
 from router.transport.memory import MemoryTransport
 from tests.fakes.scripted_worker import ScriptedWorker, count, embed, status

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gateway.server import SEND_BUFFER_BYTES, bind
+from gateway.http.server import SEND_BUFFER_BYTES, bind
 from router.messages import Delta, Job, Outcome, Started, Usage
 from tests.fakes.scripted_worker import ScriptedWorker, count, never, start_and_wait
 from tests.gateway.conftest import MODEL, Serve, Served, eventually, head, reset

@@ -174,8 +174,8 @@ async def test_chunks_without_end(serve: Serve, chunk: bytes, status: int) -> No
 async def test_a_request_that_is_never_finished_is_given_up(
     serve: Serve, begun: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.http_protocol.HEAD_SECONDS", 0.1)
-    monkeypatch.setattr("gateway.server.KEEP_ALIVE_SECONDS", 0.1)
+    monkeypatch.setattr("gateway.http.http_protocol.HEAD_SECONDS", 0.1)
+    monkeypatch.setattr("gateway.http.server.KEEP_ALIVE_SECONDS", 0.1)
     server = await serve()
     reader, writer = await server.connect()
     writer.write(begun)
@@ -186,7 +186,7 @@ async def test_a_request_that_is_never_finished_is_given_up(
 
 
 async def test_a_slow_head_is_not_too_slow_if_it_arrives(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.http_protocol.HEAD_SECONDS", 1.0)
+    monkeypatch.setattr("gateway.http.http_protocol.HEAD_SECONDS", 1.0)
     server = await serve(start_and_wait)
     reader, writer = await server.connect()
     request = head(len(BODY) + 14) + BODY.replace(b'"messages"', b'"stream":true,"messages"')

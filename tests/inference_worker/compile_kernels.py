@@ -14,10 +14,10 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from inference_worker.attention import triton_kernels as kernels
-from inference_worker.attention.triton_attention import tiling
-from inference_worker.layers.fused_kernels import add_norm_kernel, gate_kernel, position_kernel
-from inference_worker.sampling.uniform_kernel import uniform_kernel
+from inference_worker.engine.attention import triton_kernels as kernels
+from inference_worker.engine.attention.triton_attention import tiling
+from inference_worker.engine.layers.fused_kernels import add_norm_kernel, gate_kernel, position_kernel
+from inference_worker.engine.sampling.uniform_kernel import uniform_kernel
 
 
 def compile_kernel(kernel, short: set[str], constants: dict[str, object], capability: int, **options: int) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inference_worker.scheduling.scheduler import Scheduler
+from inference_worker.engine.scheduling.scheduler import Scheduler
 
 
 @pytest.fixture(autouse=True)

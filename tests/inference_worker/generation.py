@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from inference_worker.engine import Engine
+from inference_worker.engine.engine import Engine
 from inference_worker.engine_protocol import GenerationRequest, PositionLogprobs, TokenEvent
 from router.messages import SamplingParams
 

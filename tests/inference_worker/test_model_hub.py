@@ -20,7 +20,7 @@ from tests.fakes.tiny_models import save_tiny
 RESOLVE = """
 import json, sys
 from inference_worker.errors import WorkerError
-from inference_worker.model_source import resolve
+from inference_worker.model_files.model_source import resolve
 for model in sys.argv[1:]:
     try:
         source = resolve(model)

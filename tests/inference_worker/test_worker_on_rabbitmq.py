@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from inference_worker.worker import capacity
+from inference_worker.worker.worker import capacity
 from router.bus import Bus
 from router.messages import ChatPrompt, Delta, Finished, Job, SamplingParams, Started, Terminal, UsageRecord
 from router.transport.rabbitmq import RabbitMQTransport

@@ -12,7 +12,7 @@ import pytest
 import typer.main
 import yaml
 
-from infra.cli import app, known_variables
+from infra.cli.main import app, known_variables
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = Path(__file__).parent / "compose_specification" / "compose-spec.json"
@@ -25,7 +25,7 @@ def compose() -> dict[str, Any]:
 
 
 def targets() -> set[str]:
-    return set(re.findall(r"^FROM .* AS (\S+)$", (ROOT / "infra/docker/Dockerfile").read_text(), re.MULTILINE))
+    return set(re.findall(r"^FROM .* AS (\S+)$", (ROOT / "infra/containers/Dockerfile").read_text(), re.MULTILINE))
 
 
 def test_it_is_a_compose_file(compose: dict[str, Any]) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from infra.cli import settings_classes
-from infra.environment import variable
+from infra.cli.main import settings_classes
+from infra.home.environment import variable
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 

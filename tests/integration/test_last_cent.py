@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from auth_billing.accounts import ORGANISATION
-from gateway import billing_desk
+from gateway.jobs import billing_desk
 from router.transport.memory import MemoryBroker, MemoryTransport
 from tests.fakes.counting_engine import CountingEngine
 from tests.fakes.paying_platform import MODEL, PayingPlatform

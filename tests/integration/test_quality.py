@@ -10,7 +10,7 @@ import torch
 
 from benchmarks.quality import FEW_ROWS, MANY_ROWS, VARIANTS, build
 from benchmarks.teacher_forcing import WINDOWS, Prediction, passage, predict, windows
-from inference_worker.engine import Engine
+from inference_worker.engine.engine import Engine
 
 TOKENS = 25
 """Of each window: 192 predictions in all."""

@@ -15,7 +15,7 @@ import pytest
 
 from auth_billing.idempotency import IdempotencyKeys
 from gateway.app import GatewayServices, create_app
-from gateway.gateway import Gateway
+from gateway.http.gateway import Gateway
 from gateway.settings import GatewaySettings
 from proxy.server import serve
 from proxy.settings import ProxySettings

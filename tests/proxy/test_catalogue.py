@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.runtime.lifecycle import StartupError
+from runtime.lifecycle import StartupError
 from proxy.catalogue import api_keys, read
 
 GOOD = """
@@ -37,7 +37,7 @@ def test_a_good_file(tmp_path: Path) -> None:
 
 def test_the_example_and_the_document_are_good_files(tmp_path: Path) -> None:
     root = Path(__file__).resolve().parents[2]
-    read(root / "infra/docker/proxy.toml")
+    read(root / "infra/containers/proxy.toml")
     shown = (root / "docs/providers.md").read_text().split("```toml\n")[1].split("```")[0]
     assert set(read(write(tmp_path, shown)).models) == {
         "gpt-4o-mini",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from infra.runtime.lifecycle import StartupError
+from runtime.lifecycle import StartupError
 from router.control_seal import FEWEST_CHARACTERS, FRESH_FOR, SIGNATURE, SIGNED_AT, ControlSeal, sealed_by
 from router.errors import UntrustedControl
 from router.transport.base import HeaderValue, Received

@@ -15,7 +15,7 @@ from benchmarks import driving
 from benchmarks.engine import add_engine_arguments, engine_under_test, model_runner
 from benchmarks.peers.runners.protocol import serve
 from benchmarks.workloads import Request
-from infra.runtime import logging
+from runtime import logging
 
 parser = argparse.ArgumentParser()
 add_engine_arguments(parser)

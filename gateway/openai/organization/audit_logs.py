@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 from auth_billing.audit_log import Event
 from gateway.openai.base import ApiModel, Extra
 from gateway.openai.organization.lists import ItemList, PageQuery
-from gateway.query import QueryInt, QueryParameters, QueryText
+from gateway.openai.query import QueryInt, QueryParameters, QueryText
 
 Texts = Annotated[list[QueryText], Field(default_factory=list, max_length=100)]
 

@@ -9,7 +9,7 @@ from pydantic import StringConstraints
 
 from gateway.openai.base import ApiModel, Refused, RequestBody
 from gateway.openai.organization.lists import ItemList, PageQuery
-from gateway.query import QueryBool
+from gateway.openai.query import QueryBool
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 _ELSEWHERE: Mapping[str, Refused] = {

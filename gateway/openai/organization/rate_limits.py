@@ -10,7 +10,7 @@ from pydantic import Field
 from auth_billing.rate_limits.limits import UNLIMITED
 from gateway.openai.base import ApiModel, Refused, RequestBody
 from gateway.openai.organization.lists import ItemList, PageQuery
-from gateway.query import QueryInt
+from gateway.openai.query import QueryInt
 
 ANY_MODEL = "*"
 """In the place of a model: all that a project asks for."""

@@ -12,7 +12,7 @@ from pydantic import Field, StringConstraints
 
 from gateway.openai.base import ApiModel, Extra, Refused, RequestBody
 from gateway.openai.organization.lists import Deleted, ItemList, PageQuery
-from gateway.query import QueryText
+from gateway.openai.query import QueryText
 
 RoleName = Literal["owner", "admin", "member", "viewer", "reader"]
 """`reader` is OpenAI's word for a member."""

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from auth_billing.keys.pepper import FILE_NAME, control_secret, load_pepper
-from infra.runtime.lifecycle import StartupError
+from runtime.lifecycle import StartupError
 
 
 def test_it_is_made_once_and_readable_by_its_owner_only(tmp_path):

@@ -16,7 +16,7 @@ from auth_billing.money.housekeeping import Housekeeping
 from auth_billing.money.webhook import TRIES, Webhook
 from auth_billing.settings import BillingSettings
 from auth_billing.store.connection import StoreConnection
-from infra.runtime.lifecycle import StartupError
+from runtime.lifecycle import StartupError
 
 SECRET = "whsec_" + base64.b64encode(b"s" * 32).decode()
 MESSAGE: dict[str, object] = {"id": "alert:1", "object": "event", "type": "credit.low", "data": {"name": "Zoë"}}

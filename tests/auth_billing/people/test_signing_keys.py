@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from auth_billing.people.signing_keys import FILE_NAME, load_signing_keys
-from infra.runtime.lifecycle import StartupError
+from runtime.lifecycle import StartupError
 
 A, B = "a:" + "x" * 32, "b:" + "y" * 43
 

@@ -17,7 +17,7 @@ from auth_billing.money.sweeper import GRACE_SECONDS, Sweeper
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes
 from auth_billing.store.usage import MongoUsageStore
-from infra.embedded_store import EmbeddedStore
+from infra.accounts.embedded_store import EmbeddedStore
 from router.messages import Outcome
 from tests.auth_billing.conftest import Buses
 from tests.auth_billing.money.test_receipts import receipt

@@ -22,7 +22,7 @@ from auth_billing.store.idempotency import MongoIdempotencyStore
 from auth_billing.store.indexes import create_indexes
 from auth_billing.store.jobs import MongoJobStore
 from auth_billing.store.usage import MongoUsageStore
-from infra.embedded_store import EmbeddedStore
+from infra.accounts.embedded_store import EmbeddedStore
 from router.messages import Usage
 from tests.auth_billing.money.test_settlement import record
 from tests.auth_billing.money.test_usage_reports import job

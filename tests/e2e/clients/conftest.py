@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import openai
 import pytest
 
-from infra.readiness import free_port
+from infra.launcher.readiness import free_port
 from tests.e2e.launched import MODEL, Launched, new_home, until
 
 ALIAS = "gpt-4o"

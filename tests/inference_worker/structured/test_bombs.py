@@ -17,8 +17,8 @@ from inference_worker.structured import trial
 from inference_worker.structured.errors import GrammarRejected
 from inference_worker.structured.trial import Trials
 from inference_worker.structured.trial_process import TOO_MUCH
-from inference_worker.text.errors import PromptRejected
-from inference_worker.text.processor import Limits, TextProcessor
+from inference_worker.worker.text.errors import PromptRejected
+from inference_worker.worker.text.processor import Limits, TextProcessor
 from router.messages import Grammar, Job, SamplingParams, TextPrompt
 from tests.contract.examples import JOB
 from tests.fakes.counting_text import VOCAB_SIZE, counting_text

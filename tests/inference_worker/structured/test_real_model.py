@@ -10,11 +10,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from inference_worker.engine import Engine
+from inference_worker.engine.engine import Engine
 from inference_worker.engine_protocol import GenerationRequest
 from inference_worker.settings import EngineSettings
-from inference_worker.text.tokenizer import Tokenizer
-from inference_worker.text.tokenizer_files import read_text_files
+from inference_worker.tokenizer.tokenizer import Tokenizer
+from inference_worker.tokenizer.tokenizer_files import read_text_files
 from router.messages import Grammar, GrammarKind, SamplingParams
 from tests.inference_worker.generation import generate
 from tests.inference_worker.structured.schemas import schema

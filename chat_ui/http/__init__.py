@@ -1,0 +1,1 @@
+"""The HTTP API of the web chat: app, guards, bodies, routes and shapes."""

@@ -1,0 +1,86 @@
+"""The chat API below `/api`, as a FastAPI application. The gateway process mounts it beside the chat page.
+
+Errors have one JSON shape, and never repeat what the client sent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from auth_billing.errors import AccountError
+from chat_ui.http.answers import error_answer
+from chat_ui.http.app import SecurityHeaders
+from chat_ui.chat import Chat
+from chat_ui.errors import ChatError, InvalidField, MethodNotAllowed, UnknownUrl
+from chat_ui.http.guard import unguarded_routes
+from chat_ui.http.routes import account
+from chat_ui.http.routes import admin
+from chat_ui.http.routes import conversations
+from chat_ui.http.routes import events
+from chat_ui.http.routes import files
+from chat_ui.http.routes import people
+from chat_ui.http.routes import presets
+from chat_ui.http.routes import session
+from chat_ui.http.routes import usage
+from chat_ui.http.shapes.base import ErrorBody
+from runtime.lifecycle import StartupError
+from runtime.strict_json import MalformedRequest
+
+PREFIX = "/api"
+
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": ErrorBody, "description": "The request is invalid or not permitted"},
+    "5XX": {"model": ErrorBody, "description": "The server failed or is busy"},
+}
+
+
+def create_api(chat: Chat) -> FastAPI:
+    """Return the application; its paths begin with `PREFIX`.
+
+    Raises:
+        StartupError: a route has no guard.
+    """
+    app = routed_app()
+    app.state.chat = chat
+    for kind in (ChatError, AccountError, MalformedRequest, Exception):
+        app.add_exception_handler(kind, _answer)
+    app.add_exception_handler(RequestValidationError, _unreadable)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_middleware(SecurityHeaders)
+    if unguarded := unguarded_routes(app):
+        raise StartupError(f"routes without a guard: {', '.join(unguarded)}")
+    return app
+
+
+def routed_app() -> FastAPI:
+    """Return an application with the routes only, which `openapi.py` describes."""
+    app = FastAPI(title="Headrace chat", redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None)
+    for routes in (session, account, people, conversations, events, presets, files, usage, admin):
+        app.include_router(routes.router, prefix=PREFIX, responses=_ERRORS)
+    return app
+
+
+async def _answer(_request: Request, error: Exception) -> Response:
+    return error_answer(error)
+
+
+async def _unreadable(_request: Request, error: Exception) -> Response:
+    """Answer an invalid path or query parameter. Request bodies are read in `bodies.py`, not by FastAPI."""
+    errors = error.errors() if isinstance(error, RequestValidationError) else ()
+    for first in errors:
+        if first["loc"][0] == "query":
+            return error_answer(InvalidField(str(first["loc"][-1]), f"{first['msg']}."))
+    return error_answer(UnknownUrl())
+
+
+async def _http(_request: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException) or error.status_code != 405:
+        return error_answer(UnknownUrl())
+    response = error_answer(MethodNotAllowed())
+    response.headers.update(error.headers or {})
+    return response

@@ -1,0 +1,55 @@
+"""Route of the organisation's audit log: `/api/admin/audit`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from auth_billing.audit_log import AuditEntry, AuditQuery
+from chat_ui.http.answers import shown
+from chat_ui.chat import chat_of
+from chat_ui.http.guard import Admin
+from chat_ui.http.shapes.administration import AuditActor, AuditPage, AuditRow
+
+router = APIRouter()
+
+
+class AuditListQuery(BaseModel):
+    """Query parameters of the audit log."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    cursor: Annotated[str, Field(max_length=100)] | None = None
+    """`next` of the previous page."""
+    event: Annotated[str, Field(max_length=100)] | None = None
+    """Only entries of this event."""
+    limit: Annotated[int, Field(ge=1, le=100)] = 50
+
+
+@router.get("/audit", response_model=AuditPage)
+async def list_audit(request: Request, caller: Admin, query: Annotated[AuditListQuery, Query()]) -> Response:
+    """List audit log entries by page, newest first."""
+    events = [] if query.event is None else [query.event]
+    wanted = AuditQuery(caller.organisation, limit=query.limit + 1, events=events, after=query.cursor)
+    found = await chat_of(request).audit.find(wanted)
+    entries = found[: query.limit]
+    more = entries[-1].id if len(found) > query.limit else None
+    return shown(AuditPage(entries=[_row(each) for each in entries], next=more))
+
+
+def _row(entry: AuditEntry) -> AuditRow:
+    actor = entry.actor
+    return AuditRow(
+        id=entry.id,
+        event=entry.event,
+        target=entry.target,
+        project=entry.project,
+        actor=AuditActor(user=actor.user, email=actor.email, key=actor.key_id, address=actor.address),
+        at=entry.at,
+        details={
+            name: value if value is None or isinstance(value, str | int) else list(value)
+            for name, value in entry.details.items()
+        },
+    )

@@ -1,9 +1,0 @@
-"""Routes of the administration pages: `/api/admin`, one module per page, for administrators and owners."""
-
-from fastapi import APIRouter
-
-from chat_ui.routes.admin import audit, keys, money, projects, workers
-
-router = APIRouter(prefix="/admin")
-for _each in (projects, keys, money, workers, audit):
-    router.include_router(_each.router)

@@ -1,0 +1,142 @@
+"""How `/v1/chat/completions` spells an answer: one body, or chunks.
+
+Chunks are made for every few tokens of every stream, so not by pydantic; tests hold them against the models in
+`openai/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from gateway.answers.answer import Collected, Head, Wishes, bounded, ending, prompt_logprobs
+from gateway.jobs.echoed_prompt import EchoedPrompt
+from gateway.answers.event_frames import ChunkFrames, compact, quoted
+from gateway.jobs.generation import Generation
+from gateway.openai.chat_completions import (
+    ChatAnswerMessage,
+    ChatChoice,
+    ChatCompletion,
+    ChoiceLogprobs,
+)
+from gateway.openai.messages import FunctionCall, ToolCall
+from gateway.openai.usage import CompletionUsage
+from router.messages import Delta, FinishReason, TokenAlternative, TokenLogprob, ToolCallDelta, Usage, joined_calls
+
+CHUNK = "chat.completion.chunk"
+_ROLE = '{"role":"assistant","content":"","refusal":null}'
+_ROLE_OF_CALLER = '{"role":"assistant","content":null,"refusal":null}'
+"""Where there may be calls: a message that has only them has no content, and text can still follow."""
+
+
+@dataclass(frozen=True)
+class ChatAnswer:
+    """The answer to one request. `may_call`: tools were offered; `named`: one of them had to be called."""
+
+    head: Head
+    n: int
+    wishes: Wishes
+    echoed: str = ""
+    """Text that every choice begins with."""
+    may_call: bool = False
+    named: bool = False
+
+    def body(self, choices: Sequence[Collected], prompt: EchoedPrompt, usage: Usage) -> ChatCompletion:
+        """The whole answer."""
+        alternatives = self.wishes.prompt_logprobs
+        return ChatCompletion(
+            id=self.head.id,
+            created=self.head.created,
+            model=self.head.model,
+            service_tier=self.head.service_tier.value,
+            system_fingerprint=self.head.system_fingerprint,
+            choices=[self._choice(index, choice) for index, choice in enumerate(choices)],
+            usage=CompletionUsage.of(usage),
+            prompt_logprobs=None if alternatives is None else prompt_logprobs(prompt, alternatives),
+            prompt_token_ids=prompt.ids if self.wishes.token_ids else None,
+        )
+
+    async def events(self, generation: Generation) -> AsyncIterator[str]:
+        """The stream: roles of all choices in order of index, text, an empty delta at each end, usage.
+
+        One item a batch of `generation`: the last has the usage, too.
+        """
+        frames = ChunkFrames(self.head.fields(CHUNK), usage=self.wishes.usage)
+        begun = False
+        async for batch in generation.batches():
+            opening = "" if begun else self._opening(frames, generation.prompts[0])
+            text = "".join(frames.choice(choice) for index, delta in batch for choice in self._choices(index, delta))
+            yield opening + text + ending(frames, self.wishes, generation)
+            begun = True
+
+    def _opening(self, frames: ChunkFrames, prompt: EchoedPrompt) -> str:
+        """First chunks of all choices: their roles, and what they begin with."""
+        extra = f',"prompt_token_ids":{compact(prompt.ids)}' if self.wishes.token_ids else ""
+        role = _ROLE_OF_CALLER if self.may_call else _ROLE
+        roles = [frames.choice(_choice(index, role), extra) for index in range(self.n)]
+        echoed = f'{{"content":{quoted(self.echoed)}}}'
+        texts = [frames.choice(_choice(index, echoed)) for index in range(self.n) if self.echoed]
+        return "".join(roles + texts)
+
+    def _choice(self, index: int, choice: Collected) -> ChatChoice:
+        logprobs = self._logprobs(choice.logprobs) if self.wishes.logprobs is not None else None
+        calls = _calls(choice.calls) or None
+        text = self.echoed + "".join(choice.text)
+        return ChatChoice(
+            index=index,
+            message=ChatAnswerMessage(content=text or (None if calls else ""), refusal=None, tool_calls=calls),
+            logprobs=ChoiceLogprobs.model_validate(logprobs) if logprobs else None,
+            # The inbox lets no answer finish of which a choice has not.
+            finish_reason=self._finish_reason(cast(FinishReason, choice.finish_reason)),
+            token_ids=choice.ids if self.wishes.token_ids else None,
+        )
+
+    def _choices(self, index: int, delta: Delta) -> Iterator[str]:
+        """A delta as the choices of chunks: its text, its calls (a chunk each, as OpenAI does), and its end.
+
+        Log probabilities and token ids are in the first of them.
+        """
+        logprobs = compact(self._logprobs(delta.lp)) if delta.lp else "null"
+        ids = f',"token_ids":{compact(delta.ids)}' if self.wishes.token_ids and delta.ids else ""
+        if delta.t or ((delta.lp or ids) and not delta.calls):
+            yield _choice(index, f'{{"content":{quoted(delta.t)}}}' if delta.t else "{}", logprobs, extra=ids)
+            logprobs, ids = "null", ""
+        for call in delta.calls or ():
+            yield _choice(index, _call_delta(call), logprobs, extra=ids)
+            logprobs, ids = "null", ""
+        if delta.f:
+            yield _choice(index, "{}", finish_reason=quoted(self._finish_reason(delta.f)))
+
+    def _finish_reason(self, reason: FinishReason) -> FinishReason:
+        """To OpenAI, calling the named tool is no reason: the model had no choice."""
+        return "stop" if self.named and reason == "tool_calls" else reason
+
+    def _logprobs(self, tokens: list[TokenLogprob]) -> dict[str, Any]:
+        content = [
+            self._alternative(token.chosen) | {"top_logprobs": [self._alternative(top) for top in token.top]}
+            for token in tokens
+        ]
+        return {"content": content, "refusal": None}
+
+    def _alternative(self, token: TokenAlternative) -> dict[str, Any]:
+        named = self.wishes.name(token)
+        return {"token": named, "logprob": bounded(token.logprob), "bytes": list(token.text.encode())}
+
+
+def _calls(deltas: Sequence[ToolCallDelta]) -> list[ToolCall]:
+    """Whole calls, in order of index, of which each delta is a part."""
+    in_order = joined_calls(sorted(deltas, key=lambda delta: delta.i))
+    return [ToolCall(id=call.id, function=FunctionCall(name=call.name, arguments=call.args)) for call in in_order]
+
+
+def _call_delta(call: ToolCallDelta) -> str:
+    arguments = f'"arguments":{quoted(call.args)}'
+    if not call.name:
+        return f'{{"tool_calls":[{{"index":{call.i},"function":{{{arguments}}}}}]}}'
+    head = f'"index":{call.i},"id":{quoted(call.id)},"type":"function"'
+    return f'{{"tool_calls":[{{{head},"function":{{"name":{quoted(call.name)},{arguments}}}}}]}}'
+
+
+def _choice(index: int, delta: str, logprobs: str = "null", *, finish_reason: str = "null", extra: str = "") -> str:
+    return f'{{"index":{index},"delta":{delta},"logprobs":{logprobs},"finish_reason":{finish_reason}{extra}}}'

@@ -1,0 +1,75 @@
+"""Our own OpenAPI document, at `/openapi.json`: routes say what they take and give by `described`.
+
+Bodies are read by a reader of ours (`dependencies.py`), which FastAPI knows nothing of, so their models are put into
+the document here. Does not know what a request does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import Response
+from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
+from starlette.routing import BaseRoute
+
+from gateway.openai.base import ApiModel, RequestBody
+from gateway.openai.compatibility import ENDPOINTS
+from gateway.openai.error import ErrorBody
+from gateway.openai.organization.bodies import BODIES
+from gateway.openai.query import QueryParameters, described_parameters
+
+_SCHEMAS = "#/components/schemas/"
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": ErrorBody, "description": "What is wrong with the request"},
+    "5XX": {"model": ErrorBody, "description": "What is wrong with the service"},
+}
+
+
+def described(
+    answer: type[ApiModel],
+    *,
+    body: type[RequestBody] | None = None,
+    query: type[QueryParameters] | None = None,
+    streamed: type[ApiModel] | None = None,
+) -> dict[str, Any]:
+    """Arguments for a route that takes `query` or `body` and answers by `answer`, or by events with `streamed`."""
+    content: dict[str, Any] = {}
+    if streamed is not None:
+        # What describes a stream of events describes one of them, before OpenAPI 3.2 has a word for it.
+        data = {"type": "string", "description": f"A {streamed.__name__}; `[DONE]` in the last event"}
+        event = {"type": "object", "properties": {"data": data}, "required": ["data"]}
+        content["text/event-stream"] = {"schema": event}
+    arguments: dict[str, Any] = {
+        "responses": {200: {"model": answer, "description": "The answer", "content": content}, **_ERRORS}
+    }
+    extra: dict[str, Any] = {}
+    if body is not None:
+        schema = {"$ref": _SCHEMAS + body.__name__}
+        extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    if query is not None:
+        extra["parameters"] = described_parameters(query)
+    arguments["openapi_extra"] = extra
+    return arguments
+
+
+def described_files(media_types: Sequence[str], *, query: type[QueryParameters]) -> dict[str, Any]:
+    """Arguments for a route that takes `query` and answers by a file of one of these types."""
+    schema = {"type": "string", "format": "binary"}
+    content = {each.partition(";")[0]: {"schema": schema} for each in media_types}
+    return {
+        "responses": {200: {"description": "The file", "content": content}, **_ERRORS},
+        "response_class": Response,
+        "openapi_extra": {"parameters": described_parameters(query)},
+    }
+
+
+def describe(routes: Sequence[BaseRoute]) -> dict[str, Any]:
+    """The document of these routes."""
+    document = get_openapi(title="Headrace", version="1", summary="An API as OpenAI's", routes=routes)
+    _, schemas = models_json_schema(
+        [(body, "validation") for body in (*ENDPOINTS.values(), *BODIES)], ref_template=_SCHEMAS + "{model}"
+    )
+    document["components"]["schemas"] |= schemas["$defs"]
+    return document

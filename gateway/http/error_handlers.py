@@ -1,0 +1,68 @@
+"""Turns every exception into OpenAI's error body: FastAPI's own `{"detail": …}` is never seen.
+
+Knows no error by name but Starlette's and FastAPI's: what each looks like is `errors.py`'s table.
+"""
+
+from __future__ import annotations
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from auth_billing.errors import AccountError
+from gateway.errors import (
+    GatewayError,
+    InvalidRequest,
+    MethodNotAllowed,
+    Overloaded,
+    UnknownUrl,
+    answer_to,
+    error_body,
+    error_headers,
+)
+from gateway.http.gateway import gateway_of
+from runtime.strict_json import MalformedRequest
+from router.errors import PublishError
+
+
+def install(app: FastAPI) -> None:
+    """Handle every error of `app` in OpenAI's way."""
+    app.add_exception_handler(Overloaded, _overloaded)
+    for kind in (GatewayError, MalformedRequest, PublishError, AccountError):
+        app.add_exception_handler(kind, _answer)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+
+
+def error_response(error: Exception) -> JSONResponse:
+    """The complete response to an error."""
+    return JSONResponse(error_body(error), answer_to(error).status, error_headers(error))
+
+
+async def _overloaded(request: Request, error: Exception) -> JSONResponse:
+    gateway_of(request).metrics.overloaded.labels(getattr(error, "reason", "")).inc()
+    return error_response(error)
+
+
+async def _answer(_request: Request, error: Exception) -> JSONResponse:
+    return error_response(error)
+
+
+async def _invalid(_request: Request, _error: Exception) -> JSONResponse:
+    return error_response(InvalidRequest("The request is not valid."))
+
+
+async def _http(request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, HTTPException):
+        return error_response(error)
+    method, path = request.method[:32], request.scope["path"][:200]  # never `request.url`: the Host header is in it
+    if error.status_code == 404:
+        return error_response(UnknownUrl(f"Invalid URL ({method} {path})"))
+    if error.status_code == 405:
+        response = error_response(MethodNotAllowed(f"Not allowed to {method} on {path}."))
+        response.headers.update(error.headers or {})
+        return response
+    response = error_response(InvalidRequest("The request is not valid."))
+    response.status_code = error.status_code
+    return response

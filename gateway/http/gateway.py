@@ -1,0 +1,55 @@
+"""The parts of a running gateway, put together once and found from a request."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from starlette.requests import Request
+
+from auth_billing.administration import Administration
+from auth_billing.rate_limits.limiter import RateLimiter
+from auth_billing.service import AuthBilling
+from gateway.admission.admit import Admission
+from gateway.admission.aliases import Catalogue
+from gateway.jobs.billing_desk import BillingDesk
+from gateway.jobs.generation import Generations
+from gateway.answers.idempotency import IdempotentRequests
+from gateway.admission.job_queues import JobQueues
+from gateway.metrics import GatewayMetrics
+from gateway.jobs.reply_inbox import ReplyInbox
+from gateway.admission.self_protection import SelfProtection
+from gateway.settings import GatewaySettings
+from gateway.http.strangers import Strangers
+from router.bus import Bus
+from router.registry import ModelRegistry
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """What routes need."""
+
+    settings: GatewaySettings
+    bus: Bus
+    accounts: AuthBilling
+    administration: Administration
+    models: ModelRegistry
+    catalogue: Catalogue
+    inbox: ReplyInbox
+    protection: SelfProtection
+    queues: JobQueues
+    admission: Admission
+    billing: BillingDesk
+    generations: Generations
+    idempotent: IdempotentRequests
+    limits: RateLimiter
+    metrics: GatewayMetrics
+    strangers: Strangers
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    """The server takes no new connections, and waits for those that it has."""
+
+
+def gateway_of(request: Request) -> Gateway:
+    """The gateway that serves `request`."""
+    gateway: Gateway = request.app.state.gateway
+    return gateway

@@ -1,0 +1,43 @@
+"""`POST /v1/embeddings`: all inputs of a request are one job."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Request, Response
+
+from gateway.jobs import dispatch
+from gateway.answers import embedding_answer
+from gateway.http import rate_limits
+from gateway.http.api_description import described
+from gateway.answers.collect import collect_vectors
+from gateway.http.dependencies import AskingEmbeddings
+from gateway.http.disconnect import ended_with
+from gateway.openai.embeddings import EmbeddingList, EmbeddingRequest
+from gateway.http.routes.idempotent import IdempotentRoute
+from gateway.http.routes.responses import origin_of
+from runtime import tracing
+
+router = APIRouter(route_class=IdempotentRoute)
+
+
+@router.post("/v1/embeddings", **described(EmbeddingList, body=EmbeddingRequest))
+async def create_embeddings(request: Request, asking: AskingEmbeddings) -> Response:
+    """A vector of length one for each input, in their order."""
+    caller, body, gateway = asking
+    reservation = await gateway.admission.admit_embeddings(caller, body)
+    job = dispatch.to_embedding_job(body, reservation, origin_of(request, gateway, stream=False))
+    bill = gateway.billing.open(reservation, [job], streamed=False)
+    generation = gateway.generations.open([job], bill)
+    async with ended_with(request.receive, generation):
+        await rate_limits.charge(request, reservation, [job], generation.tokens_used)
+        await generation.publish(tracing.inject())
+        vectors = await collect_vectors(generation)
+    written = await asyncio.to_thread(
+        embedding_answer.write,
+        vectors,
+        model=reservation.model.name,
+        usage=generation.usage,
+        as_base64=body.encoding_format == "base64",
+    )
+    return Response(written, media_type="application/json")

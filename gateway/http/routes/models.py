@@ -1,0 +1,33 @@
+"""`GET /v1/models`, `GET /v1/models/{id}`; an id may contain slashes."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from gateway.http.api_description import described
+from gateway.http.dependencies import ModelReader, TheGateway
+from gateway.openai.models import Model, ModelList
+from gateway.http.routes.responses import json_response
+from router.registry import ModelInfo
+
+router = APIRouter()
+
+
+@router.get("/v1/models", **described(ModelList))
+async def list_models(caller: ModelReader, gateway: TheGateway) -> Response:
+    """The models that the caller may ask for and that are served, or were within the hour, by all their names."""
+    return json_response(
+        ModelList(data=[_model(name, model) for name, model in gateway.catalogue.listed(caller.models)])
+    )
+
+
+@router.get("/v1/models/{name:path}", **described(Model))
+async def retrieve_model(name: str, caller: ModelReader, gateway: TheGateway) -> Response:
+    """One model."""
+    return json_response(_model(name, gateway.catalogue.find(name, caller.models)))
+
+
+def _model(name: str, model: ModelInfo) -> Model:
+    return Model(
+        id=name, root=model.name, created=int(model.created), max_model_len=model.max_model_len, task=model.task
+    )

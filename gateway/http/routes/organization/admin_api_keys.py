@@ -1,0 +1,70 @@
+"""`/v1/organization/admin_api_keys`: the organisation's own keys, for administration and nothing else."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Response
+
+from auth_billing.audit_log import Event
+from auth_billing.keys.issuing import KeyWish
+from auth_billing.keys.key_management import ADMIN_KEYS
+from gateway.http.api_description import described
+from gateway.openai.organization.keys import (
+    AdminApiKey,
+    AdminApiKeyCreate,
+    AdminApiKeyDeleted,
+    AdminApiKeyList,
+    key_id_of,
+    shown_key,
+)
+from gateway.openai.organization.lists import OrderedPageQuery
+from gateway.http.routes.organization.access import Reader, Writer, admin_body
+from gateway.http.routes.organization.key_owners import owners_of
+from gateway.http.routes.organization.pages import page_of, query_of
+from gateway.http.routes.responses import json_response
+
+router = APIRouter(prefix="/v1/organization/admin_api_keys")
+
+
+@router.get("", **described(AdminApiKeyList, query=OrderedPageQuery))
+async def list_admin_api_keys(
+    admin: Reader, query: Annotated[OrderedPageQuery, Depends(query_of(OrderedPageQuery))]
+) -> Response:
+    """Those that were not ended."""
+    owners = await owners_of(admin)
+    newest_first = await admin.administration.keys.all(admin.actor, ADMIN_KEYS)
+    keys = [owners.admin_key(each) for each in newest_first]
+    return json_response(page_of(AdminApiKeyList, keys[:: -1 if query.order == "asc" else 1], query))
+
+
+@router.post("", **described(AdminApiKey, body=AdminApiKeyCreate))
+async def create_admin_api_key(
+    admin: Writer, body: Annotated[AdminApiKeyCreate, Depends(admin_body(AdminApiKeyCreate))]
+) -> Response:
+    """A new one, with no right that the key that asks for it lacks."""
+    wish = KeyWish(
+        name=body.name,
+        scopes=admin.scopes if body.scopes is None else frozenset(body.scopes),
+        expires=None if body.expires_in_seconds is None else time.time() + body.expires_in_seconds,
+    )
+    issued = await admin.administration.keys.create(admin.actor, ADMIN_KEYS, wish, by=admin.principal)
+    details = {"name": issued.record.name, "scopes": sorted(issued.record.rights)}
+    await admin.record(Event.API_KEY_CREATED, shown_key(issued.key.key_id), details=details)
+    return json_response((await owners_of(admin)).admin_key(issued.record, issued.key.text))
+
+
+@router.get("/{key_id}", **described(AdminApiKey))
+async def retrieve_admin_api_key(key_id: str, admin: Reader) -> Response:
+    """One of them."""
+    record = await admin.administration.keys.find(admin.actor, ADMIN_KEYS, key_id_of(key_id))
+    return json_response((await owners_of(admin)).admin_key(record))
+
+
+@router.delete("/{key_id}", **described(AdminApiKeyDeleted))
+async def delete_admin_api_key(key_id: str, admin: Writer) -> Response:
+    """End it, in every gateway within seconds."""
+    await admin.administration.keys.revoke(admin.actor, ADMIN_KEYS, key_id_of(key_id))
+    await admin.record(Event.API_KEY_DELETED, key_id)
+    return json_response(AdminApiKeyDeleted(id=key_id))

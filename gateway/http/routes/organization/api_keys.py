@@ -1,0 +1,50 @@
+"""`/v1/organization/projects/{project_id}/api_keys`: the keys of a project. They are made by service accounts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Response
+
+from auth_billing.audit_log import Event
+from gateway.http.api_description import described
+from gateway.openai.organization.keys import (
+    ProjectApiKey,
+    ProjectApiKeyDeleted,
+    ProjectApiKeyList,
+    ProjectApiKeyQuery,
+    key_id_of,
+)
+from gateway.http.routes.organization.access import Reader, Writer
+from gateway.http.routes.organization.key_owners import owners_of
+from gateway.http.routes.organization.pages import page_of, query_of
+from gateway.http.routes.responses import json_response
+
+router = APIRouter(prefix="/v1/organization/projects/{project_id}/api_keys")
+
+
+@router.get("", **described(ProjectApiKeyList, query=ProjectApiKeyQuery))
+async def list_api_keys(
+    project_id: str, admin: Reader, query: Annotated[ProjectApiKeyQuery, Depends(query_of(ProjectApiKeyQuery))]
+) -> Response:
+    """Those that were not ended, newest first."""
+    owners = await owners_of(admin, project_id)
+    records = await admin.administration.keys.all(admin.actor, project_id)
+    keys = [owners.project_key(each) for each in records] if query.owner_project_access != "inactive" else []
+    return json_response(page_of(ProjectApiKeyList, keys, query))
+
+
+@router.get("/{api_key_id}", **described(ProjectApiKey))
+async def retrieve_api_key(project_id: str, api_key_id: str, admin: Reader) -> Response:
+    """One of them."""
+    owners = await owners_of(admin, project_id)
+    record = await admin.administration.keys.find(admin.actor, project_id, key_id_of(api_key_id))
+    return json_response(owners.project_key(record))
+
+
+@router.delete("/{api_key_id}", **described(ProjectApiKeyDeleted))
+async def delete_api_key(project_id: str, api_key_id: str, admin: Writer) -> Response:
+    """End it, in every gateway within seconds."""
+    await admin.administration.keys.revoke(admin.actor, project_id, key_id_of(api_key_id))
+    await admin.record(Event.API_KEY_DELETED, api_key_id, project=project_id)
+    return json_response(ProjectApiKeyDeleted(id=api_key_id))

@@ -1,0 +1,94 @@
+"""`GET /v1/organization/audit_logs`: what was done, newest first."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Response
+
+from auth_billing.audit_log import Actor, AuditEntry, AuditQuery
+from gateway.http.api_description import described
+from gateway.errors import InvalidRequest
+from gateway.openai.organization.audit_logs import (
+    AuditLog,
+    AuditLogActor,
+    AuditLogApiKey,
+    AuditLogList,
+    AuditLogProject,
+    AuditLogQuery,
+    AuditLogSession,
+    AuditLogUser,
+    TimeRange,
+)
+from gateway.openai.organization.keys import key_id_of, shown_key
+from gateway.http.routes.organization.access import Reader
+from gateway.http.routes.organization.pages import listed, query_of
+from gateway.http.routes.responses import json_response
+
+router = APIRouter(prefix="/v1/organization/audit_logs")
+
+
+@router.get("", **described(AuditLogList, query=AuditLogQuery))
+async def list_audit_logs(admin: Reader, query: Annotated[AuditLogQuery, Depends(query_of(AuditLogQuery))]) -> Response:
+    """A page of the organisation's acts."""
+    if query.after is not None and query.before is not None:
+        raise InvalidRequest("Invalid 'before': not together with 'after'.", param="before")
+    found = await admin.administration.audit_log.find(_wanted(admin.organisation, query))
+    more, entries = len(found) > query.limit, found[: query.limit]
+    if query.before is not None:
+        entries = found[-query.limit :]
+    return json_response(listed(AuditLogList, [_entry(each) for each in entries], has_more=more))
+
+
+def _wanted(organisation: str, query: AuditLogQuery) -> AuditQuery:
+    since, until = _range(query.effective_at)
+    return AuditQuery(
+        organisation,
+        limit=query.limit + 1,  # one more tells whether there is another page
+        projects=query.project_ids,
+        events=[event.value for event in query.event_types],
+        actors=[key_id_of(each) for each in query.actor_ids],
+        emails=query.actor_emails,
+        targets=query.resource_ids,
+        since=since,
+        until=until,
+        after=query.after,
+        before=query.before,
+    )
+
+
+def _range(asked: TimeRange) -> tuple[int | None, int | None]:
+    """From and until (exclusive), in whole seconds as clients see them."""
+    lower = [each for each in (asked.gte, asked.gt + 1 if asked.gt is not None else None) if each is not None]
+    upper = [each for each in (asked.lt, asked.lte + 1 if asked.lte is not None else None) if each is not None]
+    return max(lower, default=None), min(upper, default=None)
+
+
+def _entry(entry: AuditEntry) -> AuditLog:
+    return AuditLog(
+        id=entry.id,
+        type=entry.event.value,
+        effective_at=int(entry.at),
+        project=AuditLogProject(id=entry.project) if entry.project else None,
+        actor=_actor(entry.actor),
+        **{entry.event.value: _facts(entry)},
+    )
+
+
+def _facts(entry: AuditEntry) -> dict[str, Any]:
+    """Where OpenAI's events have their facts."""
+    act = entry.event.value.rpartition(".")[2]
+    if act == "updated":
+        return {"id": entry.target, "changes_requested": dict(entry.details)}
+    return {"id": entry.target, **({"data": dict(entry.details)} if entry.details else {})}
+
+
+def _actor(actor: Actor) -> AuditLogActor | None:
+    user = AuditLogUser(id=actor.user, email=actor.email) if actor.user else None
+    if actor.key_id:
+        kind: Any = "user" if user else "service_account"
+        key = AuditLogApiKey(id=shown_key(actor.key_id), type=kind, user=user, ip_address=actor.address)
+        return AuditLogActor(type="api_key", api_key=key)
+    if user is None:
+        return None
+    return AuditLogActor(type="session", session=AuditLogSession(user=user, ip_address=actor.address))

@@ -1,0 +1,123 @@
+"""`GET /v1/organization/usage/export`: every settled job of a time as a row of a CSV or XLSX table.
+
+Never longer than a spreadsheet may be, on the disk before it is sent, few at a time. Its sum is the ledger's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Response
+from fastapi.responses import StreamingResponse
+
+from auth_billing.audit_log import Event
+from auth_billing.money.books import JobRecord
+from auth_billing.money.usage_reports import UsageFilter
+from auth_billing.prices.pricing import NANO
+from gateway.http.api_description import described_files
+from gateway.errors import ExportsBusy, InvalidRequest
+from gateway.openai.organization.keys import shown_key
+from gateway.openai.organization.usage import ExportQuery
+from gateway.http.routes.organization.access import Administrator, Reader
+from gateway.http.routes.organization.pages import query_of
+from gateway.http.routes.organization.time_buckets import asked
+from gateway.http.routes.organization.usage import only_of
+from runtime import tables
+from runtime.tables import Row
+
+router = APIRouter(prefix="/v1/organization/usage")
+
+MOST_ROWS = 1_000_000
+"""A sheet of a spreadsheet has 1,048,576."""
+AT_ONCE = 2
+"""Exports that a gateway makes at a time."""
+BATCH = 500
+
+_FILES = {"csv": tables.csv_file, "xlsx": tables.xlsx_file}
+_TYPES = {"csv": tables.CSV_TYPE, "xlsx": tables.XLSX_TYPE}
+
+HEADS = (
+    "settled_at",
+    "request_id",
+    "project_id",
+    "project",
+    "user_id",
+    "user",
+    "api_key_id",
+    "model",
+    "service_tier",
+    "outcome",
+    "input_tokens",
+    "input_cached_tokens",
+    "output_tokens",
+    "cost_usd",
+)
+
+_places = asyncio.Semaphore(AT_ONCE)
+
+
+@router.get("/export", **described_files([tables.CSV_TYPE, tables.XLSX_TYPE], query=ExportQuery))
+async def export_usage(admin: Reader, query: Annotated[ExportQuery, Depends(query_of(ExportQuery))]) -> Response:
+    """The jobs that were settled from `start_time` until before `end_time`."""
+    period = asked(query.start_time, query.end_time)
+    ids = {name: getattr(query, name) for name in ("project_ids", "user_ids", "api_key_ids", "models")}
+    wanted = UsageFilter(admin.organisation, period.since, period.until, only_of(ids))
+    if _places.locked():
+        raise ExportsBusy
+    async with _places:
+        if await admin.administration.usage.count(wanted, MOST_ROWS + 1) > MOST_ROWS:
+            message = f"The table would have more than {MOST_ROWS:,} rows: ask for a shorter time."
+            raise InvalidRequest(message, param="start_time", code="too_many_rows")
+        details = {"format": query.format, "start_time": period.since, "end_time": period.until}
+        await admin.record(Event.USAGE_EXPORTED, admin.organisation, details=details)
+        file = await _FILES[query.format](HEADS, _rows(admin, wanted, await _names(admin)))
+    name = f"usage-{_day(period.since)}-{_day(period.until - 1)}.{query.format}"
+    headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
+    return StreamingResponse(tables.chunks(file), media_type=_TYPES[query.format], headers=headers)
+
+
+async def _rows(admin: Administrator, wanted: UsageFilter, names: Mapping[str, str]) -> tables.Rows:
+    batch: list[Row] = []
+    async for job in admin.administration.usage.jobs(wanted):
+        batch.append(_row(job, names))
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    yield batch
+
+
+async def _names(admin: Administrator) -> dict[str, str]:
+    """Of projects and people, by id."""
+    projects = await admin.administration.projects.all(admin.organisation, archived=True)
+    members = await admin.administration.people.members(admin.organisation)
+    return {each.id: each.name for each in projects} | {each.user.id: each.user.email for each in members}
+
+
+def _row(job: JobRecord, names: Mapping[str, str]) -> Row:
+    if job.final is None:
+        raise ValueError(f"job {job.id} is not settled")
+    usage = job.final.usage
+    return (
+        datetime.fromtimestamp(job.final.at, UTC),
+        job.id,
+        job.project,
+        names.get(job.project, ""),
+        job.user,
+        names.get(job.user, ""),
+        shown_key(job.key),
+        job.model,
+        job.service_class.value,
+        job.final.outcome.value,
+        usage.prompt_tokens,
+        usage.cached_tokens,
+        usage.completion_tokens,
+        Decimal(job.cost or 0) / NANO,
+    )
+
+
+def _day(at: int) -> str:
+    return datetime.fromtimestamp(at, UTC).date().isoformat()

@@ -1,0 +1,75 @@
+"""`/v1/organization/invites`: invitations. Nobody is sent anything: the answer that makes one has its token, once."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Response
+
+from auth_billing.audit_log import Event
+from auth_billing.people.people_records import Invitation, InvitationStatus
+from auth_billing.people.roles import Role
+from gateway.http.api_description import described
+from gateway.openai.organization.lists import PageQuery
+from gateway.openai.organization.users import Invite, InviteCreate, InviteDeleted, InviteList
+from gateway.http.routes.organization.access import Reader, Writer, admin_body
+from gateway.http.routes.organization.pages import page_of, query_of
+from gateway.http.routes.organization.users import role_of
+from gateway.http.routes.responses import json_response
+
+router = APIRouter(prefix="/v1/organization/invites")
+
+
+@router.get("", **described(InviteList, query=PageQuery))
+async def list_invites(admin: Reader, query: Annotated[PageQuery, Depends(query_of(PageQuery))]) -> Response:
+    """All that were not taken back, newest first."""
+    invitations = await admin.administration.invitations.all(admin.organisation)
+    invites = [_invite(each) for each in invitations if each.revoked is None]
+    return json_response(page_of(InviteList, invites, query))
+
+
+@router.post("", **described(Invite, body=InviteCreate))
+async def create_invite(admin: Writer, body: Annotated[InviteCreate, Depends(admin_body(InviteCreate))]) -> Response:
+    """Invite somebody."""
+    invitation, token = await admin.administration.invitations.invite(admin.actor, role_of(body.role), body.email)
+    details = {"email": invitation.email, "role": invitation.role.value}
+    await admin.record(Event.INVITE_SENT, invitation.id, details=details)
+    return json_response(_invite(invitation, token))
+
+
+@router.get("/{invite_id}", **described(Invite))
+async def retrieve_invite(invite_id: str, admin: Reader) -> Response:
+    """One of them."""
+    return json_response(_invite(await admin.administration.invitations.find(admin.organisation, invite_id)))
+
+
+@router.delete("/{invite_id}", **described(InviteDeleted))
+async def delete_invite(invite_id: str, admin: Writer) -> Response:
+    """Take it back."""
+    await admin.administration.invitations.revoke(admin.actor, invite_id)
+    await admin.record(Event.INVITE_DELETED, invite_id)
+    return json_response(InviteDeleted(id=invite_id))
+
+
+def _invite(invitation: Invitation, token: str | None = None) -> Invite:
+    status = invitation.status(time.time())
+    return Invite(
+        id=invitation.id,
+        email=invitation.email,
+        role="owner" if invitation.role is Role.OWNER else "reader",
+        organization_role=invitation.role.value,
+        status=_STATUSES[status],
+        created_at=int(invitation.created),
+        expires_at=int(invitation.expires),
+        accepted_at=None if invitation.accepted is None else int(invitation.accepted),
+        token=token,
+    )
+
+
+_STATUSES: dict[InvitationStatus, Literal["accepted", "expired", "pending"]] = {
+    InvitationStatus.PENDING: "pending",
+    InvitationStatus.ACCEPTED: "accepted",
+    InvitationStatus.EXPIRED: "expired",
+    InvitationStatus.REVOKED: "expired",
+}

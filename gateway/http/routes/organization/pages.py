@@ -1,0 +1,52 @@
+"""What the routes of administration share: reading queries and bodies, cutting lists into pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from fastapi import Request
+
+from gateway.errors import InvalidRequest
+from gateway.openai.base import ApiModel
+from gateway.openai.organization.lists import ItemList, PageQuery
+from gateway.openai.query import QueryParameters
+
+Query = TypeVar("Query", bound=QueryParameters)
+Item = TypeVar("Item", bound=ApiModel)
+Page = TypeVar("Page", bound=ItemList[Any])
+
+
+def query_of(kind: type[Query]) -> Callable[..., Coroutine[Any, Any, Query]]:
+    """A dependency that reads the query string as `kind`."""
+
+    async def read(request: Request) -> Query:
+        return kind.parse_query(request.query_params.multi_items())
+
+    return read
+
+
+def page_of(kind: type[Page], items: Sequence[Any], query: PageQuery) -> Page:
+    """The page of all `items` that is asked for.
+
+    Raises:
+        InvalidRequest: there is no item that the page could come after.
+    """
+    begin = 0
+    if query.after is not None:
+        ids = [item.id for item in items]
+        if query.after not in ids:
+            raise InvalidRequest("Invalid 'after': there is no such item in this list.", param="after")
+        begin = ids.index(query.after) + 1
+    end = begin + query.limit
+    return listed(kind, items[begin:end], has_more=end < len(items))
+
+
+def listed(kind: type[Page], items: Sequence[Any], *, has_more: bool) -> Page:
+    """A page of these items."""
+    return kind(
+        data=list(items),
+        first_id=items[0].id if items else None,
+        last_id=items[-1].id if items else None,
+        has_more=has_more,
+    )

@@ -1,0 +1,109 @@
+"""`/v1/organization/projects` and the people of a project."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Response
+
+from auth_billing.audit_log import Event
+from auth_billing.people import directory as people
+from auth_billing.people.roles import Role
+from auth_billing.records import Project as ProjectRecord
+from gateway.http.api_description import described
+from gateway.openai.organization.lists import PageQuery
+from gateway.openai.organization.projects import (
+    Project,
+    ProjectCreate,
+    ProjectList,
+    ProjectQuery,
+    ProjectUpdate,
+    ProjectUser,
+    ProjectUserList,
+)
+from gateway.http.routes.organization.access import Reader, Writer, admin_body
+from gateway.http.routes.organization.pages import page_of, query_of
+from gateway.http.routes.responses import json_response
+from router.messages import KeySet
+
+router = APIRouter(prefix="/v1/organization/projects")
+
+
+@router.get("", **described(ProjectList, query=ProjectQuery))
+async def list_projects(admin: Reader, query: Annotated[ProjectQuery, Depends(query_of(ProjectQuery))]) -> Response:
+    """The organisation's projects, oldest first."""
+    found = await admin.administration.projects.all(admin.organisation, archived=query.include_archived)
+    return json_response(page_of(ProjectList, [_project(each) for each in found], query))
+
+
+@router.post("", **described(Project, body=ProjectCreate))
+async def create_project(admin: Writer, body: Annotated[ProjectCreate, Depends(admin_body(ProjectCreate))]) -> Response:
+    """A new one."""
+    project = await admin.administration.projects.create(admin.actor, body.name)
+    await admin.record(Event.PROJECT_CREATED, project.id, project=project.id, details={"name": project.name})
+    return json_response(_project(project))
+
+
+@router.get("/{project_id}", **described(Project))
+async def retrieve_project(project_id: str, admin: Reader) -> Response:
+    """One of them."""
+    return json_response(_project(await admin.administration.projects.find(admin.organisation, project_id)))
+
+
+@router.post("/{project_id}", **described(Project, body=ProjectUpdate))
+async def modify_project(
+    project_id: str, admin: Writer, body: Annotated[ProjectUpdate, Depends(admin_body(ProjectUpdate))]
+) -> Response:
+    """Call it something else."""
+    projects = admin.administration.projects
+    project = await projects.find(admin.organisation, project_id)
+    if body.name is not None:
+        project = await projects.rename(admin.actor, project_id, body.name)
+        await admin.record(Event.PROJECT_UPDATED, project.id, project=project.id, details={"name": project.name})
+    return json_response(_project(project))
+
+
+@router.post("/{project_id}/archive", **described(Project))
+async def archive_project(project_id: str, admin: Writer) -> Response:
+    """Take it out of use, for good; its keys end."""
+    project = await admin.administration.projects.archive(admin.actor, project_id)
+    await admin.administration.keys.revoke_all(KeySet(organisation=admin.organisation, project=project_id))
+    await admin.record(Event.PROJECT_ARCHIVED, project.id, project=project.id)
+    return json_response(_project(project))
+
+
+@router.get("/{project_id}/users", **described(ProjectUserList, query=PageQuery))
+async def list_project_users(
+    project_id: str, admin: Reader, query: Annotated[PageQuery, Depends(query_of(PageQuery))]
+) -> Response:
+    """Who may use it: everybody who belongs to the organisation."""
+    await admin.administration.projects.find(admin.organisation, project_id)
+    members = await admin.administration.people.members(admin.organisation)
+    return json_response(page_of(ProjectUserList, [_user(each) for each in members], query))
+
+
+@router.get("/{project_id}/users/{user_id}", **described(ProjectUser))
+async def retrieve_project_user(project_id: str, user_id: str, admin: Reader) -> Response:
+    """One of them."""
+    await admin.administration.projects.find(admin.organisation, project_id)
+    return json_response(_user(await admin.administration.people.member(admin.organisation, user_id)))
+
+
+def _project(record: ProjectRecord) -> Project:
+    return Project(
+        id=record.id,
+        name=record.name,
+        created_at=int(record.created),
+        archived_at=None if record.archived is None else int(record.archived),
+        status="active" if record.archived is None else "archived",
+    )
+
+
+def _user(member: people.Member) -> ProjectUser:
+    return ProjectUser(
+        id=member.user.id,
+        name=member.user.name,
+        email=member.user.email,
+        role="owner" if member.role.rank >= Role.ADMIN.rank else "member",
+        added_at=int(member.added),
+    )

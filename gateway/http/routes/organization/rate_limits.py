@@ -1,0 +1,82 @@
+"""`/v1/organization/projects/{project_id}/rate_limits`: of a project as a whole, and of each model that is served."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Response
+
+from auth_billing.audit_log import Event
+from auth_billing.errors import NoSuchRecord
+from auth_billing.rate_limits.limits import UNLIMITED, Limits, Subject, model_subject, project_subject
+from gateway.http.api_description import described
+from gateway.http.dependencies import TheGateway
+from gateway.openai.organization.rate_limits import (
+    ANY_MODEL,
+    RateLimit,
+    RateLimitList,
+    RateLimitQuery,
+    RateLimitUpdate,
+)
+from gateway.http.routes.organization.access import Reader, Writer, admin_body
+from gateway.http.routes.organization.pages import page_of, query_of
+from gateway.http.routes.responses import json_response
+
+router = APIRouter(prefix="/v1/organization/projects/{project_id}/rate_limits")
+
+PREFIX = "rl-"
+
+
+@router.get("", **described(RateLimitList, query=RateLimitQuery))
+async def list_rate_limits(
+    project_id: str,
+    admin: Reader,
+    query: Annotated[RateLimitQuery, Depends(query_of(RateLimitQuery))],
+    gateway: TheGateway,
+) -> Response:
+    """The project's own first, then those of models, by name."""
+    await admin.administration.projects.find(admin.organisation, project_id)
+    models = [ANY_MODEL, *sorted(model.name for model in gateway.models.models())]
+    limits = await gateway.limits.book.limits_of([_subject(project_id, model) for model in models])
+    shown = [_shown(model, each) for model, each in zip(models, limits, strict=True)]
+    return json_response(page_of(RateLimitList, shown, query))
+
+
+@router.post("/{rate_limit_id:path}", **described(RateLimit, body=RateLimitUpdate))
+async def modify_rate_limit(
+    project_id: str,
+    rate_limit_id: str,
+    admin: Writer,
+    body: Annotated[RateLimitUpdate, Depends(admin_body(RateLimitUpdate))],
+    gateway: TheGateway,
+) -> Response:
+    """Change some of its numbers: here at once, in other gateways within ten seconds."""
+    await admin.administration.projects.find_open(admin.organisation, project_id)
+    model = rate_limit_id.removeprefix(PREFIX)
+    if rate_limit_id == model or (model != ANY_MODEL and gateway.models.find(model) is None):
+        raise NoSuchRecord(f"no rate limit {rate_limit_id}")
+    changes = Limits(
+        requests_per_minute=body.max_requests_per_1_minute,
+        tokens_per_minute=body.max_tokens_per_1_minute,
+        requests_per_day=body.max_requests_per_1_day,
+        concurrent_requests=body.max_concurrent_requests,
+    )
+    limits = await gateway.limits.book.change(_subject(project_id, model), changes)
+    details = {name: limit for name, limit in body.model_dump().items() if limit is not None}
+    await admin.record(Event.RATE_LIMIT_UPDATED, rate_limit_id, project=project_id, details=details)
+    return json_response(_shown(model, limits))
+
+
+def _subject(project: str, model: str) -> Subject:
+    return project_subject(project) if model == ANY_MODEL else model_subject(project, model)
+
+
+def _shown(model: str, limits: Limits) -> RateLimit:
+    return RateLimit(
+        id=PREFIX + model,
+        model=model,
+        max_requests_per_1_minute=limits.requests_per_minute or UNLIMITED,
+        max_tokens_per_1_minute=limits.tokens_per_minute or UNLIMITED,
+        max_requests_per_1_day=limits.requests_per_day or UNLIMITED,
+        max_concurrent_requests=limits.concurrent_requests or UNLIMITED,
+    )

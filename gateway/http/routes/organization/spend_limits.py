@@ -1,0 +1,143 @@
+"""Monthly budgets: `.../spend_limit` of the organisation, of a project, and (ours) of a project's key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Response
+
+from auth_billing.audit_log import Event
+from auth_billing.errors import NoSuchRecord
+from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, project_budget
+from gateway.http.api_description import described
+from gateway.openai.organization.keys import key_id_of
+from gateway.openai.organization.spend_limits import (
+    NANO_PER_CENT,
+    Enforcement,
+    SpendLimit,
+    SpendLimitDeleted,
+    SpendLimitUpdate,
+)
+from gateway.http.routes.organization.access import Administrator, Reader, Writer, admin_body
+from gateway.http.routes.responses import json_response
+
+router = APIRouter(prefix="/v1/organization")
+
+Update = Annotated[SpendLimitUpdate, Depends(admin_body(SpendLimitUpdate))]
+PROJECT, KEY = "/projects/{project_id}/spend_limit", "/projects/{project_id}/api_keys/{api_key_id}/spend_limit"
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """Whose budget it is; there is such a subject in the organisation."""
+
+    budget: str
+    kind: Literal["organization", "project", "project.api_key"]
+    id: str
+    project: str = ""
+
+
+@router.get("/spend_limit", **described(SpendLimit))
+async def retrieve_organization_limit(admin: Reader) -> Response:
+    """The organisation's."""
+    return await _retrieve(admin, _organisation(admin))
+
+
+@router.post("/spend_limit", **described(SpendLimit, body=SpendLimitUpdate))
+async def update_organization_limit(admin: Writer, body: Update) -> Response:
+    """Set it."""
+    return await _update(admin, _organisation(admin), body)
+
+
+@router.delete("/spend_limit", **described(SpendLimitDeleted))
+async def delete_organization_limit(admin: Writer) -> Response:
+    """Take it away."""
+    return await _delete(admin, _organisation(admin))
+
+
+@router.get(PROJECT, **described(SpendLimit))
+async def retrieve_project_limit(project_id: str, admin: Reader) -> Response:
+    """A project's."""
+    return await _retrieve(admin, await _project(admin, project_id))
+
+
+@router.post(PROJECT, **described(SpendLimit, body=SpendLimitUpdate))
+async def update_project_limit(project_id: str, admin: Writer, body: Update) -> Response:
+    """Set it."""
+    return await _update(admin, await _project(admin, project_id), body)
+
+
+@router.delete(PROJECT, **described(SpendLimitDeleted))
+async def delete_project_limit(project_id: str, admin: Writer) -> Response:
+    """Take it away."""
+    return await _delete(admin, await _project(admin, project_id))
+
+
+@router.get(KEY, **described(SpendLimit))
+async def retrieve_key_limit(project_id: str, api_key_id: str, admin: Reader) -> Response:
+    """A key's."""
+    return await _retrieve(admin, await _key(admin, project_id, api_key_id))
+
+
+@router.post(KEY, **described(SpendLimit, body=SpendLimitUpdate))
+async def update_key_limit(project_id: str, api_key_id: str, admin: Writer, body: Update) -> Response:
+    """Set it."""
+    return await _update(admin, await _key(admin, project_id, api_key_id), body)
+
+
+@router.delete(KEY, **described(SpendLimitDeleted))
+async def delete_key_limit(project_id: str, api_key_id: str, admin: Writer) -> Response:
+    """Take it away."""
+    return await _delete(admin, await _key(admin, project_id, api_key_id))
+
+
+def _organisation(admin: Administrator) -> _Subject:
+    return _Subject(ORGANISATION_BUDGET, "organization", admin.organisation)
+
+
+async def _project(admin: Administrator, project_id: str) -> _Subject:
+    await admin.administration.projects.find(admin.organisation, project_id)
+    return _Subject(project_budget(project_id), "project", project_id, project_id)
+
+
+async def _key(admin: Administrator, project_id: str, shown: str) -> _Subject:
+    record = await admin.administration.keys.find(admin.actor, project_id, key_id_of(shown))
+    return _Subject(key_budget(record.key_id), "project.api_key", shown, project_id)
+
+
+async def _retrieve(admin: Administrator, subject: _Subject) -> Response:
+    for use in await admin.administration.budgets.used(admin.organisation):
+        if use.name == subject.budget and use.limit is not None:
+            full = use.spent + use.held >= use.limit
+            return _shown(subject, use.limit // NANO_PER_CENT, enforcing=full)
+    raise NoSuchRecord(f"no budget of {subject.id}")
+
+
+async def _update(admin: Administrator, subject: _Subject, body: SpendLimitUpdate) -> Response:
+    await admin.administration.budgets.set(admin.organisation, subject.budget, body.nano)
+    await admin.record(
+        Event.BUDGET_UPDATED,
+        subject.id,
+        project=subject.project,
+        details={"threshold_amount": body.threshold_amount, "currency": body.currency, "interval": body.interval},
+    )
+    return await _retrieve(admin, subject)
+
+
+async def _delete(admin: Administrator, subject: _Subject) -> Response:
+    await admin.administration.budgets.set(admin.organisation, subject.budget, None)
+    await admin.record(Event.BUDGET_DELETED, subject.id, project=subject.project)
+    kind: Any = f"{subject.kind}.spend_limit.deleted"
+    return json_response(SpendLimitDeleted(object=kind))
+
+
+def _shown(subject: _Subject, cents: int, *, enforcing: bool) -> Response:
+    kind: Any = f"{subject.kind}.spend_limit"
+    return json_response(
+        SpendLimit(
+            object=kind,
+            threshold_amount=cents,
+            enforcement=Enforcement(status="enforcing" if enforcing else "inactive"),
+        )
+    )

@@ -1,0 +1,70 @@
+"""`/v1/organization/users`: the people of an organisation and their roles."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Response
+
+from auth_billing.audit_log import Event
+from auth_billing.people.directory import Member
+from auth_billing.people.given_text import fold_email
+from auth_billing.people.roles import Role
+from gateway.http.api_description import described
+from gateway.openai.organization.users import RoleName, User, UserDeleted, UserList, UserQuery, UserUpdate
+from gateway.http.routes.organization.access import Reader, Writer, admin_body
+from gateway.http.routes.organization.pages import page_of, query_of
+from gateway.http.routes.responses import json_response
+
+router = APIRouter(prefix="/v1/organization/users")
+
+
+def role_of(name: RoleName) -> Role:
+    """Our role of that name."""
+    return Role.MEMBER if name == "reader" else Role(name)
+
+
+@router.get("", **described(UserList, query=UserQuery))
+async def list_users(admin: Reader, query: Annotated[UserQuery, Depends(query_of(UserQuery))]) -> Response:
+    """The people, those who came first before the others."""
+    wanted = {fold_email(each) for each in query.emails}
+    members = await admin.administration.people.members(admin.organisation)
+    users = [_user(each) for each in members if not wanted or fold_email(each.user.email) in wanted]
+    return json_response(page_of(UserList, users, query))
+
+
+@router.get("/{user_id}", **described(User))
+async def retrieve_user(user_id: str, admin: Reader) -> Response:
+    """One of them."""
+    return json_response(_user(await admin.administration.people.member(admin.organisation, user_id)))
+
+
+@router.post("/{user_id}", **described(User, body=UserUpdate))
+async def modify_user(
+    user_id: str, admin: Writer, body: Annotated[UserUpdate, Depends(admin_body(UserUpdate))]
+) -> Response:
+    """Give him another role."""
+    people = admin.administration.people
+    member = await people.member(admin.organisation, user_id)
+    if body.role is not None:
+        member = await people.change_role(admin.actor, user_id, role_of(body.role))
+        await admin.record(Event.USER_UPDATED, user_id, details={"role": member.role.value})
+    return json_response(_user(member))
+
+
+@router.delete("/{user_id}", **described(UserDeleted))
+async def delete_user(user_id: str, admin: Writer) -> Response:
+    """Remove him from the organisation; his keys end."""
+    await admin.administration.people.remove(admin.actor, user_id)
+    await admin.record(Event.USER_DELETED, user_id)
+    return json_response(UserDeleted(id=user_id))
+
+
+def _user(member: Member) -> User:
+    return User(
+        id=member.user.id,
+        name=member.user.name,
+        email=member.user.email,
+        role=member.role.value,
+        added_at=int(member.added),
+    )

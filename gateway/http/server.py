@@ -1,0 +1,170 @@
+"""Runs an application as an HTTP server inside the process's event loop, and ends it with patience.
+
+uvicorn does HTTP, on h11, which is strict about malformed requests (`http_protocol.py`). Knows ports and shutdown,
+not routes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Generator
+from typing import Any
+
+import structlog
+import uvicorn
+from fastapi import FastAPI
+
+from gateway.errors import ServerShutdown
+from gateway.http.gateway import Gateway
+from gateway.http.http_protocol import GatewayProtocol
+from gateway.settings import GatewaySettings
+from runtime.lifecycle import StartupError
+from runtime.metrics import OpsServer
+
+FAREWELL_SECONDS = 5
+"""For the last events of streams that are ended at shutdown."""
+UNREAD_MILLISECONDS = 60_000
+"""After so long the kernel gives up on a client that reads nothing."""
+SEND_BUFFER_BYTES = 256 * 1024
+"""That the kernel may hold of an answer that its client does not read (it takes twice that for itself); left alone it
+would take megabytes, and the gateway would hear of a slow client as late."""
+KEEP_ALIVE_SECONDS = 75
+"""Longer than load balancers keep idle connections (60 s), so that it is they who close them."""
+
+_log = structlog.get_logger(__name__)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers: the process has its own. `listening` is set when it is."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        if self.started:
+            self.listening.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take whoever has connected by now, which closing alone would reset, then nobody."""
+        last = [connection for listener in sockets or () for connection in _take_the_last(listener)]
+        for server in self.servers:
+            server.close()
+        for connection in last:
+            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
+        await super().shutdown(sockets)
+
+    def _protocol(self) -> asyncio.Protocol:
+        """As uvicorn makes it for connections that it takes itself."""
+        return GatewayProtocol(self.config, self.server_state, self.lifespan.state)
+
+
+async def serve_app(app: FastAPI, settings: GatewaySettings, stop: asyncio.Event) -> None:
+    """Serve an application made by `create_app` until `stop` is set and its requests are done, or out of grace.
+
+    Raises:
+        StartupError: a port is taken, an address is not ours, or the application does not start.
+    """
+    gateway: Gateway = app.state.gateway
+    listener = bind(settings.host, settings.port)
+    server = _Server(_config(app, settings))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    ops = OpsServer(gateway.metrics.registry, settings.ops_host, settings.ops_port, lambda: live(gateway))
+    try:
+        await _until(server.listening, serving)
+        if not server.listening.is_set():
+            await serving
+            raise StartupError("the gateway's application did not start; the log says why")
+        await ops.start()
+        host, port = listener_address(server)
+        _log.info("gateway listening", host=host, port=port, ops_port=ops.port)
+        await _until(stop, serving)
+    finally:
+        await _shut_down(server, serving, gateway, settings.shutdown_grace)
+        await ops.stop()
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket.
+
+    Raises:
+        StartupError: the port is taken, or the address is not ours.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise StartupError(
+            f"cannot listen on {host}:{port}: {error.strerror} (HEADRACE_PORT chooses another)"
+        ) from error
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MILLISECONDS)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+    return listener
+
+
+def _take_the_last(listener: socket.socket) -> list[socket.socket]:
+    """All connections that wait for us; nobody can connect from then on."""
+    taken = []
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            taken.append(listener.accept()[0])
+    listener.shutdown(socket.SHUT_RDWR)
+    return taken
+
+
+def listener_address(server: uvicorn.Server) -> tuple[str, int]:
+    """Where a started server listens (the port may have been chosen by the system)."""
+    host, port = server.servers[0].sockets[0].getsockname()[:2]
+    return host, port
+
+
+def live(gateway: Gateway) -> dict[str, Any]:
+    """What the gateway is doing, for `headrace ps`."""
+    return {
+        "gateway": gateway.settings.gateway_id,
+        "broker": gateway.bus.state.value,
+        "jobs": len(gateway.inbox),
+        "models": [model.name for model in gateway.models.models() if model.alive],
+    }
+
+
+def _config(app: FastAPI, settings: GatewaySettings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=GatewayProtocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=settings.trusted_proxies,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=int(settings.shutdown_grace) + FAREWELL_SECONDS,
+    )
+
+
+async def _until(event: asyncio.Event, serving: asyncio.Task[None]) -> None:
+    waiting = asyncio.create_task(event.wait())
+    await asyncio.wait({waiting, serving}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+
+
+async def _shut_down(server: uvicorn.Server, serving: asyncio.Task[None], gateway: Gateway, grace: float) -> None:
+    """No new connections; `grace` seconds for running requests; then each of them gets an error of its own."""
+    server.should_exit = True
+    gateway.stopping.set()
+    await asyncio.wait({serving}, timeout=grace)
+    if not serving.done():
+        if len(gateway.inbox):
+            _log.warning("ending requests that are still running", jobs=len(gateway.inbox))
+        gateway.inbox.fail_all(ServerShutdown())
+    await serving

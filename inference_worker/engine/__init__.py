@@ -1,0 +1,1 @@
+"""The engine process: continuous batching over a paged KV cache."""

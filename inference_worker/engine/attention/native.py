@@ -1,0 +1,53 @@
+"""The attention backend of the compiled CPU kernels, for models whose other layers run in PyTorch.
+
+A model that runs in the kernels as a whole (`native/decoder.py`) calls them directly.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from inference_worker.engine.attention_backend import AttentionBackend, AttentionMetadata
+from inference_worker.errors import NativeUnavailable
+from inference_worker.engine.kv_cache import KVCache
+from inference_worker.engine.native.build import best_instructions, built_library
+from inference_worker.engine.native.library import HEAD_STEP, Kernels
+
+
+class NativeAttention(AttentionBackend):
+    """An `AttentionBackend` on the compiled kernels. Computes in float32, whichever format the cache has."""
+
+    name = "native"
+
+    def __init__(self, cache: KVCache) -> None:
+        """Raises `NativeUnavailable` where the kernels can't run or don't support the head size."""
+        super().__init__(cache)
+        if not cache.keys[0].is_cpu:  # the kernels read addresses
+            raise NativeUnavailable(f"the compiled kernels are the CPU's, the cache is on {cache.keys[0].device}")
+        if cache.shape.head_size % HEAD_STEP:
+            raise NativeUnavailable(f"heads of {cache.shape.head_size} are no multiple of {HEAD_STEP}")
+        built_library(best_instructions())
+
+    @cached_property
+    def kernels(self) -> Kernels:
+        """The kernels with their threads, created on first use: a model in the kernels never needs these."""
+        return Kernels(torch.get_num_threads())
+
+    def forward(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        metadata: AttentionMetadata,
+        *,
+        scale: float,
+        sliding_window: int | None = None,
+    ) -> Tensor:
+        """See `AttentionBackend.forward`."""
+        rows = query.float().contiguous(), key.float().contiguous(), value.float().contiguous()
+        out = self.kernels.attention(self.cache, layer, rows, metadata, scale=scale, window=sliding_window)
+        return out.to(query.dtype)

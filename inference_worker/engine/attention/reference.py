@@ -1,0 +1,55 @@
+"""The reference attention backend: paged causal attention without optimisation, in float32, for tests.
+
+Every other backend is tested against this one.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from inference_worker.engine.attention_backend import AttentionBackend, AttentionMetadata
+
+
+class ReferenceAttention(AttentionBackend):
+    """An `AttentionBackend` that loops over sequences."""
+
+    name = "reference"
+
+    def forward(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        metadata: AttentionMetadata,
+        *,
+        scale: float,
+        sliding_window: int | None = None,
+    ) -> Tensor:
+        """See `AttentionBackend.forward`."""
+        self.cache.write(layer, metadata.slot_mapping, key, value)
+        output = torch.empty_like(query)
+        starts = metadata.query_start.tolist()
+        for index, length in enumerate(metadata.sequence_lengths.tolist()):
+            rows = slice(starts[index], starts[index + 1])
+            table = metadata.block_tables[index]
+            keys, values = (side.flatten(0, 1)[:length] for side in self.cache.read(layer, table))
+            output[rows] = _attend(query[rows], keys, values, scale, sliding_window).to(query.dtype)
+        return output
+
+
+def _attend(query: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None) -> Tensor:
+    """Attend in one sequence: query [q, Hq, D] over keys and values [n, Hkv, D] to [q, Hq, D] float32."""
+    group = query.shape[1] // keys.shape[1]
+    keys = keys.float().repeat_interleave(group, dim=1)
+    values = values.float().repeat_interleave(group, dim=1)
+    scores = torch.einsum("qhd,nhd->hqn", query.float(), keys) * scale
+    count, length = query.shape[0], keys.shape[0]
+    seen = torch.arange(length, device=query.device)
+    own = torch.arange(length - count, length, device=query.device)[:, None]
+    hidden = seen > own
+    if window is not None:
+        hidden |= seen <= own - window
+    weights = scores.masked_fill(hidden, float("-inf")).softmax(dim=-1)
+    return torch.einsum("hqn,nhd->qhd", weights, values)

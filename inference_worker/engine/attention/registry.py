@@ -1,0 +1,65 @@
+"""Attention backends by name, and the choice of `auto` per device."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import structlog
+import torch
+
+from inference_worker.engine.attention_backend import AttentionBackend
+from inference_worker.engine.attention.native import NativeAttention
+from inference_worker.engine.attention.reference import ReferenceAttention
+from inference_worker.engine.attention.sdpa import SdpaAttention
+from inference_worker.errors import NativeUnavailable, UnsupportedModel
+from inference_worker.engine.kv_cache import KVCache
+
+log = structlog.get_logger(__name__)
+
+BACKENDS: dict[str, type[AttentionBackend]] = {
+    backend.name: backend for backend in (ReferenceAttention, SdpaAttention, NativeAttention)
+}
+
+
+def select_backend(name: str, device: torch.device) -> type[AttentionBackend]:
+    """Return the backend called `name`; `auto`: the fastest for the device.
+
+    Raises:
+        UnsupportedModel: there is no backend of that name.
+    """
+    if name == "triton" or (name == "auto" and device.type == "cuda" and find_spec("triton")):
+        return _triton()
+    if name == "auto":
+        return NativeAttention if device.type == "cpu" else SdpaAttention
+    if name not in BACKENDS:
+        raise UnsupportedModel(f"no attention backend {name!r}; there are: auto, {', '.join(BACKENDS)}, triton")
+    return BACKENDS[name]
+
+
+def create_attention(name: str, cache: KVCache, device: torch.device) -> AttentionBackend:
+    """Create a backend over `cache`; `auto` falls back to PyTorch where the compiled kernels can't run.
+
+    Raises:
+        UnsupportedModel: there is no backend of that name, or it can't run here.
+    """
+    backend = select_backend(name, device)
+    try:
+        return backend(cache)
+    except NativeUnavailable as error:
+        if name != "auto":
+            raise UnsupportedModel(f"attention backend {name!r}: {error}") from error
+        log.warning("attention is computed by PyTorch", reason=str(error))
+        return SdpaAttention(cache)
+
+
+def _triton() -> type[AttentionBackend]:
+    """Import the Triton backend, only once it is chosen, because it loads a compiler.
+
+    Raises:
+        UnsupportedModel: Triton is not installed (it comes with torch for CUDA).
+    """
+    try:
+        from inference_worker.engine.attention.triton_attention import TritonAttention  # noqa: PLC0415
+    except ImportError as error:
+        raise UnsupportedModel(f"attention backend 'triton': {error}") from error
+    return TritonAttention

@@ -1,0 +1,135 @@
+"""The attention backend on PyTorch's `scaled_dot_product_attention`, for any device: gathers blocks and pads.
+
+Sequences of a step are grouped by the power of two above their query length, so that padding at most doubles the
+queries and decodes are never padded to a long prompt chunk. The grouping is computed once per step, not per layer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from inference_worker.engine.attention_backend import AttentionBackend, AttentionMetadata
+from inference_worker.engine.kv_cache import KVCache
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Sequences with similar query lengths, padded to the longest (q) and to the longest context (n).
+
+    Attributes:
+        rows: [s, q] rows of the step; padding repeats a valid row.
+        valid: [s, q] false for padding; `None`: there is no padding.
+        tables: [s, n / block_size] block numbers.
+        own: [s, q, 1] position of each query in its sequence.
+        masks: attention masks by sliding window and number of query heads per key-value head.
+    """
+
+    rows: Tensor
+    valid: Tensor | None
+    tables: Tensor
+    own: Tensor
+    masks: dict[tuple[int | None, int], Tensor] = field(default_factory=dict)
+
+    def mask(self, window: int | None, shared: int, length: int) -> Tensor:
+        """Return the causal sliding-window mask, [s, 1, shared * q, n] bool."""
+        if (window, shared) not in self.masks:
+            seen = torch.arange(length, device=self.own.device)
+            visible = seen <= self.own
+            if window is not None:
+                visible &= seen > self.own - window
+            self.masks[window, shared] = visible[:, None].repeat(1, 1, shared, 1)
+        return self.masks[window, shared]
+
+
+class SdpaAttention(AttentionBackend):
+    """An `AttentionBackend` that gathers each group's blocks into one padded tensor."""
+
+    name = "sdpa"
+
+    def __init__(self, cache: KVCache) -> None:
+        super().__init__(cache)
+        self._planned_for: AttentionMetadata | None = None
+        self._groups: list[_Group] = []
+
+    def forward(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        metadata: AttentionMetadata,
+        *,
+        scale: float,
+        sliding_window: int | None = None,
+    ) -> Tensor:
+        """See `AttentionBackend.forward`."""
+        self.cache.write(layer, metadata.slot_mapping, key, value)
+        if metadata is not self._planned_for:
+            self._groups, self._planned_for = _plan(metadata, self.cache.shape.block_size), metadata
+        output = torch.empty_like(query)
+        for group in self._groups:
+            attended = self._attend(layer, query[group.rows], group, scale, sliding_window)
+            if group.valid is None:
+                output[group.rows] = attended
+            else:
+                output[group.rows[group.valid]] = attended[group.valid]
+        return output
+
+    def _attend(self, layer: int, query: Tensor, group: _Group, scale: float, window: int | None) -> Tensor:
+        """Attend in one group: [s, q, Hq, D] to the same.
+
+        Query heads that share a key-value head are folded into the query dimension, so that no key is repeated.
+        """
+        count, queries, heads, size = query.shape
+        keys, values = (
+            side.flatten(1, 2).transpose(1, 2).to(query.dtype) for side in self.cache.read(layer, group.tables)
+        )
+        shared = heads // keys.shape[1]
+        folded = query.view(count, queries, -1, shared, size).permute(0, 2, 3, 1, 4).flatten(2, 3)
+        mask = group.mask(window, shared, keys.shape[2])
+        attended = scaled_dot_product_attention(folded, keys, values, attn_mask=mask, scale=scale)
+        return (
+            attended.view(count, -1, shared, queries, size).permute(0, 3, 1, 2, 4).reshape(count, queries, heads, size)
+        )
+
+
+def _plan(metadata: AttentionMetadata, block_size: int) -> list[_Group]:
+    """Group the sequences of a step by the bit length of their query count."""
+    counts = metadata.query_start.diff()
+    members: dict[int, list[int]] = {}
+    for index, count in enumerate(counts.tolist()):
+        members.setdefault((count - 1).bit_length(), []).append(index)
+    if len(members) == 1 and metadata.max_query_length == 1:
+        all_sequences = torch.arange(len(counts), device=counts.device)
+        return [_group(metadata, all_sequences, 1, metadata.max_sequence_length, block_size)]
+    lengths = metadata.sequence_lengths.tolist()
+    queries = counts.tolist()
+    return [
+        _group(
+            metadata,
+            torch.tensor(indexes, device=counts.device),
+            max(queries[i] for i in indexes),
+            max(lengths[i] for i in indexes),
+            block_size,
+        )
+        for indexes in members.values()
+    ]
+
+
+def _group(metadata: AttentionMetadata, indexes: Tensor, queries: int, length: int, block_size: int) -> _Group:
+    starts = metadata.query_start[indexes, None]
+    counts = metadata.query_start[indexes + 1, None] - starts
+    # Padding repeats the last row, so that every query attends to a position and no softmax divides by zero.
+    steps = torch.arange(queries, device=indexes.device).expand(len(indexes), -1)
+    offsets = torch.minimum(steps, counts - 1)
+    own = metadata.sequence_lengths[indexes, None] - counts + offsets
+    return _Group(
+        rows=starts + offsets,
+        valid=None if queries == 1 else steps < counts,
+        tables=metadata.block_tables[indexes, : -(-length // block_size)],
+        own=own[..., None],
+    )

@@ -1,0 +1,169 @@
+"""The attention backend for CUDA, on our own Triton kernels, which read the paged cache in place.
+
+Tile sizes and the number of splits follow from shapes alone. Nothing synchronises with the device and no launch depends
+on a value on it, so a decode step can be captured in a CUDA graph. The kernels are in `triton_kernels.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from math import e, log2
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from inference_worker.engine.attention_backend import AttentionBackend, AttentionMetadata
+from inference_worker.engine.attention.triton_kernels import attend_kernel, join_kernel, store_kernel
+from inference_worker.errors import NativeUnavailable, UnsupportedModel
+from inference_worker.engine.kv_cache import KVCache
+
+INTERPRETED = bool(triton.knobs.runtime.interpret)
+"""Whether kernels run in Triton's interpreter on the CPU, for tests."""
+
+MOST_SPLITS = 32
+PROGRAMS_PER_MULTIPROCESSOR = 2
+"""Decode splits contexts until there are about this many programs per multiprocessor."""
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Launch parameters of `attend_kernel`: rows and positions of a matrix product, warps, and pipeline stages."""
+
+    rows: int
+    tile: int
+    warps: int
+    stages: int
+
+
+class TritonAttention(AttentionBackend):
+    """An `AttentionBackend` for CUDA. A row with slot -1 is not stored; the output of a sequence of length 0 is 0."""
+
+    name = "triton"
+
+    def __init__(self, cache: KVCache) -> None:
+        """Raises `UnsupportedModel` for an int8 cache or without CUDA, `NativeUnavailable` without a C compiler."""
+        super().__init__(cache)
+        device = cache.keys[0].device
+        if cache.shape.quantised:
+            raise UnsupportedModel("attention backend 'triton' has no int8 KV cache")
+        if device.type != "cuda" and not INTERPRETED:
+            raise UnsupportedModel(f"attention backend 'triton' is for CUDA, not for {device}")
+        if not (os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")):
+            raise NativeUnavailable("Triton needs a C compiler (gcc or clang) for its link to the driver")
+        self._multiprocessors = (
+            torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 8
+        )
+
+    def forward(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        metadata: AttentionMetadata,
+        *,
+        scale: float,
+        sliding_window: int | None = None,
+    ) -> Tensor:
+        """See `AttentionBackend.forward`."""
+        self._store(layer, _dense_rows(key), _dense_rows(value), metadata.slot_mapping)
+        return self._attend(layer, _dense_rows(query), metadata, scale, sliding_window)
+
+    def splits(self, rows: int) -> int:
+        """Return the number of splits per context, a power of two, for `rows` sequences of one query each."""
+        wanted = PROGRAMS_PER_MULTIPROCESSOR * self._multiprocessors // (rows * self.cache.shape.kv_heads)
+        return min(MOST_SPLITS, 1 << max(0, wanted.bit_length() - 1))
+
+    def _store(self, layer: int, key: Tensor, value: Tensor, slots: Tensor) -> None:
+        width = key.shape[1] * key.shape[2]
+        store_kernel[(len(key),)](
+            self.cache.keys[layer],
+            self.cache.values[layer],
+            key,
+            value,
+            slots,
+            key.stride(0),
+            value.stride(0),
+            WIDTH=width,
+            PADDED=triton.next_power_of_2(width),
+        )
+
+    def _attend(
+        self, layer: int, query: Tensor, metadata: AttentionMetadata, scale: float, window: int | None
+    ) -> Tensor:
+        rows, heads, size = query.shape
+        kv_heads, sequences = self.cache.shape.kv_heads, len(metadata.sequence_lengths)
+        single = metadata.max_query_length == 1
+        launch = tiling(heads // kv_heads, size, query.itemsize, single)
+        splits = self.splits(rows) if single else 1
+        programs = sequences if single else rows // (launch.rows // (heads // kv_heads)) + sequences
+        out = query.new_empty(query.shape)
+        means = out if splits == 1 else query.new_empty((rows, heads, splits, size), dtype=torch.float32)
+        sums, maxima = query.new_empty((2, rows, heads, splits), dtype=torch.float32)
+        padded = max(16, triton.next_power_of_2(size))
+        attend_kernel[(programs, kv_heads, splits)](
+            means,
+            sums,
+            maxima,
+            query,
+            self.cache.keys[layer],
+            self.cache.values[layer],
+            metadata.block_tables,
+            metadata.query_start,
+            metadata.sequence_lengths,
+            sequences,
+            scale * log2(e),
+            query.stride(0),
+            metadata.block_tables.stride(0),
+            kv_heads * size,
+            GROUP=heads // kv_heads,
+            HEAD_SIZE=size,
+            PADDED_SIZE=padded,
+            BLOCK_SIZE=self.cache.shape.block_size,
+            WINDOW=window or 0,
+            SINGLE=single,
+            SPLITS=splits,
+            ROWS=launch.rows,
+            TILE=launch.tile,
+            PRODUCT=_product_format(query.dtype),
+            num_warps=launch.warps,
+            num_stages=launch.stages,
+        )
+        if splits > 1:
+            join_kernel[(rows * heads,)](
+                out, means, sums, maxima, HEAD_SIZE=size, PADDED_SIZE=padded, SPLITS=splits, num_warps=1
+            )
+        return out
+
+
+def _dense_rows(states: Tensor) -> Tensor:
+    """Return [T, heads, size] with each row's heads contiguous; rows may have gaps (parts of one projection do)."""
+    dense = states.stride(2) == 1 and states.stride(1) == states.shape[2]
+    return states if dense else states.contiguous()
+
+
+def tiling(group: int, head_size: int, itemsize: int, single: bool) -> Tiling:
+    """Return the launch parameters: single queries are bound by memory, blocks of queries by arithmetic.
+
+    The numbers are estimates, not yet measured. Float32 uses no tensor cores (they would round to tf32), so its tiles
+    are kept small enough for registers.
+    """
+    fits = max(16, triton.next_power_of_2(group))  # a matrix product has 16 rows at least
+    if itemsize > 2:
+        return Tiling(fits, 32, warps=4, stages=2)
+    if single:
+        return Tiling(fits, 64 if head_size <= 128 else 32, warps=4, stages=3)
+    if head_size <= 128:
+        return Tiling(max(128, fits), 64, warps=8, stages=3)
+    return Tiling(max(64, fits), 32, warps=8, stages=2)
+
+
+def _product_format(dtype: torch.dtype) -> tl.dtype:
+    """Return the number format of matrix products; Triton's interpreter has no bfloat16 product."""
+    if INTERPRETED:
+        return tl.float32
+    return {torch.float32: tl.float32, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16}[dtype]

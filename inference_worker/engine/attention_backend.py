@@ -1,0 +1,94 @@
+"""The interface of attention backends.
+
+All tokens of a step are packed in one flat dimension T, sequence after sequence; there is no padding and no
+difference between prefill and decode. Sequence `s` owns query rows `query_start[s] .. query_start[s+1]-1`, which are
+the *last* of its `sequence_lengths[s]` known positions.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from inference_worker.engine.kv_cache import KVCache
+
+
+@dataclass(frozen=True)
+class AttentionMetadata:
+    """The position of each row of a step in its sequence and in the cache. Tensors are on the device, int32 or int64.
+
+    Attributes:
+        query_start: [S+1] first row of each sequence, then T.
+        sequence_lengths: [S] tokens in the cache after this step.
+        block_tables: [S, B] block numbers, rows padded with 0.
+        slot_mapping: [T] cache slot (block * block_size + offset) that each row's key and value go to.
+        max_query_length: longest row count of a sequence.
+        max_sequence_length: largest of `sequence_lengths`.
+        read_from: [S] int64, the row from which on a sequence's final hidden states are read; None: from its first.
+            A backend may skip the outputs of earlier rows in the last layer, but must write their keys and values.
+    """
+
+    query_start: Tensor
+    sequence_lengths: Tensor
+    block_tables: Tensor
+    slot_mapping: Tensor
+    max_query_length: int
+    max_sequence_length: int
+    read_from: Tensor | None = None
+
+
+class AttentionBackend(ABC):
+    """Paged causal attention over one `KVCache`."""
+
+    name: str
+
+    def __init__(self, cache: KVCache) -> None:
+        self.cache = cache
+
+    @abstractmethod
+    def forward(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        metadata: AttentionMetadata,
+        *,
+        scale: float,
+        sliding_window: int | None = None,
+    ) -> Tensor:
+        """Write `key` and `value` to the cache, then compute attention over it.
+
+        Args:
+            layer: index into the cache.
+            query: [T, query heads, head size], rotated.
+            key, value: [T, key-value heads, head size], rotated.
+            scale: factor on the scores.
+            sliding_window: a position attends to itself and this many - 1 before it; None: to all before it.
+
+        Returns:
+            [T, query heads, head size], in the query's dtype.
+        """
+
+
+@dataclass(frozen=True)
+class StepAttention:
+    """A backend bound to one step's metadata; a model's layers call it."""
+
+    backend: AttentionBackend
+    metadata: AttentionMetadata
+
+    def __call__(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        scale: float,
+        sliding_window: int | None = None,
+    ) -> Tensor:
+        """See `AttentionBackend.forward`."""
+        return self.backend.forward(layer, query, key, value, self.metadata, scale=scale, sliding_window=sliding_window)

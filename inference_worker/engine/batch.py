@@ -1,0 +1,105 @@
+"""The interface of scheduler and runner: a planned step (`Batch`) and its outcome (`StepResult`), without tensors."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+
+from inference_worker.engine_protocol import PositionLogprobs, PromptScores
+from inference_worker.engine.sequence import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledSequence:
+    """One sequence's share of a step: `count` tokens from position `start` on, known tokens first, then `drafts`.
+
+    Attributes:
+        drafts: draft tokens that follow the last known token; empty if the step does not reach that one.
+    """
+
+    sequence: Sequence
+    start: int
+    count: int
+    drafts: tuple[int, ...] = ()
+
+    @property
+    def token_ids(self) -> array[int]:
+        """Ids of the tokens to compute."""
+        known = self.sequence.token_ids[self.start : self.start + self.count]
+        return known + array("q", self.drafts) if self.drafts else known
+
+    @property
+    def draws(self) -> int:
+        """Number of tokens to sample: one after the last known token and one after each draft, or 0."""
+        return 1 + len(self.drafts) if self.start + self.count >= len(self.sequence.token_ids) else 0
+
+    @property
+    def scored(self) -> range:
+        """Prompt positions whose log probabilities this step yields; each is computed from the position before it."""
+        sequence = self.sequence
+        if sequence.sampling.prompt_logprobs is None:
+            return range(0)
+        end = min(self.start + self.count + 1, sequence.prompt_length)
+        return range(max(self.start + 1, sequence.scored), end)
+
+    @property
+    def states_read(self) -> int:
+        """Number of trailing tokens whose final hidden states are read: for sampling or prompt log probabilities."""
+        scored = self.scored
+        for_scores = self.start + self.count - (scored.start - 1) if scored else 0
+        return max(self.draws, for_scores)
+
+    def drawn(self) -> list[Sequence]:
+        """Return, for each token to sample, the sequence extended by the drafts before it: the sampler's context."""
+        if not self.draws:
+            return []
+        return [self.sequence, *(self.sequence.ahead(self.drafts[:right]) for right in range(1, self.draws))]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCopy:
+    """A copy-on-write of one cache block, made before the step writes to the cache."""
+
+    source: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One planned step. Each entry belongs to a different sequence; the copies are made together, before anything else.
+
+    Attributes:
+        steps: decode steps that the runner may compute before the next plan. Above 1 every entry is a pure decode, and
+            blocks for that many tokens of each sequence are allocated; the runner may stop earlier.
+    """
+
+    entries: list[ScheduledSequence] = field(default_factory=list)
+    copies: list[BlockCopy] = field(default_factory=list)
+    steps: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """The outcome of a batch; lists have one item per entry, in the batch's order.
+
+    Attributes:
+        token_ids: sampled token ids, `ScheduledSequence.draws` per entry. The token at index i is valid only if the
+            first i drafts are accepted. With several steps: one token per step, even past the end of a choice.
+        logprobs: log probabilities of these tokens; `None` where the request does not want them.
+        failed: ids of requests that could not be computed; their entries have no tokens.
+        scores: prompt log probabilities by request id.
+    """
+
+    token_ids: list[list[int]] = field(default_factory=list)
+    logprobs: list[list[PositionLogprobs] | None] = field(default_factory=list)
+    failed: frozenset[str] = frozenset()
+    scores: dict[str, PromptScores] = field(default_factory=dict)
+
+    def __add__(self, other: StepResult) -> StepResult:
+        """Concatenate the results of two batches."""
+        return StepResult(
+            self.token_ids + other.token_ids,
+            self.logprobs + other.logprobs,
+            self.failed | other.failed,
+            self.scores | other.scores,
+        )

@@ -1,0 +1,48 @@
+"""The interface of causal language models, implemented by our own families and the `transformers` backend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from inference_worker.engine.attention_backend import StepAttention
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """The sizes and special tokens of a model, of any family."""
+
+    model_type: str
+    layers: int
+    query_heads: int
+    kv_heads: int
+    head_size: int
+    vocab_size: int
+    max_position: int
+    """Longest context in tokens that the model supports."""
+    eos_token_ids: tuple[int, ...]
+
+
+class CausalLM(Protocol):
+    """A causal language model over packed tokens."""
+
+    shape: ModelShape
+
+    def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
+        """Compute hidden states.
+
+        Args:
+            token_ids: [T] int64, all sequences of the step one after the other.
+            positions: [T] int64, each token's position in its own sequence.
+            attention: called once per layer.
+
+        Returns:
+            [T, hidden size]: after the final norm, of the rows that are read (`AttentionMetadata.read_from`).
+        """
+        ...
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Compute scores over the vocabulary: [R, hidden size] to [R, vocab] float32."""
+        ...

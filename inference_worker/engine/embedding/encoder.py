@@ -1,0 +1,100 @@
+"""An encoder model: token ids to vectors, by `transformers`' own model code in evaluation mode.
+
+Safetensors only, never a repository's own code. Whether a model can be computed in padded batches is tried before it is
+served, so no list of architectures can go out of date. Does not know requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModel, PreTrainedModel
+
+from inference_worker.model_files.embedding_folder import EmbedderConfig
+from inference_worker.engine.embedding.pooling import pool
+from inference_worker.errors import UnsupportedModel
+from inference_worker.engine.loading.loading import read_config
+from inference_worker.engine.weights.pretrained import from_pretrained
+from inference_worker.engine.weights.weights import SafetensorsFolder
+
+FALLBACK_LENGTH = 512
+"""Longest input of a model that names no limit."""
+TOLERANCE = {torch.float32: 1e-3, torch.float16: 3e-2, torch.bfloat16: 1e-1}
+"""Largest difference between a padded text and the same alone, as a share of the largest number."""
+
+
+class Encoder:
+    """A loaded model with its pooling."""
+
+    def __init__(self, model: PreTrainedModel, config: EmbedderConfig) -> None:
+        """Wrap and try it.
+
+        Raises:
+            UnsupportedModel: padded batches do not give what single texts give.
+        """
+        self._model = model
+        self._pooling = config.pooling
+        self._device = next(model.parameters()).device
+        self._padding = getattr(model.config, "pad_token_id", None) or 0
+        self.vocab_size: int = model.config.vocab_size
+        self.dimensions = self._try()
+        self.positions = _positions(model)
+        """The longest input that can be computed."""
+        self.max_tokens = min(config.max_tokens or self.positions, self.positions)
+        """The longest that it was made for."""
+
+    @torch.inference_mode()
+    def embed(self, texts: Sequence[list[int]]) -> Tensor:
+        """The vectors of token id lists, not normalised: [texts, dimensions], float32, on the CPU."""
+        lengths = torch.tensor([len(ids) for ids in texts])
+        width = int(lengths.max())
+        padded = torch.tensor([ids + [self._padding] * (width - len(ids)) for ids in texts])
+        mask = (torch.arange(width) < lengths[:, None]).long()
+        states = self._model(input_ids=padded.to(self._device), attention_mask=mask.to(self._device)).last_hidden_state
+        return pool(states, lengths.to(self._device), self._pooling).cpu()
+
+    def _try(self) -> int:
+        name = self._model.config.model_type
+        texts = [self._some_ids(5), self._some_ids(12)]
+        try:
+            together = self.embed(texts)
+            alone = torch.cat([self.embed([ids]) for ids in texts])
+        except (TypeError, ValueError, KeyError, IndexError, AttributeError, NotImplementedError) as error:
+            raise UnsupportedModel(f"{name} can't be used as an encoder: {error}") from error
+        allowed = TOLERANCE.get(self._model.dtype, 1e-3) * float(alone.abs().max())
+        if not bool((together - alone).abs().max() <= allowed):
+            raise UnsupportedModel(f"{name} computes something else in a padded batch")
+        return int(alone.shape[1])
+
+    def _some_ids(self, count: int) -> list[int]:
+        """Ids that differ, none of them the padding's."""
+        ids = [(place * 7919 + count) % self.vocab_size for place in range(1, count + 1)]
+        return [id_ if id_ != self._padding else self._padding + 1 for id_ in ids]
+
+
+def _positions(model: PreTrainedModel) -> int:
+    """Positions that a text can have. Some families (RoBERTa's) count them from behind the padding's id."""
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+            taken = 0 if module.padding_idx is None else module.padding_idx + 1
+            return module.num_embeddings - taken
+    return getattr(model.config, "max_position_embeddings", None) or FALLBACK_LENGTH
+
+
+def load(folder: Path, config: EmbedderConfig, dtype: torch.dtype, device: torch.device) -> Encoder:
+    """Load the safetensors in `folder` and try the model out.
+
+    Raises:
+        UnsupportedModel: no encoder, or one that does not run in padded batches.
+        BadWeights: the checkpoint is damaged or incomplete.
+    """
+    described = read_config(folder)
+    if getattr(described, "is_encoder_decoder", False):
+        raise UnsupportedModel(f"{described.model_type} is an encoder-decoder: no embeddings of it are served")
+    SafetensorsFolder(folder).shapes()
+    # The pooler is a head for classification, which embeddings do not go through.
+    model = from_pretrained(AutoModel, folder, described, dtype, unused="pooler.")
+    return Encoder(model.to(device).eval().requires_grad_(False), config)

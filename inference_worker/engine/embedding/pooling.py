@@ -1,0 +1,36 @@
+"""From the states of a text's tokens to its vector."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from inference_worker.model_files.embedding_folder import Pooling
+
+
+def pool(states: Tensor, lengths: Tensor, pooling: Pooling) -> Tensor:
+    """One vector a text.
+
+    Args:
+        states: [texts, width, size], padded on the right.
+        lengths: [texts], tokens of each text, at least 1.
+        pooling: how.
+
+    Returns:
+        [texts, size] in float32, not normalised.
+    """
+    states = states.float()
+    if pooling == "cls":
+        return states[:, 0]
+    if pooling == "last":
+        return states[torch.arange(len(lengths), device=states.device), lengths - 1]
+    real = (torch.arange(states.shape[1], device=states.device) < lengths[:, None])[..., None]
+    if pooling == "max":
+        return states.masked_fill(~real, float("-inf")).amax(dim=1)
+    return (states * real).sum(dim=1) / lengths[:, None]
+
+
+def shortened(vectors: Tensor, dimensions: int | None) -> Tensor:
+    """The leading `dimensions` numbers of each vector, brought to length one."""
+    return F.normalize(vectors[..., :dimensions], dim=-1)

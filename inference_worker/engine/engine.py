@@ -1,0 +1,257 @@
+"""The generation engine: schedules a step, executes it, commits the outcome. Token ids in, token events out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import structlog
+import torch
+
+from inference_worker.engine.attention_backend import AttentionBackend
+from inference_worker.engine.attention.registry import create_attention
+from inference_worker.engine_protocol import EngineLoad, GenerationRequest, Ready, RequestFailed, TokenEvent
+from inference_worker.errors import ModelError
+from inference_worker.engine.execution.cache_size import count_blocks
+from inference_worker.engine.loading.compilation import compile_model
+from inference_worker.engine.native.interlude import Interlude
+from inference_worker.engine.execution.isolation import IsolatingRunner
+from inference_worker.engine.kv_cache import KVCache, KVCacheShape
+from inference_worker.engine.loading.loading import load_model
+from inference_worker.engine.execution.model_runner import ModelRunner, Runner
+from inference_worker.engine.loading.number_format import cache_format, number_format
+from inference_worker.engine.layers.decoder import Decoder
+from inference_worker.model_files.model_source import resolve
+from inference_worker.engine.causal_lm import CausalLM, ModelShape
+from inference_worker.engine.native.build import best_instructions
+from inference_worker.engine.layers.native_decoder import NativeDecoder
+from inference_worker.engine.scheduling.block_manager import BlockManager
+from inference_worker.engine.scheduling.limits import EngineLimits
+from inference_worker.engine.scheduling.prefix_cache import NoPrefixCache, PrefixCache
+from inference_worker.engine.scheduling.scheduler import Scheduler
+from inference_worker.engine.scheduling.speculation import FREE, NoSpeculation, Speculation, StepCost
+from inference_worker.settings import EngineSettings
+from inference_worker.structured.compilations import Compilations, ReadVocabulary, no_vocabulary
+from inference_worker.tokenizer.tokenizer_files import read_vocabulary
+
+STEP_COSTS = {"avx2": StepCost(fixed=6, cheap_rows=4), "avx512": StepCost(fixed=8, cheap_rows=16)}
+"""Step costs of the compiled kernels by instruction set (ADR 0009)."""
+
+PROMPTS_AHEAD = range(64, 257)
+"""Prompt tokens of a step on a CPU for which decodes are deferred: fewer cost little next to the decodes, more take
+long in any case (ADR 0046)."""
+
+LOOKAHEAD = 16
+"""Most decode steps per batch where they run as CUDA graphs."""
+
+COMPILATION_PATIENCE = 0.005
+"""Seconds that an idle engine waits for a grammar to compile before it reads commands again."""
+
+log = structlog.get_logger(__name__)
+
+
+class Engine:
+    """A generation engine: one model, one KV cache, one scheduler. Not thread-safe."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        runner: Runner,
+        compilations: Compilations,
+        ready: Ready,
+        interlude: Interlude | None = None,
+    ) -> None:
+        """`interlude`: the model's prefill interrupt, if its steps can be interrupted."""
+        self._interlude = interlude or Interlude()
+        self.scheduler = scheduler
+        self.runner = runner
+        self.compilations = compilations
+        self._ready = ready
+        self._failures: list[RequestFailed] = []
+
+    @classmethod
+    def from_settings(cls, settings: EngineSettings) -> Engine:
+        """Load the model and build its engine.
+
+        Raises:
+            ModelError: the model can't be loaded, or its KV cache does not fit the memory.
+        """
+        device = torch.device(settings.device)
+        dtype = number_format(settings.dtype, device)
+        source = resolve(settings.model)
+        model, scheme = compile_model(load_model(source, dtype, device), source, settings)
+        log.info("model loaded", dtype=str(dtype).removeprefix("torch."), quantization=scheme)
+        read = partial(read_vocabulary, source.path)
+        return cls.around(model, replace(settings, quantization=scheme), dtype, vocabulary=read)
+
+    @classmethod
+    def around(
+        cls,
+        model: CausalLM,
+        settings: EngineSettings,
+        dtype: torch.dtype,
+        *,
+        vocabulary: ReadVocabulary = no_vocabulary,
+    ) -> Engine:
+        """Build the engine of a loaded model.
+
+        Args:
+            dtype: of the model's weights; `settings.quantization` names how they are quantised.
+            vocabulary: reads the tokeniser's vocabulary when the first grammar needs it.
+
+        Raises:
+            ModelError: the KV cache does not fit the memory.
+        """
+        device, shape = torch.device(settings.device), model.shape
+        kv_dtype = cache_format(settings.kv_cache_dtype, dtype, settings.quantization, settings.activation_bits)
+        cache_shape = KVCacheShape(shape.layers, shape.kv_heads, shape.head_size, settings.block_size, kv_dtype)
+        blocks = count_blocks(settings, cache_shape, _wanted_context(settings, shape), device)
+        attention = create_attention(settings.attention, KVCache(cache_shape, blocks, device), device)
+        log.info(
+            "KV cache", dtype=str(kv_dtype).removeprefix("torch."), blocks=blocks, tokens=blocks * settings.block_size
+        )
+        limits = _limits(settings, shape, blocks, LOOKAHEAD if _captured(model, attention) else 1)
+        prefix_cache = PrefixCache() if settings.enable_prefix_caching else NoPrefixCache()
+        ready = Ready(
+            max_model_len=limits.max_model_len,
+            vocab_size=shape.vocab_size,
+            max_num_seqs=limits.max_num_seqs,
+            kv_blocks=blocks,
+            block_size=settings.block_size,
+            device=str(device),
+            dtype=str(dtype).removeprefix("torch."),
+            attention=attention.name,
+            quantization=settings.quantization,
+            eos_token_ids=sorted(shape.eos_token_ids),
+        )
+        return cls(
+            Scheduler(
+                limits, BlockManager(blocks, settings.block_size, prefix_cache), _speculation(settings, attention.name)
+            ),
+            _runner(model, attention, limits, device),
+            Compilations(vocabulary, shape.vocab_size, shape.eos_token_ids),
+            ready,
+            model.interlude if isinstance(model, NativeDecoder) else None,
+        )
+
+    def ready(self) -> Ready:
+        """Return what was loaded, and its limits."""
+        return self._ready
+
+    def add(self, request: GenerationRequest) -> None:
+        """Queue a request. One that can never run on this engine is reported by `failures`."""
+        self.abort(request.id)
+        if request.grammar is None:
+            self.scheduler.add(request)
+        else:
+            self.compilations.begin(request, request.grammar)
+
+    def abort(self, request: str, choice: int | None = None) -> None:
+        """Drop a request, or one choice of it, and free its blocks. Unknown ids are ignored."""
+        if choice is None:
+            self.compilations.abort(request)
+        self.scheduler.abort(request, choice)
+
+    def knows(self, request: str) -> bool:
+        """Return whether a request was added and has neither ended nor been aborted."""
+        return self.scheduler.knows(request) or self.compilations.knows(request)
+
+    def let_in(self, commands: int, hear: Callable[[], None], tell: Callable[[list[TokenEvent]], None]) -> None:
+        """Let a short prompt that arrives during a step be prefilled between two layers of it (ADR 0049).
+
+        Does nothing where the model can't be interrupted between layers.
+
+        Args:
+            commands: file descriptor that becomes readable when a command arrives.
+            hear: adds the requests that have arrived. It must not abort any: the interrupted step uses their blocks.
+            tell: called with the prefill's events before the step goes on.
+        """
+
+        def play() -> None:
+            hear()
+            batch = self.scheduler.schedule_ahead()
+            if batch is not None:
+                tell(self.scheduler.commit(batch, self.runner.execute(batch)))
+
+        self._interlude.wake, self._interlude.play = commands, play
+
+    def step(self) -> list[TokenEvent]:
+        """Compute one step for all running sequences."""
+        self._take_compiled()
+        batch = self.scheduler.schedule()
+        result = self.runner.execute(batch)
+        return self.scheduler.commit(batch, result)
+
+    def has_work(self) -> bool:
+        """Return whether `step` would do something."""
+        return self.scheduler.has_work() or bool(self.compilations)
+
+    def load(self) -> EngineLoad:
+        """Return the engine's counters and gauges."""
+        return self.scheduler.load()
+
+    def failures(self) -> list[RequestFailed]:
+        """Return the requests that failed since the last call."""
+        failures, self._failures = self._failures, []
+        return failures + self.scheduler.take_failures()
+
+    def _take_compiled(self) -> None:
+        """Schedule the requests whose grammars are compiled; an otherwise idle engine waits briefly for one."""
+        for outcome in self.compilations.take(0.0 if self.scheduler.has_work() else COMPILATION_PATIENCE):
+            if isinstance(outcome, RequestFailed):
+                self._failures.append(outcome)
+            else:
+                self.scheduler.add(outcome.request, outcome.matchers)
+
+
+def _speculation(settings: EngineSettings, attention: str) -> Speculation:
+    """Return the speculation that the settings select, with the step cost of this attention backend."""
+    if settings.speculation == "ngram":
+        return Speculation(FREE)
+    if settings.speculation == "auto" and attention == "native":
+        return Speculation(STEP_COSTS[best_instructions()])
+    return NoSpeculation()
+
+
+def _captured(model: CausalLM, attention: AttentionBackend) -> bool:
+    """Return whether decode steps can run as CUDA graphs: neither model nor attention synchronises with the device."""
+    return isinstance(model, Decoder) and attention.name == "triton" and attention.cache.keys[0].is_cuda
+
+
+def _runner(model: CausalLM, attention: AttentionBackend, limits: EngineLimits, device: torch.device) -> Runner:
+    """Return the runner for the model; batches of several steps need CUDA graphs."""
+    if limits.lookahead == 1 or not isinstance(model, Decoder):
+        return IsolatingRunner(ModelRunner(model, attention, device))
+    from inference_worker.engine.execution.cuda_runner import cuda_runner  # noqa: PLC0415 - loads Triton
+
+    return cuda_runner(model, attention, limits)
+
+
+def _wanted_context(settings: EngineSettings, shape: ModelShape) -> int:
+    """Return the configured context length in tokens, by default the model's.
+
+    Raises:
+        ModelError: it is longer than the model's.
+    """
+    if settings.max_model_len is None:
+        return shape.max_position
+    if settings.max_model_len > shape.max_position:
+        raise ModelError(f"max_model_len {settings.max_model_len}: the model's context is {shape.max_position}")
+    return settings.max_model_len
+
+
+def _limits(settings: EngineSettings, shape: ModelShape, blocks: int, lookahead: int) -> EngineLimits:
+    """Return the limits in force. The context is shortened if the KV cache can't hold one full sequence."""
+    wanted, held = _wanted_context(settings, shape), blocks * settings.block_size
+    if held < wanted:
+        log.warning("context shortened to what the KV cache holds", max_model_len=held, wanted=wanted)
+    return EngineLimits(
+        max_model_len=min(wanted, held),
+        max_num_seqs=settings.max_num_seqs,
+        max_num_batched_tokens=settings.max_num_batched_tokens,
+        vocab_size=shape.vocab_size,
+        eos_token_ids=frozenset(shape.eos_token_ids),
+        lookahead=lookahead,
+        prompts_ahead=PROMPTS_AHEAD if settings.device == "cpu" else range(0),
+    )

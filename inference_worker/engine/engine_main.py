@@ -1,0 +1,272 @@
+"""Main function of the engine process: reads commands from one pipe, steps the engine, writes reports to another.
+
+Only the child process calls `run`, because it loads torch. When the parent exits, the pipe closes and this process
+ends.
+"""
+
+from __future__ import annotations
+
+import gc
+import select
+import signal
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import msgspec
+
+from inference_worker.engine_protocol import (
+    Abort,
+    Command,
+    EngineEvent,
+    EngineLoad,
+    EngineRequest,
+    Ready,
+    Report,
+    RequestFailed,
+    Shutdown,
+    StartFailed,
+    StepReport,
+)
+from inference_worker.errors import WorkerError
+from inference_worker.model_files.model_source import resolve
+from inference_worker.settings import EngineSettings
+from runtime import logging
+from router.messages import Task
+
+Target = Callable[[EngineSettings, Connection, Connection], None]
+
+BACKLOG_EVENTS = 16_384
+"""Events that are buffered for a slow parent before the engine waits for it."""
+
+
+R_contra = TypeVar("R_contra", bound=EngineRequest, contravariant=True)
+
+
+class SteppingEngine(Protocol[R_contra]):
+    """The interface of an engine that the process's loop steps, for requests of type `R_contra`."""
+
+    def ready(self) -> Ready:
+        """Return what was loaded."""
+
+    def add(self, request: R_contra) -> None:
+        """Queue a request."""
+
+    def abort(self, request: str, choice: int | None = None) -> None:
+        """Drop a request, or one choice of it."""
+
+    def step(self) -> Sequence[EngineEvent]:
+        """Compute one step."""
+
+    def has_work(self) -> bool:
+        """Return whether `step` would do something."""
+
+    def load(self) -> EngineLoad:
+        """Return the engine's counters and gauges."""
+
+    def failures(self) -> list[RequestFailed]:
+        """Return the requests that failed since the last call."""
+
+
+@runtime_checkable
+class InterruptibleEngine(SteppingEngine[Any], Protocol):
+    """An engine that can accept requests while it computes a step."""
+
+    def knows(self, request: str) -> bool:
+        """Return whether a request was added and has neither ended nor been aborted."""
+
+    def let_in(self, commands: int, hear: Callable[[], None], tell: Callable[[list[Any]], None]) -> None:
+        """See `Engine.let_in`."""
+
+
+def run(
+    settings: EngineSettings,
+    commands: Connection,
+    reports: Connection,
+    *,
+    process: str = "engine",
+    log_style: logging.LogStyle = "console",
+    log_level: str = "info",
+) -> None:
+    """Load the model, report `Ready` or `StartFailed`, then serve until shutdown. Runs in the child process."""
+    logging.configure(process, style=log_style, level=log_level)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides when we end
+    mouth = Mouth(reports)
+    try:
+        engine = _load(settings)
+    except (WorkerError, MemoryError, OSError, RuntimeError, ValueError, LookupError) as error:
+        mouth.say(StartFailed(reason=_reason(error)))
+        return
+    # Objects made while loading live as long as the process: keep the collector from walking over them during a step.
+    gc.collect()
+    gc.freeze()
+    mouth.say(engine.ready())
+    with suppress(EOFError, OSError):  # the parent has gone
+        serve(engine, commands, mouth)
+
+
+def serve(engine: SteppingEngine[Any], commands: Connection, mouth: Mouth) -> None:
+    """Step the engine while it has work and wait for commands while it has none, until a `Shutdown` command.
+
+    Raises:
+        EOFError, OSError: the parent has exited.
+    """
+    ear, outbox = Ear(commands), ReportOutbox(mouth)
+    if isinstance(engine, InterruptibleEngine):
+        _let_in(engine, ear, outbox)
+    while True:
+        if not engine.has_work():
+            outbox.flush()
+        heard = False
+        while (command := ear.next(wait=not heard and not engine.has_work())) is not None:
+            if isinstance(command, Shutdown):
+                return
+            _obey(engine, command)
+            heard = True  # a report follows even if the command made no work
+        events = engine.step() if engine.has_work() else []
+        outbox.put(events, engine.failures(), engine.load())
+
+
+def _obey(engine: SteppingEngine[Any], command: EngineRequest | Abort) -> None:
+    if isinstance(command, Abort):
+        engine.abort(command.request, command.choice)
+    else:
+        engine.add(command)
+
+
+def _let_in(engine: InterruptibleEngine, ear: Ear, outbox: ReportOutbox) -> None:
+    """Have requests accepted during steps. The main loop notices between steps if the parent exits meanwhile."""
+
+    def hear() -> None:
+        with suppress(EOFError, OSError):
+            for request in ear.new_requests(engine.knows):
+                engine.add(request)
+
+    def tell(events: list[Any]) -> None:
+        with suppress(OSError):
+            outbox.put(events, engine.failures(), engine.load())
+
+    engine.let_in(ear.fileno(), hear, tell)
+
+
+class Ear:
+    """Reads the parent's commands from a pipe, in order."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self._decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)
+        self._kept: deque[Command] = deque()
+
+    def fileno(self) -> int:
+        """Return the descriptor that becomes readable when a command arrives."""
+        return self._pipe.fileno()
+
+    def next(self, *, wait: bool) -> Command | None:
+        """Return the next command; `None` if there is none and `wait` is false.
+
+        Raises:
+            EOFError, OSError: the parent has exited.
+        """
+        if self._kept:
+            return self._kept.popleft()
+        return self._decoder.decode(self._pipe.recv_bytes()) if self._pipe.poll(None if wait else 0) else None
+
+    def new_requests(self, known: Callable[[str], bool]) -> Iterator[EngineRequest]:
+        """Yield the requests that may be added during a step: those with a new id, up to the first other command.
+
+        That command and all after it are kept for `next`.
+
+        Raises:
+            EOFError, OSError: the parent has exited.
+        """
+        while self._pipe.poll(0):
+            command = self._decoder.decode(self._pipe.recv_bytes())
+            if self._kept or isinstance(command, Abort | Shutdown) or known(command.id):
+                self._kept.append(command)
+            else:
+                yield command
+
+
+class Mouth:
+    """Writes reports to the parent's pipe, one message at a time."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self._encoder = msgspec.msgpack.Encoder()
+        self._room = select.poll()
+        self._room.register(pipe, select.POLLOUT)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a short report can be written without blocking."""
+        return bool(self._room.poll(0))
+
+    def say(self, report: Report) -> None:
+        """Write a report; blocks while the pipe is full.
+
+        Raises:
+            OSError: the parent has exited.
+        """
+        self._pipe.send_bytes(self._encoder.encode(report))
+
+
+class ReportOutbox:
+    """Sends one report per step, and merges the outcomes of steps while the pipe is full.
+
+    So a step does not wait for a slow parent unless `BACKLOG_EVENTS` are buffered, which bounds memory. There is no
+    thread for it: a thread that encodes a report would take the interpreter from the next step.
+    """
+
+    def __init__(self, mouth: Mouth) -> None:
+        self._mouth = mouth
+        self._events: list[EngineEvent] = []
+        self._failed: list[RequestFailed] = []
+        self._load: EngineLoad | None = None
+
+    def put(self, events: Sequence[EngineEvent], failed: Sequence[RequestFailed], load: EngineLoad) -> None:
+        """Send a step's outcome, or keep it for the next report if the pipe is full.
+
+        Raises:
+            OSError: the parent has exited.
+        """
+        self._events.extend(events)
+        self._failed.extend(failed)
+        self._load = load
+        if self._mouth.has_room or len(self._events) >= BACKLOG_EVENTS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send the buffered outcome, if any; blocks while the pipe is full.
+
+        Raises:
+            OSError: the parent has exited.
+        """
+        if self._load is None:
+            return
+        self._mouth.say(StepReport(events=self._events, failed=self._failed, load=self._load))
+        self._events, self._failed, self._load = [], [], None
+
+
+def _load(settings: EngineSettings) -> SteppingEngine[Any]:
+    import torch  # noqa: PLC0415 - importing this module must stay cheap for the worker process
+
+    if settings.threads is not None:
+        torch.set_num_threads(settings.threads)
+    source = resolve(settings.model)
+    if source.task is Task.EMBED:
+        from inference_worker.engine.embedding.engine import EmbeddingEngine  # noqa: PLC0415
+
+        return EmbeddingEngine.load_model(source, settings)
+    from inference_worker.engine.engine import Engine  # noqa: PLC0415
+
+    return Engine.from_settings(settings)
+
+
+def _reason(error: BaseException) -> str:
+    """Describe a start-up error in one line for the operator."""
+    text = " ".join(str(error).split())[:500]
+    if isinstance(error, MemoryError) or "out of memory" in text.lower() or "can't allocate memory" in text:
+        return f"out of memory while loading the model: {text or 'no more memory'}"
+    return text if isinstance(error, WorkerError) else f"{type(error).__name__}: {text}"

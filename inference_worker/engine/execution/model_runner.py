@@ -1,0 +1,75 @@
+"""The model runner: copies blocks, runs the model over a batch's packed tokens and samples the next ones."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+
+from inference_worker.engine.attention_backend import AttentionBackend, StepAttention
+from inference_worker.engine.batch import Batch, BlockCopy, ScheduledSequence, StepResult
+from inference_worker.engine_protocol import PositionLogprobs, PromptScores
+from inference_worker.engine.execution.inputs import build_inputs
+from inference_worker.engine.causal_lm import CausalLM
+from inference_worker.engine.sampling.prompt_scores import score_prompts
+from inference_worker.engine.sampling.sampler import Sampler
+
+
+class Runner(Protocol):
+    """The interface by which the engine has batches computed."""
+
+    def execute(self, batch: Batch) -> StepResult:
+        """Compute a planned batch."""
+        ...
+
+
+class ModelRunner:
+    """Runs one model over one KV cache on one device."""
+
+    def __init__(self, model: CausalLM, attention: AttentionBackend, device: torch.device) -> None:
+        self.model = model
+        self.attention = attention
+        self.device = device
+        self.sampler = Sampler()
+
+    def execute(self, batch: Batch) -> StepResult:
+        """Compute a planned batch of one step."""
+        self.copy_blocks(batch.copies)
+        return self.compute(batch.entries)
+
+    @torch.inference_mode()
+    def copy_blocks(self, copies: list[BlockCopy]) -> None:
+        """Make the copy-on-write copies; all sources are read before any target is written."""
+        if copies:
+            source, target = torch.tensor([(copy.source, copy.target) for copy in copies], device=self.device).T
+            self.attention.cache.copy_blocks(source, target)
+
+    @torch.inference_mode()
+    def compute(self, entries: list[ScheduledSequence]) -> StepResult:
+        """Compute some entries of a batch. Repeating it gives the same: keys and values go to the same slots."""
+        if not entries:
+            return StepResult()
+        inputs = build_inputs(entries, self.attention.cache.shape.block_size, self.device)
+        step = StepAttention(self.attention, inputs.attention)
+        hidden = self.model.forward(inputs.token_ids, inputs.positions, step)
+        scores = score_prompts(entries, hidden, self.model.logits)
+        rows = [row for entry in entries for row in entry.drawn()]
+        if not rows:
+            return StepResult([[] for _ in entries], [None] * len(entries), scores=scores)
+        drawn = self.sampler.sample(self.model.logits(hidden[inputs.sampled_rows]), rows)
+        return _by_entry(entries, *drawn, scores)
+
+
+def _by_entry(
+    entries: list[ScheduledSequence],
+    tokens: list[int],
+    logprobs: list[PositionLogprobs | None],
+    scores: dict[str, PromptScores],
+) -> StepResult:
+    """Split the sampled rows by entry."""
+    result, end = StepResult(scores=scores), 0
+    for entry in entries:
+        start, end = end, end + entry.draws
+        result.token_ids.append(tokens[start:end])
+        result.logprobs.append([one for one in logprobs[start:end] if one is not None] or None)
+    return result

@@ -1,0 +1,174 @@
+"""A decoder of the Llama family computed by the compiled kernels: one call for all layers, weights in their layout.
+
+The same function as `layers/decoder.py`, which stays the readable definition, the fallback and the yardstick. States
+are float32 whatever the weights' format. Knows modules and values, not files or engines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from inference_worker.engine.attention_backend import StepAttention
+from inference_worker.errors import NativeUnavailable
+from inference_worker.engine.native.interlude import Interlude
+from inference_worker.engine.kv_cache import KVCache
+from inference_worker.engine.layers.decoder import Decoder, DecoderConfig, DecoderLayer
+from inference_worker.engine.layers.linear import Linear, MergedLinear
+from inference_worker.engine.layers.rms_norm import RMSNorm
+from inference_worker.engine.native.library import (
+    HEAD_STEP,
+    CacheStruct,
+    HeadsStruct,
+    Kernels,
+    LayerStruct,
+    LinearStruct,
+    ModelStruct,
+    NormStruct,
+)
+from inference_worker.engine.native.packing import (
+    GROUP,
+    Int8Values,
+    PackedWeight,
+    Values,
+    interleaved,
+    interleaved_rows,
+    pack,
+    stacked,
+)
+from inference_worker.engine.native.weight_memory import WeightMemory
+
+
+def check_supported(config: DecoderConfig) -> None:
+    """The kernels are written for the sizes that published models have.
+
+    Raises:
+        NativeUnavailable: not for these.
+    """
+    attention = config.attention
+    sizes = {
+        "hidden size": (attention.hidden_size, GROUP),
+        "intermediate size": (config.intermediate_size, GROUP),
+        "query heads times head size": (attention.query_heads * attention.head_size, GROUP),
+        "head size": (attention.head_size, HEAD_STEP),
+    }
+    for name, (size, step) in sizes.items():
+        if size % step:
+            raise NativeUnavailable(f"{name} {size} is no multiple of {step}")
+    if config.activation != "silu":
+        raise NativeUnavailable(f"activation {config.activation!r}")
+
+
+class NativeDecoder:
+    """A `CausalLM` (`models/base.py`) made of a loaded `Decoder`, which may be dropped afterwards."""
+
+    def __init__(self, model: Decoder, values: Mapping[str, Values], kernels: Kernels, *, row_bits: int = 16) -> None:
+        """Pack a model's weights.
+
+        Args:
+            model: what they are taken from.
+            values: matrices by their published names; those that are absent are the model's own, in its format.
+            kernels: what computes.
+            row_bits: 16 or 8, what states are rounded to before they meet an int4 weight, or an int8 one where it pays.
+                With 8 prompts attend in whole numbers, too (ADR 0042, 0045), and meet int4 weights in bytes (ADR 0044).
+        """
+        self.shape = model.shape
+        self.rotary = model.rotary
+        self._kernels = kernels
+        self._panel = kernels.panel
+        self._row_bits = row_bits
+        self._config = model.config
+        self.interlude = Interlude()
+        self._memory = WeightMemory()
+        self._kept: list[PackedWeight | Tensor] = []
+        stack = model.model
+        self._embedding = self._pack(values.get("model.embed_tokens.weight", stack.embed_tokens.weight))
+        self._head = self._embedding
+        if not model.tied_embeddings:
+            self._head = self._pack(values.get("lm_head.weight", model.lm_head.weight))
+        self._final_norm = self._norm(stack.norm)
+        self._layers = [
+            self._layer(layer, f"model.layers.{index}", values)  # type: ignore[arg-type]
+            for index, layer in enumerate(stack.layers)
+        ]
+        self._bound: tuple[KVCache, ModelStruct] | None = None
+
+    def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
+        """See `CausalLM.forward`; attends by the kernels, over the backend's cache."""
+        states = self._kernels.take(self._embedding, token_ids)
+        rotation = self.rotary.at(positions, torch.float32)
+        model = self._over(attention.backend.cache)
+        compute = partial(self._kernels.decode, model, attention.metadata, (rotation.cos, rotation.sin, states))
+        with self.interlude.taken() as wake:
+            done = compute(wake=wake)
+            if done < len(self._layers):
+                self.interlude.play()
+                compute(first=done)
+        return states
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """See `CausalLM.logits`."""
+        return self._kernels.linear(self._head, hidden.contiguous())
+
+    def _over(self, cache: KVCache) -> ModelStruct:
+        """The structures that the kernels walk through, over one cache."""
+        if self._bound is None or self._bound[0] is not cache:
+            for index, layer in enumerate(self._layers):
+                layer.keys, layer.values = cache.keys[index].data_ptr(), cache.values[index].data_ptr()
+            attention = self._config.attention
+            model = ModelStruct(
+                attention.hidden_size,
+                self._config.intermediate_size,
+                len(self._layers),
+                HeadsStruct(attention.query_heads, attention.kv_heads, attention.head_size),
+                self._final_norm,
+                (LayerStruct * len(self._layers))(*self._layers),
+                CacheStruct.of(cache, rough=self._row_bits == 8),
+            )
+            self._bound = cache, model
+        return self._bound[1]
+
+    def _layer(self, layer: DecoderLayer, path: str, values: Mapping[str, Values]) -> LayerStruct:
+        attention, mlp = layer.self_attn, layer.mlp
+        normed = self._config.attention.qk_norm_eps is not None
+        return LayerStruct(
+            input_norm=self._norm(layer.input_layernorm),
+            post_norm=self._norm(layer.post_attention_layernorm),
+            query_norm=self._norm(attention.q_norm) if normed else NormStruct(),
+            key_norm=self._norm(attention.k_norm) if normed else NormStruct(),
+            qkv=self._linear(attention.qkv_proj, f"{path}.self_attn.qkv_proj", values),
+            output=self._linear(attention.o_proj, f"{path}.self_attn.o_proj", values),
+            gate_up=self._linear(mlp.gate_up_proj, f"{path}.mlp.gate_up_proj", values, gated=True),
+            down=self._linear(mlp.down_proj, f"{path}.mlp.down_proj", values),
+            rotary=attention.pattern.rotary,
+            window=attention.pattern.sliding_window or 0,
+        )
+
+    def _linear(self, layer: Linear, path: str, values: Mapping[str, Values], *, gated: bool = False) -> LinearStruct:
+        """`gated`: each half of a panel belongs to the other, so that a product ends with `silu(gate) * up`."""
+        parent = path.rpartition(".")[0]
+        paths = [f"{parent}.{part}" for part in layer.parts] if isinstance(layer, MergedLinear) else [path]
+        found = [values[f"{path}.weight"] for path in paths if f"{path}.weight" in values]
+        own = len(found) < len(paths) or len({type(part) for part in found}) > 1
+        matrix: Values = layer.weight if own else stacked(found)
+        bias: Tensor | None = layer.bias
+        if gated:
+            matrix = interleaved(matrix, self._panel // 2)
+            bias = None if bias is None else interleaved_rows(bias, self._panel // 2)
+        packed = self._pack(matrix, bias)
+        self._kept.append(packed)
+        return LinearStruct.of(packed)
+
+    def _pack(self, values: Values, bias: Tensor | None = None) -> PackedWeight:
+        narrow = self._kernels.multiplies_bytes or not isinstance(values, Int8Values)
+        packed = pack(values, bias, panel=self._panel, row_bits=self._row_bits if narrow else 16)
+        return replace(packed, panels=self._memory.keep(packed.panels))
+
+    def _norm(self, norm: RMSNorm) -> NormStruct:
+        weight = norm.weight.float().contiguous()
+        self._kept.append(weight)
+        return NormStruct(weight.data_ptr(), norm.eps)

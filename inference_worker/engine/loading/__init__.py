@@ -1,0 +1,1 @@
+"""Loads a model onto a device: number format, weights, compilation."""

@@ -1,0 +1,113 @@
+"""Loads a model's files as a `CausalLM`: our own definition of its family, or that of `transformers`.
+
+Must never run code of a model repository, and never unpickle.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from transformers import AutoConfig, GenerationConfig, PreTrainedConfig
+
+from inference_worker.errors import BadWeights, UnsupportedModel
+from inference_worker.engine.weights.gguf_file import GGUFFile
+from inference_worker.engine.weights.weights import Checkpoint, SafetensorsFolder, check, load
+from inference_worker.engine.layers.decoder import Decoder
+from inference_worker.engine.layers.rotary import rotary_of
+from inference_worker.model_files.model_source import ModelSource
+from inference_worker.engine.causal_lm import CausalLM
+from inference_worker.engine.models.family import eos_token_ids
+from inference_worker.engine.models.registry import FAMILIES
+
+MAX_LAYERS = 1024
+_DEPTHS = frozenset({"num_hidden_layers", "num_layers", "n_layer", "n_layers"})
+
+
+def load_model(source: ModelSource, dtype: torch.dtype, device: torch.device) -> CausalLM:
+    """Load the model `source` onto `device`.
+
+    Raises:
+        UnsupportedModel: the engine does not support the model.
+        BadWeights: a file is damaged, incomplete or hostile.
+    """
+    if source.kind == "gguf":
+        return _load_gguf(source.path, dtype, device)
+    config = read_config(source.path)
+    if config.model_type not in FAMILIES:
+        # Imported here because it takes a second.
+        from inference_worker.engine.models import transformers_backend  # noqa: PLC0415
+
+        return transformers_backend.load(source.path, config, dtype, device)
+    model = _build(config, dtype)
+    _fill(model, SafetensorsFolder(source.path), device)
+    return model
+
+
+def read_config(folder: Path) -> PreTrainedConfig:
+    """Read `config.json`, with the end-of-text ids of `generation_config.json` added.
+
+    Raises:
+        UnsupportedModel: the family is unknown or needs its repository's code, or the weights are quantised.
+        BadWeights: the file can't be read.
+    """
+    _check_depth(folder / "config.json")
+    try:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    except (ValueError, KeyError) as error:
+        raise UnsupportedModel(f"{folder / 'config.json'}: {_one_line(error)}") from error
+    except (OSError, TypeError, AttributeError, ArithmeticError, StrictDataclassError) as error:
+        raise BadWeights(f"can't read {folder / 'config.json'}: {_one_line(error)}") from error
+    if getattr(config, "quantization_config", None) is not None:
+        raise UnsupportedModel("weights quantised for another engine: use the original or a GGUF")
+    config.eos_token_id = list(eos_token_ids(config, _generation_config(folder)))
+    return config
+
+
+def _check_depth(path: Path) -> None:
+    """Raise if a configuration has so many layers that building the model would hang."""
+    try:
+        described = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadWeights(f"can't read {path}: {_one_line(error)}") from error
+    if not isinstance(described, dict):
+        raise BadWeights(f"{path} holds no JSON object")
+    parts = [described, *(part for part in described.values() if isinstance(part, dict))]
+    for name, value in (item for part in parts for item in part.items()):
+        if name in _DEPTHS and isinstance(value, int) and value > MAX_LAYERS:
+            raise UnsupportedModel(f"{path}: {name} is {value}, at most {MAX_LAYERS} are served")
+
+
+def _generation_config(folder: Path) -> GenerationConfig | None:
+    if not (folder / "generation_config.json").is_file():
+        return None
+    return GenerationConfig.from_pretrained(folder, local_files_only=True)
+
+
+def _load_gguf(path: Path, dtype: torch.dtype, device: torch.device) -> Decoder:
+    file = GGUFFile(path)
+    model = _build(file.config(), dtype)
+    if (factors := file.rope_factors()) is not None:
+        model.rotary = model.rotary.divided_by(factors)
+    _fill(model, file, device)
+    return model
+
+
+def _build(config: PreTrainedConfig, dtype: torch.dtype) -> Decoder:
+    """Build the family's model definition on the meta device, without memory for its parameters."""
+    described = FAMILIES[config.model_type](config)
+    rotary = rotary_of(config, described.shape.head_size)
+    with torch.device("meta"):
+        return Decoder(described, rotary, dtype=dtype)
+
+
+def _fill(model: Decoder, checkpoint: Checkpoint, device: torch.device) -> None:
+    check(model, checkpoint, tied_embeddings=model.tied_embeddings)
+    model.allocate(device)
+    load(model, checkpoint)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

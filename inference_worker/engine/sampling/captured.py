@@ -1,0 +1,96 @@
+"""Sampling inside CUDA graphs: the same samples as `sampler.py`, with every parameter in a tensor.
+
+Features that need the host in every step (penalties, bias, bans, grammars, minimum lengths, log probabilities) are not
+supported here; rows that use them are sampled by `sampler.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+from inference_worker.engine.sampling.drawing import inverse_cdf
+from inference_worker.engine.sampling.parameters import GREEDY_BELOW
+from inference_worker.engine.sequence import Sequence
+
+Uniform = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""A function that computes the same as `philox.uniform` on tensors."""
+
+
+class Stage(IntEnum):
+    """The sampling work of a batch; each stage includes those before it."""
+
+    GREEDY = 0
+    DRAWN = 1
+    TRUNCATED = 2
+
+
+@dataclass(frozen=True)
+class RowParameters:
+    """Sampling parameters of R rows on the device: [R] int64, but float64 for temperature, min_p and top_p."""
+
+    seeds: Tensor
+    choices: Tensor
+    positions: Tensor
+    """Number of tokens generated before the one to sample."""
+    temperature: Tensor
+    min_p: Tensor
+    top_k: Tensor
+    top_p: Tensor
+
+
+def stage_of(sequences: Iterable[Sequence]) -> Stage | None:
+    """Return the lowest stage that serves all sequences; `None` if one of them uses a feature that needs the host."""
+    stage = Stage.GREEDY
+    for sequence in sequences:
+        wanted = sequence.sampling
+        if (
+            wanted.logprobs is not None
+            or wanted.logit_bias
+            or sequence.matcher is not None
+            or wanted.allowed_token_ids is not None
+            or sequence.bad_words
+            or wanted.repetition_penalty != 1.0
+            or wanted.frequency_penalty
+            or wanted.presence_penalty
+            or sequence.generated < wanted.min_tokens
+        ):
+            return None
+        if wanted.temperature >= GREEDY_BELOW:
+            cut = wanted.top_k > 0 or wanted.top_p < 1 or wanted.min_p > 0
+            stage = max(stage, Stage.TRUNCATED if cut else Stage.DRAWN)
+    return stage
+
+
+def choose(logits: Tensor, rows: RowParameters, stage: Stage, uniform: Uniform) -> Tensor:
+    """Sample the next token of each row: [R, V] float32 to [R]."""
+    likeliest = logits.argmax(dim=-1)
+    if stage is Stage.GREEDY:
+        return likeliest
+    temperature = rows.temperature.float()[:, None]
+    random = temperature >= GREEDY_BELOW
+    scores = (logits - logits.amax(dim=-1, keepdim=True)) / torch.where(random, temperature, 1.0)
+    if stage is Stage.TRUNCATED:
+        scores = _cut(scores, rows)
+    drawn = inverse_cdf(scores, uniform(rows.seeds, rows.choices, rows.positions))
+    return torch.where(random[:, 0], drawn, likeliest)
+
+
+def _cut(scores: Tensor, rows: RowParameters) -> Tensor:
+    """Set the scores that min_p, top_k and top_p drop to -inf; [R, V] scores, the largest of each row 0.
+
+    The whole vocabulary is sorted: how much of it a row needs is known on the device only.
+    """
+    scores = scores.masked_fill(scores < rows.min_p.float().log()[:, None], float("-inf"))
+    ordered, order = scores.sort(dim=-1, descending=True, stable=True)
+    rank = torch.arange(scores.shape[1], device=scores.device)
+    top_k, top_p = rows.top_k[:, None], rows.top_p[:, None]
+    ordered.masked_fill_((rank >= top_k) & (top_k > 0), float("-inf"))
+    before = ordered.double().softmax(dim=-1).cumsum(dim=-1).roll(1, dims=-1)
+    before[:, 0].zero_()
+    ordered.masked_fill_((before >= top_p) & (top_p < 1) & (rank > 0), float("-inf"))
+    return torch.empty_like(scores).scatter_(1, order, ordered)

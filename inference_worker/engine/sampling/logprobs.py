@@ -1,0 +1,59 @@
+"""Log probabilities of the model's raw distribution, as OpenAI and vLLM report them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from inference_worker.engine_protocol import Candidate, PositionLogprobs
+from inference_worker.engine.sampling.candidates import best
+from inference_worker.engine.sampling.drawing import chunk_masses, weights_of
+
+LEAST = -9999.0
+"""OpenAI's log probability of a practically impossible token; minus infinity has no JSON."""
+
+
+@dataclass(frozen=True)
+class RawScores:
+    """The model's raw scores of W rows, before penalties, bias and truncation."""
+
+    scores: Tensor
+    total: Tensor
+    """Log-sum-exp of each row, [W, 1]."""
+
+    @classmethod
+    def of(cls, scores: Tensor) -> RawScores:
+        """Build from [W, V] scores, which are kept by reference."""
+        peak = scores.amax(dim=-1, keepdim=True)
+        mass = chunk_masses(weights_of(scores - peak)).sum(dim=-1, keepdim=True)
+        return cls(scores, peak + mass.log().float())
+
+    def report(self, chosen: Tensor, alternatives: list[int]) -> list[PositionLogprobs]:
+        """Return natural-logarithm probabilities of the chosen tokens and of the best ones, one entry per row.
+
+        Args:
+            chosen: [W] token ids.
+            alternatives: number of best tokens to report, per row.
+        """
+        scores, leaders = best(self.scores, max(1, *alternatives))
+        own = self._logprobs(self.scores.gather(1, chosen[:, None]))[:, 0].tolist()
+        best_of_row = zip(leaders.tolist(), self._logprobs(scores).tolist(), strict=True)
+        return [
+            PositionLogprobs(
+                Candidate(token, logprob),
+                [Candidate(*candidate) for candidate in zip(ids[:count], values[:count], strict=True)],
+            )
+            for token, logprob, (ids, values), count in zip(
+                chosen.tolist(), own, best_of_row, alternatives, strict=True
+            )
+        ]
+
+    def ranks(self, chosen: Tensor) -> list[int]:
+        """Return the rank of each row's chosen token ([W]); 1 is the likeliest."""
+        own = self.scores.gather(1, chosen[:, None])
+        ranks: list[int] = ((self.scores > own).sum(dim=-1) + 1).tolist()
+        return ranks
+
+    def _logprobs(self, scores: Tensor) -> Tensor:
+        return (scores - self.total).clamp_(min=LEAST)

@@ -1,0 +1,118 @@
+"""Makes impossible, in the scores of a step, the tokens that its grammars do not allow.
+
+One bit a token on the host, filled for all rows at once by the library's own threads, and one operation on the scores.
+On a device that runs behind the host, the bits are filled while the model still computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Sequence as Rows
+from dataclasses import dataclass
+
+import llguidance
+import llguidance.numpy
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from inference_worker.engine.sequence import Sequence
+from inference_worker.structured.matcher import Matcher
+
+Words = npt.NDArray[np.int32]
+"""[C, W]: bit b of word w says whether token 32 * w + b is allowed."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Rows `first ..` of one choice: its next token, then that after each of its drafts."""
+
+    matcher: Matcher
+    first: int
+    drafts: list[int]
+
+
+class Masks:
+    """Fills and applies the masks of one engine."""
+
+    def __init__(self) -> None:
+        self._threads = llguidance.LLExecutor()
+
+    def apply(self, logits: Tensor, sequences: Rows[Sequence]) -> None:
+        """Set what is not allowed to minus infinity, in place.
+
+        A row whose grammar allows nothing is left as it is: whatever is drawn there, its matcher will refuse it. Where
+        the request's own bans leave nothing of what the grammar allows, one token remains that the matcher will refuse.
+
+        Args:
+            logits: [R, V].
+            sequences: R of them; drafts of a choice follow it.
+        """
+        rows = [row for row, sequence in enumerate(sequences) if sequence.matcher is not None]
+        if not rows:
+            return
+        words = self._fill([sequences[row] for row in rows], logits.shape[1])
+        banned = _banned(words, logits)
+        if len(rows) == len(sequences):
+            logits.masked_fill_(banned, float("-inf"))
+        else:
+            at = torch.tensor(rows, device=logits.device)
+            logits[at] = logits[at].masked_fill_(banned, float("-inf"))
+        for place, row in enumerate(rows):
+            if _bans(sequences[row]) and bool(logits[row].isneginf().all()):
+                logits[row, banned[place].int().argmax()] = 0.0
+
+    def _fill(self, sequences: list[Sequence], vocabulary: int) -> Words:
+        words: Words = llguidance.numpy.allocate_token_bitmask(len(sequences), vocabulary)  # all allowed
+        runs = list(_runs(sequences))
+        plain = [(run.matcher.inner, run.first) for run in runs if not run.drafts]
+        drafted = [(run.matcher.inner, run.first, run.drafts) for run in runs if run.drafts]
+        if plain:
+            llguidance.numpy.fill_next_token_bitmask_par(self._threads, plain, words)
+        if drafted:
+            llguidance.numpy.fill_next_token_bitmask_par_with_draft_tokens(self._threads, drafted, words)
+        for row, sequence in enumerate(sequences):
+            if sequence.matcher is not None:
+                _ban_ends(words[row], sequence, sequence.matcher.ends)
+        words[~words.any(axis=1)] = -1
+        return words
+
+
+def _runs(sequences: list[Sequence]) -> Iterator[_Run]:
+    """Each choice with its drafts: the rows that share its matcher."""
+    first = 0
+    for row, sequence in enumerate(sequences):
+        following = sequences[row + 1] if row + 1 < len(sequences) else None
+        if (following is None or following.matcher is not sequence.matcher) and sequence.matcher is not None:
+            drafts = sequence.token_ids[len(sequences[first].token_ids) :].tolist()
+            yield _Run(sequence.matcher, first, drafts)
+            first = row + 1
+
+
+def _bans(sequence: Sequence) -> bool:
+    return bool(sequence.bad_words) or sequence.sampling.allowed_token_ids is not None
+
+
+def _ban_ends(row: Words, sequence: Sequence, ends: frozenset[int]) -> None:
+    """No end of sequence where it is to be ignored, and no stop token below `min_tokens`, unless nothing else is left.
+
+    So the grammar comes first: what is complete ends, however short.
+    """
+    wanted = sequence.sampling
+    early = sequence.stop_ids if sequence.generated < wanted.min_tokens else frozenset[int]()
+    ignored = ends if wanted.ignore_eos else frozenset[int]()
+    unwanted = [token for token in early | ignored if 0 <= token < 32 * len(row)]
+    if not unwanted:
+        return
+    kept = row.view(np.uint32).copy()
+    for token in unwanted:
+        kept[token // 32] &= np.uint32(~(1 << token % 32) & 0xFFFFFFFF)
+    if kept.any():
+        row[:] = kept.view(np.int32)
+
+
+def _banned(words: Words, logits: Tensor) -> Tensor:
+    """[C, W] bits to [C, V] bool on the device of the scores."""
+    bits = np.unpackbits((~words).view(np.uint8), axis=1, bitorder="little", count=logits.shape[1])
+    return torch.from_numpy(bits).view(torch.bool).to(logits.device, non_blocking=True)

@@ -1,0 +1,117 @@
+"""The sampling parameters of a batch's rows as tensors, rebuilt only when the rows or their parameters change.
+
+A feature that no row uses is `None`, and its stage is skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Rows
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from inference_worker.engine.sampling.bans import Allowed
+from inference_worker.engine.sampling.penalties import Bias, Penalties
+from inference_worker.engine.sampling.philox import Words, uniform
+from inference_worker.engine.sampling.truncation import Cuts
+from inference_worker.engine.sequence import Sequence
+from router.messages import SamplingParams
+
+GREEDY_BELOW = 1e-5
+"""Temperature below which sampling is greedy: dividing by it would overflow float32 (vLLM uses the same limit)."""
+
+Wish = tuple[SamplingParams, int]
+"""A row's sampling parameters and the index of its choice."""
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Parameters of D rows that are sampled at random.
+
+    Attributes:
+        members: [D] row numbers.
+        rows: [D] row numbers on the device; `None`: all rows.
+        seeds, choices: [D].
+        temperature: [D, 1].
+        cuts: top_k, min_p and top_p; `None`: these rows are sampled from the whole vocabulary.
+    """
+
+    members: list[int]
+    rows: Tensor | None
+    seeds: Words
+    choices: Words
+    temperature: Tensor
+    cuts: Cuts | None
+
+    @classmethod
+    def of(cls, wishes: Rows[Wish], members: list[int], device: torch.device, *, cut: bool) -> Draws | None:
+        """Collect the parameters of the rows `members`; `None` if there are none."""
+        if not members:
+            return None
+        wanted = [wishes[row][0] for row in members]
+        return cls(
+            members=members,
+            rows=None if len(members) == len(wishes) else torch.tensor(members, device=device),
+            seeds=np.array([p.seed & 0xFFFFFFFFFFFFFFFF for p in wanted], np.uint64),
+            choices=np.array([wishes[row][1] for row in members], np.uint64),
+            temperature=torch.tensor([p.temperature for p in wanted], device=device)[:, None],
+            cuts=Cuts.of([p.top_k for p in wanted], [p.min_p for p in wanted], [p.top_p for p in wanted], device)
+            if cut
+            else None,
+        )
+
+    def numbers(self, sequences: Rows[Sequence]) -> Tensor:
+        """Return the random number of each row's next token, [D] float64 in [0, 1)."""
+        positions = np.array([sequences[row].generated for row in self.members], np.uint64)
+        return torch.from_numpy(uniform(self.seeds, self.choices, positions)).to(self.temperature.device)
+
+
+@dataclass(frozen=True)
+class SamplingParameters:
+    """The sampling parameters of all rows of a batch.
+
+    Attributes:
+        wishes: each row's parameters, from which this was built.
+        greedy: whether any row is sampled greedily.
+        draws: the rows sampled from the whole vocabulary, and those sampled from a part of it.
+        early: rows that set `min_tokens`.
+        reported: rows that want log probabilities.
+        alternatives: number of best tokens to report for each of these rows.
+    """
+
+    wishes: list[Wish]
+    greedy: bool
+    draws: list[Draws]
+    allowed: Allowed | None
+    bias: Bias | None
+    penalties: Penalties | None
+    early: list[int]
+    reported: list[int]
+    alternatives: list[int]
+
+    @classmethod
+    def of(cls, wishes: list[Wish], device: torch.device) -> SamplingParameters:
+        """Collect the parameters of all rows."""
+        wanted = [sampling for sampling, _ in wishes]
+        drawn = [row for row, p in enumerate(wanted) if p.temperature >= GREEDY_BELOW]
+        cut = [row for row in drawn if _is_cut(wanted[row])]
+        whole = sorted(set(drawn).difference(cut))
+        reported = [row for row, p in enumerate(wanted) if p.logprobs is not None]
+        draws = (Draws.of(wishes, whole, device, cut=False), Draws.of(wishes, cut, device, cut=True))
+        return cls(
+            wishes=wishes,
+            greedy=len(drawn) < len(wishes),
+            draws=[group for group in draws if group is not None],
+            allowed=Allowed.of(wanted, device),
+            bias=Bias.of(wanted, device),
+            penalties=Penalties.of(wanted, device),
+            early=[row for row, p in enumerate(wanted) if p.min_tokens > 0],
+            reported=reported,
+            alternatives=[wanted[row].logprobs or 0 for row in reported],
+        )
+
+
+def _is_cut(sampling: SamplingParams) -> bool:
+    return sampling.top_k > 0 or sampling.top_p < 1 or sampling.min_p > 0

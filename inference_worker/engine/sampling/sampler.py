@@ -1,0 +1,88 @@
+"""The sampler: adjusts logits, truncates the distribution and samples each row's next token by the inverse CDF.
+
+A row's sample depends on its own logits and on (seed, choice, position) only, never on the batch, process or step.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from inference_worker.engine_protocol import PositionLogprobs
+from inference_worker.engine.sampling.bans import ban_words
+from inference_worker.engine.sampling.candidates import first_best
+from inference_worker.engine.sampling.drawing import inverse_cdf
+from inference_worker.engine.sampling.logprobs import RawScores
+from inference_worker.engine.sampling.parameters import Draws, SamplingParameters
+from inference_worker.engine.sampling.penalties import ban_early_stops
+from inference_worker.engine.sampling.token_counts import Histories
+from inference_worker.engine.sampling.truncation import draw_truncated
+from inference_worker.engine.sequence import Sequence
+from inference_worker.engine.sampling.masks import Masks
+
+
+class Sampler:
+    """Samples the tokens of batches; caches the last batch's parameters, which rarely change, and its token counts."""
+
+    def __init__(self) -> None:
+        self._parameters: SamplingParameters | None = None
+        self._histories = Histories()
+        self._masks = Masks()
+
+    def sample(self, logits: Tensor, sequences: list[Sequence]) -> tuple[list[int], list[PositionLogprobs | None]]:
+        """Return the next token of each sequence, and its log probabilities where requested.
+
+        Args:
+            logits: [R, V] float32, one row per sequence; overwritten.
+            sequences: R sequences.
+        """
+        parameters = self._parameters_of(sequences, logits.device)
+        raw = RawScores.of(logits[parameters.reported]) if parameters.reported else None
+        self._adjust(logits, sequences, parameters)
+        chosen = _choose(logits, sequences, parameters)
+        logprobs: list[PositionLogprobs | None] = [None] * len(sequences)
+        if raw is not None:
+            reports = raw.report(chosen[parameters.reported], parameters.alternatives)
+            for row, entry in zip(parameters.reported, reports, strict=True):
+                logprobs[row] = entry
+        return chosen.tolist(), logprobs
+
+    def _parameters_of(self, sequences: list[Sequence], device: torch.device) -> SamplingParameters:
+        wishes = [(sequence.sampling, sequence.choice) for sequence in sequences]
+        if self._parameters is None or self._parameters.wishes != wishes:
+            self._parameters = SamplingParameters.of(wishes, device)
+        return self._parameters
+
+    def _adjust(self, logits: Tensor, sequences: list[Sequence], parameters: SamplingParameters) -> None:
+        """Apply bans, bias, penalties and grammars to the logits in place."""
+        if parameters.allowed is not None:
+            parameters.allowed.apply(logits)
+        ban_words(logits, sequences)
+        if parameters.bias is not None:
+            parameters.bias.apply(logits)
+        if parameters.early:
+            ban_early_stops(logits, sequences, parameters.early)
+        if parameters.penalties is not None:
+            counts = self._histories.of([sequences[row] for row in parameters.penalties.members])
+            parameters.penalties.apply(logits, counts)
+        self._masks.apply(logits, sequences)
+
+
+def _choose(logits: Tensor, sequences: list[Sequence], parameters: SamplingParameters) -> Tensor:
+    """Sample all rows: [R, V], overwritten, to [R] token ids."""
+    chosen = first_best(logits) if parameters.greedy else torch.empty_like(logits[:, 0], dtype=torch.int64)
+    for draws in parameters.draws:
+        numbers = draws.numbers(sequences)
+        if draws.rows is None:
+            return _draw(logits, numbers, draws)
+        chosen[draws.rows] = _draw(logits[draws.rows], numbers, draws)
+    return chosen
+
+
+def _draw(scores: Tensor, numbers: Tensor, draws: Draws) -> Tensor:
+    """Sample one group of rows at random: [D, V], overwritten, to [D] token ids."""
+    # The largest score becomes 0 first, so no temperature can overflow it.
+    scores.sub_(scores.amax(dim=-1, keepdim=True)).div_(draws.temperature)
+    if draws.cuts is None:
+        return inverse_cdf(scores, numbers)
+    return draw_truncated(scores, numbers, draws.cuts)

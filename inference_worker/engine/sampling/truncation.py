@@ -1,0 +1,107 @@
+"""Truncated sampling: top_k, min_p and top_p without sorting the vocabulary.
+
+top_k: Fan et al. 2018; min_p: Nguyen et al. 2024; top_p: Holtzman et al. 2020; min_p before top_k and top_p, and top_p
+is a share of what these leave (vLLM's order). Each drops the tail of the row in descending order, so a few best tokens
+nearly always suffice; rows that need more fetch more. The number of fetched tokens does not change a row's sample.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from inference_worker.engine.sampling.candidates import best, in_order_of_ids
+from inference_worker.engine.sampling.drawing import chunk_masses, pick, weights_of
+
+FIRST_LOOK = 64
+LOOK_FURTHER = 8
+"""Factor by which the number of candidates grows when they do not suffice."""
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Truncation parameters of R rows; tensors are [R, 1].
+
+    Attributes:
+        top_k: int64, 0 is off.
+        floor: the logarithm of min_p; the least float is off.
+        top_p: float64, 1 is off. The likeliest token always stays.
+        bounded: whether top_k or min_p is on. If not, top_p is a share of the whole vocabulary's probability.
+        whole: whether any row is not bounded.
+    """
+
+    top_k: Tensor
+    floor: Tensor
+    top_p: Tensor
+    bounded: Tensor
+    whole: bool
+
+    @classmethod
+    def of(cls, top_k: list[int], min_p: list[float], top_p: list[float], device: torch.device) -> Cuts:
+        """Build from one number per row."""
+        bounded = [k > 0 or p > 0 for k, p in zip(top_k, min_p, strict=True)]
+        return cls(
+            torch.tensor(top_k, device=device)[:, None],
+            torch.tensor(min_p, device=device)[:, None].log().clamp_(min=torch.finfo(torch.float32).min),
+            torch.tensor(top_p, device=device, dtype=torch.float64)[:, None],
+            torch.tensor(bounded, device=device)[:, None],
+            not all(bounded),
+        )
+
+    def of_rows(self, rows: Tensor) -> Cuts:
+        """Return the parameters of some rows."""
+        return Cuts(self.top_k[rows], self.floor[rows], self.top_p[rows], self.bounded[rows], self.whole)
+
+
+def draw_truncated(scores: Tensor, numbers: Tensor, cuts: Cuts) -> Tensor:
+    """Sample from the tokens that the truncation leaves, in order of token ids as `inverse_cdf` does.
+
+    Args:
+        scores: [R, V] float32, after temperature, the largest of each row 0.
+        numbers: [R] float64 in [0, 1).
+
+    Returns:
+        [R] token ids.
+    """
+    mass = (
+        chunk_masses(weights_of(scores.clone())).sum(dim=-1, keepdim=True)
+        if cuts.whole
+        else torch.zeros_like(cuts.top_p)
+    )
+    vocabulary = scores.shape[1]
+    look = min(FIRST_LOOK, vocabulary)
+    drawn, needed = _draw_from(*best(scores, look), mass, numbers, cuts)
+    rows = (needed >= look).nonzero()[:, 0]
+    while look < vocabulary and len(rows):
+        look = min(look * LOOK_FURTHER, vocabulary)
+        drawn[rows], needed = _draw_from(*best(scores[rows], look), mass[rows], numbers[rows], cuts.of_rows(rows))
+        rows = rows[needed >= look]
+    return drawn
+
+
+def _draw_from(scores: Tensor, ids: Tensor, mass: Tensor, numbers: Tensor, cuts: Cuts) -> tuple[Tensor, Tensor]:
+    """Sample from the best K tokens of each row.
+
+    Args:
+        scores, ids: [R, K], best first.
+        mass: [R, 1], the whole vocabulary's weight, for rows that are not bounded.
+
+    Returns:
+        [R] token ids, and [R] numbers of tokens that the truncation left; K means that K may not have sufficed.
+    """
+    rank = torch.arange(ids.shape[1], device=ids.device)
+    kept = ((rank < cuts.top_k) | (cuts.top_k == 0)) & (scores >= cuts.floor)
+    kept[:, 0] = True
+    within_bounds = kept.sum(dim=-1)
+    weights = torch.where(kept, scores.double().exp(), 0.0)
+    cumulated = weights.cumsum(dim=-1)
+    before = cumulated.roll(1, dims=-1)
+    before[:, 0] = 0.0
+    total = torch.where(cuts.bounded, cumulated[:, -1:], mass)
+    kept &= (before < cuts.top_p * total) | (cuts.top_p >= 1) | (rank == 0)
+    by_id = in_order_of_ids(ids)
+    place = pick(torch.where(kept, weights, 0.0).gather(1, by_id), numbers)
+    needed = torch.where(cuts.bounded[:, 0], within_bounds, kept.sum(dim=-1))
+    return ids.gather(1, by_id.gather(1, place))[:, 0], needed

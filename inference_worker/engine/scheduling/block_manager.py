@@ -1,0 +1,145 @@
+"""Allocation of KV cache blocks: reference counts, prefix reuse, copy-on-write and the list of free blocks.
+
+Kwon et al. 2023 (PagedAttention), sections 4.2-4.4. The tensors are in `execution/kv_cache.py`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from inference_worker.engine.batch import BlockCopy
+from inference_worker.engine.scheduling.prefix_cache import PrefixCache, extend_hashes
+from inference_worker.engine.sequence import Sequence
+
+
+class BlockManager:
+    """Allocates `num_blocks` blocks of `block_size` tokens to sequences.
+
+    A free block keeps its content and can be found by its hash until it is allocated again. The free list is
+    ordered: blocks that are not in the prefix cache come first, then the least recently used.
+    """
+
+    def __init__(self, num_blocks: int, block_size: int, cache: PrefixCache) -> None:
+        self.num_blocks = num_blocks
+        self.block_size = block_size
+        self._cache = cache
+        self._references = [0] * num_blocks
+        # An OrderedDict, not a deque: a cached block is taken from the middle in constant time.
+        self._free: OrderedDict[int, None] = OrderedDict.fromkeys(range(num_blocks))
+
+    @property
+    def used(self) -> int:
+        """Number of blocks that live sequences hold."""
+        return self.num_blocks - len(self._free)
+
+    def blocks_for(self, tokens: int) -> int:
+        """Return the number of blocks that `tokens` tokens need."""
+        return -(-tokens // self.block_size)
+
+    # --- Admission ----------------------------------------------------------------------------------
+
+    def find_prefix(self, sequence: Sequence) -> list[int]:
+        """Return the cached blocks that a sequence can start with; its last token always remains to be computed.
+
+        Prompt log probabilities are not cached, so a request that wants them computes its whole prompt.
+        """
+        if sequence.unscored:
+            return []
+        limit = sequence.target if sequence.siblings else sequence.target - 1
+        count = limit // self.block_size
+        extend_hashes(sequence, count, self.block_size)
+        return self._cache.match(sequence.block_hashes[:count])
+
+    def can_admit(self, sequence: Sequence, prefix: list[int]) -> bool:
+        """Return whether all known tokens fit now: a sequence admitted with fewer would soon be preempted."""
+        revived = sum(not self._references[block] for block in prefix)
+        return self.blocks_for(len(sequence.token_ids)) - len(prefix) <= len(self._free) - revived
+
+    def adopt(self, sequence: Sequence, prefix: list[int]) -> None:
+        """Start a sequence that holds no blocks with the cached blocks of `prefix`."""
+        self._acquire(prefix)
+        sequence.block_table = array("q", prefix)
+        sequence.published = len(prefix)
+        sequence.computed = len(prefix) * self.block_size
+
+    # --- Growth -------------------------------------------------------------------------------------
+
+    def can_extend(self, sequence: Sequence, end: int) -> bool:
+        """Return whether there are blocks to compute the sequence up to token `end`."""
+        missing = self.blocks_for(end) - len(sequence.block_table)
+        return missing + (self._shared_write(sequence) is not None) <= len(self._free)
+
+    def can_extend_all(self, sequences: list[Sequence], ends: list[int]) -> bool:
+        """Return whether there are blocks to compute each sequence up to its end; none may share its last block."""
+        missing = (self.blocks_for(end) - len(s.block_table) for s, end in zip(sequences, ends, strict=True))
+        return sum(max(0, blocks) for blocks in missing) <= len(self._free)
+
+    def extend(self, sequence: Sequence, end: int) -> list[BlockCopy]:
+        """Allocate the blocks to compute a sequence up to `end`; return the copy of a shared block it writes to."""
+        table, copies = sequence.block_table, []
+        index = self._shared_write(sequence)
+        if index is not None:
+            copies.append(BlockCopy(table[index], self._take()))
+            self._release([table[index]])
+            table[index] = copies[0].target
+        for _ in range(self.blocks_for(end) - len(table)):
+            table.append(self._take())
+        return copies
+
+    def trim(self, sequence: Sequence) -> None:
+        """Free the blocks beyond the computed tokens: they held rejected drafts."""
+        kept = self.blocks_for(sequence.computed)
+        self._release(sequence.block_table[kept:])
+        del sequence.block_table[kept:]
+
+    def _shared_write(self, sequence: Sequence) -> int | None:
+        """Return the index of the block that the next token goes to, if it is shared. Later blocks never are."""
+        index = sequence.computed // self.block_size
+        if index < len(sequence.block_table) and self._references[sequence.block_table[index]] > 1:
+            return index
+        return None
+
+    def publish(self, sequence: Sequence) -> None:
+        """Register the full blocks computed since the last call in the prefix cache."""
+        full = sequence.computed // self.block_size
+        if full > sequence.published:
+            extend_hashes(sequence, full, self.block_size)
+            for index in range(sequence.published, full):
+                self._cache.publish(sequence.block_table[index], sequence.block_hashes[index])
+            sequence.published = full
+
+    # --- Sharing and release ------------------------------------------------------------------------
+
+    def fork(self, parent: Sequence, child: Sequence) -> None:
+        """Let `child`, which holds no blocks, share all blocks that `parent` has computed."""
+        self._acquire(parent.block_table)
+        child.block_table = parent.block_table[:]
+        child.block_hashes = parent.block_hashes[: parent.computed // self.block_size]
+        child.published, child.computed = parent.published, parent.computed
+
+    def release(self, sequence: Sequence) -> None:
+        """Free all blocks of a sequence and reset its computed tokens to 0."""
+        self._release(reversed(sequence.block_table))  # so that the end of a prompt is evicted before its beginning
+        sequence.block_table = array("q")
+        sequence.computed = sequence.published = 0
+
+    def _take(self) -> int:
+        block, _ = self._free.popitem(last=False)
+        self._cache.evict(block)
+        self._references[block] = 1
+        return block
+
+    def _acquire(self, blocks: Iterable[int]) -> None:
+        for block in blocks:
+            if not self._references[block]:
+                del self._free[block]
+            self._references[block] += 1
+
+    def _release(self, blocks: Iterable[int]) -> None:
+        for block in blocks:
+            self._references[block] -= 1
+            if not self._references[block]:
+                self._free[block] = None
+                self._free.move_to_end(block, last=block in self._cache)

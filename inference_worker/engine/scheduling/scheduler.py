@@ -1,0 +1,348 @@
+"""The continuous-batching scheduler: plans which tokens each step computes, and commits the step's outcome.
+
+Continuous batching (Yu et al. 2022, Orca) without prefill and decode phases: every sequence has known and computed
+tokens, and a step computes some of the difference within a token budget. Running sequences come first, then waiting
+ones are admitted. Where it pays (`EngineLimits.prompts_ahead`), short prompts do not wait for the decodes of other
+sequences: decodes are deferred by one step, at most every second time, or interrupted between two layers. When blocks
+run out, the sequence that was admitted last is preempted: it frees its blocks, keeps its tokens, waits at the front of
+the queue and is recomputed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Rows
+from dataclasses import dataclass, field
+
+from inference_worker.engine.batch import Batch, BlockCopy, ScheduledSequence, StepResult
+from inference_worker.engine_protocol import (
+    EngineLoad,
+    GenerationRequest,
+    PositionLogprobs,
+    PromptScores,
+    RequestFailed,
+    TokenEvent,
+)
+from inference_worker.engine.scheduling.admission import refusal, to_sequences
+from inference_worker.engine.scheduling.block_manager import BlockManager
+from inference_worker.engine.scheduling.limits import EngineLimits
+from inference_worker.engine.scheduling.load import Counters, tokens_held
+from inference_worker.engine.scheduling.speculation import Speculation, append_drawn
+from inference_worker.engine.scheduling.stopping import append_run, finish_reason, stop_token
+from inference_worker.engine.scheduling.waiting_queue import WaitingQueue
+from inference_worker.engine.sequence import Sequence
+from inference_worker.structured.matcher import Matcher
+
+
+@dataclass(slots=True)
+class _Plan:
+    """A step that is being planned; `running[:position]` have been given tokens."""
+
+    budget: int
+    position: int = 0
+    preempted: bool = False
+    entries: list[ScheduledSequence] = field(default_factory=list)
+    copies: list[BlockCopy] = field(default_factory=list)
+
+
+class Scheduler:
+    """Schedules all sequences between `add` and their last event."""
+
+    def __init__(self, limits: EngineLimits, blocks: BlockManager, speculation: Speculation) -> None:
+        """Raises `ValueError` if a sequence of the full context length does not fit the block pool."""
+        if blocks.blocks_for(limits.max_model_len) > blocks.num_blocks:
+            raise ValueError(f"{blocks.num_blocks} blocks can't hold a context of {limits.max_model_len} tokens")
+        self.limits = limits
+        self.blocks = blocks
+        self.speculation = speculation
+        self.waiting = WaitingQueue()
+        self.running: list[Sequence] = []
+        self._choices: dict[str, list[Sequence]] = {}
+        self._ended_early: list[Sequence] = []
+        self._failures: list[RequestFailed] = []
+        self._counters = Counters()
+        self._sat_out = False
+        """Whether decodes were deferred in the step planned last, or interrupted within it."""
+        self._may_wait = False
+        """Whether a prefill may interrupt the current step: it has decodes only, which were not deferred before."""
+
+    # --- Requests -----------------------------------------------------------------------------------
+
+    def add(self, request: GenerationRequest, matchers: Rows[Matcher] = ()) -> None:
+        """Queue a request, or record its failure. A live request of the same id is replaced.
+
+        `matchers`: with a grammar, the state of each choice after its delivered tokens.
+        """
+        self.abort(request.id)
+        reason = refusal(request, self.limits)
+        if reason is not None:
+            self._failures.append(RequestFailed(request=request.id, message=reason))
+            return
+        choices = to_sequences(request, self.limits, matchers)
+        self._choices[request.id] = choices[:]
+        due = [sequence for sequence in choices if not finish_reason(sequence)]
+        due = due or [sequence for sequence in choices[:1] if sequence.unscored]
+        for sequence in choices:
+            if sequence not in due:
+                sequence.scored = sequence.prompt_length  # another choice reports the prompt's log probabilities
+                self._ended_early.append(sequence)
+        if due:
+            due[0].siblings = due[1:]
+            self.waiting.push(due[0])
+
+    def abort(self, request: str, choice: int | None = None) -> None:
+        """Drop a request or one choice of it, and free its blocks. Unknown ids are ignored."""
+        going = [s for s in self._choices.get(request, ()) if choice is None or s.choice == choice]
+        for sequence in going:
+            if sequence.siblings:
+                self._promote_sibling(sequence)
+            self._end(sequence)
+            self.waiting.discard(sequence)
+        for left in self._choices.get(request, ()):
+            left.siblings = [s for s in left.siblings if not s.ended]
+        if going:
+            self._ended_early = [s for s in self._ended_early if not s.ended]
+            self.running = [s for s in self.running if not s.ended]
+
+    def knows(self, request: str) -> bool:
+        """Return whether a request was added and has neither ended nor been aborted."""
+        return request in self._choices
+
+    def has_work(self) -> bool:
+        """Return whether a step would do something."""
+        return bool(self._choices)
+
+    def take_failures(self) -> list[RequestFailed]:
+        """Return the requests that failed since the last call."""
+        failures, self._failures = self._failures, []
+        return failures
+
+    def load(self) -> EngineLoad:
+        """Return current counters and gauges."""
+        live = sum(map(len, self._choices.values()))
+        return self._counters.to_load(
+            running=len(self.running),
+            waiting=live - len(self.running),
+            kv_blocks_used=self.blocks.used,
+            kv_blocks_total=self.blocks.num_blocks,
+            kv_slots_held=self.blocks.used * self.blocks.block_size,
+            kv_tokens_held=tokens_held(self.running, self.blocks),
+        )
+
+    # --- Plan ---------------------------------------------------------------------------------------
+
+    def schedule(self) -> Batch:
+        """Plan the next step. It must be committed before another is planned."""
+        plan = _Plan(budget=self.limits.max_num_batched_tokens)
+        self._may_wait = False
+        self._advance(plan)
+        while plan.budget and not plan.preempted and self._admit():
+            self._advance(plan)
+        if not plan.preempted:
+            self._let_prompts_ahead(plan)
+            self._speculate(plan)
+        return Batch(plan.entries, plan.copies, self._look_ahead(plan))
+
+    def schedule_ahead(self) -> Batch | None:
+        """Plan a step of the next waiting prompt alone, to run within the current step, if that is worth it.
+
+        It must be committed before the current step, and nothing may be aborted before both are committed.
+        """
+        sequence = self.waiting.peek()
+        if not self._may_wait or sequence is None or sequence.target not in self.limits.prompts_ahead:
+            return None
+        plan = _Plan(self.limits.max_num_batched_tokens, position=len(self.running))
+        if not self._admit():
+            return None
+        self._may_wait, self._sat_out = False, True
+        self._advance(plan)
+        return Batch(plan.entries, plan.copies)
+
+    def _advance(self, plan: _Plan) -> None:
+        """Plan the due tokens of the running sequences from `plan.position` on, within the budget."""
+        while plan.budget and plan.position < len(self.running):
+            sequence = self.running[plan.position]
+            count = min(sequence.target - sequence.computed, plan.budget)
+            end = sequence.computed + count
+            if not self._make_room(plan, sequence, end):
+                return
+            plan.copies += self.blocks.extend(sequence, end)
+            plan.entries.append(ScheduledSequence(sequence, sequence.computed, count))
+            plan.budget -= count
+            plan.position += 1
+
+    def _make_room(self, plan: _Plan, sequence: Sequence, end: int) -> bool:
+        """Preempt the latest running sequences until `sequence` fits; return False if it was preempted itself."""
+        while not self.blocks.can_extend(sequence, end):
+            victim = self.running.pop()
+            self.blocks.release(victim)
+            self.waiting.push_front(victim)
+            self._counters.preemptions += 1
+            plan.preempted = True
+            if victim is sequence:
+                return False
+        return True
+
+    def _let_prompts_ahead(self, plan: _Plan) -> None:
+        """Defer decodes to the next step, unless they were deferred in the last; their blocks stay allocated."""
+        prompts = [entry for entry in plan.entries if entry.count > 1 or not entry.sequence.generated]
+        ahead = sum(entry.count for entry in prompts) in self.limits.prompts_ahead
+        self._may_wait = not self._sat_out and not prompts
+        self._sat_out = ahead and not self._sat_out and len(prompts) < len(plan.entries)
+        if self._sat_out:
+            plan.budget += len(plan.entries) - len(prompts)
+            plan.entries = prompts
+
+    def _speculate(self, plan: _Plan) -> None:
+        """Add draft tokens within the remaining token budget and blocks."""
+        rows = self.limits.max_num_batched_tokens - plan.budget
+        for index, drafts in self.speculation.drafts(plan.entries, rows, plan.budget).items():
+            sequence, start = plan.entries[index].sequence, plan.entries[index].start
+            count = 1 + len(drafts)
+            if self.blocks.can_extend(sequence, start + count):
+                # `_advance` made the block that it writes to first its own, so there is nothing to copy.
+                self.blocks.extend(sequence, start + count)
+                plan.entries[index] = ScheduledSequence(sequence, start, count, tuple(drafts))
+
+    def _look_ahead(self, plan: _Plan) -> int:
+        """Return how many steps the batch may run: several if it is pure decode and the blocks suffice for all."""
+        most, entries = self.limits.lookahead, plan.entries
+        only_goes_on = entries and all(entry.count == entry.draws == 1 for entry in entries)
+        if most == 1 or plan.preempted or not only_goes_on or any(entry.sequence.matcher for entry in entries):
+            return 1  # the host has to look at what a grammar allows after each token
+        # The last token of a sequence is drawn, never computed.
+        ends = [min(e.start + most, e.sequence.prompt_length + e.sequence.max_tokens - 1) for e in entries]
+        if not self.blocks.can_extend_all([entry.sequence for entry in entries], ends):
+            return 1
+        for entry, end in zip(entries, ends, strict=True):
+            self.blocks.extend(entry.sequence, end)
+        return most
+
+    def _admit(self) -> bool:
+        """Admit the next waiting sequence if there is a slot for it and blocks for all its known tokens."""
+        sequence = self.waiting.peek()
+        if sequence is None or len(self.running) >= self.limits.max_num_seqs:
+            return False
+        prefix = self.blocks.find_prefix(sequence)
+        if not self.blocks.can_admit(sequence, prefix):
+            return False
+        self.running.append(self.waiting.pop())
+        self.blocks.adopt(sequence, prefix)
+        if not sequence.admitted:
+            self._counters.admit(sequence)
+            self.waiting.served(sequence, prompt=sequence.prompt_length - sequence.cached_tokens)
+        self._fork_when_due(sequence)
+        return True
+
+    def _fork_when_due(self, leader: Sequence) -> None:
+        """Fork the siblings once the prompt but its last token is computed; those beyond the free slots wait."""
+        if not leader.siblings or leader.computed < leader.target:
+            return
+        siblings, leader.siblings = leader.siblings, []
+        seats = self.limits.max_num_seqs - len(self.running)
+        for sibling in siblings:
+            sibling.inherit(leader)
+        for sibling in siblings[:seats]:
+            self.blocks.fork(leader, sibling)
+            self.running.append(sibling)
+        for sibling in reversed(siblings[seats:]):
+            self.waiting.push_front(sibling)
+
+    def _promote_sibling(self, leader: Sequence) -> None:
+        """Queue the next sibling in place of a leader dropped before the fork; the prefix cache has its prompt."""
+        heir, *rest = leader.siblings
+        leader.siblings, heir.siblings = [], rest
+        heir.inherit(leader)
+        self.waiting.push_front(heir)
+
+    # --- Commit -------------------------------------------------------------------------------------
+
+    def commit(self, batch: Batch, result: StepResult) -> list[TokenEvent]:
+        """Append a step's tokens, free the blocks of ended sequences, and return the events."""
+        self._counters.step(batch, len(result.token_ids[0]) if batch.steps > 1 else 1)
+        for request in result.failed:
+            self._failures.append(
+                RequestFailed(request=request, message="the model could not compute it", in_step=True)
+            )
+            self.abort(request)
+        events = self._early_ends()
+        for entry, tokens, logprobs in zip(batch.entries, result.token_ids, result.logprobs, strict=True):
+            sequence = entry.sequence
+            if not sequence.ended:
+                scores = self._note_scores(entry, result)
+                kept = self._take(entry, tokens, batch.steps)
+                if sequence.matcher is not None and sequence.matcher.error is not None:
+                    self._fail_in_grammar(sequence.request, sequence.matcher.error)
+                elif kept or scores:
+                    ends = bool(kept) or not sequence.unscored
+                    events.append(self._event(sequence, tokens[:kept], logprobs and logprobs[:kept], scores, ends=ends))
+        self.running = [sequence for sequence in self.running if not sequence.ended]
+        return events
+
+    def _early_ends(self) -> list[TokenEvent]:
+        """Return end events of choices with nothing to generate whose prompt log probabilities, if any, are done."""
+        if not self._ended_early:
+            return []
+        due = [s for s in self._ended_early if not any(other.unscored for other in self._choices[s.request])]
+        self._ended_early = [s for s in self._ended_early if s not in due]
+        return [self._event(sequence, [], ends=True) for sequence in due]
+
+    def _note_scores(self, entry: ScheduledSequence, result: StepResult) -> PromptScores | None:
+        """Return the prompt log probabilities that this step yielded for the entry, and record them as reported."""
+        scored = entry.scored
+        if not scored:
+            return None
+        entry.sequence.scored = scored.stop
+        return result.scores.get(entry.sequence.request)
+
+    def _take(self, entry: ScheduledSequence, tokens: list[int], steps: int) -> int:
+        """Record the computed tokens and append the accepted ones; return how many were appended."""
+        sequence = entry.sequence
+        kept = append_run(sequence, tokens) if steps > 1 else append_drawn(sequence, tokens, entry.drafts)
+        # Keys and values after a rejected draft, or after the end, are invalid and will be overwritten.
+        sequence.computed = len(sequence.token_ids) - 1 if kept else entry.start + entry.count
+        self.blocks.publish(sequence)
+        self._fork_when_due(sequence)
+        if steps > 1 or entry.drafts:
+            self.blocks.trim(sequence)
+        self._counters.take(drafted=len(entry.drafts), generated=kept)
+        self.waiting.served(sequence, output=kept)
+        return kept
+
+    def _fail_in_grammar(self, request: str, reason: str) -> None:
+        self._failures.append(RequestFailed(request=request, message=reason, in_grammar=True))
+        self.abort(request)
+
+    def _event(
+        self,
+        sequence: Sequence,
+        tokens: list[int],
+        logprobs: list[PositionLogprobs] | None = None,
+        scores: PromptScores | None = None,
+        *,
+        ends: bool,
+    ) -> TokenEvent:
+        """Return a sequence's event for this step. `ends`: whether the choice may end with it."""
+        event = TokenEvent(
+            request=sequence.request,
+            choice=sequence.choice,
+            position=sequence.generated - len(tokens),
+            token_ids=tokens,
+            logprobs=logprobs,
+            finish_reason=finish_reason(sequence) if ends else None,
+            stop_token=stop_token(sequence),
+            cached_tokens=0 if sequence.announced else sequence.cached_tokens,
+            prompt=scores,
+        )
+        sequence.announced = True
+        if event.finish_reason:
+            self._end(sequence)
+        return event
+
+    def _end(self, sequence: Sequence) -> None:
+        """Release a sequence's state; the caller removes it from `running` and `waiting`."""
+        sequence.ended = True
+        self.speculation.forget(sequence)
+        self.blocks.release(sequence)
+        left = [s for s in self._choices.pop(sequence.request) if s is not sequence]
+        if left:
+            self._choices[sequence.request] = left

@@ -1,0 +1,129 @@
+"""Speculative decoding: which draft tokens a step computes, and which of the sampled tokens are accepted.
+
+A decoding sequence may compute draft tokens after its last token. One step then samples the token after each of them,
+and accepts as many as there are right drafts, and one more. Leviathan et al. 2023, Chen et al. 2023.
+
+It is exact. A sample depends only on the model's distribution at its position and on the random number of (seed,
+choice, position) (`sampling/sampler.py`). Every row is sampled from the distribution after all tokens before it, drafts
+and their penalties included, with the random number of its own position; it is accepted only if these drafts equal the
+sampled tokens. So each accepted token is the very one that would have been sampled without drafts: not only the same
+distribution but the same output, up to a device's rounding in batches of another shape. A draft is accepted with the
+probability that the model gives it, as in rejection sampling, which can do no better for a deterministic draft.
+
+A draft is computed only if it is worth its time (`StepCost`), the likeliest of all sequences first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
+
+from inference_worker.engine.batch import ScheduledSequence
+from inference_worker.engine.scheduling.prompt_lookup import PromptLookup
+from inference_worker.engine.scheduling.stopping import finish_reason
+from inference_worker.engine.sequence import Sequence
+
+MOST_DRAFTS = 16
+"""Most draft tokens for one sequence in one step."""
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """The cost model of a step on a device: n rows (computed tokens), up to `cheap_rows`, take a time of `fixed` + n.
+
+    Attributes:
+        fixed: the time that does not depend on the rows (reading the weights), in units of one row's time.
+        cheap_rows: the number of rows from which time is proportional to rows, so that a draft gains nothing.
+    """
+
+    fixed: float
+    cheap_rows: float
+
+    def pays(self, chance: float, rows: int, tokens: float) -> bool:
+        """Return whether one more row, accepted with probability `chance`, raises the tokens per unit of time.
+
+        Without it the step has `rows` rows and is expected to yield `tokens`.
+        """
+        return rows < self.cheap_rows and chance * (self.fixed + rows) > tokens
+
+
+FREE = StepCost(fixed=math.inf, cheap_rows=math.inf)
+"""A cost model in which rows cost nothing, so that every draft is computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """A draft token for the batch's entry `index`, and the probability that it and the drafts before it are right."""
+
+    index: int
+    token: int
+    chance: float
+
+
+class Speculation:
+    """Chooses the draft tokens of a scheduler's steps, from one prompt lookup per sequence."""
+
+    def __init__(self, cost: StepCost) -> None:
+        self._cost = cost
+        self._lookups: dict[Sequence, PromptLookup] = {}
+
+    def drafts(self, entries: list[ScheduledSequence], rows: int, budget: int) -> dict[int, list[int]]:
+        """Return the draft tokens of planned entries, by entry index.
+
+        Args:
+            entries: the planned entries, of `rows` tokens in all.
+            budget: how many more tokens the step may compute.
+        """
+        drafts: dict[int, list[int]] = {}
+        if rows >= self._cost.cheap_rows:
+            return drafts
+        decoding = [index for index, entry in enumerate(entries) if entry.count == 1 and entry.draws]
+        guesses = merge(*(self._guesses(index, entries[index].sequence) for index in decoding), key=_unlikelihood)
+        expected = float(len(decoding))
+        for guess in islice(guesses, budget):
+            if not self._cost.pays(guess.chance, rows, expected):
+                break
+            drafts.setdefault(guess.index, []).append(guess.token)
+            rows, expected = rows + 1, expected + guess.chance
+        return drafts
+
+    def _guesses(self, index: int, sequence: Sequence) -> Iterator[Guess]:
+        """Yield drafts of one sequence, the likeliest first, none beyond the sequence's end."""
+        lookup = self._lookups.setdefault(sequence, PromptLookup())
+        lookup.read(sequence.token_ids)
+        most = min(MOST_DRAFTS, sequence.max_tokens - sequence.generated - 1)
+        for token, chance in islice(lookup.guesses(sequence.token_ids), most):
+            yield Guess(index, token, chance)
+            if token in sequence.stop_ids:
+                return
+
+    def forget(self, sequence: Sequence) -> None:
+        """Drop the state of a sequence that has ended."""
+        self._lookups.pop(sequence, None)
+
+
+class NoSpeculation(Speculation):
+    """A speculation that drafts nothing, for when speculative decoding is disabled."""
+
+    def __init__(self) -> None:
+        super().__init__(StepCost(fixed=0, cheap_rows=0))
+
+
+def append_drawn(sequence: Sequence, tokens: list[int], drafts: tuple[int, ...]) -> int:
+    """Append the accepted tokens, up to the first that differs from its draft or ends the choice; return their number.
+
+    Args:
+        tokens: the sampled tokens, one more than `drafts`; empty if none was sampled.
+    """
+    for count, token in enumerate(tokens, 1):
+        sequence.append(token)
+        if count > len(drafts) or token != drafts[count - 1] or finish_reason(sequence):
+            return count
+    return 0
+
+
+def _unlikelihood(guess: Guess) -> float:
+    return -guess.chance

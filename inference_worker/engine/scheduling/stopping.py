@@ -1,0 +1,40 @@
+"""Stop conditions of a choice: a stop token, a complete grammar or the length.
+
+Stop strings need text, so the worker process checks them.
+"""
+
+from __future__ import annotations
+
+from inference_worker.engine_protocol import EngineFinishReason
+from inference_worker.engine.sequence import Sequence
+
+
+def finish_reason(sequence: Sequence) -> EngineFinishReason | None:
+    """Return why the choice ends with its last known token; `None` if it goes on.
+
+    A choice whose grammar allows no further token ends without a stop token. Stop tokens are masked in sampling below
+    `min_tokens`, so none is sampled too early.
+    """
+    if stop_token(sequence) is not None or (sequence.matcher is not None and sequence.matcher.ended):
+        return "stop"
+    return "length" if sequence.generated >= sequence.max_tokens else None
+
+
+def append_run(sequence: Sequence, tokens: list[int]) -> int:
+    """Append the tokens of several decode steps, without a grammar, up to the one that ends the choice.
+
+    Returns how many were appended.
+    """
+    kept = tokens[: sequence.max_tokens - sequence.generated]
+    if not sequence.stop_ids.isdisjoint(kept):
+        kept = kept[: 1 + next(index for index, token in enumerate(kept) if token in sequence.stop_ids)]
+    sequence.token_ids.extend(kept)
+    return len(kept)
+
+
+def stop_token(sequence: Sequence) -> int | None:
+    """Return the last generated token if it is a stop token."""
+    if not sequence.generated:
+        return None
+    last = sequence.token_ids[-1]
+    return last if last in sequence.stop_ids else None

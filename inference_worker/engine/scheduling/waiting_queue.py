@@ -1,0 +1,49 @@
+"""The queue of sequences that wait for admission: fair among tenants, first in first out within a tenant.
+
+Preempted sequences go before all of them. The fair queue itself is `router/fair_line.py`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from inference_worker.engine.sequence import Sequence
+from router.fair_line import OUTPUT_WEIGHT, PROMPT_WEIGHT, FairLine
+
+
+class WaitingQueue:
+    """A fair queue of new sequences behind a queue of preempted ones."""
+
+    def __init__(self) -> None:
+        self._front: deque[Sequence] = deque()
+        self._line: FairLine[Sequence] = FairLine()
+
+    def __len__(self) -> int:
+        return len(self._front) + len(self._line)
+
+    def push(self, sequence: Sequence) -> None:
+        """Queue a new sequence."""
+        self._line.push(sequence.tenant, sequence)
+
+    def push_front(self, sequence: Sequence) -> None:
+        """Put a preempted sequence back at the front."""
+        self._front.appendleft(sequence)
+
+    def peek(self) -> Sequence | None:
+        """Return the next sequence to admit, if there is one."""
+        return self._front[0] if self._front else self._line.peek()
+
+    def pop(self) -> Sequence:
+        """Remove and return the next sequence. Raises `IndexError` when there is none."""
+        return self._front.popleft() if self._front else self._line.pop()
+
+    def discard(self, sequence: Sequence) -> None:
+        """Remove a sequence if it is queued."""
+        if sequence in self._front:
+            self._front.remove(sequence)
+        else:
+            self._line.discard(sequence.tenant, sequence)
+
+    def served(self, sequence: Sequence, *, prompt: int = 0, output: int = 0) -> None:
+        """Charge the sequence's tenant for computed prompt tokens and generated output tokens."""
+        self._line.charge(sequence.tenant, prompt * PROMPT_WEIGHT + output * OUTPUT_WEIGHT)

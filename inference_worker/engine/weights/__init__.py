@@ -1,0 +1,1 @@
+"""Readers of checkpoints: safetensors, GGUF, and weights by name."""

@@ -1,0 +1,129 @@
+"""Fills a model's parameters from a checkpoint, by tensor name.
+
+Names and shapes are compared first, from headers alone, so a damaged or wrong checkpoint costs no memory; then
+tensors are read one at a time. The `safetensors` library checks every header against its file's size. `gguf_file.py`
+has the `Checkpoint` of GGUF files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+
+from inference_worker.errors import BadWeights
+from inference_worker.engine.layers.linear import MergedLinear
+from inference_worker.model_files.model_source import file_inside
+
+Shape = tuple[int, ...]
+
+IGNORED = ("rotary_emb.inv_freq", "attention.masked_bias", "attention.bias")
+"""Name suffixes of tensors that old checkpoints contain but that are not needed."""
+_INDEX = "model.safetensors.index.json"
+
+
+class Checkpoint(Protocol):
+    """Tensors on disk under their Hugging Face names."""
+
+    def shapes(self) -> Mapping[str, Shape]:
+        """Return the name and shape of every tensor, from headers."""
+        ...
+
+    def tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield every tensor with its name, one at a time, on the CPU."""
+        ...
+
+
+class SafetensorsFolder:
+    """A `Checkpoint` of the `.safetensors` shards in a folder.
+
+    Raises:
+        BadWeights: a shard is missing or damaged, or lies outside the folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.shards = _shards(folder)
+
+    def shapes(self) -> Mapping[str, Shape]:
+        """See `Checkpoint.shapes`."""
+        found: dict[str, Shape] = {}
+        for shard in self.shards:
+            with _opened(shard) as file:
+                found.update((name, tuple(file.get_slice(name).get_shape())) for name in file.keys())  # noqa: SIM118
+        return found
+
+    def tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """See `Checkpoint.tensors`."""
+        for shard in self.shards:
+            with _opened(shard) as file:
+                for name in file.keys():  # noqa: SIM118
+                    yield name, file.get_tensor(name)
+
+
+def slots(model: nn.Module) -> dict[str, Tensor]:
+    """Return a model's parameters by checkpoint name; parts of merged parameters are views."""
+    found: dict[str, Tensor] = {}
+    for path, module in model.named_modules():
+        if isinstance(module, MergedLinear):
+            parent = path.rpartition(".")[0]
+            found.update((f"{parent}.{name}", view) for name, view in module.views())
+        else:
+            found.update((f"{path}.{name}", value) for name, value in module.named_parameters(recurse=False))
+    return found
+
+
+def check(model: nn.Module, checkpoint: Checkpoint, *, tied_embeddings: bool) -> None:
+    """Compare a checkpoint's names and shapes with a model, which may be on the meta device.
+
+    Raises:
+        BadWeights: a tensor is missing, unexpected or of another shape; the message names the first one.
+    """
+    expected = {name: tuple(slot.shape) for name, slot in slots(model).items()}
+    found = {name: shape for name, shape in checkpoint.shapes().items() if not _surplus(name, tied_embeddings)}
+    if missing := sorted(expected.keys() - found.keys()):
+        raise BadWeights(f"the checkpoint lacks {len(missing)} tensors, the first is {missing[0]}")
+    if unexpected := sorted(found.keys() - expected.keys()):
+        raise BadWeights(f"the checkpoint has {len(unexpected)} tensors too many, the first is {unexpected[0]}")
+    for name, shape in expected.items():
+        if found[name] != shape:
+            raise BadWeights(f"{name} is {list(found[name])}, the configuration says {list(shape)}")
+
+
+def load(model: nn.Module, checkpoint: Checkpoint) -> None:
+    """Copy every tensor to its parameter, converting dtype and device. Call `check` first."""
+    places = slots(model)
+    for name, tensor in checkpoint.tensors():
+        if (slot := places.get(name)) is not None:
+            slot.copy_(tensor)
+
+
+def _surplus(name: str, tied_embeddings: bool) -> bool:
+    return name.endswith(IGNORED) or (tied_embeddings and name == "lm_head.weight")
+
+
+def _shards(folder: Path) -> list[Path]:
+    if not (folder / _INDEX).exists():
+        return [file_inside(folder, path.name) for path in sorted(folder.glob("*.safetensors"))]
+    try:
+        names = set(json.loads(file_inside(folder, _INDEX).read_bytes())["weight_map"].values())
+        shards = [file_inside(folder, str(name)) for name in sorted(names)]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadWeights(f"{folder / _INDEX} is not an index of shards: {error}") from error
+    for shard in shards:
+        if not shard.is_file():
+            raise BadWeights(f"shard {shard.name} is missing in {folder}")
+    return shards
+
+
+@contextmanager
+def _opened(shard: Path) -> Iterator[Any]:
+    try:
+        with safe_open(shard, framework="pt") as file:
+            yield file
+    except (SafetensorError, OSError) as error:
+        raise BadWeights(f"{shard.name} is damaged: {error}") from error

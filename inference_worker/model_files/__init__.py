@@ -1,0 +1,1 @@
+"""Readers of model folders and GGUF metadata; no torch."""

@@ -1,0 +1,1 @@
+"""A model's tokenizer, read from its files."""

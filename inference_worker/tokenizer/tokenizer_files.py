@@ -1,0 +1,109 @@
+"""Where a model's text side comes from: a folder in Hugging Face's layout, or a GGUF file.
+
+Reads `tokenizer.json`, `tokenizer_config.json` and `chat_template.jinja`; no weights, no torch, no network.
+The engine, which knows no text, reads its vocabulary here: the bytes of each token.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inference_worker.errors import BadWeights, ModelNotFound, UnsupportedModel
+from inference_worker.model_files.gguf_metadata import GGUFTokenizer, read_tokenizer
+from inference_worker.structured.vocabulary import Vocabulary
+from inference_worker.tokenizer.token_bytes import token_bytes
+from inference_worker.tokenizer.tokenizer import Definition, Tokenizer
+from inference_worker.tokenizer.tokenizer_gguf import tokenizer_definition
+
+_NAMED_TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token")
+
+
+@dataclass(frozen=True)
+class TextFiles:
+    """Tokenizer, chat template (if the model has one), and the named tokens that templates may use."""
+
+    tokenizer: Tokenizer
+    chat_template: str | None
+    named_tokens: dict[str, str]
+
+
+def read_text_files(path: Path) -> TextFiles:
+    """Read a model folder or a .gguf file.
+
+    Raises:
+        ModelNotFound: there is no tokenizer at `path`.
+        BadWeights: a file is damaged.
+        UnsupportedModel: a kind of tokenizer that is not served.
+    """
+    return _from_gguf(read_tokenizer(path)) if path.is_file() else _from_folder(path)
+
+
+def read_vocabulary(path: Path) -> Vocabulary:
+    """Read the bytes of each token, without building a tokenizer. Errors as in `read_text_files`."""
+    definition = tokenizer_definition(read_tokenizer(path)) if path.is_file() else _definition(path)
+    try:
+        added = definition.get("added_tokens") or []
+        return Vocabulary(token_bytes(definition), frozenset(token["id"] for token in added if token.get("special")))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UnsupportedModel(f"{path} has no tokenizer that is understood: {error!r}") from error
+
+
+def _from_gguf(gguf: GGUFTokenizer) -> TextFiles:
+    eos = gguf.eos_token_ids[0] if gguf.eos_token_ids else None
+    ids = (gguf.bos_token_id, eos, gguf.unknown_token_id, gguf.padding_token_id)
+    named = {
+        name: gguf.tokens[id_]
+        for name, id_ in zip(_NAMED_TOKENS, ids, strict=True)
+        if id_ is not None and 0 <= id_ < len(gguf.tokens)
+    }
+    return TextFiles(Tokenizer(tokenizer_definition(gguf)), gguf.chat_template, named)
+
+
+def _from_folder(folder: Path) -> TextFiles:
+    definition = _definition(folder)
+    config = _json(folder / "tokenizer_config.json") or {}
+    try:
+        named = {name: _token_text(config[name]) for name in _NAMED_TOKENS if config.get(name)}
+        return TextFiles(Tokenizer(definition), _chat_template(folder, config), named)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UnsupportedModel(f"{folder} has no tokenizer that is understood: {error!r}") from error
+
+
+def _definition(folder: Path) -> Definition:
+    definition = _json(folder / "tokenizer.json")
+    if definition is None:
+        raise ModelNotFound(f"no tokenizer.json in {folder}: only fast tokenizers are served")
+    return definition
+
+
+def _json(path: Path) -> dict[str, Any] | None:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadWeights(f"can't read {path}: {error}") from error
+    if not isinstance(value, dict):
+        raise BadWeights(f"{path} holds no JSON object")
+    return value
+
+
+def _token_text(value: Any) -> str:
+    return str(value["content"] if isinstance(value, dict) else value)
+
+
+def _chat_template(folder: Path, config: dict[str, Any]) -> str | None:
+    file = folder / "chat_template.jinja"
+    if file.is_file():
+        try:
+            return file.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise BadWeights(f"can't read {file}: {error}") from error
+    template = config.get("chat_template")
+    if isinstance(template, list):  # several by name; one that is for tools only is not used
+        named = {entry["name"]: entry["template"] for entry in template}
+        template = named.get("default")
+    return template if isinstance(template, str) else None

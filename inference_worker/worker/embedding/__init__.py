@@ -1,0 +1,1 @@
+"""Embedding jobs in the worker process."""

@@ -1,0 +1,120 @@
+"""Texts to token ids for a model that embeds, and the checks that need its tokenizer.
+
+User text never becomes a control token, as everywhere (`text/tokenizer.py`). Knows no queue, no engine and no torch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from inference_worker.model_files.embedding_folder import EmbedderConfig, read_config
+from inference_worker.engine_protocol import EmbeddingRequest, Ready
+from inference_worker.errors import BadWeights, ModelNotFound, UnsupportedModel
+from inference_worker.worker.text.errors import PromptRejected
+from inference_worker.worker.text.prompt_bounds import text_bounds
+from inference_worker.tokenizer.tokenizer import Definition, plain_encoder
+from router.messages import EmbeddingPrompt, FailureCode, Job
+
+MAX_TOKEN_BYTES = 400
+"""A limit where there is none: WordPiece makes one token of a word that it does not know, of up to 100 characters or
+of any length, and nothing of spaces. Text of more bytes a token than this is refused unread."""
+MAX_REQUEST_TOKENS = 300_000
+"""Of all inputs of a request together, as OpenAI has it."""
+THREADS = 2
+
+
+class EmbeddingText:
+    """The text side of a model that embeds."""
+
+    def __init__(self, definition: Definition, config: EmbedderConfig) -> None:
+        """`definition`: what `tokenizer.json` holds.
+
+        Raises:
+            UnsupportedModel: of a kind that the library does not know.
+        """
+        self._encoder = plain_encoder(definition)
+        self._lowercase = config.lowercase
+        self.bounds = text_bounds(definition.get("normalizer"), lambda text: len(self._encoder.encode(text).ids))
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="text")
+
+    @classmethod
+    def of(cls, folder: Path) -> EmbeddingText:
+        """The text side of a model's folder.
+
+        Raises:
+            ModelNotFound: there is no tokenizer.
+            BadWeights: a file is damaged.
+            UnsupportedModel: of a kind that is not served.
+        """
+        path = folder / "tokenizer.json"
+        try:
+            return cls(json.loads(path.read_text(encoding="utf-8")), read_config(folder))
+        except FileNotFoundError as error:
+            raise ModelNotFound(f"no tokenizer.json in {folder}: only fast tokenizers are served") from error
+        except (OSError, ValueError, RecursionError) as error:
+            raise BadWeights(f"can't read {path}: {error}") from error
+        except (KeyError, TypeError, AttributeError) as error:
+            raise UnsupportedModel(f"{path} is not a tokenizer: {error!r}") from error
+
+    def close(self) -> None:
+        """Let the threads go."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def prepare(self, job: Job, request_id: str, ready: Ready) -> EmbeddingRequest:
+        """Tokenise and check a job, in a thread.
+
+        Raises:
+            PromptRejected: the model can't take it.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._prepare, job, request_id, ready)
+
+    def _prepare(self, job: Job, request_id: str, ready: Ready) -> EmbeddingRequest:
+        prompt = job.prompt
+        if not isinstance(prompt, EmbeddingPrompt):
+            raise PromptRejected(FailureCode.INVALID_PARAMETER, "This model makes embeddings only.", "model")
+        if prompt.dimensions is not None and prompt.dimensions > ready.dimensions:
+            message = f"Invalid 'dimensions': this model's embeddings have {ready.dimensions} dimensions at most."
+            raise PromptRejected(FailureCode.INVALID_PARAMETER, message, "dimensions")
+        inputs = self._ids(prompt.inputs, ready)
+        _check(inputs, ready)
+        return EmbeddingRequest(id=request_id, inputs=inputs, dimensions=prompt.dimensions, embedded=job.embedded)
+
+    def _ids(self, inputs: list[str | list[int]], ready: Ready) -> list[list[int]]:
+        """Ids of each input: of texts with the model's own beginning and end, token ids as they are."""
+        texts = [self._readable(each, ready) for each in inputs if isinstance(each, str)]
+        encoded = iter(self._encoder.encode_batch_fast(texts, add_special_tokens=True))
+        return [list(next(encoded).ids) if isinstance(each, str) else each for each in inputs]
+
+    def _readable(self, text: str, ready: Ready) -> str:
+        at_least = len(text) // MAX_TOKEN_BYTES
+        if at_least > ready.max_model_len:
+            raise _too_long(at_least, ready)
+        return text.lower() if self._lowercase else text
+
+
+def _check(inputs: list[list[int]], ready: Ready) -> None:
+    if not all(inputs):
+        raise PromptRejected(FailureCode.INVALID_PARAMETER, "Invalid 'input': it must not be empty.", "input")
+    longest = max(map(len, inputs))
+    if longest > ready.max_model_len:
+        raise _too_long(longest, ready)
+    total = sum(map(len, inputs))
+    if total > MAX_REQUEST_TOKENS:
+        message = f"Invalid 'input': at most {MAX_REQUEST_TOKENS} tokens are allowed in a request, these are {total}."
+        raise PromptRejected(FailureCode.INVALID_PARAMETER, message, "input")
+    outside = next((id_ for ids in inputs for id_ in ids if not 0 <= id_ < ready.vocab_size), None)
+    if outside is not None:
+        message = f"Invalid 'input': token id {outside} is outside the model's vocabulary of {ready.vocab_size}."
+        raise PromptRejected(FailureCode.INVALID_PARAMETER, message, "input")
+
+
+def _too_long(tokens: int, ready: Ready) -> PromptRejected:
+    """OpenAI's own words, which clients search for."""
+    message = (
+        f"This model's maximum context length is {ready.max_model_len} tokens. "
+        f"However, an input has {tokens} tokens. Please reduce its length."
+    )
+    return PromptRejected(FailureCode.CONTEXT_LENGTH_EXCEEDED, message, "input")

@@ -1,0 +1,330 @@
+"""Runs a worker's jobs in its engine: submits them, ends them, and restarts the engine after a crash.
+
+`EngineJobs` is the handler of `router/consumer/job_consumer.py`, which acknowledges jobs and publishes usage records.
+Subclasses build engine requests and turn engine events into replies: `generator.py`, `embedding/embedder.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+import structlog
+
+from inference_worker.worker.engine_client import EngineClient
+from inference_worker.engine_protocol import EngineEvent, EngineLoad, Ready, RequestFailed, StepReport
+from inference_worker.errors import EngineDied, EngineStartFailed
+from inference_worker.worker.metrics import WorkerMetrics
+from inference_worker.worker.running_jobs import EngineJob
+from inference_worker.worker.stall_watch import StallWatch
+from inference_worker.worker.text.errors import PromptRejected
+from inference_worker.worker.wear import Wear
+from router.consumer.job_consumer import JobConsumer
+from router.messages import Cancelled, Failed, FailureCode, Finished, Job, PromptBounds, Started, Task, Terminal
+from router.transport.base import Delivery
+
+DEATHS_ALLOWED = 3
+DEATHS_WITHIN = 60.0
+"""Seconds. An engine that crashes more than `DEATHS_ALLOWED` times within them is not restarted."""
+DEATHS_OF_A_JOB = 3
+"""Consecutive engine crashes without progress that make a job a poison message
+(docs/design/queue-topology.md#poison)."""
+DEATHS_OF_A_SUSPECT = 2
+"""Consecutive crashes without progress after which a job runs alone, so that no other job is suspected with it."""
+RESTART_BACKOFF = 0.2
+"""Seconds before the first restart; doubled with each crash within `DEATHS_WITHIN`."""
+
+J = TypeVar("J", bound=EngineJob)
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Parts(Generic[J]):
+    """What a worker passes to its `EngineJobs`; `worker` is the worker's id."""
+
+    engine: EngineClient
+    consumer: JobConsumer[J]
+    metrics: WorkerMetrics
+    worker: str
+    stall_seconds: float
+    """Seconds without a report after which an engine that has work counts as hung."""
+
+
+class EngineJobs(ABC, Generic[J]):
+    """Job handler of a worker: runs the consumer's jobs in an engine. Use on the event loop only."""
+
+    task: ClassVar[Task]
+
+    def __init__(self, parts: Parts[J]) -> None:
+        self._engine = parts.engine
+        self._consumer = parts.consumer
+        self._jobs = parts.consumer.jobs
+        self._admission = parts.consumer.admission
+        self._outbox = parts.consumer.outbox
+        self._metrics = parts.metrics
+        self._worker = parts.worker
+        self._loaded: Ready | None = None
+        self._up = False
+        self._stall = StallWatch(parts.stall_seconds, self._owed, parts.engine.kill)
+        self._deaths: deque[float] = deque()
+        self._wear = Wear()
+        self._renewing = False
+        """Whether the worker killed the engine on purpose, to replace it; no job is suspected then."""
+        self.load = EngineLoad()
+        self.tokens = 0
+        """Tokens generated or embedded since the worker started."""
+
+    # Interface of subclasses
+
+    @property
+    @abstractmethod
+    def max_token_bytes(self) -> int:
+        """UTF-8 bytes of the longest token."""
+
+    @property
+    @abstractmethod
+    def prompt_bounds(self) -> PromptBounds:
+        """Coefficients of an upper bound on a prompt's tokens."""
+
+    @abstractmethod
+    def open(self, job: Job, delivery: Delivery) -> J:
+        """Create a new attempt at `job`."""
+
+    @abstractmethod
+    async def _prepare(self, running: J) -> None:
+        """Set `running.request` to the engine request of its job.
+
+        Raises:
+            PromptRejected: the model can't process the job's prompt or options.
+        """
+
+    @abstractmethod
+    def _take(self, running: J, event: EngineEvent) -> None:
+        """Publish the replies that an engine event of an unfinished job leads to; call `_finish` after the last one."""
+
+    def _tell_start(self, running: J) -> None:
+        """Publish further replies right after `Started`; the default publishes none."""
+
+    def _count_finished(self, running: J) -> None:
+        """Record the metrics of a finished job."""
+        self._metrics.latency.observe(time.monotonic() - running.taken)
+
+    # Engine lifecycle
+
+    async def start(self) -> Ready:
+        """Start the engine and return once its model is loaded.
+
+        Raises:
+            EngineStartFailed: the model could not be loaded.
+        """
+        self._loaded = await self._engine.start()
+        self._metrics.engine.engine_started()
+        self._up = True
+        self._wear.renewed()
+        return self._loaded
+
+    @property
+    def _ready(self) -> Ready:
+        """The engine's limits, as reported when its model was loaded."""
+        if self._loaded is None:
+            raise RuntimeError("a job before the engine is ready")
+        return self._loaded
+
+    async def hear(self) -> None:
+        """Apply the engine's reports until it is stopped; restart it when it crashes or hangs.
+
+        Raises:
+            EngineDied: the engine crashed too often.
+        """
+        watching = asyncio.create_task(self._stall.run())
+        try:
+            while not await self._hear_until_death():
+                pass
+        finally:
+            watching.cancel()
+
+    async def _hear_until_death(self) -> bool:
+        """Apply reports until the engine exits. Return whether it was stopped; after a crash it has been restarted."""
+        try:
+            async for report in self._engine.reports():
+                self._stall.heard()
+                self.apply(report)
+        except EngineDied as error:
+            self._up = False
+            if self._renewing:
+                await self._renew()
+            else:
+                _log.error("engine died", reason=str(error))
+                self._mourn(str(error))
+                await self._revive(str(error))
+            return False
+        return True
+
+    async def _renew(self) -> None:
+        self._renewing = False
+        try:
+            await self.start()
+        except EngineStartFailed as error:
+            await self._revive(str(error))
+        else:
+            self._go_on()
+
+    def _owed(self) -> bool:
+        """Whether the engine has unfinished jobs, so that a report of it is due."""
+        return self._up and any(self._admission.has_place(running) for running in self._jobs if not running.ended)
+
+    def _mourn(self, reason: str) -> None:
+        """Count an engine crash against the jobs that were running: isolate or give up those without progress."""
+        there = [running for running in self._jobs if not running.ended and self._admission.has_place(running)]
+        for running in there:  # a copy, because giving up a job admits further ones
+            running.crashes = 1 if running.moved else running.crashes + 1
+            running.moved = False
+            if running.crashes >= DEATHS_OF_A_JOB:
+                how = "alone but for jobs that had got further" if running.solo else "beside others"
+                self._consumer.give_up(
+                    running, f"{running.crashes} times in a row what ran it died with it, at last {how}: {reason}"
+                )
+            elif running.crashes >= DEATHS_OF_A_SUSPECT:
+                running.solo = True
+                self._admission.leave(running)
+                self._admission.queue(running)
+
+    async def _revive(self, reason: str) -> None:
+        while True:
+            now = time.monotonic()
+            self._deaths.append(now)
+            while now - self._deaths[0] > DEATHS_WITHIN:
+                self._deaths.popleft()
+            if len(self._deaths) > DEATHS_ALLOWED:
+                raise EngineDied(
+                    f"the engine died {len(self._deaths)} times within {DEATHS_WITHIN:.0f} s, at last: {reason}"
+                )
+            await asyncio.sleep(RESTART_BACKOFF * 2 ** (len(self._deaths) - 1))
+            try:
+                await self.start()
+            except EngineStartFailed as error:
+                _log.error("engine did not start again", reason=str(error))
+                reason = str(error)
+                continue
+            self._go_on()
+            return
+
+    def _go_on(self) -> None:
+        """Submit the unfinished jobs to the new engine."""
+        self._metrics.engine_restarts.inc()
+        for running in self._jobs:
+            if not running.ended and self._admission.has_place(running):
+                self._submit(running)
+        self.admit()
+
+    # Start of a job
+
+    async def begin(self, running: J) -> None:
+        """Prepare a job and submit it to the engine once a slot is free; fail it if its prompt is rejected."""
+        try:
+            await self._prepare(running)
+        except PromptRejected as error:
+            self.fail(running, error.code, error.message, error.param)
+            return
+        if running.ended:  # cancelled or handed back while it was prepared
+            return
+        self._admission.queue(running)
+        self.admit()
+
+    def admit(self) -> None:
+        """Start waiting jobs in the free slots."""
+        while (running := self._admission.admit()) is not None and running.request is not None:
+            started = Started(
+                j=running.job.id,
+                a=running.attempt,
+                w=self._worker,
+                prompt_tokens=running.request.prompt_tokens,
+                delivery_count=running.delivery.delivery_count,
+            )
+            self._admission.served(running, prompt=running.request.prompt_tokens)
+            self._outbox.put(running.job.reply_to, started)
+            self._tell_start(running)
+            if running.finished:  # an earlier attempt delivered everything but the terminal message
+                self._finish(running)
+            else:
+                self._submit(running)
+
+    def _submit(self, running: J) -> None:
+        if running.request is None:
+            return
+        try:
+            self._engine.submit(running.rest(running.request))
+        except EngineDied:
+            running.log.debug("engine is restarting, the job is submitted afterwards")
+
+    # Progress and end of a job
+
+    def apply(self, report: StepReport) -> None:
+        """Publish the replies that follow from a step report, and end finished and failed jobs."""
+        for event in report.events:
+            running = self._jobs.attempt(event.request)
+            if running is None or running.ended:
+                self._metrics.tokens_for_nobody.inc(event.tokens)
+                continue
+            first, running.moved, running.solo = not running.moved, True, False
+            self._admission.served(running, output=event.tokens)
+            self._take(running, event)
+            if first:
+                self.admit()
+        for failed in report.failed:
+            running = self._jobs.attempt(failed.request)
+            if running is not None:
+                self._fail_as_reported(running, failed)
+            if failed.in_step:
+                self._wear.fault()
+        if self._wear.worn and not self._renewing:
+            _log.warning("engine steps failed repeatedly, restarting the engine")
+            self._renewing = True
+            self._engine.kill()
+        self.load = report.load
+        self._metrics.engine.load, self._metrics.engine.waiting = report.load, self._admission.waiting
+        self._outbox.flush_due()
+
+    def _finish(self, running: J) -> None:
+        self._end(running, Finished(j=running.job.id, a=running.attempt, usage=running.usage))
+
+    def fail(self, running: J, code: FailureCode, message: str, param: str | None = None) -> None:
+        """End a job as failed; the client gets `message`."""
+        self._engine.abort(running.attempt)
+        terminal = Failed(
+            j=running.job.id, a=running.attempt, code=code, message=message, param=param, usage=running.usage
+        )
+        self._end(running, terminal)
+
+    def _fail_as_reported(self, running: J, failed: RequestFailed) -> None:
+        running.log.error("request failed in the engine", reason=failed.message)
+        self.fail(running, FailureCode.ENGINE_ERROR, "The engine failed on this request.")
+
+    def cancel(self, running: J) -> None:
+        """End a job as cancelled: its gateway requested it or is gone."""
+        self._engine.abort(running.attempt)
+        self._end(running, Cancelled(j=running.job.id, a=running.attempt, usage=running.usage))
+
+    def hand_back(self, running: J) -> None:
+        """Abort a job that another worker will answer; publishes no terminal message."""
+        self._engine.abort(running.attempt)
+
+    def _end(self, running: J, terminal: Terminal) -> None:
+        if running.ended:
+            return
+        self._consumer.end(running, terminal)
+        if isinstance(terminal, Finished):
+            self._count_finished(running)
+        else:
+            self._metrics.finished("abort" if isinstance(terminal, Cancelled) else "error")
+        self.admit()
+
+
+MakeEngineJobs = Callable[[Parts[Any]], EngineJobs[Any]]
+"""Creates the `EngineJobs` of a worker: a `Generator` or an `Embedder`."""

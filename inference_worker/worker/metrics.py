@@ -1,0 +1,65 @@
+"""Prometheus metrics of a worker: vLLM's names (its `docs/design/metrics.md`) with the prefix `headrace_`.
+
+So dashboards made for vLLM work after one replacement.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from inference_worker.worker.load_metrics import LABELS, LoadMetrics
+
+_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0)
+_TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5)
+
+
+class WorkerMetrics:
+    """The metrics of one worker process."""
+
+    def __init__(self, registry: CollectorRegistry, model: str) -> None:
+        self._registry = registry
+        self._model = model
+        self.engine = LoadMetrics(model)
+        """Metrics of the engine's load; set `load` after each report."""
+        registry.register(self.engine)
+        self.tokens_for_nobody = self._counter(
+            "tokens_for_nobody",
+            "Tokens discarded because their job had ended: cancelled, gateway gone, or stop string",
+        )
+        self.engine_restarts = self._counter("engine_restarts", "Restarts of the engine process")
+        self.time_to_first_token = self._histogram(
+            "time_to_first_token_seconds", "Time from a job's delivery to its first token", _SECONDS
+        )
+        self.inter_token_latency = self._histogram(
+            "inter_token_latency_seconds", "Time between two tokens of a choice", _TOKEN_SECONDS
+        )
+        self.time_per_output_token = self._histogram(
+            "time_per_output_token_seconds", "Mean time per token of a job after its first token", _TOKEN_SECONDS
+        )
+        self.latency = self._histogram("e2e_request_latency_seconds", "Time from a job's delivery to its end", _SECONDS)
+        self._control_refused = Counter(
+            "headrace_control_messages_refused",
+            "Control messages refused, by reason",
+            (*LABELS, "reason"),
+            registry=registry,
+        )
+        self._success = Counter(
+            "headrace_request_success",
+            "Choices by how they ended",
+            (*LABELS, "finished_reason"),
+            registry=registry,
+        )
+
+    def control_refused(self, reason: str) -> None:
+        """Count a control message rejected for its signature or timestamp: `unsigned`, `forged` or `old`."""
+        self._control_refused.labels(self._model, reason).inc()
+
+    def finished(self, reason: str) -> None:
+        """Count an ended choice by finish reason, or a cancelled (`abort`) or failed (`error`) job."""
+        self._success.labels(self._model, reason).inc()
+
+    def _counter(self, name: str, text: str) -> Counter:
+        return Counter(f"headrace_{name}", text, LABELS, registry=self._registry).labels(self._model)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(f"headrace_{name}", text, LABELS, registry=self._registry, buckets=buckets).labels(self._model)

@@ -1,0 +1,88 @@
+"""Attempts at jobs in the engine: the engine request, and what of the answer was released to the gateway."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from dataclasses import dataclass, field
+
+import msgspec
+
+from inference_worker.engine_protocol import EngineRequest, GenerationRequest
+from inference_worker.worker.text.output_text import OutputText, Release
+from router.consumer.taken_jobs import TakenJob
+from router.messages import Job, Usage
+
+
+@dataclass(eq=False)
+class EngineJob(TakenJob):
+    """One attempt at a job that runs in the engine. `attempt` is also its request id there."""
+
+    request: EngineRequest | None = None
+    """The engine request; `None` until the job is prepared."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the answer is complete."""
+        return False
+
+    @abstractmethod
+    def rest(self, request: EngineRequest) -> EngineRequest:
+        """Return `request` without what was already generated; submitted to a restarted engine."""
+
+
+@dataclass(eq=False)
+class RunningJob(EngineJob):
+    """One attempt at a text generation job."""
+
+    outputs: list[OutputText] = field(default_factory=list)
+    ids: list[list[int]] = field(default_factory=list)
+    """Per choice, the token ids released to the gateway, including those of earlier attempts."""
+    cached_tokens: int = 0
+    """Prompt tokens that the first attempt found in the prefix cache."""
+    first_token: float | None = None
+    last_token: float | None = None
+
+    def rest(self, request: EngineRequest) -> EngineRequest:
+        """Return `request` continuing after all generated tokens, including those not yet released."""
+        if not isinstance(request, GenerationRequest) or self.last_token is None:
+            return request
+        known = [ids + output.held_ids for ids, output in zip(self.ids, self.outputs, strict=True)]
+        ended = [choice for choice, output in enumerate(self.outputs) if output.finished]
+        sampling = msgspec.structs.replace(request.sampling, prompt_logprobs=None)
+        return msgspec.structs.replace(request, delivered=known, ended=ended, sampling=sampling)
+
+    def resume(self, job: Job) -> None:
+        """Continue after the tokens that `job` lists as delivered; `outputs` must be set."""
+        self.ids = [job.delivered[choice][:] if choice < len(job.delivered) else [] for choice in range(job.n)]
+        self.cached_tokens = job.cached_tokens
+        for choice in job.ended:
+            self.outputs[choice].finished = True
+
+    def delivered(self, choice: int) -> int:
+        """Return the number of tokens of a choice that earlier attempts released."""
+        return len(self.job.delivered[choice]) if choice < len(self.job.delivered) else 0
+
+    def accept(self, choice: int, release: Release) -> None:
+        """Record the tokens of a choice that are released to the gateway."""
+        self.ids[choice].extend(release.ids)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all choices have ended."""
+        return bool(self.outputs) and all(output.finished for output in self.outputs)
+
+    @property
+    def usage(self) -> Usage:
+        """Usage so far: the prompt, and the released tokens of all choices."""
+        prompt_tokens = self.request.prompt_tokens if self.request else 0
+        return Usage(
+            prompt_tokens=prompt_tokens,
+            completion_tokens=sum(map(len, self.ids)),
+            cached_tokens=min(self.cached_tokens, prompt_tokens),
+        )
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hex) of the released token ids as compact JSON, one list per choice: `[[1,2],[3]]`."""
+        return hashlib.sha256(msgspec.json.encode(self.ids)).hexdigest()

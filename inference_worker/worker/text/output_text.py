@@ -1,0 +1,183 @@
+"""One choice on its way out: token events in, deltas out.
+
+A token is released when all of its text is safe to show: whole characters, no part of a possible stop string, and
+not undecided between words and a tool call. Its id and its log probability travel with it, so what a client has seen
+is always exactly the text of the ids it was sent: text is never taken back, never billed before it is delivered,
+and a resumed job can start from the ids alone.
+
+Does not know the queue; the worker makes `Delta`s of what comes out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from inference_worker.engine_protocol import PositionLogprobs, TokenEvent
+from inference_worker.worker.text.detokenizer import Detokenizer
+from inference_worker.worker.text.readable_logprobs import readable
+from inference_worker.worker.text.stop_strings import StopStrings
+from inference_worker.tokenizer.tokenizer import Tokenizer
+from inference_worker.worker.text.tool_calls.call_text import CallText
+from router.messages import FinishReason, SamplingParams, TextOptions, TokenLogprob, ToolCallDelta
+
+
+@dataclass(frozen=True)
+class Release:
+    """What may go to the client now: tokens from position `start` on, with their text and what they add to calls."""
+
+    start: int
+    ids: list[int]
+    text: str
+    calls: list[ToolCallDelta] | None = None
+    logprobs: list[TokenLogprob] | None = None
+    finish: FinishReason | None = None
+    stopped_by: str | int | None = None
+
+
+@dataclass
+class _Held:
+    """Tokens not yet released, the oldest first, and their raw text."""
+
+    tokens: deque[tuple[int, PositionLogprobs | None, int]] = field(default_factory=deque)
+    """Id, log probabilities, and the length of `text` at which it is whole; -1: it ends within a character."""
+    text: str = ""
+    read: int = 0
+    """How much of `text` has been searched for calls."""
+
+
+class OutputText:
+    """The text of one choice."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        sampling: SamplingParams,
+        options: TextOptions,
+        delivered: Sequence[int] = (),
+        calls: CallText | None = None,
+    ) -> None:
+        """Begin a choice, or go on after the ids in `delivered`, which a client already has.
+
+        `calls` finds the tool calls in it; without, all is text.
+        """
+        self._calls = calls
+        self._hidden = tokenizer.controls.ids if options.skip_special_tokens else frozenset()
+        if calls is not None:
+            self._hidden -= calls.tokens
+        self._tokenizer = tokenizer
+        self._sampling = sampling
+        self._options = options
+        self._detokenizer = Detokenizer()
+        self._stops = StopStrings(options.stop)
+        self._held = _Held()
+        self._start = len(delivered)
+        self._position = 0
+        self.finished = False
+        for token_id in delivered:
+            self._take(token_id, None)
+        if calls is not None:
+            calls.resume_after(self._held.text)
+        self._held = _Held()
+
+    @property
+    def held_ids(self) -> list[int]:
+        """Ids of tokens that are not released yet."""
+        return [id_ for id_, _, _ in self._held.tokens]
+
+    def push(self, event: TokenEvent) -> Release | None:
+        """Take an event; returns what can be released by it, if anything. Nothing more comes after a `finish`."""
+        if self.finished:
+            return None
+        for index, token_id in enumerate(event.token_ids):
+            logprobs = event.logprobs[index] if event.logprobs else None
+            silent = self._ends_silently(event, index)
+            stop = self._take(token_id, logprobs, silent=silent)
+            if stop is not None:
+                return self._finish("stop", stop)
+            if self._last_call_ended(len(self._held.text) - self._stops.held_back):
+                return self._finish("stop", None)
+        if event.finish_reason is not None:
+            return self._finish(event.finish_reason, self._named_stop(event.stop_token))
+        return self._release(self._safe_length())
+
+    def _ends_silently(self, event: TokenEvent, index: int) -> bool:
+        is_stop = event.stop_token is not None and index == len(event.token_ids) - 1
+        return is_stop and not self._options.include_stop_str_in_output
+
+    def _named_stop(self, token: int | None) -> int | None:
+        # A stop by the model's own end of text is not news; OpenAI's clients of vLLM expect null there.
+        return token if token in self._sampling.stop_token_ids else None
+
+    def _take(self, token_id: int, logprobs: PositionLogprobs | None, *, silent: bool = False) -> str | None:
+        """Add one token; returns the stop string that it completes, having cut the text there."""
+        text = self._detokenizer.push(b"" if silent else self._data(token_id))
+        before = len(self._held.text)
+        stop = self._match(text)
+        if stop is not None:
+            self._held.text = self._cut(before, text, stop)
+        else:
+            self._held.text += text
+        whole = len(self._held.text) if self._detokenizer.between_characters else -1
+        self._held.tokens.append((token_id, logprobs, whole))
+        self._position += 1
+        return stop[0] if stop else None
+
+    def _data(self, token_id: int) -> bytes:
+        return b"" if token_id in self._hidden else self._tokenizer.token_data(token_id)
+
+    def _match(self, text: str) -> tuple[str, int] | None:
+        # As in vLLM, what comes before `min_tokens` can't stop the text.
+        return self._stops.push(text) if self._position >= self._sampling.min_tokens else None
+
+    def _cut(self, before: int, text: str, stop: tuple[str, int]) -> str:
+        matched, needed = stop
+        end = before + needed - (0 if self._options.include_stop_str_in_output else len(matched))
+        return (self._held.text + text)[:end]
+
+    def _last_call_ended(self, safe: int) -> bool:
+        """Look for calls in the first `safe` characters; whether no more may follow, having cut the text there."""
+        if self._calls is None:
+            return False
+        self._calls.push(self._held.text[self._held.read : safe])
+        self._held.read = safe
+        if self._calls.finished:
+            self._held.text = self._held.text[: self._calls.decided]
+        return self._calls.finished
+
+    def _safe_length(self) -> int:
+        return len(self._held.text) - self._stops.held_back if self._calls is None else self._calls.decided
+
+    def _release(self, safe: int) -> Release | None:
+        """Release the longest run of tokens that ends between characters within the first `safe` of the text."""
+        for count in range(len(self._held.tokens), 0, -1):
+            if 0 <= self._held.tokens[count - 1][2] <= safe:
+                return self._pop(count)
+        return None
+
+    def _finish(self, reason: FinishReason, stopped_by: str | int | None) -> Release:
+        self.finished = True
+        if self._calls is not None:
+            self._calls.push(self._held.text[self._held.read :])
+            self._calls.finish()
+            reason = "tool_calls" if reason == "stop" and self._calls.all_complete else reason
+        return self._pop(len(self._held.tokens), reason, stopped_by)
+
+    def _pop(self, count: int, finish: FinishReason | None = None, stopped_by: str | int | None = None) -> Release:
+        held = self._held
+        popped = [held.tokens.popleft() for _ in range(count)]
+        length = len(held.text) if finish else popped[-1][2]
+        text, held.text = held.text[:length], held.text[length:]
+        calls = None
+        if self._calls is not None:
+            held.read -= length
+            text, calls = self._calls.take(length)
+        if held.tokens:
+            held.tokens = deque((id_, lp, max(-1, whole - length)) for id_, lp, whole in held.tokens)
+        start, self._start = self._start, self._start + count
+        logprobs = [self._readable(lp) for _, lp, _ in popped if lp is not None] or None
+        return Release(start, [id_ for id_, _, _ in popped], text, calls, logprobs, finish, stopped_by)
+
+    def _readable(self, logprobs: PositionLogprobs) -> TokenLogprob:
+        return readable(self._tokenizer, logprobs)

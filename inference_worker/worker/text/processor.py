@@ -1,0 +1,300 @@
+"""Everything between a job's text and the engine's token ids: `prepare` on the way in, `open` on the way out.
+
+Does not know queues or the engine's process; checks here are those that need the vocabulary or the context
+length, which a gateway does not have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import accumulate
+
+import msgspec
+import structlog
+
+from inference_worker.engine_protocol import GenerationRequest
+from inference_worker.structured.errors import GrammarRejected
+from inference_worker.structured.trial import Trials
+from inference_worker.structured.vocabulary import Vocabulary
+from inference_worker.worker.text.chat_template import ChatTemplate, flatten
+from inference_worker.tokenizer.control_tokens import strings, unused_marker
+from inference_worker.worker.text.errors import PromptRejected
+from inference_worker.worker.text.fill_in_middle import fill_in_ids
+from inference_worker.worker.text.output_text import OutputText
+from inference_worker.worker.text.prompt_bounds import prompt_bounds
+from inference_worker.tokenizer.tokenizer import Tokenizer
+from inference_worker.tokenizer.tokenizer_files import TextFiles
+from inference_worker.worker.text.tool_calls.call_text import CallText
+from inference_worker.worker.text.tool_calls.choice import grammar_of, reader_of
+from inference_worker.worker.text.tool_calls.conversation import Message, with_objects
+from router.messages import (
+    ChatPrompt,
+    EmbeddingPrompt,
+    FailureCode,
+    Grammar,
+    Job,
+    SamplingParams,
+    TextPrompt,
+    TokenPrompt,
+)
+
+THREADS = 2
+"""Enough that one huge prompt does not hold up the others; the library itself uses all cores."""
+SHORT = 1000
+"""Characters or ids of a prompt that is prepared on the spot: a thread is not woken and back in less time."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the engine can take: context length in tokens, and ids below `vocab_size`."""
+
+    max_model_len: int
+    vocab_size: int
+
+
+class TextProcessor:
+    """The text side of one model."""
+
+    def __init__(self, tokenizer: Tokenizer, template: ChatTemplate | None) -> None:
+        self.tokenizer = tokenizer
+        self._template = template
+        self.bounds = prompt_bounds(tokenizer, template)
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="text")
+        self._trials = Trials(Vocabulary(tokenizer.bytes_of, frozenset(tokenizer.controls.ids)))
+
+    @classmethod
+    def of(cls, files: TextFiles) -> TextProcessor:
+        """The text side of a model's files.
+
+        Raises:
+            UnsupportedModel: the chat template can't be compiled.
+        """
+        if not files.chat_template:
+            return cls(files.tokenizer, None)
+        template = ChatTemplate(files.chat_template, files.named_tokens)
+        style = template.tool_style
+        _log.info(
+            "tool calls", markup=style.family.value, told_by="template" if style.in_template else "system message"
+        )
+        return cls(files.tokenizer, template)
+
+    def warm_up(self) -> None:
+        """Start what would else be started for the first grammar."""
+        self._trials.start()
+
+    def close(self) -> None:
+        """Let the threads go, and the process that tries grammars."""
+        self._trials.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def prepare(self, job: Job, request_id: str, limits: Limits) -> GenerationRequest:
+        """Template, tokenise and check a job, in a thread unless it is short; its grammar is tried in a process apart.
+
+        Raises:
+            PromptRejected: the model can't take it.
+        """
+        if _is_short(job):
+            request = self._prepare(job, request_id, limits)
+        else:
+            loop = asyncio.get_running_loop()
+            request = await loop.run_in_executor(self._threads, self._prepare, job, request_id, limits)
+        if request.grammar is not None:
+            await self._try(request.grammar)
+        return request
+
+    async def _try(self, grammar: Grammar) -> None:
+        try:
+            await self._trials.check(grammar)
+        except GrammarRejected as error:
+            message = f"Invalid '{grammar.param}': {error}."
+            raise PromptRejected(FailureCode.INVALID_PARAMETER, message, grammar.param) from error
+
+    def open(self, job: Job, choice: int) -> OutputText:
+        """Begin the text of one choice."""
+        delivered = job.delivered[choice] if choice < len(job.delivered) else ()
+        return OutputText(self.tokenizer, job.sampling, job.text, delivered, self._calls(job, choice))
+
+    def _calls(self, job: Job, choice: int) -> CallText | None:
+        """What finds calls in a choice, where there may be some."""
+        if self._template is None:
+            return None
+        reader = reader_of(job.prompt, self._template.tool_style, job.grammar)
+        if reader is None:
+            return None
+        return CallText(reader, f"{job.id}/{choice}", self.tokenizer.controls.ids_of(reader.markup.tokens))
+
+    def _prepare(self, job: Job, request_id: str, limits: Limits) -> GenerationRequest:
+        prompt_ids = _truncated(self._prompt_ids(job, limits), job, limits)
+        _check_prompt(prompt_ids, limits)
+        _check_lengths(len(prompt_ids), job, limits)
+        _check_token_options(job.sampling, limits)
+        return GenerationRequest(
+            id=request_id,
+            prompt_ids=prompt_ids,
+            sampling=_sampling(job, limits.max_model_len - len(prompt_ids)),
+            n=job.n,
+            salt=job.cache_salt,
+            tenant=job.tenant,
+            delivered=job.delivered,
+            ended=job.ended,
+            bad_words=self._bad_words(job.text.bad_words),
+            grammar=grammar_of(job.prompt, job.grammar),
+        )
+
+    def _bad_words(self, words: list[str]) -> list[list[int]]:
+        """Each word as it is tokenised within a text, and behind a space."""
+        spelled = [spelling for word in words for spelling in (word, f" {word.lstrip()}")]
+        return [ids for ids in map(self.tokenizer.encode_inside, dict.fromkeys(spelled)) if ids]
+
+    def _prompt_ids(self, job: Job, limits: Limits) -> list[int]:
+        prompt = job.prompt
+        if isinstance(prompt, TokenPrompt):
+            return prompt.token_ids
+        if isinstance(prompt, TextPrompt):
+            self._check_size(prompt.text + prompt.suffix, job, limits)
+            return self._text_ids(prompt)
+        if isinstance(prompt, EmbeddingPrompt):
+            raise PromptRejected(FailureCode.INVALID_PARAMETER, "This model makes no embeddings.", "model")
+        return self._conversation_ids(prompt, job, limits)
+
+    def _text_ids(self, prompt: TextPrompt) -> list[int]:
+        if not prompt.suffix:
+            return self.tokenizer.encode(prompt.text)
+        ids = fill_in_ids(self.tokenizer, prompt.text, prompt.suffix)
+        if ids is None:
+            raise PromptRejected(
+                FailureCode.INVALID_PARAMETER, "This model can't fill in text before a suffix.", "suffix"
+            )
+        return ids
+
+    def _conversation_ids(self, prompt: ChatPrompt, job: Job, limits: Limits) -> list[int]:
+        if self._template is None:
+            raise PromptRejected(
+                FailureCode.INVALID_PROMPT, "This model has no chat template: use /v1/completions.", "messages"
+            )
+        messages = _readable(prompt.messages)
+        written = [messages, prompt.tools, prompt.template_kwargs]
+        marker = unused_marker(strings(written))
+        if not marker:
+            raise PromptRejected(FailureCode.INVALID_PROMPT, "The messages are full of noncharacters.", "messages")
+        protected = ChatPrompt(
+            messages=self.tokenizer.controls.protect(messages, marker),
+            tools=self.tokenizer.controls.protect(prompt.tools, marker),
+            tool_choice=prompt.tool_choice,
+            add_generation_prompt=prompt.add_generation_prompt,
+            continue_final_message=prompt.continue_final_message,
+            template_kwargs=self.tokenizer.controls.protect(prompt.template_kwargs, marker),
+            reasoning_effort=prompt.reasoning_effort,
+        )
+        rendered = self._template.render(protected)
+        self._check_size(rendered, job, limits)
+        return self.tokenizer.encode_rendered(rendered, marker)
+
+    def _check_size(self, text: str, job: Job, limits: Limits) -> None:
+        """Refuse what can't fit whatever its tokens are, without spending time on finding them."""
+        if job.text.truncate_prompt_tokens is not None:
+            return
+        # Normalisers may shorten a text, hence the factor.
+        least = len(text) // (4 * max(1, self.tokenizer.max_token_bytes))
+        if least >= limits.max_model_len:
+            raise _too_long(least, job, limits)
+
+
+def _is_short(job: Job) -> bool:
+    """Whether all that a job asks for surely takes little time: nothing that a template may make much of."""
+    prompt = job.prompt
+    if job.text.bad_words:
+        return False
+    if isinstance(prompt, ChatPrompt):
+        texts = strings(prompt.messages)
+        return not prompt.tools and not prompt.template_kwargs and _within(SHORT, (len(text) + 1 for text in texts))
+    if isinstance(prompt, TextPrompt):
+        return len(prompt.text) + len(prompt.suffix) <= SHORT
+    return isinstance(prompt, TokenPrompt) and len(prompt.token_ids) <= SHORT
+
+
+def _within(limit: int, sizes: Iterable[int]) -> bool:
+    """Whether the sum is at most `limit`; looks no further than needed."""
+    return all(total <= limit for total in accumulate(sizes))
+
+
+def _truncated(prompt_ids: list[int], job: Job, limits: Limits) -> list[int]:
+    """The last tokens, as many as the job says; -1: as leave room for those to generate."""
+    kept = job.text.truncate_prompt_tokens
+    if kept == -1:
+        kept = limits.max_model_len - _tokens_wanted(job)
+    return prompt_ids[-kept:] if kept is not None and kept > 0 else prompt_ids
+
+
+def _sampling(job: Job, rest: int) -> SamplingParams:
+    """With the operator's limit where the client has set none; `rest` of the context is not the prompt's."""
+    sampling = job.sampling
+    if job.begun and sampling.prompt_logprobs is not None:  # whoever has a token has been told of the prompt
+        sampling = msgspec.structs.replace(sampling, prompt_logprobs=None)
+    if sampling.max_tokens is not None or sampling.default_max_tokens is None:
+        return sampling
+    return msgspec.structs.replace(sampling, max_tokens=min(sampling.default_max_tokens, rest))
+
+
+def _tokens_wanted(job: Job) -> int:
+    return job.sampling.max_tokens if job.sampling.max_tokens is not None else 1
+
+
+def _check_prompt(prompt_ids: list[int], limits: Limits) -> None:
+    if not prompt_ids:
+        raise PromptRejected(FailureCode.INVALID_PARAMETER, "The prompt is empty.", "prompt")
+    outside = next((id_ for id_ in prompt_ids if not 0 <= id_ < limits.vocab_size), None)
+    if outside is not None:
+        raise PromptRejected(FailureCode.INVALID_PARAMETER, _outside(outside, limits), "prompt")
+
+
+def _check_lengths(prompt_tokens: int, job: Job, limits: Limits) -> None:
+    if prompt_tokens + _tokens_wanted(job) > limits.max_model_len:
+        raise _too_long(prompt_tokens, job, limits)
+
+
+def _check_token_options(sampling: SamplingParams, limits: Limits) -> None:
+    if not -(2**63) <= sampling.seed < 2**63:
+        raise PromptRejected(FailureCode.INVALID_PARAMETER, "The seed must fit into 64 bits.", "seed")
+    for param, ids in (
+        ("logit_bias", list(sampling.logit_bias)),
+        ("stop_token_ids", sampling.stop_token_ids),
+        ("allowed_token_ids", sampling.allowed_token_ids or []),
+    ):
+        outside = next((id_ for id_ in ids if not 0 <= id_ < limits.vocab_size), None)
+        if outside is not None:
+            raise PromptRejected(FailureCode.INVALID_PARAMETER, _outside(outside, limits), param)
+
+
+def _outside(token_id: int, limits: Limits) -> str:
+    return f"Token id {token_id} is outside the model's vocabulary of {limits.vocab_size}."
+
+
+def _too_long(prompt_tokens: int, job: Job, limits: Limits) -> PromptRejected:
+    """OpenAI's own words, which clients search for."""
+    chat = isinstance(job.prompt, ChatPrompt)
+    limit = f"This model's maximum context length is {limits.max_model_len} tokens."
+    if prompt_tokens >= limits.max_model_len:
+        told = (
+            f"However, your messages resulted in {prompt_tokens} tokens. Please reduce the length of the messages."
+            if chat
+            else f"However, your prompt has {prompt_tokens} tokens. Please reduce the length of the prompt."
+        )
+    else:
+        wanted = job.sampling.max_tokens or 1
+        told = (
+            f"However, you requested {prompt_tokens + wanted} tokens ({prompt_tokens} in the "
+            f"{'messages' if chat else 'prompt'}, {wanted} in the completion). Please reduce the length of the "
+            f"{'messages' if chat else 'prompt'} or completion."
+        )
+    return PromptRejected(FailureCode.CONTEXT_LENGTH_EXCEEDED, f"{limit} {told}", "messages" if chat else "prompt")
+
+
+def _readable(messages: list[Message]) -> list[Message]:
+    # Before control tokens are broken, or one could be put together from two parts, or hidden in JSON's escapes.
+    return [with_objects({**message, "content": flatten(message.get("content"))}) for message in messages]

@@ -1,0 +1,40 @@
+"""What a client may have back of its prompt: its ids and text, and the log probabilities of its tokens.
+
+Long prompts are told in parts. Does not know when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from inference_worker.engine_protocol import PromptScores
+from inference_worker.worker.text.readable_logprobs import readable
+from inference_worker.tokenizer.tokenizer import Tokenizer
+from router.messages import Job, PromptEcho, PromptLogprobs, TextPrompt
+
+PART = 128
+"""Positions in one reply at most: with 20 alternatives each about 100 kB of JSON."""
+
+
+def prompt_echo(tokenizer: Tokenizer, job: Job, attempt: str, prompt_ids: list[int]) -> PromptEcho:
+    """The prompt as the model got it; a text that was not cut as it was sent."""
+    whole = isinstance(job.prompt, TextPrompt) and job.text.truncate_prompt_tokens is None
+    text = (
+        job.prompt.text
+        if isinstance(job.prompt, TextPrompt) and whole
+        else tokenizer.decode(prompt_ids, skip_controls=job.text.skip_special_tokens)
+    )
+    return PromptEcho(j=job.id, a=attempt, ids=prompt_ids, t=text, first=tokenizer.token_text(prompt_ids[0]))
+
+
+def prompt_logprobs(tokenizer: Tokenizer, job: Job, attempt: str, scores: PromptScores) -> Iterator[PromptLogprobs]:
+    """What a step told of the prompt's log probabilities, in parts."""
+    for start in range(0, len(scores.logprobs), PART):
+        part = slice(start, start + PART)
+        yield PromptLogprobs(
+            j=job.id,
+            a=attempt,
+            s=scores.start + start,
+            lp=[readable(tokenizer, one) for one in scores.logprobs[part]],
+            ranks=scores.ranks[part],
+        )

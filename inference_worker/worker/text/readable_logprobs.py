@@ -1,0 +1,18 @@
+"""Log probabilities of token ids as a client reads them: with each token's own text."""
+
+from __future__ import annotations
+
+from inference_worker.engine_protocol import Candidate, PositionLogprobs
+from inference_worker.tokenizer.tokenizer import Tokenizer
+from router.messages import TokenAlternative, TokenLogprob
+
+
+def readable(tokenizer: Tokenizer, logprobs: PositionLogprobs) -> TokenLogprob:
+    """Those of one position."""
+    return TokenLogprob(
+        _alternative(tokenizer, logprobs.chosen), [_alternative(tokenizer, one) for one in logprobs.top]
+    )
+
+
+def _alternative(tokenizer: Tokenizer, candidate: Candidate) -> TokenAlternative:
+    return TokenAlternative(candidate.id, tokenizer.token_text(candidate.id), candidate.logprob)

@@ -1,0 +1,195 @@
+"""Reads one call, character by character, in the two ways in which models spell calls.
+
+    {"name": "weather", "arguments": {"city": "Łódź"}}
+    weather[ARGS]{"city": "Łódź"}
+
+Does not know what stands around a call (`call_reader.py`), and builds nothing of the arguments.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Set
+from typing import Protocol
+
+from inference_worker.worker.text.tool_calls.json_scanner import SPACE, JsonScanner
+
+_ARGUMENTS = ("arguments", "parameters")
+_STRINGS = ("name", "id", "type")
+"""Other keys that models add; no call has any more."""
+_MAX_HEAD = 128
+"""Characters of a name with its tags."""
+
+
+class CallAutomaton(Protocol):
+    """One call as far as it has come. Offsets are characters from its first one."""
+
+    name: str
+    """Once known: one of the functions that may be called."""
+    arguments_at: int
+    """Where the arguments begin; -1: they have not."""
+    arguments_end: int
+    """Where they have ended; -1: they have not."""
+    done: bool
+
+    def push(self, character: str) -> bool:
+        """Take the next character; false: this is no call, or its end."""
+
+    def skip(self, text: str, at: int) -> int:
+        """Take so many characters of `text` from `at` on as are plainly arguments; returns how many."""
+
+
+class CallObject:
+    """A call as a JSON object. It may lack arguments; nothing but a string or the arguments is in it."""
+
+    def __init__(self, names: Set[str]) -> None:
+        self.name = ""
+        self.arguments_at = -1
+        self.arguments_end = -1
+        self.done = False
+        self._names = names
+        self._length = 0
+        self._keys: set[str] = set()
+        self._scanner = JsonScanner()
+        self._read: list[str] = []
+        self._step: Callable[[str], bool] = self._open
+
+    def push(self, character: str) -> bool:
+        """Take the next character; false: this is no call, or its end."""
+        taken = not self.done and self._step(character)
+        self._length += 1
+        return taken
+
+    def skip(self, text: str, at: int) -> int:
+        """Take so many characters of `text` from `at` on as are plainly arguments; returns how many."""
+        count = self._scanner.skip(text, at) if self._step == self._in_arguments else 0
+        self._length += count
+        return count
+
+    def _open(self, character: str) -> bool:
+        self._step = self._before_key
+        return character == "{"
+
+    def _before_key(self, character: str) -> bool:
+        return character in SPACE or (character == '"' and self._begin(character, self._key))
+
+    def _key(self, character: str) -> bool:
+        if not self._scan(character):
+            return False
+        if self._scanner.done:
+            key = json.loads("".join(self._read))
+            key = "arguments" if key in _ARGUMENTS else key
+            if key in self._keys or key not in ("arguments", *_STRINGS):
+                return False
+            self._keys.add(key)
+            self._step = (
+                self._arguments_colon if key == "arguments" else self._name_colon if key == "name" else self._colon
+            )
+        return True
+
+    def _arguments_colon(self, character: str) -> bool:
+        return self._colon_then(character, self._before_arguments)
+
+    def _name_colon(self, character: str) -> bool:
+        return self._colon_then(character, self._before_name)
+
+    def _colon(self, character: str) -> bool:
+        return self._colon_then(character, self._before_string)
+
+    def _colon_then(self, character: str, then: Callable[[str], bool]) -> bool:
+        if character == ":":
+            self._step = then
+            return True
+        return character in SPACE
+
+    def _before_name(self, character: str) -> bool:
+        return character in SPACE or (character == '"' and self._begin(character, self._in_name))
+
+    def _in_name(self, character: str) -> bool:
+        if not self._scan(character):
+            return False
+        if self._scanner.done:
+            self.name = json.loads("".join(self._read))
+            self._step = self._after
+            return self.name in self._names
+        return True
+
+    def _before_string(self, character: str) -> bool:
+        return character in SPACE or (character == '"' and self._begin(character, self._in_string))
+
+    def _in_string(self, character: str) -> bool:
+        taken = self._scan(character)
+        if self._scanner.done:
+            self._step = self._after
+        return taken
+
+    def _before_arguments(self, character: str) -> bool:
+        if character != "{":
+            return character in SPACE
+        self.arguments_at = self._length
+        return self._begin(character, self._in_arguments)
+
+    def _in_arguments(self, character: str) -> bool:
+        taken = self._scanner.push(character)
+        if self._scanner.done:
+            self.arguments_end = self._length + 1
+            self._step = self._after
+        return taken
+
+    def _after(self, character: str) -> bool:
+        if character == "}":
+            self.done = True
+            return bool(self.name)
+        if character == ",":
+            self._step = self._before_key
+            return True
+        return character in SPACE
+
+    def _begin(self, character: str, then: Callable[[str], bool]) -> bool:
+        self._scanner, self._read, self._step = JsonScanner(), [character], then
+        return self._scanner.push(character)
+
+    def _scan(self, character: str) -> bool:
+        self._read.append(character)
+        return self._scanner.push(character)
+
+
+class NamedCall:
+    """A call as a name, perhaps `[CALL_ID]...`, perhaps `[ARGS]`, and the arguments."""
+
+    def __init__(self, names: Set[str]) -> None:
+        self.name = ""
+        self.arguments_at = -1
+        self.arguments_end = -1
+        self.done = False
+        self._names = names
+        self._head = ""
+        self._length = 0
+        self._scanner = JsonScanner()
+
+    def push(self, character: str) -> bool:
+        """Take the next character; false: this is no call, or its end."""
+        self._length += 1
+        if self.arguments_at < 0:
+            return self._arguments(character) if character == "{" else self._in_head(character)
+        taken = self._scanner.push(character)
+        if self._scanner.done and taken:
+            self.arguments_end, self.done = self._length, True
+        return taken
+
+    def skip(self, text: str, at: int) -> int:
+        """Take so many characters of `text` from `at` on as are plainly arguments; returns how many."""
+        count = self._scanner.skip(text, at)
+        self._length += count
+        return count
+
+    def _in_head(self, character: str) -> bool:
+        self._head += character
+        return len(self._head) <= _MAX_HEAD and (character.isalnum() or character in "_-[] \n")
+
+    def _arguments(self, character: str) -> bool:
+        name, *tags = self._head.split("[")
+        self.name = name.strip()
+        self.arguments_at = self._length - 1
+        tags_fit = all(tag.startswith(("CALL_ID]", "ARGS]")) for tag in tags)
+        return tags_fit and self.name in self._names and self._scanner.push(character)

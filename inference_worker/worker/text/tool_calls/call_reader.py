@@ -1,0 +1,242 @@
+"""Tells a model's calls from its words, character by character.
+
+Every character of the raw text becomes a part of exactly one span, in order: text for the client, arguments of a call,
+or markup that nobody sees. What a character is depends on the characters only, never on how they were cut. It is
+decided as soon as it can be: words are held back while they may be markup; a call is a call once its function is known
+(to be one of those that may be called) and its arguments begin. What looked like a call and is none is text.
+
+A call that breaks after that stays as far as it has come, and what follows is text; then not `all_complete`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+
+from inference_worker.worker.text.tool_calls.call_automata import CallAutomaton, CallObject, NamedCall
+from inference_worker.worker.text.tool_calls.json_scanner import SPACE
+from inference_worker.worker.text.tool_calls.markup import Kind, Markup, Span
+
+MAX_HELD = 64 * 1024
+"""Characters that may be held back; then they are text."""
+
+
+class CallReader:
+    """Reads one choice. `names`: the functions that may be called."""
+
+    def __init__(self, markup: Markup, names: Set[str], *, several: bool = True, only_calls: bool = False) -> None:
+        """`several`: more than one call; else `finished` with the first. `only_calls`: there are no words beside them,
+        so what is left over at the end is no text."""
+        self.calls = 0
+        self.finished = False
+        self._broken = False
+        self.markup = markup
+        self._names = names
+        self._several = several
+        self._only_calls = only_calls
+        self._step: Callable[[str], bool] = self._content
+        self._spans: list[Span] = []
+        self._held: list[str] = []
+        self._marker = ""
+        """The end of what is held, if it may be the beginning of a marker."""
+        self._said = False
+        """Whether there have been words since the last call."""
+        self._in_list = False
+        self._call: CallAutomaton = CallObject(names)
+        self._call_at = 0
+        """Where in `_held` the call begins."""
+        self._given = False
+        """Whether the call has been given out."""
+        self._incomplete = False
+        """Whether it has, and its arguments have not ended."""
+
+    @property
+    def all_complete(self) -> bool:
+        """Whether there are calls, and each has all its arguments."""
+        return self.calls > 0 and not (self._broken or self._incomplete)
+
+    def push(self, text: str) -> list[Span]:
+        """Take more text; returns what is decided by it. Once `finished`, nothing is taken any more."""
+        at = 0
+        while at < len(text) and not self.finished:
+            if skipped := self._skip(text, at):
+                at += skipped
+                continue
+            while not self._step(text[at]):
+                pass
+            at += 1
+            if len(self._held) > MAX_HELD:
+                self._fail()
+        return self._taken()
+
+    def _skip(self, text: str, at: int) -> int:
+        """Take what is plainly words or arguments at once, which is most of it; returns how many characters."""
+        if self._held:
+            return 0
+        if self._step == self._in_call:
+            count = self._call.skip(text, at)
+            self._add(Span(count, Kind.ARGUMENTS, text[at : at + count], self.calls - 1))
+            return count
+        if self._step != self._content or (self.markup.bare and not self._said):
+            return 0
+        end = text.find(self.markup.opener[0], at) if self.markup.opener else -1
+        words = (text[at:end] if end >= 0 else text[at:]).rstrip(SPACE)
+        self._said = self._said or bool(words)
+        self._add(Span(len(words), Kind.TEXT, words))
+        return len(words)
+
+    def finish(self) -> list[Span]:
+        """There is no more text: what was held back."""
+        after_call = self.calls and not self._said
+        only_space = all(character in SPACE for character in self._held)
+        begun = self._step in (self._before_call, self._in_call)  # a further call, cut off before it was one
+        leftover = self._step in (self._between, self._closer) or (after_call and (only_space or begun))
+        self._give(Kind.MARKUP if leftover or self._only_calls else Kind.TEXT)
+        return self._taken()
+
+    # Outside of calls. A step returns whether it has taken the character; if not, the next step sees it again.
+
+    def _content(self, character: str) -> bool:
+        if self._marked(self.markup.opener, character):
+            if self._marker == self.markup.opener:
+                self._begin_calls()
+            return True
+        if self._marker:
+            return self._fail()
+        if character in SPACE:
+            self._held.append(character)
+            return True
+        if self.markup.bare and character in "{[" and not (self._said or self.calls):
+            self._begin_calls()
+            return False
+        self._held.append(character)
+        self._give(Kind.TEXT)
+        return True
+
+    def _marked(self, marker: str, character: str) -> bool:
+        """Whether `character` begins `marker`, or goes on with it."""
+        if not marker.startswith(self._marker + character):
+            return False
+        self._marker += character
+        self._held.append(character)
+        return True
+
+    def _begin_calls(self) -> None:
+        self._marker, self._in_list = "", False
+        self._step = self._before_call
+
+    # Calls
+
+    def _before_call(self, character: str) -> bool:
+        if character in SPACE:
+            self._held.append(character)
+            return True
+        if character == "[" and not self._in_list:
+            self._held.append(character)
+            self._in_list = True
+            return True
+        if character == "{":
+            return self._begin_call(CallObject(self._names))
+        if self.markup.named and not self._in_list and (character.isalnum() or character in "_-"):
+            return self._begin_call(NamedCall(self._names))
+        return self._fail()
+
+    def _begin_call(self, call: CallAutomaton) -> bool:
+        self._call, self._call_at, self._given = call, len(self._held), False
+        self._step = self._in_call
+        return False
+
+    def _in_call(self, character: str) -> bool:
+        call = self._call
+        had_ended = call.arguments_end >= 0
+        if not call.push(character):
+            return self._fail()
+        if self._given:
+            in_arguments = call.arguments_at >= 0 and not had_ended
+            self._add(Span(1, Kind.ARGUMENTS, character, self.calls - 1) if in_arguments else Span(1, Kind.MARKUP))
+        else:
+            self._held.append(character)
+            if call.name and (call.arguments_at >= 0 or call.done):
+                self._give_call()
+        self._incomplete = self._given and call.arguments_end < 0 and not call.done
+        if call.done:
+            self._step = self._between
+            self.finished = not self._several
+        return True
+
+    def _give_call(self) -> None:
+        """What is held has become a call: with its first arguments, or with all of them if its name came last."""
+        call, at = self._call, self._call_at
+        begin = at + call.arguments_at
+        if call.arguments_at >= 0:
+            end = at + call.arguments_end if call.arguments_end >= 0 else len(self._held)
+            arguments = "".join(self._held[begin:end])
+        else:  # no arguments are an empty object, in the place of the last character
+            begin, end, arguments = len(self._held) - 1, len(self._held), "{}"
+        after = len(self._held) - end
+        self._held.clear()
+        self._add(Span(begin, Kind.MARKUP))
+        self._add(Span(end - begin, Kind.ARGUMENTS, arguments, self.calls, call.name))
+        self._add(Span(after, Kind.MARKUP))
+        self.calls += 1
+        self._given, self._said = True, False
+
+    def _between(self, character: str) -> bool:
+        if character in SPACE:
+            self._held.append(character)
+            return True
+        if self._in_list and character == "]":
+            self._held.append(character)
+            self._give(Kind.MARKUP)
+            self._step = self._closer
+            return True
+        if character == "," if self._in_list else character in self.markup.separator:
+            self._held.append(character)
+            self._step = self._before_call
+            return True
+        if self._in_list:
+            return self._fail()
+        self._step = self._closer
+        return False
+
+    def _closer(self, character: str) -> bool:
+        if self._marked(self.markup.closer, character):
+            if self._marker == self.markup.closer:
+                self._marker = ""
+                self._give(Kind.MARKUP)
+                self._step = self._content
+            return True
+        if self._marker:
+            return self._fail()
+        if character in SPACE:
+            self._held.append(character)
+            return True
+        self._step = self._content
+        return False
+
+    # Decisions
+
+    def _fail(self) -> bool:
+        """What is held is words after all; the character that shows it is looked at again."""
+        self._broken = self._broken or self._incomplete
+        self._marker = ""
+        self._give(Kind.TEXT)
+        self._step = self._content
+        return False
+
+    def _give(self, kind: Kind) -> None:
+        held = "".join(self._held)
+        self._held.clear()
+        if kind is Kind.TEXT and held:
+            self._said = True
+        self._add(Span(len(held), kind, held if kind is Kind.TEXT else ""))
+
+    def _add(self, span: Span) -> None:
+        last = self._spans[-1] if self._spans else None
+        if last is not None and (last.kind, last.call) == (span.kind, span.call) and not span.name:
+            self._spans[-1] = Span(last.length + span.length, last.kind, last.text + span.text, last.call, last.name)
+        elif span.length:
+            self._spans.append(span)
+
+    def _taken(self) -> list[Span]:
+        spans, self._spans = self._spans, []
+        return spans

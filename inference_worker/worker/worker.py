@@ -1,0 +1,128 @@
+"""The worker: consumes a model's job queues, supervises its engine and describes it in heartbeats.
+
+`router/consumer/` has what all consumers of jobs share; `engine_jobs.py` runs the jobs in the engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from typing import Any
+
+from inference_worker.worker.engine_client import EngineClient
+from inference_worker.worker.engine_jobs import MakeEngineJobs, Parts
+from inference_worker.engine_protocol import Ready
+from inference_worker.errors import EngineDied
+from inference_worker.worker.load_metrics import kv_usage
+from inference_worker.worker.metrics import WorkerMetrics
+from inference_worker.settings import WorkerSettings
+from router.bus import Bus
+from router.consumer.job_consumer import JobConsumer
+from router.consumer.token_rate import TokenRate
+from router.messages import WorkerState, WorkerStatus
+
+LOOK_AHEAD = 0.05
+"""Jobs admitted beyond the engine's slots, as a share of these, so that a freed slot is filled at the next step."""
+
+
+def capacity(max_num_seqs: int) -> int:
+    """Return how many jobs to hold for an engine of `max_num_seqs` sequences; also the prefetch of each consumer."""
+    return max_num_seqs + max(1, math.ceil(max_num_seqs * LOOK_AHEAD))
+
+
+class Worker:
+    """Worker of one model on a started bus."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        engine: EngineClient,
+        make_jobs: MakeEngineJobs,
+        settings: WorkerSettings,
+        metrics: WorkerMetrics,
+        *,
+        model: str,
+        hand_off: asyncio.Event | None = None,
+    ) -> None:
+        """`make_jobs` depends on the model's task, `model` is its served name, setting `hand_off` ends a drain."""
+        self._settings = settings
+        self._model = model
+        self._engine = engine
+        self._consumer: JobConsumer[Any] = JobConsumer(
+            bus,
+            worker=settings.id,
+            model=model,
+            places=capacity(settings.max_num_seqs),
+            drain_grace=settings.drain_grace,
+            status=self._heartbeat,
+            hand_off=hand_off,
+        )
+        self._jobs = make_jobs(Parts(engine, self._consumer, metrics, settings.id, settings.stall_seconds))
+        self._gave_up: EngineDied | None = None
+        self._ready: Ready | None = None
+        self._started = time.time()
+        self._rate = TokenRate()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Start the engine, serve until `stop` is set or a drain is requested, then drain.
+
+        Raises:
+            EngineStartFailed: the engine can't start.
+            EngineDied: the engine crashed too often; jobs not begun went back to the queue.
+            BrokerUnavailable: the broker can't be reached.
+        """
+        self._ready = await self._jobs.start()
+        try:
+            await self._consumer.open(self._jobs)
+            async with asyncio.TaskGroup() as group:
+                hearing = group.create_task(self._hear_engine())
+                await self._consumer.serve(stop)
+                hearing.cancel()
+        finally:
+            await self._engine.stop()
+        if self._gave_up is not None:
+            raise self._gave_up
+
+    def status(self) -> dict[str, Any]:
+        """Return the worker's state and load for `/status`."""
+        load = self._jobs.load
+        return {
+            "model": self._model,
+            "device": self._settings.device,
+            "state": "starting" if self._ready is None else str(self._consumer.state),
+            "running": load.running,
+            "waiting": load.waiting + self._consumer.admission.waiting,
+            "kv_cache_usage": round(kv_usage(load), 4),
+            "tokens_per_second": round(self._rate.per_second, 1),
+        }
+
+    def _heartbeat(self, state: WorkerState) -> WorkerStatus:
+        if self._ready is None:
+            raise RuntimeError("a heartbeat before the engine is ready")
+        load = self._jobs.load
+        return WorkerStatus(
+            worker=self._settings.id,
+            model=self._model,
+            state=state,
+            device=self._ready.device,
+            max_model_len=self._ready.max_model_len,
+            max_num_seqs=self._ready.max_num_seqs,
+            running=load.running,
+            waiting=load.waiting + self._consumer.admission.waiting,
+            kv_cache_usage=kv_usage(load),
+            tokens_per_second=self._rate.look(self._jobs.tokens),
+            max_token_bytes=self._jobs.max_token_bytes,
+            prompt_bounds=self._jobs.prompt_bounds,
+            task=self._jobs.task,
+            dimensions=self._ready.dimensions,
+            started=self._started,
+            at=time.time(),
+        )
+
+    async def _hear_engine(self) -> None:
+        try:
+            await self._jobs.hear()
+        except EngineDied as error:
+            self._gave_up = error
+            self._consumer.leave()

@@ -1,0 +1,1 @@
+"""Opens the account store for commands and processes on this machine."""

@@ -1,0 +1,182 @@
+"""Opens the accounts for a process of ours: the store's connection, the installation's pepper, the development account.
+
+Knows where things are (`home`, a URL), not what an account is.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from auth_billing.accounts import ORGANISATION, ensure_development_account
+from auth_billing.administration import Administration
+from auth_billing.audit_log import AuditLog
+from auth_billing.errors import StoreUnavailable
+from auth_billing.idempotency import IdempotencyKeys
+from auth_billing.keys.key_management import ApiKeys
+from auth_billing.keys.key_news import nobody
+from auth_billing.keys.pepper import load_pepper
+from auth_billing.keys.service_accounts import ServiceAccounts
+from auth_billing.money.billing import Billing
+from auth_billing.money.budgets import Budgets
+from auth_billing.money.credit import Credit
+from auth_billing.people.directory import People
+from auth_billing.people.invitations import Invitations
+from auth_billing.people.projects import Projects
+from auth_billing.prices.price_book import PriceBook
+from auth_billing.prices.pricing import NANO
+from auth_billing.rate_limits.book import LimitBook
+from auth_billing.rate_limits.circuit import Circuit
+from auth_billing.rate_limits.limiter import RateLimiter
+from auth_billing.rate_limits.limits import Kind, Limits
+from auth_billing.service import AuthBilling
+from auth_billing.store.accounts import MongoAccountStore
+from auth_billing.store.api_keys import MongoApiKeyStore
+from auth_billing.store.audit_log import MongoAuditLogStore
+from auth_billing.store.balances import MongoBalanceStore
+from auth_billing.store.books import mongo_books
+from auth_billing.store.budgets import MongoBudgetStore
+from auth_billing.store.connection import StoreConnection
+from auth_billing.store.credits import MongoCreditStore
+from auth_billing.store.idempotency import MongoIdempotencyStore
+from auth_billing.store.invitations import MongoInvitationStore
+from auth_billing.store.jobs import MongoJobStore
+from auth_billing.store.memberships import MongoMembershipStore
+from auth_billing.store.prices import MongoPriceStore
+from auth_billing.store.rate_buckets import MongoBucketStore
+from auth_billing.store.rate_limits import MongoLimitStore
+from auth_billing.store.service_accounts import MongoServiceAccountStore
+from auth_billing.store.usage_reports import MongoUsageReports
+from auth_billing.store.users import MongoUserStore
+from infra.home.credentials import read_client_key, write_client_env
+from infra.accounts.embedded_store import running_store_url
+from infra.home.home import Home
+from infra.home.process_records import ProcessRecords
+from runtime.lifecycle import StartupError
+from router.messages import KeySet
+
+DEVELOPMENT_CREDIT = 1_000_000 * NANO
+"""A million USD: more than a laptop uses up."""
+DEVELOPMENT_REFERENCE = "development"
+
+
+@dataclass(frozen=True)
+class AccountAccess:
+    """Accounts in a store that answers."""
+
+    home: Home
+    connection: StoreConnection
+    pepper: bytes
+
+    def facade(self) -> AuthBilling:
+        """What a gateway asks."""
+        return AuthBilling(MongoApiKeyStore(self.connection), self.pepper)
+
+    def idempotency_keys(self) -> IdempotencyKeys:
+        """What a gateway asks about idempotency keys."""
+        return IdempotencyKeys(MongoIdempotencyStore(self.connection))
+
+    def keys(self, announce: Callable[[KeySet], None] = nobody) -> ApiKeys:
+        """API keys, for whoever makes and ends them; `announce` tells the gateways that one has changed."""
+        accounts, keys = MongoAccountStore(self.connection), MongoApiKeyStore(self.connection)
+        return ApiKeys(keys, accounts, self.budgets(), self.pepper, announce)
+
+    def budgets(self) -> Budgets:
+        """Monthly budgets."""
+        return Budgets(MongoBudgetStore(self.connection), MongoBalanceStore(self.connection))
+
+    def administration(self, announce: Callable[[KeySet], None]) -> Administration:
+        """What administrators ask of a gateway."""
+        accounts = MongoAccountStore(self.connection)
+        keys = self.keys(announce)
+        users, memberships = MongoUserStore(self.connection), MongoMembershipStore(self.connection)
+        return Administration(
+            projects=Projects(accounts),
+            people=People(users, memberships, accounts, keys.revoke_all),
+            invitations=Invitations(MongoInvitationStore(self.connection), self.pepper),
+            keys=keys,
+            service_accounts=ServiceAccounts(MongoServiceAccountStore(self.connection)),
+            budgets=self.budgets(),
+            audit_log=AuditLog(MongoAuditLogStore(self.connection)),
+            usage=MongoUsageReports(self.connection),
+        )
+
+    def credit(self) -> Credit:
+        """What moves money into accounts."""
+        return Credit(MongoCreditStore(self.connection), MongoJobStore(self.connection))
+
+    def rate_limiter(self, gateway_id: str, defaults: Mapping[Kind, Limits]) -> RateLimiter:
+        """What a gateway asks about rate limits."""
+        circuit = Circuit(time.monotonic)
+        book = LimitBook(MongoLimitStore(self.connection), defaults, circuit)
+        # Of this life of the gateway: what an earlier one held is not its own, though it had the same name.
+        holder = f"{gateway_id}-{secrets.token_hex(4)}"
+        return RateLimiter(MongoBucketStore(self.connection), book, holder, circuit)
+
+    def billing(self) -> Billing:
+        """What a gateway asks about money."""
+        return Billing(mongo_books(self.connection), PriceBook(MongoPriceStore(self.connection)))
+
+    async def give_development_key(self, base_url: str) -> str:
+        """The development account's API key, written into `client.env` with `base_url` (`.../v1`).
+
+        Raises:
+            StartupError: the store went away.
+        """
+        key = await self._development_key(read_client_key(self.home))
+        write_client_env(self.home, base_url, key)
+        return key
+
+    async def renew_development_key(self) -> str:
+        """A new API key of the development account; earlier ones are revoked.
+
+        Raises:
+            StartupError: the store went away.
+        """
+        return await self._development_key(None)
+
+    async def _development_key(self, known: str | None) -> str:
+        accounts, keys = MongoAccountStore(self.connection), MongoApiKeyStore(self.connection)
+        try:
+            key = await ensure_development_account(accounts, keys, self.pepper, known)
+            await self.credit().promo(ORGANISATION, DEVELOPMENT_CREDIT, DEVELOPMENT_REFERENCE)
+            return key
+        except StoreUnavailable as error:
+            raise StartupError(f"the store does not answer: {error}") from error
+
+
+@asynccontextmanager
+async def opened(home: Home, mongodb_url: str, pepper: str = "") -> AsyncIterator[AccountAccess]:
+    """Access to accounts, for as long as the context lasts. Without a URL: those of the launcher that runs in `home`.
+
+    Raises:
+        StartupError: there is no store there, or no usable pepper.
+    """
+    async with opened_store(home, mongodb_url) as connection:
+        yield AccountAccess(home, connection, load_pepper(home.path, pepper))
+
+
+@asynccontextmanager
+async def opened_store(home: Home, mongodb_url: str) -> AsyncIterator[StoreConnection]:
+    """A store that answers, for as long as the context lasts. Without a URL: that of the launcher that runs in `home`.
+
+    Raises:
+        StartupError: there is no store there, or it went away.
+    """
+    url = mongodb_url or running_store_url(ProcessRecords(home.run))
+    if url is None:
+        raise StartupError(
+            f"nothing runs in {home.path}, and no store is given: "
+            "set HEADRACE_MONGODB_URL, for example mongodb://127.0.0.1:27017/headrace"
+        )
+    connection = StoreConnection(url)
+    try:
+        await connection.ping()
+        yield connection
+    except StoreUnavailable as error:
+        raise StartupError(f"cannot reach the store: {error}") from error
+    finally:
+        connection.close()

@@ -1,0 +1,108 @@
+"""What signing in stands on, and the links that a launcher or an operator makes for people to come in by.
+
+Knows which stores there are (`account_access.py` has opened them), not what signing in is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from auth_billing.accounts import ORGANISATION
+from auth_billing.audit_log import AuditLog, Event
+from auth_billing.errors import NoSuchRecord, StoreUnavailable, UnacceptableValue
+from auth_billing.people.browser_access import BrowserAccess, PeopleStores
+from auth_billing.people.invitations import Invitations
+from auth_billing.people.local_owner import is_unowned
+from auth_billing.people.passwords import Passwords
+from auth_billing.people.projects import Projects
+from auth_billing.people.roles import Actor, Role
+from auth_billing.people.signing_keys import load_signing_keys
+from auth_billing.store.accounts import MongoAccountStore
+from auth_billing.store.audit_log import MongoAuditLogStore
+from auth_billing.store.invitations import MongoInvitationStore
+from auth_billing.store.memberships import MongoMembershipStore
+from auth_billing.store.rate_buckets import MongoBucketStore
+from auth_billing.store.sessions import MongoSessionStore
+from auth_billing.store.users import MongoUserStore
+from chat_ui.settings import ChatSettings
+from infra.accounts.account_access import AccountAccess
+from runtime.lifecycle import StartupError
+from router.messages import KeySet
+
+
+def browsers(access: AccountAccess, settings: ChatSettings, announce: Callable[[KeySet], None]) -> BrowserAccess:
+    """What the chat's API asks about people; `announce` tells the gateways that keys have changed.
+
+    Raises:
+        StartupError: the keys of sessions can't be used.
+    """
+    connection = access.connection
+    stores = PeopleStores(
+        users=MongoUserStore(connection),
+        memberships=MongoMembershipStore(connection),
+        invitations=MongoInvitationStore(connection),
+        accounts=MongoAccountStore(connection),
+        sessions=MongoSessionStore(connection),
+        buckets=MongoBucketStore(connection),
+    )
+    return BrowserAccess(
+        stores,
+        pepper=access.pepper,
+        signing_keys=load_signing_keys(access.home.path, settings.session_signing_keys),
+        passwords=Passwords(),
+        end_keys=access.keys(announce).revoke_all,
+        open_sign_up=settings.open_sign_up,
+        sign_ins_per_minute=settings.sign_ins_per_minute,
+    )
+
+
+async def first_owner_token(access: AccountAccess) -> str:
+    """The token of an invitation to own the development account's organisation; empty if somebody owns it who can
+    sign in.
+
+    Raises:
+        StartupError: the store went away.
+    """
+    try:
+        stores = MongoUserStore(access.connection), MongoMembershipStore(access.connection)
+        if not await is_unowned(*stores, ORGANISATION):
+            return ""
+        return await _invitations(access).invite_first_owner(ORGANISATION)
+    except StoreUnavailable as error:
+        raise StartupError(f"the store does not answer: {error}") from error
+
+
+async def invite(access: AccountAccess, organisation: str, role: Role, email: str, url: str) -> str:
+    """A link into an organisation, made by whoever may run commands on this machine.
+
+    Raises:
+        StartupError: there is no such organisation, that is no address, or the store went away.
+    """
+    audit_log = AuditLog(MongoAuditLogStore(access.connection))
+    try:
+        await Projects(MongoAccountStore(access.connection)).organisation(organisation)
+        operator = Actor(organisation, "", Role.OWNER)
+        invitation, token = await _invitations(access).invite(operator, role, email)
+        details = {"role": role.value, "email": email}
+        await audit_log.record(organisation, Event.INVITE_SENT, invitation.id, details=details)
+    except NoSuchRecord as error:
+        raise StartupError(f"there is no organisation {organisation!r}") from error
+    except UnacceptableValue as error:
+        raise StartupError(f"{email!r}: {error}") from error
+    except StoreUnavailable as error:
+        raise StartupError(f"the store does not answer: {error}") from error
+    return invitation_link(url, token)
+
+
+def _invitations(access: AccountAccess) -> Invitations:
+    return Invitations(MongoInvitationStore(access.connection), access.pepper)
+
+
+def invitation_link(url: str, token: str) -> str:
+    """Where somebody signs up with an invitation; what comes after `#` is in nobody's log."""
+    return f"{url}/#invitation={token}"
+
+
+def start_link(url: str, token: str) -> str:
+    """Where a click lets the local owner in."""
+    return f"{url}/#start={token}"

@@ -1,0 +1,150 @@
+"""`headrace dead`: reads options and prints; `dead_commands.py` acts (docs/dead-letters.md).
+
+What they run is imported only when one is chosen, as everywhere in the command line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+from rich.console import Console
+
+from infra.home import environment
+from infra.home.settings import LauncherSettings
+
+if TYPE_CHECKING:
+    from infra.cli.dead_commands import DeadCommands, Done
+
+PANEL = "A running platform"
+ResultT = TypeVar("ResultT")
+
+dead = typer.Typer(help="Jobs that were given up, and what could not be settled.", no_args_is_help=True)
+console = Console(highlight=False)
+
+AmqpUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--amqp-url", help="RabbitMQ, as its administrator; by default that of the launcher.", show_default=False
+    ),
+]
+MongoUrl = Annotated[
+    str | None,
+    typer.Option("--mongodb-url", help="MongoDB; by default the store of the launcher that runs.", show_default=False),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
+Id = Annotated[str, typer.Argument(help="As `headrace dead list` shows it.")]
+Ids = Annotated[list[str] | None, typer.Argument(help="As `headrace dead list` shows them.", show_default=False)]
+All = Annotated[bool, typer.Option("--all", help="Everything that is there.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `headrace`."""
+    app.add_typer(dead, name="dead", rich_help_panel=PANEL)
+
+
+@dead.command("list")
+def list_dead(*, as_json: AsJson = False, amqp_url: AmqpUrl = None) -> None:
+    """Show what is there, and why."""
+    from infra.cli.dead_tables import facts, table  # noqa: PLC0415
+
+    letters = _ask(amqp_url, None, lambda commands: commands.all())
+    if as_json:
+        typer.echo(json.dumps([facts(each) for each in letters], indent=2))
+    elif letters:
+        console.print(table(letters))
+    else:
+        console.print("no dead letters")
+
+
+@dead.command()
+def show(
+    id: Id,
+    *,
+    prompt: Annotated[bool, typer.Option("--prompt", help="Show what people wrote, too.")] = False,
+    as_json: AsJson = False,
+    amqp_url: AmqpUrl = None,
+) -> None:
+    """Show headers and body; what people wrote is left out unless asked for."""
+    from infra.cli.dead_tables import whole  # noqa: PLC0415
+
+    letters = _ask(amqp_url, None, lambda commands: commands.all())
+    found = [whole(each, prompt=prompt) for each in letters if each.id == id]
+    if not found:
+        _fail(f"no dead letter {id}")
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    for each in found:
+        for name in ("headers", "body"):
+            each[name] = json.dumps(each[name], indent=2, ensure_ascii=False)
+        for name, value in each.items():
+            console.print(f"{name:<12} {value}", markup=False, soft_wrap=True)
+
+
+@dead.command()
+def replay(ids: Ids = None, *, every: All = False, amqp_url: AmqpUrl = None, mongodb_url: MongoUrl = None) -> None:
+    """Queue again what still makes sense: jobs that are not closed, usage that could not be settled."""
+    wanted = _wanted(ids, every=every)
+    _report("queued again", wanted, _ask(amqp_url, mongodb_url, lambda commands: commands.replay(wanted)))
+
+
+@dead.command()
+def drop(
+    ids: Ids = None,
+    *,
+    every: All = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    amqp_url: AmqpUrl = None,
+) -> None:
+    """Delete for good."""
+    wanted = _wanted(ids, every=every)
+    if not yes:
+        typer.confirm(f"Delete {'all dead letters' if wanted is None else ', '.join(wanted)} for good?", abort=True)
+    _report("dropped", wanted, _ask(amqp_url, None, lambda commands: commands.drop(wanted)))
+
+
+def _wanted(ids: list[str] | None, *, every: bool) -> Sequence[str] | None:
+    """The ids given; `None`: all."""
+    if every == bool(ids):
+        raise typer.BadParameter("give ids, or --all")
+    return ids or None
+
+
+def _report(what: str, wanted: Sequence[str] | None, done: Sequence[Done]) -> None:
+    """A line for each; the exit status is 1 if something was not done."""
+    for letter, refused in done:
+        outcome = what if refused is None else f"refused: {refused}"
+        typer.echo(f"{letter.id} ({letter.kind}): {outcome}", err=refused is not None)
+    missing = sorted(set(wanted or ()) - {each.letter.id for each in done})
+    for each in missing:
+        typer.echo(f"headrace: no dead letter {each}", err=True)
+    if not done and wanted is None:
+        typer.echo("no dead letters")
+    if missing or any(each.refused is not None for each in done):
+        raise typer.Exit(1)
+
+
+def _fail(line: str) -> None:
+    typer.echo(f"headrace: {line}", err=True)
+    raise typer.Exit(1)
+
+
+def _ask(amqp_url: str | None, mongodb_url: str | None, work: Callable[[DeadCommands], Awaitable[ResultT]]) -> ResultT:
+    """Do something with the broker."""
+    from auth_billing.settings import BillingSettings  # noqa: PLC0415
+    from infra.cli.dead_commands import opened_dead  # noqa: PLC0415
+    from runtime import logging
+
+    logging.configure("dead", style="console", level="error")
+    settings = environment.load(BillingSettings, amqp_url=amqp_url, mongodb_url=mongodb_url)
+    home = environment.load(LauncherSettings).folder
+
+    async def run() -> ResultT:
+        async with opened_dead(home, settings.amqp_url, settings.mongodb_url) as commands:
+            return await work(commands)
+
+    return asyncio.run(run())

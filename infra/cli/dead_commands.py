@@ -1,0 +1,138 @@
+"""What `headrace dead` does on a broker that runs: opened, looked through, changed, closed. Prints nothing.
+
+For the operator: the broker's user has to be one who may take from the dead-letter queues and publish to those of jobs
+and usage (the launcher's `admin`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from auth_billing.errors import StoreUnavailable
+from auth_billing.money.books import JobState
+from auth_billing.store.jobs import MongoJobStore
+from infra.accounts.account_access import opened_store
+from infra.home.credentials import password_file
+from infra.home.home import Home
+from infra.home.process_records import ProcessRecords
+from infra.rabbitmq import definitions
+from runtime.lifecycle import StartupError
+from router.bus import Bus
+from router.dead_letters import DeadLetter, DeadLetters
+from router.errors import BrokerUnavailable, PublishError
+from router.messages import Job
+from router.transport.rabbitmq import RabbitMQTransport
+
+NAME = "headrace-dead"
+BROKER = "rabbitmq"
+
+
+class Done(NamedTuple):
+    """What became of one dead letter."""
+
+    letter: DeadLetter
+    refused: str | None
+    """Why it is still where it was."""
+
+
+@dataclass(frozen=True)
+class DeadCommands:
+    """The commands on a started bus."""
+
+    bus: Bus
+    home: Home
+    mongodb_url: str = ""
+
+    async def all(self) -> Sequence[DeadLetter]:
+        """Everything that is there; what is returned can be read and not be settled."""
+        async with DeadLetters(self.bus) as letters:
+            return [letter async for letter in letters]
+
+    async def drop(self, wanted: Sequence[str] | None) -> Sequence[Done]:
+        """Take those with these ids out for good; `None`: all."""
+        async with DeadLetters(self.bus) as letters:
+            done = []
+            async for letter in letters:
+                if wanted is None or letter.id in wanted:
+                    letters.drop(letter)
+                    done.append(Done(letter, None))
+            return done
+
+    async def replay(self, wanted: Sequence[str] | None) -> Sequence[Done]:
+        """Publish those with these ids again; `None`: all. What makes no sense any more is refused."""
+        async with DeadLetters(self.bus) as letters:
+            found = [letter async for letter in letters if wanted is None or letter.id in wanted]
+            settled = await self._settled([each.id for each in found if isinstance(each.message, Job)])
+            return [Done(each, await self._replay(letters, each, settled)) for each in found]
+
+    async def _replay(self, letters: DeadLetters, letter: DeadLetter, settled: set[str]) -> str | None:
+        if (refused := refusal(letter, time.time(), settled)) is not None:
+            return refused
+        try:
+            await letters.replay(letter)
+        except PublishError as error:
+            return f"the broker did not take it: {error}"
+        return None
+
+    async def _settled(self, jobs: Sequence[str]) -> set[str]:
+        """Those of the jobs whose cost is final."""
+        if not jobs:
+            return set()
+        async with opened_store(self.home, self.mongodb_url) as connection:
+            try:
+                found = await MongoJobStore(connection).find(jobs)
+            except StoreUnavailable as error:
+                raise StartupError(f"cannot reach the store: {error}") from error
+        return {job for job, record in found.items() if record.state is not JobState.HELD}
+
+
+def refusal(letter: DeadLetter, now: float, settled: set[str]) -> str | None:
+    """Why a dead letter can't be replayed; `None` if it can."""
+    if letter.message is None:
+        return "it can't be read"
+    if not isinstance(letter.message, Job):
+        return None
+    if letter.closed:
+        return "it is closed: its caller was told that it failed, and pays nothing; send the request again instead"
+    if letter.message.deadline <= now:
+        return f"its deadline passed {now - letter.message.deadline:.0f} s ago"
+    return "it is settled already: nobody waits for it" if letter.id in settled else None
+
+
+@asynccontextmanager
+async def opened_dead(home: Home, amqp_url: str, mongodb_url: str) -> AsyncIterator[DeadCommands]:
+    """The commands on a broker; without a URL on that of the launcher that runs in `home`.
+
+    Raises:
+        StartupError: there is no broker.
+    """
+    bus = Bus(RabbitMQTransport(amqp_url or running_broker_url(home), NAME))
+    try:
+        await bus.start()
+        yield DeadCommands(bus, home, mongodb_url)
+    except BrokerUnavailable as error:
+        raise StartupError(f"cannot reach the broker: {error}") from error
+    finally:
+        await bus.close()
+
+
+def running_broker_url(home: Home) -> str:
+    """The private broker that a launcher keeps running in `home`, for its administrator.
+
+    Raises:
+        StartupError: none does.
+    """
+    record = next((each for each in ProcessRecords(home.run).all() if each.name == BROKER), None)
+    process = None if record is None else record.process()
+    if process is None:
+        raise StartupError(
+            f"no broker runs in {home.path} (`headrace serve` has none: its queue is in memory), and none is given: "
+            "set HEADRACE_AMQP_URL, for example amqp://user:password@127.0.0.1:5672/headrace"
+        )
+    port = process.environ()["RABBITMQ_NODE_PORT"]
+    password = password_file(home, definitions.ADMIN).read_text().strip()
+    return f"amqp://{definitions.ADMIN}:{password}@127.0.0.1:{port}/{definitions.VIRTUAL_HOST}"

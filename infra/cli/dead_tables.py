@@ -1,0 +1,77 @@
+"""Dead letters for a terminal and as JSON. Prompts and answers stay hidden unless they are asked for
+(docs/design/reliability-contract.md#I9)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from rich.table import Table
+
+from infra.cli.process_table import duration
+from router.dead_letters import DeadLetter, Kind
+
+HIDDEN = frozenset({"prompt", "delivered", "grammar", "text", "cache_salt"})
+"""Fields of a job that hold what people wrote, or what the model did."""
+COLUMNS = ("id", "kind", "queue", "model", "reason")
+
+
+def table(letters: Sequence[DeadLetter]) -> Table:
+    """A row each."""
+    result = Table(box=None, pad_edge=False, header_style="bold")
+    for title in COLUMNS:
+        result.add_column(title.upper(), overflow="fold", no_wrap=title == "id")  # an id is copied: in one piece
+    for title in ("deaths", "age", "size"):
+        result.add_column(title.upper(), justify="right", no_wrap=True)
+    for each in letters:
+        told = facts(each)
+        age = "?" if told["age_seconds"] is None else duration(told["age_seconds"])
+        shown = (*(str(told[name]) for name in COLUMNS), str(told["deaths"] or "?"), age, _size(told["bytes"]))
+        result.add_row(*shown)
+    return result
+
+
+def facts(letter: DeadLetter) -> dict[str, Any]:
+    """What is known of one, without its body."""
+    return {
+        "id": letter.id,
+        "kind": letter.kind.value,
+        "queue": letter.queue,
+        "model": letter.model,
+        "reason": letter.reason,
+        "code": letter.code,
+        "by": letter.by,
+        "deaths": letter.deaths,
+        "at": letter.at,
+        "age_seconds": None if letter.at is None else max(0, round(time.time() - letter.at)),
+        "bytes": len(letter.delivery.body),
+    }
+
+
+def whole(letter: DeadLetter, *, prompt: bool) -> dict[str, Any]:
+    """One with its headers and its body; what people wrote only with `prompt`."""
+    return facts(letter) | {"headers": letter.headers, "body": _body(letter, prompt=prompt)}
+
+
+def _body(letter: DeadLetter, *, prompt: bool) -> Any:
+    if letter.kind is Kind.UNREADABLE:
+        body = letter.delivery.body
+        return body.decode(errors="replace") if prompt else _hidden(len(body))
+    fields: dict[str, Any] = msgspec.json.decode(letter.delivery.body)
+    if prompt:
+        return fields
+    return {name: _hidden(_length(value)) if name in HIDDEN else value for name, value in fields.items()}
+
+
+def _hidden(size: int) -> str:
+    return f"({size} bytes, shown by --prompt)"
+
+
+def _length(value: Any) -> int:
+    return len(msgspec.json.encode(value))
+
+
+def _size(count: int) -> str:
+    return f"{count} B" if count < 1024 else f"{count / 1024:.1f} KiB"

@@ -1,0 +1,99 @@
+"""What `headrace keys` does with a store. For the operator, who may do all of it; prints nothing.
+
+No broker is asked: gateways find out about an ended key by themselves, within seconds
+(`auth_billing/keys/key_cache.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from auth_billing.audit_log import AuditLog, Event
+from auth_billing.errors import NoSuchRecord
+from auth_billing.keys.issuing import IssuedKey, KeyWish
+from auth_billing.keys.key_management import ADMIN_KEYS
+from auth_billing.people.projects import Projects
+from auth_billing.people.roles import Actor, Role
+from auth_billing.records import ApiKeyRecord
+from auth_billing.store.accounts import MongoAccountStore
+from auth_billing.store.api_keys import MongoApiKeyStore
+from auth_billing.store.audit_log import MongoAuditLogStore
+from infra.accounts.account_access import AccountAccess
+
+SHOWN_PREFIX = "key_"
+
+
+@dataclass(frozen=True)
+class KeyCommands:
+    """The commands. Every method raises `StoreUnavailable` if the store goes away."""
+
+    access: AccountAccess
+
+    async def create(self, organisation: str, project: str | None, wish: KeyWish) -> IssuedKey:
+        """A new key that belongs to nobody in particular.
+
+        Args:
+            organisation: its id.
+            project: its id; `ADMIN_KEYS`: of the organisation itself; `None`: the oldest project.
+            wish: what it shall be.
+
+        Raises:
+            NoSuchRecord, NotPermitted, UnacceptableValue
+        """
+        chosen = (await self._projects().default(organisation)).id if project is None else project
+        await self._projects().organisation(organisation)
+        issued = await self.access.keys().create(_operator(organisation), chosen, wish)
+        await self._record(Event.API_KEY_CREATED, issued.record)
+        return issued
+
+    async def all(self, organisation: str) -> list[ApiKeyRecord]:
+        """The keys of an organisation and its projects that are not revoked.
+
+        Raises:
+            NoSuchRecord: there is no such organisation.
+        """
+        await self._projects().organisation(organisation)
+        owners = [ADMIN_KEYS, *(project.id for project in await self._projects().all(organisation))]
+        lists = [await self.access.keys().all(_operator(organisation), owner) for owner in owners]
+        return [key for keys in lists for key in keys]
+
+    async def revoke(self, key_id: str) -> ApiKeyRecord:
+        """End a key.
+
+        Raises:
+            NoSuchRecord
+        """
+        key = await self._find(key_id)
+        ended = await self.access.keys().revoke(_operator(key.organisation), key.project, key.key_id)
+        await self._record(Event.API_KEY_DELETED, ended)
+        return ended
+
+    async def rotate(self, key_id: str, overlap: float) -> IssuedKey:
+        """A new key like an old one, which goes on for `overlap` seconds.
+
+        Raises:
+            NoSuchRecord, NotPermitted, UnacceptableValue
+        """
+        key = await self._find(key_id)
+        keys, operator = self.access.keys(), _operator(key.organisation)
+        issued = await keys.rotate(operator, key.project, key.key_id, overlap=overlap)
+        await self._record(Event.API_KEY_ROTATED, key, replaced_by=SHOWN_PREFIX + issued.key.key_id)
+        return issued
+
+    async def _find(self, key_id: str) -> ApiKeyRecord:
+        key = await MongoApiKeyStore(self.access.connection).find(key_id.removeprefix(SHOWN_PREFIX))
+        if key is None:
+            raise NoSuchRecord(f"there is no key {key_id}")
+        return key
+
+    async def _record(self, event: Event, key: ApiKeyRecord, **details: str) -> None:
+        audit_log = AuditLog(MongoAuditLogStore(self.access.connection))
+        shown, about = SHOWN_PREFIX + key.key_id, {"name": key.name, **details}
+        await audit_log.record(key.organisation, event, shown, project=key.project, details=about)
+
+    def _projects(self) -> Projects:
+        return Projects(MongoAccountStore(self.access.connection))
+
+
+def _operator(organisation: str) -> Actor:
+    return Actor(organisation, "", Role.OWNER)

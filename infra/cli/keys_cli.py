@@ -1,0 +1,160 @@
+"""`headrace keys` and `headrace control-secret`: reads options and prints; `key_commands.py` acts.
+
+What they run is imported only when one is chosen, as everywhere in the command line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from auth_billing.errors import AccountError
+from auth_billing.keys.scopes import Scope
+from infra.home import environment
+from infra.home.settings import LauncherSettings
+
+if TYPE_CHECKING:
+    from auth_billing.records import ApiKeyRecord
+    from infra.cli.key_commands import KeyCommands
+
+PANEL = "People and keys"
+ResultT = TypeVar("ResultT")
+
+keys = typer.Typer(help="API keys: create, list, rotate, revoke (docs/keys.md).", no_args_is_help=True)
+console = Console(highlight=False)
+
+MongoUrl = Annotated[
+    str | None,
+    typer.Option("--mongodb-url", help="MongoDB; by default the store of the launcher that runs.", show_default=False),
+]
+Organisation = Annotated[str, typer.Option(help="Its id.")]
+KeyId = Annotated[str, typer.Argument(help="As `headrace keys list` shows it: key_...")]
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `headrace`."""
+    app.add_typer(keys, name="keys", rich_help_panel=PANEL)
+    app.command(rich_help_panel=PANEL)(control_secret)
+
+
+@keys.command()
+def create(
+    name: Annotated[str, typer.Argument(help="What it is for.")],
+    *,
+    organisation: Organisation = "development",
+    project: Annotated[str | None, typer.Option(help="Its id; by default the oldest.", show_default=False)] = None,
+    admin: Annotated[bool, typer.Option("--admin", help="An admin key, for /v1/organization.")] = False,
+    scope: Annotated[list[Scope] | None, typer.Option(help="May be repeated; by default all.")] = None,
+    model: Annotated[list[str] | None, typer.Option(help="May be repeated; by default all.")] = None,
+    expires_in: Annotated[str | None, typer.Option(help="For example 90d, 12h.", show_default=False)] = None,
+    mongodb_url: MongoUrl = None,
+) -> None:
+    """Make a key and print it: this once."""
+    from auth_billing.keys.issuing import KeyWish  # noqa: PLC0415
+    from auth_billing.keys.key_management import ADMIN_KEYS  # noqa: PLC0415
+
+    if admin and project is not None:
+        raise typer.BadParameter("a project's key, or --admin")
+    wish = KeyWish(
+        name,
+        scopes=frozenset(scope) if scope else None,
+        models=frozenset(model) if model else None,
+        expires=None if expires_in is None else time.time() + seconds(expires_in),
+    )
+    of = ADMIN_KEYS if admin else project
+    typer.echo(_ask(mongodb_url, lambda commands: commands.create(organisation, of, wish)).key.text)
+
+
+@keys.command("list")
+def list_keys(*, organisation: Organisation = "development", mongodb_url: MongoUrl = None) -> None:
+    """Show an organisation's keys; never their text, which nobody has."""
+    console.print(_table(_ask(mongodb_url, lambda commands: commands.all(organisation))))
+
+
+@keys.command()
+def rotate(
+    key: KeyId,
+    *,
+    overlap: Annotated[str, typer.Option(help="How long the old key goes on, for example 1h.")] = "24h",
+    mongodb_url: MongoUrl = None,
+) -> None:
+    """Make a key like an old one and print it; the old one goes on for a while."""
+    lasts = seconds(overlap)
+    typer.echo(_ask(mongodb_url, lambda commands: commands.rotate(key, lasts)).key.text)
+
+
+@keys.command()
+def revoke(key: KeyId, *, mongodb_url: MongoUrl = None) -> None:
+    """End a key: every gateway refuses it within 5 seconds."""
+    ended = _ask(mongodb_url, lambda commands: commands.revoke(key))
+    typer.echo(f"revoked key_{ended.key_id} ({ended.name})")
+
+
+def control_secret() -> None:
+    """Print the secret of control messages that gateways of this home use: HEADRACE_CONTROL_SECRET of workers."""
+    from auth_billing.keys import pepper  # noqa: PLC0415
+    from gateway.settings import GatewaySettings  # noqa: PLC0415
+
+    settings, home = environment.load(GatewaySettings), environment.load(LauncherSettings).folder
+    typer.echo(settings.control_secret or pepper.control_secret(pepper.load_pepper(home.path, settings.api_key_pepper)))
+
+
+def seconds(text: str) -> float:
+    """A time as people write it: a number and s, m, h or d.
+
+    Raises:
+        typer.BadParameter: it is none.
+    """
+    if not re.fullmatch(r"[0-9]{1,6}[smhd]", text):
+        raise typer.BadParameter(f"{text!r} is not a time such as 90d, 12h, 30m or 10s")
+    return int(text[:-1]) * _UNITS[text[-1]]
+
+
+def _table(records: list[ApiKeyRecord]) -> Table:
+    table = Table(box=None)
+    for column in ("key", "name", "of", "ends in", "scopes", "models", "created", "last used", "expires"):
+        table.add_column(column, overflow="fold", no_wrap=column == "key")  # an id is copied: it stays in one piece
+    for key in records:
+        table.add_row(
+            f"key_{key.key_id}",
+            key.name,
+            key.project or "(admin)",
+            key.last4,
+            "all" if key.scopes is None else ", ".join(sorted(key.scopes)),
+            "all" if key.models is None else ", ".join(sorted(key.models)),
+            *(_date(at) for at in (key.created, key.last_used, key.expires)),
+        )
+    return table
+
+
+def _date(at: float | None) -> str:
+    return "-" if at is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+
+
+def _ask(mongodb_url: str | None, work: Callable[[KeyCommands], Awaitable[ResultT]]) -> ResultT:
+    """Do something with the store; what can't be done is said in one line."""
+    from gateway.settings import GatewaySettings  # noqa: PLC0415
+    from infra.accounts import account_access
+    from infra.cli.key_commands import KeyCommands  # noqa: PLC0415
+
+    settings = environment.load(GatewaySettings, mongodb_url=mongodb_url)
+    home = environment.load(LauncherSettings).folder
+
+    async def run() -> ResultT:
+        async with account_access.opened(home, settings.mongodb_url, settings.api_key_pepper) as access:
+            return await work(KeyCommands(access))
+
+    try:
+        return asyncio.run(run())
+    except AccountError as error:
+        typer.echo(f"headrace: {error}", err=True)
+        raise typer.Exit(1) from error

@@ -1,0 +1,378 @@
+"""The `headrace` command: every process of the platform, and the two launchers that start them together.
+
+Each command imports what it runs only when it is chosen, so that `headrace ps` does not wait for PyTorch. Settings
+come from `HEADRACE_...` variables (docs/configuration.md) and from options, which win.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic_settings import BaseSettings
+from rich.console import Console
+
+from infra.cli import dead_cli
+from infra.home import environment
+from infra.cli import keys_cli
+from infra.cli import money_cli
+from infra.home.home import holder_of, stop_holder
+from infra.launcher.launcher_socket import Command, ask
+from runtime import lifecycle
+from runtime.lifecycle import StartupError, exit_cannot_start, stop_on_signals
+from infra.home.settings import LauncherSettings
+
+app = typer.Typer(
+    name="headrace",
+    help="A queue-backed inference platform for open models. Start with `headrace serve`.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+console = Console(highlight=False)
+
+EVERYTHING, PROCESSES = "Everything at once", "One process of the platform"
+LOOKING = "A running platform"
+
+AmqpUrl = Annotated[
+    str | None,
+    typer.Option("--amqp-url", help="RabbitMQ, as amqp://user:password@host:port/vhost.", show_default=False),
+]
+MongoUrl = Annotated[str | None, typer.Option("--mongodb-url", help="MongoDB.", show_default=False)]
+OpsPort = Annotated[
+    int | None, typer.Option("--ops-port", help="Port of /metrics, /healthz, /status.", show_default=False)
+]
+Port = Annotated[int | None, typer.Option("--port", help="Port of the API and the chat (8000).", show_default=False)]
+Model = Annotated[
+    str | None,
+    typer.Option("--model", help="A Hugging Face id, a folder with safetensors, or a .gguf.", show_default=False),
+]
+Device = Annotated[str | None, typer.Option("--device", help="cpu, cuda or cuda:N (cpu).", show_default=False)]
+Aliases = Annotated[
+    str | None, typer.Option("--model-aliases", help="TOML file of other names for models.", show_default=False)
+]
+Id = Annotated[str | None, typer.Option("--id", help="Its name; by default after the host.", show_default=False)]
+Name = Annotated[str, typer.Argument(help="As `headrace ps` shows it: gateway-1, worker-2, rabbitmq, ...")]
+
+
+def settings_classes() -> list[type[BaseSettings]]:
+    """The settings of every process."""
+    from auth_billing.settings import BillingSettings  # noqa: PLC0415
+    from chat_ui.settings import ChatSettings  # noqa: PLC0415
+    from gateway.settings import GatewaySettings  # noqa: PLC0415
+    from inference_worker.settings import WorkerSettings  # noqa: PLC0415
+    from proxy.settings import ProxySettings  # noqa: PLC0415
+
+    return [LauncherSettings, GatewaySettings, ChatSettings, WorkerSettings, ProxySettings, BillingSettings]
+
+
+def known_variables() -> set[str]:
+    """Every environment variable that some process reads."""
+    return environment.variables(settings_classes())
+
+
+@app.callback()
+def before_every_command() -> None:
+    """A queue-backed inference platform for open models."""
+    environment.check_names(os.environ, known_variables())
+
+
+def _say(line: str) -> None:
+    console.print(line, markup=False, soft_wrap=True)
+
+
+# --- Everything at once ---------------------------------------------------------------------------
+
+
+@app.command(rich_help_panel=EVERYTHING)
+def serve(
+    port: Port = None,
+    model: Model = None,
+    device: Device = None,
+    model_aliases: Aliases = None,
+) -> None:
+    """The API, the chat, accounts and one worker in one process, for a laptop."""
+    settings = environment.load(LauncherSettings, port=port, model=model, device=device, model_aliases=model_aliases)
+    from infra.launcher.all_in_one import serve_all_in_one  # noqa: PLC0415
+
+    lifecycle.run(serve_all_in_one(settings, _say))
+
+
+@app.command(rich_help_panel=EVERYTHING)
+def up(
+    workers: Annotated[
+        int | None, typer.Option(help="How many workers (2); scales a running platform.", min=1, max=64)
+    ] = None,
+    port: Port = None,
+    model: Model = None,
+    device: Device = None,
+    model_aliases: Aliases = None,
+) -> None:
+    """The platform as in production, as processes on this machine, with a private RabbitMQ."""
+    settings = environment.load(
+        LauncherSettings, workers=workers, port=port, model=model, device=device, model_aliases=model_aliases
+    )
+    from infra.launcher.banner import greet_platform  # noqa: PLC0415
+    from infra.launcher.platform_launcher import PlatformLauncher, run_or_scale  # noqa: PLC0415
+
+    run_or_scale(PlatformLauncher(settings, _say, greet_platform), settings, workers, _say)
+
+
+# --- A running platform ---------------------------------------------------------------------------
+
+
+@app.command(rich_help_panel=LOOKING)
+def ps() -> None:
+    """Show the processes and what each is doing."""
+    from infra.cli.process_table import rows, table  # noqa: PLC0415
+
+    home = environment.load(LauncherSettings).folder
+    shown = rows(home)
+    if not shown:
+        _say(f"nothing runs in {home.path}")
+        return
+    console.print(table(shown))
+    if holder_of(home) is None:
+        _say("their launcher has gone: `headrace up` cleans up and starts again")
+
+
+def _ask(command: Command) -> None:
+    _say(ask(environment.load(LauncherSettings).folder, command))
+
+
+@app.command(rich_help_panel=LOOKING)
+def stop(
+    name: Annotated[str | None, typer.Argument(help="One process; by default the whole platform.")] = None,
+) -> None:
+    """Stop one process (a worker drains first), or the whole platform."""
+    if name is not None:
+        _ask(Command("stop", name))
+        return
+    _say(stop_holder(environment.load(LauncherSettings).folder))
+
+
+@app.command(rich_help_panel=LOOKING)
+def start(name: Name) -> None:
+    """Start a process that was stopped."""
+    _ask(Command("start", name))
+
+
+@app.command(rich_help_panel=LOOKING)
+def restart(name: Name) -> None:
+    """Stop a process gracefully and start it again."""
+    _ask(Command("restart", name))
+
+
+# --- One process ----------------------------------------------------------------------------------
+
+
+def unique_name(kind: str) -> str:
+    """A process name that is this machine's (or container's) own, e.g. `worker-4f2a`."""
+    return f"{kind}-{socket.gethostname().replace('.', '-')}"
+
+
+def _named(kind: str, field: str, given: str | None) -> str | None:
+    """The id given, or one after the host, so that scaled containers differ; `None` leaves it to the environment."""
+    return given or (None if environment.variable(field) in os.environ else unique_name(kind))
+
+
+def _run(settings: BaseSettings, process: str, main: Callable[[Any, asyncio.Event], Awaitable[None]]) -> None:
+    """Run a process's main coroutine until SIGTERM or Ctrl-C."""
+    from runtime import logging
+
+    logging.configure(process, style=getattr(settings, "log_style"), level=getattr(settings, "log_level"))  # noqa: B009
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        stop_on_signals(stop)
+        await main(settings, stop)
+
+    lifecycle.run(run())
+
+
+@app.command(rich_help_panel=PROCESSES)
+def gateway(
+    *,
+    id: Id = None,
+    port: Port = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on (127.0.0.1).", show_default=False)] = None,
+    model_aliases: Aliases = None,
+    amqp_url: AmqpUrl = None,
+    mongodb_url: MongoUrl = None,
+    ops_port: OpsPort = None,
+) -> None:
+    """The OpenAI-compatible API and the chat page."""
+    from gateway.settings import GatewaySettings  # noqa: PLC0415
+    from infra.front_door.front_door import serve_gateway  # noqa: PLC0415
+
+    settings = environment.load(
+        GatewaySettings,
+        gateway_id=_named("gateway", "gateway_id", id),
+        port=port,
+        host=host,
+        model_aliases=model_aliases,
+        amqp_url=amqp_url,
+        mongodb_url=mongodb_url,
+        ops_port=ops_port,
+    )
+    _run(settings, settings.gateway_id, serve_gateway)
+
+
+@app.command(rich_help_panel=PROCESSES)
+def worker(
+    *,
+    model: Model = None,
+    device: Device = None,
+    id: Id = None,
+    served_model_name: Annotated[
+        str | None, typer.Option(help="Name that clients ask for.", show_default=False)
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="auto, float32, bfloat16 or float16 (auto).", show_default=False)
+    ] = None,
+    quantization: Annotated[
+        str | None, typer.Option(help="none, int8, int4 or auto (auto).", show_default=False)
+    ] = None,
+    activation_bits: Annotated[
+        int | None, typer.Option(help="16, or 8: faster beside quantised weights.", show_default=False)
+    ] = None,
+    kv_cache_dtype: Annotated[
+        str | None, typer.Option(help="auto, float32, bfloat16, float16 or int8 (auto).", show_default=False)
+    ] = None,
+    speculation: Annotated[str | None, typer.Option(help="off, ngram or auto (auto).", show_default=False)] = None,
+    max_model_len: Annotated[int | None, typer.Option(help="Context length in tokens.", show_default=False)] = None,
+    max_num_seqs: Annotated[
+        int | None, typer.Option(help="Sequences computed together (64).", show_default=False)
+    ] = None,
+    kv_cache_memory: Annotated[str | None, typer.Option(help="For example 2GiB.", show_default=False)] = None,
+    threads: Annotated[int | None, typer.Option(help="CPU threads of the engine.", show_default=False)] = None,
+    amqp_url: AmqpUrl = None,
+    ops_port: OpsPort = None,
+) -> None:
+    """One model on one GPU (or CPU), taking jobs from its queue."""
+    from inference_worker.__main__ import run as run_worker  # noqa: PLC0415
+    from inference_worker.settings import WorkerSettings  # noqa: PLC0415
+
+    settings = environment.load(
+        WorkerSettings,
+        model=model,
+        device=device,
+        id=_named("worker", "id", id),
+        served_model_name=served_model_name,
+        dtype=dtype,
+        quantization=quantization,
+        activation_bits=activation_bits,
+        kv_cache_dtype=kv_cache_dtype,
+        speculation=speculation,
+        max_model_len=max_model_len,
+        max_num_seqs=max_num_seqs,
+        kv_cache_memory=kv_cache_memory,
+        threads=threads,
+        amqp_url=amqp_url,
+        ops_port=ops_port,
+    )
+    lifecycle.run(run_worker(settings))
+
+
+@app.command(rich_help_panel=PROCESSES)
+def proxy(
+    *,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="TOML file of models and upstreams.", show_default=False)
+    ] = None,
+    id: Id = None,
+    amqp_url: AmqpUrl = None,
+    ops_port: OpsPort = None,
+) -> None:
+    """Models of OpenAI-compatible providers outside, taking jobs from their queues like any worker."""
+    from proxy.server import run as run_proxy  # noqa: PLC0415
+    from proxy.settings import ProxySettings  # noqa: PLC0415
+
+    settings = environment.load(
+        ProxySettings,
+        proxy_config=config,
+        proxy_id=_named("proxy", "proxy_id", id),
+        amqp_url=amqp_url,
+        ops_port=ops_port,
+    )
+    lifecycle.run(run_proxy(settings))
+
+
+@app.command(rich_help_panel=PROCESSES)
+def billing(amqp_url: AmqpUrl = None, mongodb_url: MongoUrl = None, ops_port: OpsPort = None) -> None:
+    """Settles what was used, and closes jobs that died."""
+    from auth_billing.__main__ import serve as serve_billing  # noqa: PLC0415
+    from auth_billing.settings import BillingSettings  # noqa: PLC0415
+
+    settings = environment.load(BillingSettings, amqp_url=amqp_url, mongodb_url=mongodb_url, ops_port=ops_port)
+    _run(settings, "billing", serve_billing)
+
+
+@app.command(rich_help_panel=PROCESSES)
+def key(mongodb_url: MongoUrl = None) -> None:
+    """Make the development account's API key anew and print it; an earlier one stops working."""
+    from gateway.settings import GatewaySettings  # noqa: PLC0415
+    from infra.accounts import account_access
+
+    settings = environment.load(GatewaySettings, mongodb_url=mongodb_url)
+    home = environment.load(LauncherSettings).folder
+
+    async def renew() -> str:
+        async with account_access.opened(home, settings.mongodb_url, settings.api_key_pepper) as access:
+            return await access.renew_development_key()
+
+    _say(asyncio.run(renew()))
+
+
+@app.command(rich_help_panel=LOOKING)
+def invite(
+    role: Annotated[str, typer.Option(help="owner, admin, member or viewer.")] = "owner",
+    email: Annotated[str, typer.Option(help="Only for this address.", show_default=False)] = "",
+    organisation: Annotated[str, typer.Option(help="Its id.")] = "development",
+    url: Annotated[
+        str | None, typer.Option(help="Where people reach the platform; by default where it listens.")
+    ] = None,
+    mongodb_url: MongoUrl = None,
+) -> None:
+    """Print a link that lets somebody into an organisation once, within seven days."""
+    from auth_billing.people.roles import Role  # noqa: PLC0415
+    from gateway.settings import GatewaySettings  # noqa: PLC0415
+    from infra.accounts import account_access
+    from infra.accounts import people_access
+    from infra.launcher.banner import base_url  # noqa: PLC0415
+
+    if role not in list(Role):
+        raise StartupError(f"--role: {role!r} is none of {', '.join(Role)}")
+    settings = environment.load(GatewaySettings, mongodb_url=mongodb_url)
+    launcher = environment.load(LauncherSettings)
+    holder = holder_of(launcher.folder)
+    here = url or (holder.url if holder is not None and holder.url else base_url(launcher.host, launcher.port))
+
+    async def link() -> str:
+        async with account_access.opened(launcher.folder, settings.mongodb_url, settings.api_key_pepper) as access:
+            return await people_access.invite(access, organisation, Role(role), email, here.rstrip("/"))
+
+    _say(asyncio.run(link()))
+
+
+money_cli.register(app)
+keys_cli.register(app)
+dead_cli.register(app)
+
+
+def main() -> None:
+    """The entry point: a process that can't start says why in one line."""
+    try:
+        app()
+    except StartupError as error:
+        exit_cannot_start(error)
+
+
+if __name__ == "__main__":
+    main()

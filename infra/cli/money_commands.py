@@ -1,0 +1,180 @@
+"""What the money commands (`headrace prices`, `credit`, `budget`, ...) do with a store: opened, asked, closed.
+
+For the operator, who may do all of it; prints nothing. Amounts are USD as people write them (`amounts.py`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from auth_billing.audit.audit_records import AuditReport
+from auth_billing.audit.auditor import Auditor
+from auth_billing.audit_log import AuditLog, Event
+from auth_billing.errors import NoSuchRecord
+from auth_billing.money.amounts import nano_of
+from auth_billing.money.books import Balance
+from auth_billing.money.budgets import Budgets, BudgetUse
+from auth_billing.money.credit import Credit, CreditEntry, CreditKind
+from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, project_budget
+from auth_billing.prices import price_file
+from auth_billing.prices.price_book import PriceBook
+from auth_billing.prices.pricing import PriceList
+from auth_billing.store.accounts import MongoAccountStore
+from auth_billing.store.api_keys import MongoApiKeyStore
+from auth_billing.store.audit import MongoAuditStore
+from auth_billing.store.audit_log import MongoAuditLogStore
+from auth_billing.store.balances import MongoBalanceStore
+from auth_billing.store.budgets import MongoBudgetStore
+from auth_billing.store.connection import StoreConnection
+from auth_billing.store.credits import MongoCreditStore
+from auth_billing.store.jobs import MongoJobStore
+from auth_billing.store.prices import MongoPriceStore
+from infra.accounts.account_access import opened_store
+from infra.home.home import Home
+
+
+@dataclass(frozen=True)
+class Statement:
+    """An organisation's money: its account, its budgets this month, its latest credit."""
+
+    balance: Balance
+    budgets: Sequence[BudgetUse]
+    entries: Sequence[CreditEntry]
+
+
+@dataclass(frozen=True)
+class MoneyCommands:
+    """The commands on one store. Every method raises `StoreUnavailable` if it goes away."""
+
+    connection: StoreConnection
+
+    async def prices(self) -> PriceList:
+        """The price list in force; version 0 if there is none yet."""
+        return await PriceBook(MongoPriceStore(self.connection)).current()
+
+    async def audit(self) -> AuditReport:
+        """What does not hold of the books; changes nothing."""
+        return await Auditor(MongoAuditStore(self.connection)).audit()
+
+    async def statement(self, organisation: str) -> Statement:
+        """What an organisation has.
+
+        Raises:
+            NoSuchRecord: there is no such organisation.
+        """
+        await self._check_organisation(organisation)
+        await self._credit().catch_up(organisation)
+        balance = await MongoBalanceStore(self.connection).find(organisation)
+        used = await self._budgets().used(organisation)
+        entries = await self._credit().newest(organisation)
+        return Statement(balance or Balance(organisation, 0, 0), used, entries)
+
+    async def add_credit(self, kind: CreditKind, organisation: str, usd: str, reference: str | None) -> CreditEntry:
+        """Top an organisation up, or give it credit; without a reference it is a new one every time.
+
+        Raises:
+            NoSuchRecord, CreditError
+        """
+        await self._check_organisation(organisation)
+        add = self._credit().top_up if kind is CreditKind.TOP_UP else self._credit().promo
+        entry = await add(organisation, nano_of(usd), reference or uuid.uuid4().hex)
+        await self._record(Event.CREDIT_GRANTED, organisation, entry)
+        return entry
+
+    async def refund(self, organisation: str, job: str, usd: str | None, reference: str | None) -> CreditEntry:
+        """Pay back what a job cost, or a part of it.
+
+        Raises:
+            NoSuchRecord, CreditError
+        """
+        await self._check_organisation(organisation)
+        if usd is not None:
+            amount = nano_of(usd)
+        else:
+            found = (await MongoJobStore(self.connection).find([job])).get(job)
+            amount = (found.cost if found is not None else None) or 1
+        entry = await self._credit().refund(organisation, job, amount, reference or uuid.uuid4().hex)
+        await self._record(Event.CREDIT_REFUNDED, organisation, entry)
+        return entry
+
+    async def set_open(self, organisation: str, *, to: bool) -> None:
+        """Close an organisation's account, or open it again: a closed one takes on no more work.
+
+        Raises:
+            NoSuchRecord
+        """
+        await self._check_organisation(organisation)
+        balances = MongoBalanceStore(self.connection)
+        await balances.open(organisation)
+        await balances.set_open(organisation, to=to)
+        await self._audit_log().record(
+            organisation, Event.ACCOUNT_REOPENED if to else Event.ACCOUNT_CLOSED, organisation
+        )
+
+    async def set_budget(
+        self, organisation: str, usd: str | None, *, project: str | None = None, key: str | None = None
+    ) -> None:
+        """Set a monthly budget of an organisation, one of its projects or one of its keys; `None` takes it away.
+
+        Raises:
+            NoSuchRecord, UnacceptableAmount
+        """
+        await self._check_organisation(organisation)
+        name = await self._budget_name(organisation, project, key)
+        await self._budgets().set(organisation, name, None if usd is None else nano_of(usd, least=0))
+        event = Event.BUDGET_DELETED if usd is None else Event.BUDGET_UPDATED
+        await self._audit_log().record(organisation, event, name, project=project or "", details={"usd": usd})
+
+    async def _record(self, event: Event, organisation: str, entry: CreditEntry) -> None:
+        details = {"kind": entry.kind.value, "amount_nano_usd": entry.amount, "reference": entry.reference}
+        await self._audit_log().record(organisation, event, entry.id, details=details)
+
+    async def _budget_name(self, organisation: str, project: str | None, key: str | None) -> str:
+        if key is not None:
+            record = await MongoApiKeyStore(self.connection).find(key)
+            if record is None or record.organisation != organisation:
+                raise NoSuchRecord(f"no API key {key} of {organisation}")
+            return key_budget(key)
+        if project is not None:
+            if await MongoAccountStore(self.connection).find_project(organisation, project) is None:
+                raise NoSuchRecord(f"no project {project} of {organisation}")
+            return project_budget(project)
+        return ORGANISATION_BUDGET
+
+    async def _check_organisation(self, organisation: str) -> None:
+        if await MongoAccountStore(self.connection).find_organisation(organisation) is None:
+            raise NoSuchRecord(f"no organisation {organisation}")
+
+    def _credit(self) -> Credit:
+        return Credit(MongoCreditStore(self.connection), MongoJobStore(self.connection))
+
+    def _audit_log(self) -> AuditLog:
+        return AuditLog(MongoAuditLogStore(self.connection))
+
+    def _budgets(self) -> Budgets:
+        return Budgets(MongoBudgetStore(self.connection), MongoBalanceStore(self.connection))
+
+
+@asynccontextmanager
+async def opened_money(home: Home, mongodb_url: str) -> AsyncIterator[MoneyCommands]:
+    """The commands on a store; without a URL on that of the launcher that runs in `home`.
+
+    Raises:
+        StartupError: there is no store.
+    """
+    async with opened_store(home, mongodb_url) as connection:
+        yield MoneyCommands(connection)
+
+
+def prices_of(file: Path, catalogue: Path | None) -> PriceList:
+    """What a price file says, with the models of a proxy's catalogue.
+
+    Raises:
+        StartupError: it is wrong; says why.
+    """
+    sources = [price_file.source(path) for path in (file, catalogue) if path is not None]
+    return price_file.parse(*sources).price_list(0)

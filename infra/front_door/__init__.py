@@ -1,0 +1,1 @@
+"""API and web chat on one port."""

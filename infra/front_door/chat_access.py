@@ -1,0 +1,117 @@
+"""What the chat's API stands on: its history in the store, its engine in the gateway, its office in the accounts.
+
+Knows which stores there are, not what a conversation is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from auth_billing.audit_log import AuditLog
+from auth_billing.errors import StoreUnavailable
+from auth_billing.people.directory import People
+from auth_billing.people.sessions import BrowserSession
+from auth_billing.prices.price_book import PriceBook
+from auth_billing.service import AuthBilling, Principal
+from auth_billing.store.audit_log import MongoAuditLogStore
+from auth_billing.store.balances import MongoBalanceStore
+from auth_billing.store.prices import MongoPriceStore
+from chat_ui.chat import Chat
+from chat_ui.conversations import Conversations
+from chat_ui.generations.generations import Generations, Principals
+from chat_ui.generations.titles import Titles
+from chat_ui.history.records import Owner
+from chat_ui.history.room import Room
+from chat_ui.importing.importer import Importer
+from chat_ui.importing.reading_apart import read_apart
+from chat_ui.importing.taking_in import Shelves
+from chat_ui.history.listing import Listing
+from chat_ui.office import Office
+from chat_ui.settings import ChatSettings
+from chat_ui.store.conversations import MongoConversationStore
+from chat_ui.store.imports import MongoImportStore
+from chat_ui.store.indexes import create_indexes
+from chat_ui.store.messages import MongoAnswerStore, MongoMessageStore
+from chat_ui.store.presets import MongoPresetStore
+from chat_ui.store.shares import MongoShareStore
+from gateway.http.gateway import Gateway
+from infra.accounts import people_access
+from infra.accounts.account_access import AccountAccess
+from infra.front_door.chat_engine import GatewayEngine, GatewayFleet
+from runtime.lifecycle import StartupError
+from router.messages import KeySet
+
+
+def chat(access: AccountAccess, gateway: Gateway, settings: ChatSettings, announce: Callable[[KeySet], None]) -> Chat:
+    """All that the chat's API asks; `announce` tells the gateways that keys have changed.
+
+    Raises:
+        StartupError: the keys of sessions can't be used.
+    """
+    connection = access.connection
+    browsers = people_access.browsers(access, settings, announce)
+    prices = PriceBook(MongoPriceStore(connection))
+    engine = GatewayEngine(gateway, prices)
+    conversations, messages = MongoConversationStore(connection), MongoMessageStore(connection)
+    generations = Generations(
+        engine,
+        messages,
+        MongoAnswerStore(connection),
+        Titles(engine, conversations, messages),
+        _principals(browsers.people, gateway.accounts),
+        stopping=gateway.stopping,
+    )
+    room = Room(conversations)
+    return Chat(
+        access=browsers,
+        audit=AuditLog(MongoAuditLogStore(connection)),
+        conversations=Conversations(conversations, messages, MongoShareStore(connection), generations, room=room),
+        listing=Listing(conversations, messages),
+        importer=Importer(Shelves(conversations, messages, MongoImportStore(connection)), room, read_apart),
+        presets=MongoPresetStore(connection),
+        generations=generations,
+        engine=engine,
+        office=Office(
+            administration=gateway.administration,
+            credit=access.credit(),
+            balances=MongoBalanceStore(connection),
+            prices=prices,
+            limits=gateway.limits.book,
+            fleet=GatewayFleet(gateway),
+            console=settings.console_url,
+        ),
+        principal=gateway.accounts.principal_of,
+    )
+
+
+@asynccontextmanager
+async def running(access: AccountAccess, chat: Chat) -> AsyncIterator[None]:
+    """Inside, answers are taken over that nobody writes; at the end, those that are written are left to others, and
+    imports break off.
+
+    Raises:
+        StartupError: the store went away.
+    """
+    try:
+        await create_indexes(access.connection)
+    except StoreUnavailable as error:
+        raise StartupError(f"the store does not answer: {error}") from error
+    looking = [asyncio.create_task(each) for each in (chat.generations.run(), chat.importer.run())]
+    try:
+        yield
+    finally:
+        await asyncio.gather(chat.generations.close(), chat.importer.close())
+        for task in looking:
+            task.cancel()
+        await asyncio.gather(*looking, return_exceptions=True)
+
+
+def _principals(people: People, accounts: AuthBilling) -> Principals:
+    async def principal(owner: Owner, project: str) -> Principal:
+        """Who asks, by what he is now: an answer outlives sessions, and must not outlive a membership."""
+        member = await people.member(owner.organisation, owner.user)
+        return accounts.principal_of(BrowserSession("", member.user, owner.organisation, project, member.role))
+
+    return principal

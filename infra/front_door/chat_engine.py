@@ -1,0 +1,143 @@
+"""The chat's engine and fleet: the gateway of the same process, which the chat itself does not know.
+
+Translates what the gateway says into the chat's words, errors too. Knows neither conversations nor HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from auth_billing.errors import AccountError, BudgetExhausted, InsufficientCredit, NoPrice
+from auth_billing.money.amounts import usd
+from auth_billing.prices.price_book import PriceBook
+from auth_billing.service import Principal
+from chat_ui.generations.engine import (
+    Ask,
+    AskFailed,
+    CannotContinue,
+    Ended,
+    EngineStopping,
+    Price,
+    Said,
+    ServedModel,
+    Text,
+)
+from chat_ui.history.records import TokenUsage, Waiting
+from gateway import in_process
+from gateway.errors import GatewayError, JobFailed, ServerShutdown, answer_to, error_body, error_headers
+from gateway.http.gateway import Gateway
+from router.errors import PublishError
+from router.messages import FailureCode, ServiceClass, Task, Usage, WorkerStatus
+from router.registry import ModelInfo
+
+TEMPERATURE, TOP_P = 0.3, 0.9
+"""Of whoever has chosen none (`chat_ui/web/src/chat/SettingsPanel.svelte` shows them): at OpenAI's defaults, 1 and 1,
+small models ramble to the end of their context."""
+_CANNOT_CONTINUE = frozenset({FailureCode.INVALID_PROMPT, FailureCode.INVALID_PARAMETER, FailureCode.UPSTREAM_ERROR})
+
+
+class GatewayEngine:
+    """Implements `chat_ui.generations.engine.Engine`."""
+
+    def __init__(self, gateway: Gateway, prices: PriceBook) -> None:
+        self._gateway = gateway
+        self._prices = prices
+
+    async def answer(self, principal: Principal, ask: Ask) -> AsyncIterator[Said]:
+        """Ask, for and at the cost of `principal`."""
+        begun = False
+        try:
+            async with aclosing(in_process.complete(self._gateway, self._prices, principal, _fields(ask))) as heard:  # type: ignore[type-var]
+                async for each in heard:
+                    if isinstance(each, in_process.InLine):
+                        yield Waiting(each.position, each.seconds)
+                        continue
+                    begun = True
+                    if each.finish_reason is None:
+                        yield Text(each.text, _usage(each.usage), each.cost)
+                    else:
+                        yield Ended(each.finish_reason, _usage(each.usage), each.cost)
+        except (GatewayError, AccountError, PublishError) as error:
+            raise _in_words(error, can_restart=ask.continues and not begun) from error
+
+    async def models(self, principal: Principal) -> list[ServedModel]:
+        """The models that may be asked, by name."""
+        prices = await self._prices.current()
+
+        def price(model: str) -> Price | None:
+            try:
+                rate = prices.price(model, ServiceClass.DEFAULT)
+            except NoPrice:
+                return None
+            return Price(rate.input, rate.cached_input, rate.output)
+
+        return [
+            ServedModel(name, model.max_model_len, price(model.name), model.alive and model.workers > 0)
+            for name, model in self._gateway.catalogue.listed(principal.models)
+            if model.task is Task.GENERATE
+        ]
+
+
+class GatewayFleet:
+    """Implements `chat_ui.office.Fleet` by the heartbeats that the gateway hears."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def workers(self) -> Sequence[WorkerStatus]:
+        """The last word of each worker that is alive, by name."""
+        return self._gateway.models.workers()
+
+    def models(self) -> Sequence[ModelInfo]:
+        """The models seen within the hour, by name."""
+        return self._gateway.models.models()
+
+    def queued(self, model: str) -> int:
+        """Sequences that wait for a model, by what all gateways say of themselves."""
+        return self._gateway.queues.waiting(model)
+
+
+def _fields(ask: Ask) -> dict[str, Any]:
+    """The request, as OpenAI writes it."""
+    settings = ask.settings
+    system = [{"role": "system", "content": settings.system}] if settings.system.strip() else []
+    fields: dict[str, Any] = {
+        "model": settings.model,
+        "messages": [*system, *({"role": turn.role.value, "content": turn.text} for turn in ask.turns)],
+        "temperature": TEMPERATURE if settings.temperature is None else settings.temperature,
+        "top_p": TOP_P if settings.top_p is None else settings.top_p,
+        "repetition_penalty": settings.repetition_penalty,
+        "max_completion_tokens": settings.max_tokens,
+    }
+    if ask.continues:
+        fields |= {"continue_final_message": True, "add_generation_prompt": False}
+    return fields
+
+
+def _usage(usage: Usage) -> TokenUsage:
+    return TokenUsage(usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
+
+
+def _in_words(error: Exception, *, can_restart: bool) -> AskFailed:
+    """The gateway's table says it, for people who don't know quotas and parameters."""
+    told = error_body(error)["error"]
+    code, message = told["code"] or "internal_error", told["message"]
+    retry_after = error_headers(error).get("retry-after")
+    seconds = None if retry_after is None else int(retry_after)
+    if isinstance(error, ServerShutdown):
+        return EngineStopping(code, message, seconds)
+    if can_restart and (
+        (isinstance(error, JobFailed) and error.failure in _CANNOT_CONTINUE) or answer_to(error).status == 400
+    ):
+        return CannotContinue(code, message, seconds)
+    if isinstance(error, InsufficientCredit):
+        needed, left = usd(error.needed), usd(error.available)
+        message = f"There is not enough credit: this may cost up to {needed} USD, and {left} USD are left."
+        return AskFailed("insufficient_credit", message)
+    if isinstance(error, BudgetExhausted):
+        needed, left = usd(error.needed), usd(max(0, error.left))
+        message = f"This month's budget is used up: this may cost up to {needed} USD, and {left} USD of it are left."
+        return AskFailed("budget_exhausted", message)
+    return AskFailed(code, message, seconds)

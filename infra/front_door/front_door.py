@@ -1,0 +1,109 @@
+"""Joins the gateway's API, the chat's API and the chat page on one port, for `headrace gateway` and `headrace serve`.
+
+The gateway does not know the chat and the chat does not know the gateway: they meet here. What is neither a route
+of the gateway nor below `/v1` is the chat's: its API below `/api`, its page everywhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.types import Lifespan, Receive, Scope, Send
+
+from auth_billing.keys.key_news import announcer
+from auth_billing.keys.pepper import control_secret
+from chat_ui.http.api import PREFIX as CHAT_API
+from chat_ui.http.api import create_api
+from chat_ui.http.app import create_app as create_page
+from chat_ui.chat import Chat
+from chat_ui.settings import ChatSettings
+from gateway.app import GatewayServices, create_app
+from gateway.http.server import serve_app
+from gateway.settings import GatewaySettings
+from infra.accounts import account_access
+from infra.front_door import chat_access
+from infra.home import environment
+from infra.accounts.account_access import AccountAccess
+from infra.install.steps import WEB
+from runtime.lifecycle import StartupError
+from infra.home.settings import LauncherSettings
+from router.bus import Bus
+from router.control_seal import sealed_by
+from router.errors import BrokerUnavailable
+from router.transport.rabbitmq import RabbitMQTransport
+
+API = "/v1"
+
+
+def open_front_door(access: AccountAccess, bus: Bus, settings: GatewaySettings) -> FastAPI:
+    """The front door of an installation: its accounts and a started bus behind it."""
+    news = announcer(bus)
+    services = GatewayServices(
+        bus,
+        access.facade(),
+        access.billing(),
+        access.idempotency_keys(),
+        access.administration(news),
+        access.rate_limiter(settings.gateway_id, settings.default_limits),
+    )
+    app = create_app(services, settings)
+    chat = chat_access.chat(access, app.state.gateway, environment.load(ChatSettings), news)
+    _add_chat(app, chat)
+    app.router.lifespan_context = _with_chat(app.router.lifespan_context, access, chat)
+    return app
+
+
+def _add_chat(app: FastAPI, chat: Chat) -> None:
+    """Put the chat wherever the gateway has no route."""
+    page, chat_api, not_found = create_page(WEB / "dist"), create_api(chat), app.router.default
+
+    async def otherwise(scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        if scope["type"] != "http" or _is_below(path, API):
+            await not_found(scope, receive, send)  # an unknown one is a 404 in OpenAI's shape
+        elif _is_below(path, CHAT_API):
+            await chat_api(scope, receive, send)
+        else:
+            await page(scope, receive, send)
+
+    app.router.default = otherwise
+
+
+def _with_chat(gateway: Lifespan[Any], access: AccountAccess, chat: Chat) -> Lifespan[Any]:
+    """The gateway's lifespan, with the chat's inside: answers are written as long as there is a gateway to ask."""
+
+    @asynccontextmanager
+    async def lifespan(app: Any) -> AsyncIterator[Any]:
+        async with gateway(app) as state, chat_access.running(access, chat):
+            yield state
+
+    return lifespan
+
+
+def _is_below(path: str, prefix: str) -> bool:
+    return path == prefix or path.startswith(prefix + "/")
+
+
+async def serve_gateway(settings: GatewaySettings, stop: asyncio.Event) -> None:
+    """The gateway as a process of the platform.
+
+    Raises:
+        StartupError: no broker, no store, a port taken.
+    """
+    if not settings.amqp_url:
+        raise StartupError("no broker given: set HEADRACE_AMQP_URL, for example amqp://user:password@127.0.0.1:5672/")
+    home = environment.load(LauncherSettings).folder
+    async with account_access.opened(home, settings.mongodb_url, settings.api_key_pepper) as access:
+        seal = sealed_by(settings.control_secret or control_secret(access.pepper))
+        bus = Bus(RabbitMQTransport(settings.amqp_url, settings.gateway_id), seal)
+        try:
+            await bus.start()
+            await serve_app(open_front_door(access, bus, settings), settings, stop)
+        except BrokerUnavailable as error:
+            raise StartupError(f"cannot reach the broker: {error}") from error
+        finally:
+            await bus.close()

@@ -1,0 +1,1 @@
+"""An installation's folder: settings, secrets and records of its processes."""

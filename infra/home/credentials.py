@@ -1,0 +1,49 @@
+"""Passwords that a launcher makes up for its private broker, kept in the home so that they survive a restart."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+
+from infra.home.home import Home
+
+
+def write_secret(path: Path, text: str) -> None:
+    """Write a file that only this user may read, from its first byte on."""
+    fresh = path.with_name(path.name + ".new")
+    fresh.unlink(missing_ok=True)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    fresh.replace(path)
+
+
+def password_file(home: Home, user: str) -> Path:
+    """Where the password of a broker user is."""
+    return home.secrets / f"rabbitmq-{user}"
+
+
+def broker_passwords(home: Home, users: Iterable[str]) -> dict[str, str]:
+    """The password of each user, made at the first call."""
+    passwords = {}
+    for user in users:
+        path = password_file(home, user)
+        if not path.exists():
+            write_secret(path, secrets.token_urlsafe(24) + "\n")
+        passwords[user] = path.read_text().strip()
+    return passwords
+
+
+def write_client_env(home: Home, base_url: str, api_key: str) -> None:
+    """Write what an OpenAI client needs: `set -a; . .headrace/client.env`."""
+    write_secret(home.client_env, f"OPENAI_BASE_URL={base_url}\nOPENAI_API_KEY={api_key}\n")
+
+
+def read_client_key(home: Home) -> str | None:
+    """The API key in `client.env`, if there is one."""
+    if not home.client_env.exists():
+        return None
+    lines = dict(line.split("=", 1) for line in home.client_env.read_text().splitlines() if "=" in line)
+    return lines.get("OPENAI_API_KEY") or None

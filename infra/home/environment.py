@@ -1,0 +1,55 @@
+"""Settings from the environment: read once at start-up, unknown names refused, errors said in one line.
+
+A misspelt variable would otherwise be a setting that silently stays at its default.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings
+
+from runtime.lifecycle import StartupError
+
+PREFIX = "HEADRACE_"
+SettingsT = TypeVar("SettingsT", bound=BaseSettings)
+
+
+def variable(field: str) -> str:
+    """The environment variable of a settings field."""
+    return PREFIX + field.upper()
+
+
+def variables(settings: Iterable[type[BaseSettings]]) -> set[str]:
+    """The environment variables of some processes' settings."""
+    return {variable(field) for each in settings for field in each.model_fields}
+
+
+def check_names(environment: Mapping[str, str], known: set[str]) -> None:
+    """Refuse variables of ours that no process knows.
+
+    Raises:
+        StartupError: names the variable and the nearest known one.
+    """
+    for name in sorted(environment):
+        if name.upper().startswith(PREFIX) and name.upper() not in known:
+            near = difflib.get_close_matches(name.upper(), known, n=1, cutoff=0.0)
+            raise StartupError(f"{name} is not a setting; did you mean {near[0]}? (all: docs/configuration.md)")
+
+
+def load(settings: type[SettingsT], **given: Any) -> SettingsT:
+    """Build settings from the environment and from what was `given` on the command line (`None`: not given).
+
+    Raises:
+        StartupError: names the variable and what is wrong with its value.
+    """
+    try:
+        return settings(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        field = str(first["loc"][0]) if first["loc"] else "settings"
+        value = "" if first["type"] == "missing" else f"={first['input']}"
+        raise StartupError(f"{variable(field)}{value}: {first['msg']}") from error

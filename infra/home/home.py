@@ -1,0 +1,143 @@
+"""The folder of an installation (`HEADRACE_HOME`, by default `.headrace/`): what lies where, and who holds it.
+
+One launcher at a time works in a home. The lock is the kernel's (`flock`), so that it goes with its process however
+that ends. Knows nothing of what the launcher does there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from runtime.lifecycle import StartupError
+
+
+@dataclass(frozen=True)
+class Home:
+    """The paths of one installation."""
+
+    path: Path
+
+    @property
+    def models(self) -> Path:
+        """Model files."""
+        return self.path / "models"
+
+    @property
+    def run(self) -> Path:
+        """Pid files, process records, the launcher's lock and socket."""
+        return self.path / "run"
+
+    @property
+    def log(self) -> Path:
+        """One log file a process."""
+        return self.path / "log"
+
+    @property
+    def secrets(self) -> Path:
+        """What only this user may read."""
+        return self.path / "secrets"
+
+    @property
+    def client_env(self) -> Path:
+        """`OPENAI_BASE_URL` and `OPENAI_API_KEY` of the development account."""
+        return self.path / "client.env"
+
+    def prepare(self) -> None:
+        """Create the folders.
+
+        Raises:
+            StartupError: the place can't be written.
+        """
+        try:
+            for folder in (self.path, self.run, self.log, self.secrets):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StartupError(f"can't use {self.path} as HEADRACE_HOME: {error.strerror}") from error
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who works in a home: `kind` is `serve` or `up`."""
+
+    kind: str
+    pid: int
+    url: str
+
+
+class HomeBusy(StartupError):
+    """Another launcher works in this home."""
+
+    def __init__(self, home: Home, holder: Holder) -> None:
+        super().__init__(
+            f"`headrace {holder.kind}` already runs in {home.path} (pid {holder.pid}, {holder.url}): "
+            "stop it first, or choose another HEADRACE_HOME and HEADRACE_PORT"
+        )
+        self.holder = holder
+
+
+@contextmanager
+def held(home: Home, holder: Holder) -> Iterator[None]:
+    """Hold `home` as its only launcher.
+
+    Raises:
+        HomeBusy: somebody else holds it.
+    """
+    descriptor = os.open(home.run / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise HomeBusy(home, _read_holder(descriptor)) from error
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(vars(holder)).encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def holder_of(home: Home) -> Holder | None:
+    """Who works in `home` now, if anybody does."""
+    try:
+        descriptor = os.open(home.run / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _read_holder(descriptor)
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def stop_holder(home: Home) -> str:
+    """Ask the launcher of `home` to stop everything, wait until it has, and say so.
+
+    Raises:
+        StartupError: nothing runs there.
+    """
+    holder = holder_of(home)
+    if holder is None or not holder.pid:
+        raise StartupError(f"nothing runs in {home.path}")
+    try:
+        process = psutil.Process(holder.pid)
+        process.terminate()
+        process.wait()
+    except psutil.NoSuchProcess:
+        pass  # it went by itself meanwhile
+    return f"`headrace {holder.kind}` (pid {holder.pid}) has stopped"
+
+
+def _read_holder(descriptor: int) -> Holder:
+    try:
+        return Holder(**json.loads(os.pread(descriptor, 4096, 0)))
+    except (ValueError, TypeError):  # it has just taken the lock and not yet written who it is
+        return Holder("serve or up", 0, "starting")

@@ -1,0 +1,49 @@
+"""What can be set on the launchers (`headrace serve`, `headrace up`). The processes have settings of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from infra.home.home import Home
+from infra.install.steps import MODEL_FILE
+
+
+class LauncherSettings(BaseSettings):
+    """Settings of `serve` and `up`: environment variables `HEADRACE_...`, overridden by the command line."""
+
+    model_config = SettingsConfigDict(env_prefix="HEADRACE_", frozen=True, extra="forbid")
+
+    home: Path = Field(Path(".headrace"), description="Folder of models, data, logs, secrets and pid files")
+    host: str = Field("127.0.0.1", description="Address that the API and the chat listen on")
+    port: int = Field(8000, ge=1, le=65535, description="Port of the API and the chat")
+    model: str = Field(
+        "",
+        description="Model to serve: a Hugging Face id, a folder with safetensors, or a .gguf file; "
+        "by default the SmolLM2-135M-Instruct that `make setup` puts into the home",
+    )
+    device: str = Field("cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="Where the workers' engines compute")
+    model_aliases: str = Field(
+        "", description='TOML file of other names for models: a table [aliases] of `name = "model"`'
+    )
+    proxy_config: str = Field(
+        "", description="TOML file of models that providers outside serve: with it a proxy is started too"
+    )
+    workers: int = Field(2, ge=1, le=64, description="Workers that `headrace up` starts")
+    rabbitmq_port: int = Field(5672, ge=1, le=65535, description="Port of the private RabbitMQ node (`up`)")
+    rabbitmq_console_port: int = Field(15672, ge=1, le=65535, description="Port of its management console (`up`)")
+    log_level: str = Field("info", description="Least level that is logged: debug, info, warning or error")
+    log_style: Literal["console", "json"] = Field("console", description="Logs for people or for machines")
+
+    @property
+    def folder(self) -> Home:
+        """The home, by absolute path."""
+        return Home(self.home.expanduser().resolve())
+
+    @property
+    def model_or_default(self) -> str:
+        """The model to serve."""
+        return self.model or str(self.folder.models / MODEL_FILE)

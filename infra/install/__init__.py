@@ -1,0 +1,1 @@
+"""Makes a checkout ready to run; standard library only."""

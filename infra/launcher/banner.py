@@ -1,0 +1,74 @@
+"""What a launcher says when everything is up: where things are, and one line to try."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+
+from inference_worker.model_files.model_source import resolve
+from infra.home.credentials import password_file
+from infra.accounts.people_access import invitation_link, start_link
+from infra.launcher.processes import PlatformProcesses
+from infra.rabbitmq import definitions
+
+
+def base_url(host: str, port: int) -> str:
+    """What clients on this machine reach a server on `host` by."""
+    reachable = "127.0.0.1" if host in ("0.0.0.0", "::", "") else host  # noqa: S104 - compared, not bound
+    return f"http://{reachable}:{port}"
+
+
+def _show(title: str, lines: list[tuple[str, str]], try_it: str) -> None:
+    """No box: a key that is wrapped or cut by a narrow terminal can't be copied."""
+    console = Console(highlight=False)
+    console.rule(f"[bold green]{title}", align="left", style="green")
+    for name, value in lines:
+        console.print(f"[bold]{name:<12}[/bold] {escape(value)}", soft_wrap=True)
+    console.print(escape(f"\n{try_it}\n"), soft_wrap=True)
+
+
+def curl(url: str, key: str, model: str) -> str:
+    """One line that a person can paste into a shell and see a streamed answer."""
+    return (
+        f'Try it:  curl -N {url}/v1/chat/completions -H "Authorization: Bearer {key}" '
+        f'-H "Content-Type: application/json" '
+        f'-d \'{{"model": "{model}", "stream": true, "messages": [{{"role": "user", "content": "Hello!"}}]}}\''
+    )
+
+
+def _chat(url: str, token: str) -> list[tuple[str, str]]:
+    """Where the chat is; as long as nobody owns it who can sign in, a link that lets its owner in by one click."""
+    if not token:
+        return [("Chat", f"{url}/")]
+    return [
+        ("Chat", start_link(url, token)),
+        (
+            "",
+            "lets you in as the owner, once; each start makes a new one until an owner signs up (docs/people.md) at:",
+        ),
+        ("", invitation_link(url, token)),
+    ]
+
+
+def greet_serve(url: str, key: str, model: str, *, home: str, token: str) -> None:
+    """Everything in one process is ready. `token`: of the invitation for the first owner; empty: there is one."""
+    lines = [("API", f"{url}/v1"), *_chat(url, token), ("API key", key), ("Model", model)]
+    lines.append(("For clients", f"{home}/client.env"))
+    _show("Headrace", lines, f"{curl(url, key, model)}\nCtrl-C stops everything.")
+
+
+def greet_platform(processes: PlatformProcesses, running: list[str], key: str, token: str) -> None:
+    """The platform is ready. `token`: of the invitation for the first owner; empty: there is one."""
+    url = base_url(processes.settings.host, processes.settings.port)
+    model = resolve(processes.settings.model_or_default).served_name
+    lines = [
+        ("API", f"{url}/v1"),
+        *_chat(url, token),
+        ("API key", key),
+        ("Model", model),
+        ("Console", f"{processes.console_url} (RabbitMQ)"),
+        ("", f"user {definitions.ADMIN}, password in {password_file(processes.home, definitions.ADMIN)}"),
+        ("Processes", ", ".join(running)),
+        ("", "`headrace ps` shows them, `headrace up --workers N` scales, Ctrl-C stops"),
+    ]
+    _show("Headrace platform", lines, curl(url, key, model))

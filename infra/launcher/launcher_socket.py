@@ -1,0 +1,110 @@
+"""How `headrace up --workers`, `stop` and `start` talk to the launcher that is running: one JSON line each way.
+
+A Unix socket in the home's `run/`, so only the user who may read the home may command it. Knows no processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from infra.home.home import Home
+from runtime.lifecycle import StartupError
+
+SOCKET = "launcher.sock"
+
+
+class Command(msgspec.Struct, frozen=True):
+    """What is asked of the launcher: `workers` with `scale`, a process's name with the others."""
+
+    do: Literal["scale", "stop", "start", "restart"]
+    name: str = ""
+    workers: int = 0
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What came of it, in words."""
+
+    ok: bool
+    message: str
+
+
+class Refused(Exception):
+    """A command that makes no sense now; the message says why."""
+
+
+Handler = Callable[[Command], Awaitable[str]]
+
+
+@contextlib.contextmanager
+def _short(folder: Path) -> Iterator[str]:
+    """A path to the socket that fits into the 108 bytes of `sun_path`, however deep the home lies (Linux)."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        through = Path(f"/proc/self/fd/{descriptor}")
+        yield str((through if through.exists() else folder) / SOCKET)
+    finally:
+        os.close(descriptor)
+
+
+@asynccontextmanager
+async def listening(home: Home, handle: Handler) -> AsyncIterator[None]:
+    """Answer commands as long as the context lasts."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            reply = await _answer(await reader.readline(), handle)
+            writer.write(msgspec.json.encode(reply) + b"\n")
+            await writer.drain()
+        except ConnectionError:
+            pass  # the one who asked has gone; what was asked is done all the same
+        finally:
+            writer.close()
+
+    (home.run / SOCKET).unlink(missing_ok=True)
+    with _short(home.run) as path:
+        server = await asyncio.start_unix_server(answer, path)
+        (home.run / SOCKET).chmod(0o600)
+        try:
+            yield
+        finally:
+            server.close()
+            (home.run / SOCKET).unlink(missing_ok=True)
+
+
+async def _answer(line: bytes, handle: Handler) -> Answer:
+    try:
+        return Answer(True, await handle(msgspec.json.decode(line, type=Command)))
+    except (Refused, StartupError) as error:
+        return Answer(False, str(error))
+    except msgspec.DecodeError as error:
+        return Answer(False, f"not a command: {error}")
+
+
+def ask(home: Home, command: Command) -> str:
+    """Send a command to the launcher of `home`, wait until it is done, and return its words.
+
+    Raises:
+        StartupError: nothing runs there, or the launcher refused.
+    """
+    try:
+        with _short(home.run) as path, socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(path)
+            connection.sendall(msgspec.json.encode(command) + b"\n")
+            with connection.makefile("rb") as lines:
+                answer = msgspec.json.decode(lines.readline(), type=Answer)
+    except (FileNotFoundError, ConnectionRefusedError) as error:
+        raise StartupError(f"no platform runs in {home.path}: start one with `headrace up`") from error
+    except (ConnectionError, msgspec.DecodeError) as error:
+        raise StartupError("the launcher went away before it answered") from error
+    if not answer.ok:
+        raise StartupError(answer.message)
+    return answer.message

@@ -1,0 +1,191 @@
+"""`headrace up`: the platform as processes on this machine, from the first to the last, and scaled in between.
+
+Knows names, numbers and order; what the processes are is in `infra/launcher/processes.py`, how they are kept running in
+`infra/launcher/supervisor.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from infra.accounts import account_access
+from infra.launcher import launcher_socket
+from infra.accounts import people_access
+from infra.launcher.banner import base_url
+from infra.home.home import Holder, HomeBusy, held
+from infra.launcher.launcher_socket import Command, Refused
+from infra.home.process_records import ProcessRecords, ProcessState, end_orphans
+from infra.launcher.processes import PlatformProcesses, worker_name
+from infra.rabbitmq.errors import BrokerError
+from infra.rabbitmq.install import ensure_installed
+from infra.launcher.readiness import is_free
+from runtime.lifecycle import StartupError, stop_on_signals
+from infra.home.settings import LauncherSettings
+from infra.launcher.supervisor import ProcessSpec, Supervisor
+
+ORPHAN_GRACE_SECONDS = 10.0
+MAX_WORKERS = 64
+Say = Callable[[str], None]
+
+
+class PlatformLauncher:
+    """One platform on this machine."""
+
+    def __init__(
+        self, settings: LauncherSettings, say: Say, greet: Callable[[PlatformProcesses, list[str], str, str], None]
+    ) -> None:
+        self._settings = settings
+        self._home = settings.folder
+        self._say = say
+        self._greet = greet
+        self._records = ProcessRecords(self._home.run)
+        self._processes = PlatformProcesses(settings, self._home)
+        self._supervisor = Supervisor(self._records, say)
+        self._scaling = asyncio.Lock()
+        self._key = ""
+        self._owner_token = ""
+
+    async def run(self) -> None:
+        """Start everything, keep it running until SIGTERM or Ctrl-C, stop everything.
+
+        Raises:
+            HomeBusy: a launcher runs in this home already.
+            StartupError: something that everything else needs can't start.
+        """
+        self._home.prepare()
+        holder = Holder("up", os.getpid(), self._url)
+        stop = asyncio.Event()
+        stop_on_signals(stop, again=self._supervisor.hurry)
+        with held(self._home, holder):
+            await self._clean_up()
+            self._check_ports()
+            try:
+                await self._until(stop, self._start())
+                if not stop.is_set():
+                    async with launcher_socket.listening(self._home, self.obey):
+                        self._greet(self._processes, self._supervisor.names(), self._key, self._owner_token)
+                        await stop.wait()
+            finally:
+                await self._stop()
+
+    @property
+    def _url(self) -> str:
+        return base_url(self._settings.host, self._settings.port)
+
+    async def _until(self, stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+        """Do `work` unless `stop` comes first."""
+        task = asyncio.create_task(work)
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+        elif not task.cancelled():
+            task.result()
+
+    async def _clean_up(self) -> None:
+        orphans = await asyncio.to_thread(end_orphans, self._records, grace=ORPHAN_GRACE_SECONDS)
+        if orphans:
+            self._say(f"ended what a killed launcher had left running: {', '.join(orphans)}")
+
+    def _check_ports(self) -> None:
+        wanted = {
+            "HEADRACE_PORT": (self._settings.host, self._settings.port),
+            "HEADRACE_RABBITMQ_PORT": ("127.0.0.1", self._settings.rabbitmq_port),
+            "HEADRACE_RABBITMQ_CONSOLE_PORT": ("127.0.0.1", self._settings.rabbitmq_console_port),
+        }
+        for variable, (host, port) in wanted.items():
+            if not is_free(host, port):
+                raise StartupError(f"port {port} is taken: choose another by {variable}")
+
+    async def _start(self) -> None:
+        try:
+            await asyncio.to_thread(ensure_installed, self._say)
+            broker = self._processes.rabbitmq()
+        except BrokerError as error:
+            raise StartupError(str(error)) from error
+        self._say("starting RabbitMQ and the store ...")
+        await asyncio.gather(self._require(broker), self._require(self._processes.store_program()))
+        async with account_access.opened(self._home, self._processes.store.url) as access:
+            self._key = await access.give_development_key(f"{self._url}/v1")
+            self._owner_token = await people_access.first_owner_token(access)
+        self._say("starting billing, workers (they load the model) and gateway ...")
+        await self._require(self._processes.billing())
+        workers = self._settings.workers
+        await asyncio.gather(*(self._hire(number, of=workers) for number in range(1, workers + 1)))
+        if self._settings.proxy_config:
+            await self._require(self._processes.proxy())
+        # Last, so that whoever is let in is answered.
+        await self._require(self._processes.gateway())
+
+    async def _require(self, spec: ProcessSpec) -> None:
+        """Start what nothing works without."""
+        process = self._supervisor.add(spec)
+        if await process.settled() is ProcessState.REFUSED:
+            raise StartupError(f"{spec.name} can't start: {process.reason}")
+
+    async def _hire(self, number: int, *, of: int) -> ProcessState:
+        """Start a worker. One that can't start is tried again, and the platform stands without it."""
+        return await self._supervisor.add(self._processes.worker(number, of=of)).settled()
+
+    async def _stop(self) -> None:
+        if self._supervisor.names():
+            self._say("stopping: running streams may end (once more Ctrl-C stops at once) ...")
+        await self._supervisor.stop_all()
+
+    # What the launcher is asked while it runs
+
+    async def obey(self, command: Command) -> str:
+        """Carry a command out and say what came of it.
+
+        Raises:
+            Refused: it makes no sense.
+        """
+        if command.do == "scale":
+            return await self._scale(command.workers)
+        if command.name not in self._supervisor:
+            raise Refused(f"no process {command.name!r}; there are {', '.join(self._supervisor.names())}")
+        process = self._supervisor[command.name]
+        if command.do in ("stop", "restart"):
+            await process.stop()
+        if command.do in ("start", "restart"):
+            process.start()
+            state = await process.settled()
+            return f"{command.name}: {state.value}{': ' + process.reason if process.reason else ''}"
+        return f"{command.name}: stopped"
+
+    async def _scale(self, wanted: int) -> str:
+        """Bring the number of workers to `wanted`; the surplus drains."""
+        if not 1 <= wanted <= MAX_WORKERS:
+            raise Refused(f"between 1 and {MAX_WORKERS} workers, not {wanted}")
+        async with self._scaling:
+            names = {worker_name(number): number for number in range(1, wanted + 1)}
+            surplus = [name for name in self._supervisor.names() if name.startswith("worker-") and name not in names]
+            missing = [number for name, number in names.items() if name not in self._supervisor]
+            await asyncio.gather(
+                *(self._supervisor.remove(name) for name in surplus),
+                *(self._hire(number, of=wanted) for number in missing),
+            )
+        self._say(f"{wanted} workers")
+        return f"{wanted} workers: {len(missing)} started, {len(surplus)} drained"
+
+
+def run_or_scale(launcher: PlatformLauncher, settings: LauncherSettings, workers: int | None, say: Say) -> None:
+    """Run a platform, or scale the one that runs in this home already.
+
+    Raises:
+        StartupError: it can't start, or what runs there is no platform.
+    """
+    try:
+        asyncio.run(launcher.run())
+    except HomeBusy as error:
+        if error.holder.kind != "up":
+            raise
+        if workers is None:
+            say(f"the platform runs already ({error.holder.url}, pid {error.holder.pid}); `--workers N` scales it")
+            return
+        say(launcher_socket.ask(settings.folder, Command("scale", workers=workers)))

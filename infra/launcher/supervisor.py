@@ -1,0 +1,292 @@
+"""Keeps processes running: starts them in order, starts a dead one again with backoff, stops them gracefully.
+
+Knows processes by argument list, exit status and a readiness question, and nothing of what they are
+(`infra/launcher/processes.py` does). How an exit status is read:
+
+====================  ==============================================================================
+0                     stopped on purpose (SIGTERM from an operator, too): left alone
+78 (`EX_CONFIG`)      it can't start and its last line says why: shown, tried again slowly
+anything else         it died: started again after a pause that doubles with each early death
+====================  ==============================================================================
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import signal
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from infra.home.process_records import ProcessRecord, ProcessRecords, ProcessState, kill_group
+from runtime.lifecycle import EXIT_CANNOT_START
+
+LOG_LIMIT_BYTES = 32 * 1024 * 1024
+HURRY_SECONDS = 5.0
+"""How long a process gets after being told a second time to stop."""
+
+
+@dataclass(frozen=True)
+class ProcessSpec:
+    """One process to be kept running.
+
+    `ready` is asked until it says yes; `grace` is how many seconds it has to stop after SIGTERM.
+    """
+
+    name: str
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    log: Path
+    ready: Callable[[], Awaitable[bool]]
+    grace: float = 10.0
+    status_url: str = ""
+    order: int = 0
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """Pauses before starting again, in seconds. Jitter keeps processes that died together from coming back together."""
+
+    first: float = 0.5
+    limit: float = 30.0
+    stable_after: float = 60.0
+    """An uptime after which earlier deaths no longer count."""
+    refused: float = 15.0
+    """The pause after a process that said it can't start."""
+    poll: float = 0.1
+    """How often readiness is asked."""
+    jitter: Callable[[], float] = field(default=random.SystemRandom().random)
+
+    def pause(self, deaths: int) -> float:
+        """The pause after the `deaths`-th early death in a row (from 1): between half and all of the doubled time."""
+        full = min(self.limit, self.first * 2.0 ** min(deaths - 1, 16))
+        return full * (0.5 + 0.5 * self.jitter())
+
+
+class SupervisedProcess:
+    """One process and its life."""
+
+    def __init__(
+        self, spec: ProcessSpec, records: ProcessRecords, backoff: Backoff, notice: Callable[[str], None]
+    ) -> None:
+        self.spec = spec
+        self._records = records
+        self._backoff = backoff
+        self._notice = notice
+        self._record = ProcessRecord(
+            name=spec.name,
+            state=ProcessState.STOPPED,
+            status_url=spec.status_url,
+            log=str(spec.log),
+            order=spec.order,
+        )
+        self._stopping = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._process: asyncio.subprocess.Process | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def state(self) -> ProcessState:
+        """Its state now."""
+        return self._record.state
+
+    @property
+    def reason(self) -> str:
+        """Why it does not run, if it said so."""
+        return self._record.reason
+
+    def start(self) -> None:
+        """Start it, unless it is being kept running already."""
+        if self._task is None or self._task.done():
+            self._stopping.clear()
+            self._settled.clear()
+            self._task = asyncio.create_task(self._keep_running(), name=f"keep {self.spec.name} running")
+
+    async def settled(self) -> ProcessState:
+        """Wait until it is ready, or has said that it can't start, or was stopped."""
+        await self._settled.wait()
+        return self.state
+
+    async def stop(self) -> None:
+        """Ask it to stop and wait; after its grace it is killed. Safe to call again and at once."""
+        self._stopping.set()
+        if self._task is None or self._task.done():
+            return
+        if self._process is not None and self._process.returncode is None:
+            self._change(ProcessState.STOPPING)
+            self._signal(signal.SIGTERM)
+            await self._within(self.spec.grace)
+        await self._task
+
+    def hurry(self) -> None:
+        """Stop now: a second SIGTERM, and a kill soon after."""
+        self._stopping.set()
+        if self._process is not None and self._process.returncode is None:
+            self._signal(signal.SIGTERM)
+            asyncio.get_running_loop().call_later(HURRY_SECONDS, kill_group, self._process.pid)
+
+    async def _within(self, grace: float) -> None:
+        process = self._process
+        if process is None:
+            return
+        try:
+            await asyncio.wait_for(process.wait(), grace)
+        except TimeoutError:
+            self._notice(f"{self.spec.name} did not stop within {grace:.0f} s: killed")
+            kill_group(process.pid)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    async def _keep_running(self) -> None:
+        deaths = 0
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            status = await self._run_once()
+            if self._stopping.is_set() or status == 0:
+                break
+            deaths = 1 if time.monotonic() - began >= self._backoff.stable_after else deaths + 1
+            await self._pause(status, deaths)
+        self._change(ProcessState.STOPPED)
+        self._settled.set()
+
+    async def _run_once(self) -> int:
+        """Run the process to its end and return its exit status (negative: the signal that ended it)."""
+        _rotate(self.spec.log)
+        with self.spec.log.open("ab") as log:
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *self.spec.argv,
+                    env=dict(self.spec.environment),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                log.write(f"headrace: {self.spec.argv[0]}: {error.strerror}\n".encode())
+                return EXIT_CANNOT_START
+        self._process = process
+        self._started(process.pid)
+        readiness = asyncio.create_task(self._watch_readiness())
+        try:
+            return await process.wait()
+        finally:
+            readiness.cancel()
+            kill_group(process.pid)
+
+    def _started(self, pid: int) -> None:
+        created = 0.0
+        with contextlib.suppress(psutil.NoSuchProcess):
+            created = psutil.Process(pid).create_time()
+        self._change(ProcessState.STARTING, pid=pid, created=created)
+        if self._stopping.is_set():  # `stop` came while the process was being made
+            self._signal(signal.SIGTERM)
+
+    async def _watch_readiness(self) -> None:
+        ready = False
+        while not ready:
+            await asyncio.sleep(self._backoff.poll)
+            ready = await self.spec.ready()
+        if self.state is ProcessState.STARTING:
+            self._change(ProcessState.READY)
+            self._settled.set()
+
+    async def _pause(self, status: int, deaths: int) -> None:
+        refused = status == EXIT_CANNOT_START
+        reason = last_line(self.spec.log) if refused else _in_words(status, self.spec.log)
+        pause = self._backoff.refused if refused else self._backoff.pause(deaths)
+        self._change(ProcessState.REFUSED if refused else ProcessState.WAITING, reason=reason)
+        said = f"can't start: {reason}" if refused else reason
+        self._notice(f"{self.spec.name} {said}; trying again in {pause:.1f} s")
+        if refused:
+            self._settled.set()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), pause)
+        self._record = msgspec.structs.replace(self._record, restarts=self._record.restarts + 1)
+
+    def _change(self, state: ProcessState, *, reason: str = "", pid: int | None = None, created: float = 0.0) -> None:
+        running = state in (ProcessState.READY, ProcessState.STOPPING)
+        self._record = msgspec.structs.replace(
+            self._record,
+            state=state,
+            reason=reason,
+            since=time.time(),
+            pid=pid if pid is not None else self._record.pid if running else 0,
+            created=created if pid is not None else self._record.created if running else 0.0,
+        )
+        self._records.write(self._record)
+
+
+def _in_words(status: int, log: Path) -> str:
+    if status < 0:
+        with contextlib.suppress(ValueError):
+            return f"was ended by {signal.Signals(-status).name}"
+    return f"ended with status {status} ({last_line(log)})"
+
+
+def last_line(log: Path, *, window: int = 4096) -> str:
+    """The last line of a log, without our prefix."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - window))
+        lines = file.read().decode(errors="replace").strip().splitlines()
+    return lines[-1].strip().removeprefix("headrace: ") if lines else "no reason given"
+
+
+def _rotate(log: Path) -> None:
+    if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
+        log.replace(log.with_suffix(".log.1"))
+
+
+class Supervisor:
+    """The processes of one launcher, by name, in the order they were added."""
+
+    def __init__(self, records: ProcessRecords, notice: Callable[[str], None], backoff: Backoff | None = None) -> None:
+        self._records = records
+        self._notice = notice
+        self._backoff = backoff or Backoff()
+        self._processes: dict[str, SupervisedProcess] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._processes
+
+    def names(self) -> list[str]:
+        """Names of all processes, in start order."""
+        return list(self._processes)
+
+    def __getitem__(self, name: str) -> SupervisedProcess:
+        return self._processes[name]
+
+    def add(self, spec: ProcessSpec) -> SupervisedProcess:
+        """Take a process on and start it."""
+        process = SupervisedProcess(spec, self._records, self._backoff, self._notice)
+        self._processes[spec.name] = process
+        process.start()
+        return process
+
+    async def remove(self, name: str) -> None:
+        """Stop a process and forget it."""
+        process = self._processes[name]
+        await process.stop()
+        del self._processes[name]
+        self._records.remove(name)
+
+    async def stop_all(self) -> None:
+        """Stop everything: the last order first, those of one order together."""
+        for order in sorted({process.spec.order for process in self._processes.values()}, reverse=True):
+            await asyncio.gather(
+                *(self.remove(name) for name in self.names() if self._processes[name].spec.order == order)
+            )
+
+    def hurry(self) -> None:
+        """Stop everything at once."""
+        for process in self._processes.values():
+            process.hurry()

@@ -1,0 +1,496 @@
+"""The chat's API: people sign up and in, keep their session, administer others; nobody else does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+
+from auth_billing.people.refresh_tokens import new_token
+from auth_billing.people.roles import Role
+from auth_billing.people.sessions import GRACE_SECONDS, REMEMBERED_SECONDS
+from auth_billing.people.throttle import PER_MINUTE
+from chat_ui.http.api import create_api
+from chat_ui.http.guard import public, unguarded_routes
+from tests.chat_ui.browsers import HTTP, HTTPS, Browser
+from tests.fakes.audit_log import ListAuditLogStore
+from tests.fakes.chat import ChatHouse
+from tests.fakes.sessions import ORGANISATION, PASSWORD, PeopleHouse
+
+
+class Scene:
+    """A gateway's chat, and people with browsers."""
+
+    def __init__(self) -> None:
+        self.house = PeopleHouse()
+        self.audit = ListAuditLogStore()
+        self.chats = ChatHouse()
+        self.app = self.gateway()
+
+    def gateway(self, *, open_sign_up: bool = False) -> FastAPI:
+        access = self.house.process(open_sign_up=open_sign_up)
+        return create_api(self.chats.chat(access, self.audit))
+
+    async def browser(self, role: Role, origin: str = HTTPS) -> Browser:
+        """Somebody with this role, signed in, at an address of his own."""
+        browser = Browser(self.app, origin, f"10.1.{len(self.house.users.users)}.1")
+        assert (await browser.sign_up(await self.house.invite(role), role.value)).status_code == 200
+        return browser
+
+    @property
+    def events(self) -> list[str]:
+        return [entry.event.value for entry in self.audit.entries]
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    scene = Scene()
+    yield scene
+    scene.house.passwords.close()
+
+
+def error_of(response: Any) -> str:
+    """The code of an error, which has the one shape and is kept by nobody."""
+    assert response.status_code >= 400
+    error = response.json()["error"]
+    assert list(response.json()) == ["error"]
+    assert list(error) == ["message", "type", "param", "code"]
+    assert response.headers["cache-control"] == "no-store"
+    return str(error["code"])
+
+
+async def test_the_launchers_link_lets_the_local_owner_in_once(scene: Scene) -> None:
+    await scene.house.invite(Role.MEMBER)
+    invitations = scene.house.process().invitations
+    browser = Browser(scene.app)
+    first = await browser.send("POST", "/start", {"invitation": await invitations.invite_first_owner(ORGANISATION)})
+    assert (first.status_code, first.json()["role"]) == (200, "owner")
+    assert (await browser.get("/me")).json() == first.json()
+    again = await browser.send("POST", "/start", {"invitation": await invitations.invite_first_owner(ORGANISATION)})
+    assert again.json()["user"] == first.json()["user"]
+    assert scene.events == ["login.succeeded"] * 2
+
+
+async def test_what_does_not_let_the_local_owner_in(scene: Scene) -> None:
+    invitations = scene.house.process().invitations
+    used, late = [await invitations.invite_first_owner(ORGANISATION) for _ in range(2)]
+    stranger = Browser(scene.app, address="10.9.0.1")
+    others = [await scene.house.invite(role) for role in (Role.ADMIN, Role.MEMBER)]
+    for token in ("", "x" * 500, used, *others):
+        assert error_of(await stranger.send("POST", "/start", {"invitation": token})) == "invitation_void"
+    elsewhere = await stranger.send("POST", "/start", {"invitation": late}, origin="https://evil.example")
+    assert error_of(elsewhere) == "cross_site"
+    assert error_of(await stranger.send("POST", "/start", {"invitation": None})) == "invalid_value"
+    await scene.browser(Role.OWNER)
+    assert error_of(await stranger.send("POST", "/start", {"invitation": late})) == "invitation_void"
+
+
+async def test_nobody_knows_the_local_owners_password(scene: Scene) -> None:
+    await scene.house.invite(Role.MEMBER)
+    invitations = scene.house.process().invitations
+    browser = Browser(scene.app)
+    me = await browser.send("POST", "/start", {"invitation": await invitations.invite_first_owner(ORGANISATION)})
+    email = me.json()["user"]["email"]
+    for password in ("", "nobody's", PASSWORD):
+        answer = await browser.send("POST", "/session", {"email": email, "password": password})
+        assert error_of(answer) == "invalid_credentials"
+
+
+async def test_a_person_signs_up_and_is_known(scene: Scene) -> None:
+    token = await scene.house.invite(Role.ADMIN)
+    browser = Browser(scene.app)
+    shown = await browser.get(f"/invitations/{token}")
+    assert {**shown.json(), "expires_at": 0} == {
+        "organisation": "Acme & Söhne",
+        "role": "admin",
+        "email": None,
+        "expires_at": 0,
+    }
+    signed_up = await browser.sign_up(token, "ada")
+    me = (await browser.get("/me")).json()
+    assert signed_up.json() == me
+    assert me == {
+        "user": {"id": me["user"]["id"], "email": "ada@example.org", "name": "ada"},
+        "organisation": {"id": ORGANISATION, "name": "Acme & Söhne"},
+        "role": "admin",
+        "project": f"proj_{ORGANISATION}",
+        "projects": [{"id": f"proj_{ORGANISATION}", "name": "Default"}],
+    }
+    assert scene.events == ["invite.accepted"]
+    assert error_of(await Browser(scene.app).sign_up(token, "eve")) == "invitation_void"
+    assert error_of(await browser.get(f"/invitations/{token}")) == "invitation_void"
+
+
+async def test_cookies_over_https_are_out_of_reach(scene: Scene) -> None:
+    response = await Browser(scene.app).sign_up(await scene.house.invite(Role.MEMBER), "ada")
+    cookies = {cookie.partition("=")[0]: cookie for cookie in response.headers.get_list("set-cookie")}
+    assert list(cookies) == ["__Host-headrace-access", "__Host-headrace-refresh", "__Host-headrace-csrf"]
+    for name, cookie in cookies.items():
+        attributes = set(cookie.lower().split("; ")[1:])
+        assert {"secure", "path=/"} <= attributes
+        assert not any(each.startswith("domain") for each in attributes)
+        assert ("httponly" in attributes) == ("csrf" not in name)
+        assert ("samesite=strict" if "csrf" in name else "samesite=lax") in attributes
+        assert any(each.startswith("max-age=") for each in attributes)
+    assert PASSWORD not in response.text
+
+
+async def test_cookies_over_plain_http_have_other_names(scene: Scene) -> None:
+    browser = await scene.browser(Role.MEMBER, HTTP)
+    assert set(browser.cookies) == {"headrace-access", "headrace-refresh", "headrace-csrf"}
+    assert (await browser.get("/me")).status_code == 200
+    secure = Browser(scene.app, HTTPS)
+    secure.take(browser.cookies)  # somebody on the wire has set them
+    assert error_of(await secure.get("/me")) == "not_signed_in"
+
+
+async def test_signing_in_and_out(scene: Scene) -> None:
+    await scene.browser(Role.MEMBER)
+    browser = Browser(scene.app)
+    assert error_of(await browser.get("/me")) == "not_signed_in"
+    assert (await browser.sign_in("member")).json()["role"] == "member"
+    stolen = browser.cookies
+    assert (await browser.send("DELETE", "/session")).status_code == 204
+    assert browser.cookies == {}
+    thief = Browser(scene.app)
+    thief.take(stolen)
+    assert error_of(await thief.get("/me")) == "not_signed_in"
+    assert scene.events[1:] == ["login.succeeded", "logout.succeeded"]
+
+
+async def test_signing_out_everywhere(scene: Scene) -> None:
+    laptop = await scene.browser(Role.MEMBER)
+    phone = Browser(scene.app)
+    await phone.sign_in("member")
+    assert (await phone.send("DELETE", "/sessions")).status_code == 204
+    scene.house.clock.now += REMEMBERED_SECONDS
+    assert error_of(await laptop.get("/me")) == "not_signed_in"
+    assert error_of(await laptop.send("POST", "/session/refresh")) == "not_signed_in"
+    assert laptop.cookies == {}
+
+
+async def test_a_session_is_refreshed_and_a_stolen_token_ends_it(scene: Scene) -> None:
+    browser = await scene.browser(Role.MEMBER)
+    thief = Browser(scene.app)
+    thief.take(browser.cookies)
+    before = browser.cookies
+    assert (await browser.send("POST", "/session/refresh")).status_code == 204
+    assert browser.cookies["__Host-headrace-refresh"] != before["__Host-headrace-refresh"]
+    assert (await browser.get("/me")).status_code == 200
+    scene.house.clock.now += GRACE_SECONDS + 1
+    assert error_of(await thief.send("POST", "/session/refresh")) == "not_signed_in"
+    scene.house.clock.now += REMEMBERED_SECONDS
+    assert error_of(await browser.get("/me")) == "not_signed_in"
+
+
+async def test_two_tabs_refresh_at_once(scene: Scene) -> None:
+    browser, other = await scene.browser(Role.MEMBER), Browser(scene.app)
+    other.take(browser.cookies)
+    for tab in (browser, other):
+        assert (await tab.send("POST", "/session/refresh")).status_code == 204
+        assert (await tab.get("/me")).status_code == 200
+    assert browser.cookies["__Host-headrace-refresh"] == other.cookies["__Host-headrace-refresh"]
+
+
+async def test_a_password_is_changed(scene: Scene) -> None:
+    browser, phone = await scene.browser(Role.MEMBER), Browser(scene.app)
+    await phone.sign_in("member")
+    wrong = {"old_password": "wrong", "password": "another password"}
+    assert error_of(await browser.send("POST", "/password", wrong)) == "invalid_credentials"
+    short = {"old_password": PASSWORD, "password": "short"}
+    assert (await browser.send("POST", "/password", short)).json()["error"]["param"] == "password"
+    right = {"old_password": PASSWORD, "password": "another password"}
+    assert (await browser.send("POST", "/password", right)).status_code == 200
+    scene.house.clock.now += REMEMBERED_SECONDS
+    assert (await browser.get("/me")).status_code == 200
+    assert error_of(await phone.get("/me")) == "not_signed_in"
+    assert (await phone.sign_in("member", "another password")).status_code == 200
+    assert "password.changed" in scene.events
+
+
+async def test_who_is_unknown_and_whose_password_is_wrong_are_answered_alike(scene: Scene) -> None:
+    await scene.browser(Role.MEMBER)
+    answers = []
+    for name, password in (("member", "wrong password"), ("nobody", PASSWORD), ("member", "x" * 50_000), ("x", "")):
+        response = await Browser(scene.app).sign_in(name, password)
+        answers.append((response.status_code, response.content, dict(response.headers)))
+    assert answers[0][0] == 401
+    assert all(answer == answers[0] for answer in answers)
+
+
+async def test_too_many_tries_are_told_when_to_come_again(scene: Scene) -> None:
+    browser = Browser(scene.app)
+    answers = [await browser.sign_in(f"user-{number}", "one password") for number in range(PER_MINUTE + 5)]
+    assert [answer.status_code for answer in answers] == [401] * PER_MINUTE + [429] * 5
+    assert error_of(answers[-1]) == "too_many_sign_ins"
+    assert 1 <= int(answers[-1].headers["retry-after"]) <= 60
+
+
+async def test_administrators_invite_and_others_do_not(scene: Scene) -> None:
+    admin, member = await scene.browser(Role.ADMIN), await scene.browser(Role.MEMBER)
+    for role in ("owner", "member"):
+        assert error_of(await member.send("POST", "/invitations", {"role": role})) == "not_permitted"
+    assert error_of(await admin.send("POST", "/invitations", {"role": "owner"})) == "not_permitted"
+    made = await admin.send("POST", "/invitations", {"role": "viewer", "email": "bob@example.org"})
+    assert made.status_code == 201
+    token = made.json()["token"]
+    listed = await admin.get("/invitations")
+    assert token not in listed.text
+    assert [each["status"] for each in listed.json()["invitations"] if each["id"] == made.json()["id"]] == ["pending"]
+    revoked = await admin.send("DELETE", f"/invitations/{made.json()['id']}")
+    assert revoked.json()["status"] == "revoked"
+    assert error_of(await Browser(scene.app).sign_up(token, "bob")) == "invitation_void"
+    for call in (member.get("/invitations"), member.get("/people")):
+        assert error_of(await call) == "not_permitted"
+    assert scene.events[-2:] == ["invite.sent", "invite.deleted"]
+
+
+async def test_administrators_change_roles_and_remove_people(scene: Scene) -> None:
+    owner, admin, member = [await scene.browser(role) for role in (Role.OWNER, Role.ADMIN, Role.MEMBER)]
+    people = {each["role"]: each["id"] for each in (await admin.get("/people")).json()["people"]}
+    assert set(people) == {"owner", "admin", "member"}
+    promoted = await admin.send("PATCH", f"/people/{people['member']}", {"role": "admin"})
+    assert promoted.json()["role"] == "admin"
+    assert error_of(await admin.send("DELETE", f"/people/{people['owner']}")) == "not_permitted"
+    assert error_of(await owner.send("DELETE", f"/people/{people['owner']}")) == "last_owner"
+    assert (await owner.send("DELETE", f"/people/{people['member']}")).status_code == 204
+    scene.house.clock.now += REMEMBERED_SECONDS
+    assert error_of(await member.get("/me")) == "not_signed_in"
+    assert error_of(await member.sign_in("member")) == "invalid_credentials"
+    assert scene.events[-2:] == ["user.updated", "user.deleted"]
+
+
+async def test_people_and_invitations_of_others_do_not_exist(scene: Scene) -> None:
+    owner, stranger = await scene.browser(Role.OWNER), Browser(scene.app, address="10.7.7.7")
+    await stranger.sign_up(await scene.house.invite(Role.OWNER, "org-other"), "stranger")
+    me = (await owner.get("/me")).json()["user"]["id"]
+    invitation = (await owner.send("POST", "/invitations", {"role": "member"})).json()["id"]
+    for method, path, unknown, body in (
+        ("PATCH", f"/people/{me}", "/people/user-unknown", {"role": "viewer"}),
+        ("DELETE", f"/people/{me}", "/people/user-unknown", None),
+        ("DELETE", f"/invitations/{invitation}", "/invitations/invite-unknown", None),
+    ):
+        foreign, missing = await stranger.send(method, path, body), await stranger.send(method, unknown, body)
+        assert error_of(foreign) == "not_found"
+        assert (foreign.status_code, foreign.content) == (missing.status_code, missing.content)
+    assert me not in (await stranger.get("/people")).text
+    assert (await owner.get("/me")).json()["role"] == "owner"
+
+
+async def test_open_sign_up_only_where_the_operator_says_so(scene: Scene) -> None:
+    body = {"email": "ada@example.org", "name": "Ada", "password": PASSWORD, "organisation": "Ada's"}
+    closed = Browser(scene.app)
+    assert (await closed.get("/sign-up")).json() == {"open": False}
+    assert error_of(await closed.send("POST", "/sign-up", body)) == "sign_up_closed"
+    opened = Browser(scene.gateway(open_sign_up=True), address="10.0.0.2")
+    assert (await opened.get("/sign-up")).json() == {"open": True}
+    nameless = await opened.send("POST", "/sign-up", {**body, "organisation": ""})
+    assert nameless.json()["error"]["param"] == "organisation"
+    assert (await opened.send("POST", "/sign-up", body)).json()["role"] == "owner"
+    assert error_of(await opened.send("POST", "/sign-up", {**body, "organisation": "2"})) == "email_taken"
+    assert scene.events == ["organization.created"]
+
+
+async def test_nobody_gives_himself_what_was_not_given(scene: Scene) -> None:
+    token = await scene.house.invite(Role.VIEWER)
+    more = {"role": "owner", "balance": 10**9, "is_verified": True, "id": "user-1", "version": -1, "created": 0}
+    body = {"email": "eve@example.org", "name": "<script>alert(1)</script>", "password": PASSWORD, **more}
+    browser = Browser(scene.app)
+    me = (await browser.send("POST", "/sign-up", {**body, "invitation": token})).json()
+    assert me["role"] == "viewer"
+    (user,) = scene.house.users.users.values()
+    assert (user.id != "user-1", user.version, user.created) == (True, 0, scene.house.clock())
+    assert user.name == "<script>alert(1)</script>"  # text; JSON is never shown as a page
+    shown = await browser.get("/me")
+    assert shown.headers["content-type"] == "application/json"
+    assert shown.headers["x-content-type-options"] == "nosniff"
+    assert "default-src 'self'" in shown.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    ("change", "param"),
+    [
+        ({"email": "a@b\r\nBcc: c@d"}, "email"),
+        ({"email": ["a@b"]}, "email"),
+        ({"email": {"$gt": ""}}, "email"),
+        ({"email": None}, "email"),
+        ({"name": "x" * 10_000}, "name"),
+        ({"name": 7}, "name"),
+        ({"password": True}, "password"),
+        ({"password": "short"}, "password"),
+        ({"invitation": 1}, "invitation"),
+    ],
+)
+async def test_fields_that_nobody_can_have(scene: Scene, change: dict[str, Any], param: str) -> None:
+    token = await scene.house.invite(Role.MEMBER)
+    body = {"email": "ada@example.org", "name": "Ada", "password": PASSWORD, "invitation": token, **change}
+    response = await Browser(scene.app).send("POST", "/sign-up", body)
+    assert error_of(response) == "invalid_value"
+    assert response.json()["error"]["param"] == param
+    assert "Bcc" not in response.text
+    assert "$gt" not in response.text
+    assert scene.house.users.users == {}
+
+
+EVIL: list[dict[str, str | None]] = [
+    {"origin": "https://evil.example"},
+    {"origin": "null"},
+    {"origin": None},
+    {"origin": ""},
+    {"origin": "http://chat.example"},
+    {"origin": "https://chat.example.evil.example"},
+    {"origin": "https://chat.example:444"},
+    {"origin": "https://chat.example, https://evil.example"},
+    {"sec_fetch_site": "cross-site"},
+    {"sec_fetch_site": "same-site"},
+]
+
+
+@pytest.mark.parametrize("headers", EVIL, ids=str)
+async def test_no_other_site_signs_anybody_in_or_out(scene: Scene, headers: dict[str, str | None]) -> None:
+    browser = await scene.browser(Role.OWNER)
+    before = browser.cookies
+    body = {"email": "owner@example.org", "password": PASSWORD}
+    for method, path, sent in (
+        ("POST", "/session", body),
+        ("POST", "/session/refresh", None),
+        ("DELETE", "/session", None),
+        ("POST", "/invitations", {"role": "owner"}),
+        ("POST", "/sign-up", {**body, "name": "x", "invitation": "x"}),
+    ):
+        response = await browser.send(method, path, sent, **headers)
+        assert error_of(response) == "cross_site"
+        assert "access-control-allow-origin" not in response.headers
+    assert browser.cookies == before
+
+
+@pytest.mark.parametrize("token", [None, "", "x", "é", "0" * 64])
+async def test_without_the_csrf_token_nothing_changes(scene: Scene, token: str | None) -> None:
+    browser, other = await scene.browser(Role.OWNER), Browser(scene.app)
+    await other.sign_in("owner")
+    for wrong in (token, other.csrf):  # another session's is as good as none
+        for method, path in (("DELETE", "/session"), ("POST", "/session/refresh"), ("DELETE", "/sessions")):
+            assert error_of(await browser.send(method, path, x_csrf_token=wrong)) == "cross_site"
+    assert (await browser.get("/me")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "content_type", [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
+)
+async def test_what_a_form_can_send_is_not_read(scene: Scene, content_type: str | None) -> None:
+    browser = await scene.browser(Role.OWNER)
+    body = json.dumps({"email": "owner@example.org", "password": PASSWORD}).encode()
+    for method, path in (("POST", "/session"), ("DELETE", "/session"), ("POST", "/invitations")):
+        response = await browser.send(method, path, body, content_type=content_type)
+        assert error_of(response) == "unsupported_media_type"
+
+
+async def test_there_is_no_cross_origin_sharing(scene: Scene) -> None:
+    browser = await scene.browser(Role.OWNER)
+    read = await browser.get("/me", origin="https://evil.example")
+    preflight = await browser.client.options(
+        "/api/session", headers={"origin": "https://evil.example", "access-control-request-method": "POST"}
+    )
+    assert error_of(preflight) == "method_not_allowed"
+    for response in (read, preflight):
+        assert not [name for name in response.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize("method", ["DELETE", "PATCH", "POST"])
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"{", "invalid_json"),
+        (b"[]", "invalid_value"),
+        (b"null", "invalid_value"),
+        (b'"x"', "invalid_value"),
+        (b'{"a": NaN}', "invalid_json"),
+        (b'{"a": 1, "a": 2}', "invalid_json"),
+        (b"[" * 10_000, "invalid_json"),
+        (b'{"password": "\\ud800"}', "invalid_json"),
+        (b"\xff", "invalid_json"),
+        (b" " * 100_000, "request_too_large"),
+    ],
+)
+async def test_bodies_that_are_none(scene: Scene, method: str, body: bytes, code: str) -> None:
+    browser = await scene.browser(Role.OWNER)
+    path = {"DELETE": "/session", "PATCH": "/people/x", "POST": "/session"}[method]
+    response = await browser.send(method, path, body)
+    assert error_of(response) == code
+    assert (await browser.get("/me")).status_code == 200
+
+
+async def test_a_missing_body_is_missing(scene: Scene) -> None:
+    browser = await scene.browser(Role.OWNER)
+    for method, path in (("POST", "/session"), ("PATCH", "/people/x"), ("POST", "/invitations")):
+        assert error_of(await browser.send(method, path)) == "invalid_json"
+    for role in ("root", "", None, 1, ["owner"], {"$ne": 1}):
+        response = await browser.send("POST", "/invitations", {"role": role})
+        assert response.json()["error"]["param"] == "role"
+
+
+async def test_tokens_in_the_wrong_place_let_nobody_in(scene: Scene) -> None:
+    browser, thief = await scene.browser(Role.OWNER), Browser(scene.app)
+    access, refresh = (browser.cookies[f"__Host-headrace-{kind}"] for kind in ("access", "refresh"))
+    thief.take({"__Host-headrace-access": refresh, "__Host-headrace-refresh": access})
+    assert error_of(await thief.get("/me")) == "not_signed_in"
+    assert error_of(await thief.send("POST", "/session/refresh", x_csrf_token=browser.csrf)) == "not_signed_in"
+    assert error_of(await Browser(scene.app).get("/me", authorization=f"Bearer {access}")) == "not_signed_in"
+    for text in ("", "x", "hr_live_x", "a.b.c", new_token("sess-x").text, "é", "x" * 20_000):
+        forged = await Browser(scene.app).get("/me", cookie=f"__Host-headrace-access={text}")
+        assert error_of(forged) == "not_signed_in"
+
+
+async def test_while_the_store_is_away_everything_waits(scene: Scene) -> None:
+    browser = await scene.browser(Role.OWNER)
+    scene.house.users.absence.away = True
+    scene.house.clock.now += REMEMBERED_SECONDS
+    for response in (await browser.get("/me"), await browser.sign_in("owner")):
+        assert (response.status_code, error_of(response)) == (503, "unavailable")
+        assert response.headers["retry-after"] == "5"
+
+
+async def test_what_there_is_not(scene: Scene) -> None:
+    browser = await scene.browser(Role.OWNER)
+    for path in ("", "/", "/nothing", "/people/x/y", "/session/", "/../me", "/docs", "/openapi.json"):
+        assert (await browser.get(path)).status_code in (404, 405)
+    assert error_of(await browser.get("/nothing")) == "unknown_url"
+    assert error_of(await browser.get("/session")) == "method_not_allowed"
+    for name in ("x-http-method-override", "x-method-override"):
+        assert error_of(await browser.get("/session", **{name: "DELETE"})) == "method_not_allowed"
+
+
+async def test_what_breaks_here_is_told_in_the_same_shape(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    browser = await scene.browser(Role.OWNER)
+
+    async def broken(*_: object) -> None:
+        raise ZeroDivisionError("secret")
+
+    monkeypatch.setattr(scene.house.accounts, "projects", broken)
+    response = await browser.get("/me")
+    assert (response.status_code, response.json()["error"]["code"]) == (500, "internal_error")
+    assert "secret" not in response.text
+
+
+def test_every_route_is_guarded(scene: Scene) -> None:
+    assert unguarded_routes(scene.app) == []
+
+    @scene.app.get("/api/open")
+    async def unguarded() -> None: ...
+
+    @scene.app.post("/api/anybodys-page")
+    @public
+    async def callable_from_any_site() -> None: ...
+
+    assert unguarded_routes(scene.app) == ["/api/open", "/api/anybodys-page"]
+
+
+async def test_a_session_whose_store_is_away_is_not_ended(scene: Scene) -> None:
+    browser = await scene.browser(Role.OWNER)
+    scene.house.sessions.absence.away = True
+    assert error_of(await browser.send("POST", "/session/refresh")) == "unavailable"
+    scene.house.sessions.absence.away = False
+    assert (await browser.send("POST", "/session/refresh")).status_code == 204

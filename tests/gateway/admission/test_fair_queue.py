@@ -1,0 +1,189 @@
+"""Whose job goes to the broker next when the workers are full."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gateway.admission import fair_queue
+from gateway.admission.fair_queue import Elsewhere, FairQueue, Turn
+from router.errors import PublishUnknown
+from router.messages import Delta, Job, ServiceClass, Started
+from tests.contract.examples import JOB, msgspec_replace
+from tests.fakes.scripted_worker import ScriptedWorker, count, never
+from tests.gateway.conftest import SetStage, eventually
+
+
+class Models:
+    """A fleet of so many places."""
+
+    def __init__(self, capacity: int, workers: int = 1) -> None:
+        self.model = SimpleNamespace(capacity=capacity, workers=workers)
+
+    def find(self, _name: str) -> Any:
+        return self.model
+
+
+def fair(capacity: int, gateways: int = 0, sequences: int = 0) -> FairQueue:
+    return FairQueue(Models(capacity), lambda _model: Elsewhere(gateways, sequences))  # type: ignore[arg-type]
+
+
+def job(tenant: str, number: int = 0, **fields: Any) -> Job:
+    return msgspec_replace(JOB, id=f"{tenant}-{number}", tenant=tenant, **fields)
+
+
+def enter(queue: FairQueue, tenant: str, count: int, **fields: Any) -> list[Turn]:
+    return [queue.enter(job(tenant, number, **fields)) for number in range(count)]
+
+
+def at_workers(turns: list[Turn]) -> int:
+    return sum(turn.came and not turn.left for turn in turns)
+
+
+async def test_one_tenant_alone_has_all_places_and_what_workers_take_ahead() -> None:
+    queue = fair(16)
+    turns = enter(queue, "noisy", 1000)
+    assert at_workers(turns) == 17
+    assert queue.held == 983
+    turns[0].leave()
+    turns[0].leave()
+    assert at_workers(turns) == 17
+    turns[500].leave()  # its client has gone
+    assert queue.held == 981
+
+
+async def test_whoever_comes_while_one_floods_goes_at_once() -> None:
+    queue = fair(16)
+    noisy = enter(queue, "noisy", 1000)
+    (first,) = enter(queue, "quiet", 1)
+    assert not first.came  # it came as the first of all others: no place was left for it
+    noisy[0].leave()
+    assert first.came
+    first.leave()
+    for turn in [turn for turn in noisy if turn.came][:10]:
+        turn.leave()
+    assert at_workers(noisy) == 14  # an eighth is left free from now on
+    for _ in range(5):
+        (turn,) = enter(queue, "quiet", 1)
+        assert turn.came
+        turn.leave()
+
+
+async def test_two_tenants_that_flood_share_by_tokens() -> None:
+    queue = fair(8)
+    lengths, served = {"long": 100, "short": 10}, Counter[str]()
+    going = [turn for tenant in lengths for turn in enter(queue, tenant, 300)]
+    left = {turn: lengths[turn.job.tenant] for turn in going}
+    for _ in range(600):
+        for turn in [turn for turn in going if turn.came]:
+            turn.served(Delta(j=turn.job.id, a="a", s=0, ids=[1]))
+            served[turn.job.tenant] += 1
+            left[turn] -= 1
+            if not left[turn]:
+                going.remove(turn)
+                turn.leave()
+    assert abs(served["long"] - served["short"]) <= 2 * 8 * 100
+
+
+async def test_a_job_of_many_choices_waits_for_all_its_places_and_is_not_passed() -> None:
+    queue = fair(4)
+    small = enter(queue, "a", 3)
+    (wide,) = enter(queue, "a", 1, n=4)
+    later = enter(queue, "a", 1)
+    assert at_workers([*small, wide, *later]) == 3
+    for turn in small:
+        turn.leave()
+    assert wide.came
+    (wider,) = enter(fair(4), "a", 1, n=64)  # more than there will ever be: alone
+    assert wider.came
+
+
+async def test_other_gateways_are_left_their_part() -> None:
+    assert at_workers(enter(fair(16, 1, 1000), "a", 100)) == 9
+    assert at_workers(enter(fair(16, 1, 3), "a", 100)) == 14
+    assert at_workers(enter(fair(1, 3, 1000), "a", 5)) == 2
+
+
+async def test_without_a_worker_the_broker_keeps_them() -> None:
+    queue = FairQueue(Models(0, workers=0))  # type: ignore[arg-type]
+    assert at_workers(enter(queue, "a", 100)) == 100
+
+
+async def test_more_workers_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fair_queue, "LOOK_SECONDS", 0.01)
+    models = Models(2)
+    turns = enter(FairQueue(models), "a", 10)  # type: ignore[arg-type]
+    assert at_workers(turns) == 3
+    models.model.capacity = 8
+    await eventually(lambda: at_workers(turns) == 9)
+
+
+async def test_flex_has_its_floor_here_too() -> None:
+    queue = fair(16)
+    default = enter(queue, "a", 100)
+    flex = enter(queue, "a", 100, service_class=ServiceClass.FLEX)
+    for turn in default[:8]:
+        turn.leave()
+    assert at_workers(flex) == 2
+
+
+async def test_what_was_read_for_a_tenant_counts() -> None:
+    queue = fair(2)
+    running = enter(queue, "a", 1) + enter(queue, "b", 2)
+    waiting = [*enter(queue, "a", 1), *enter(queue, "b", 1)]
+    running[0].served(Started(j="a-0", a="x", w="w", prompt_tokens=1000))
+    running[1].leave()
+    running[2].leave()
+    assert [turn.came for turn in waiting] == [False, True]
+
+
+async def test_a_request_is_held_until_its_turn_and_then_answered(set_stage: SetStage) -> None:
+    released = asyncio.Event()
+
+    async def patient(worker: ScriptedWorker, job: Job) -> None:
+        await released.wait()
+        await count(worker, job)
+
+    stage = await set_stage(patient)
+    queue = stage.gateway.generations.fair
+    queue._models = Models(1)  # type: ignore[assignment]
+    asked = [asyncio.create_task(stage.chat(stream=number == 2)) for number in range(3)]
+    await eventually(lambda: queue.held == 1)
+    await eventually(lambda: len(stage.worker.jobs) == 2)
+    released.set()
+    answers = await asyncio.gather(*asked)
+    assert [answer.status_code for answer in answers] == [200] * 3
+    assert "[DONE]" in answers[2].text
+    await eventually(stage.is_settled)
+    assert not stage.billing.voided
+
+
+async def test_who_leaves_while_held_was_never_queued_and_what_cannot_be_queued_then_fails(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = await set_stage(never)
+    queue = stage.gateway.generations.fair
+    queue._models = Models(1)  # type: ignore[assignment]
+    asked = []
+    for number in range(4):
+        asked.append(asyncio.create_task(stage.chat()))
+        await eventually(lambda number=number: len(stage.worker.jobs) + queue.held == number + 1)  # type: ignore[misc]
+    assert queue.held == 2
+    asked[3].cancel()
+    await eventually(lambda: queue.held == 1)
+    await eventually(lambda: len(stage.billing.voided) == 1)
+
+    async def broken(*_: object) -> None:
+        raise PublishUnknown("no answer")
+
+    monkeypatch.setattr(stage.gateway.bus, "publish_job", broken)
+    asked[0].cancel()
+    answer = await asked[2]
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "service_unavailable")
+    asked[1].cancel()
+    await asyncio.gather(*asked, return_exceptions=True)
+    await eventually(stage.is_settled)

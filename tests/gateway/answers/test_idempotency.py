@@ -1,0 +1,481 @@
+"""`Idempotency-Key`: a request runs once per key, whoever asks for it how often, and from which gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from structlog.testing import capture_logs
+
+from router.messages import Delta, FailureCode, Finished, Job, Started
+from tests.fakes.accounts import DictIdempotencyStore
+from tests.fakes.scripted_worker import ScriptedWorker, count, fail, never, start_and_wait, usage
+from tests.gateway.conftest import HI, KEY, MODEL, OTHER_KEY, Serve, Served, SetStage, Stage, eventually, reset
+
+CHAT = "/v1/chat/completions"
+REPLAYED = "idempotent-replayed"
+
+
+async def ask(stage: Stage, key: str = "key-1", *, path: str = CHAT, **fields: Any) -> httpx.Response:
+    body = {"model": MODEL, "messages": HI, "prompt": "hi", **fields}
+    return await stage.client.post(path, json=body, headers={"idempotency-key": key})
+
+
+async def settled(stage: Stage) -> None:
+    """Everything is stored that will be."""
+    await eventually(lambda: not stage.gateway.idempotent._running)
+
+
+class Held:
+    """A script: two tokens, then one more as soon as `go` is set."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+
+    async def __call__(self, worker: ScriptedWorker, job: Job) -> None:
+        worker.send(job, Started(j=job.id, a="a", w=worker.worker, prompt_tokens=1))
+        worker.send(job, Delta(j=job.id, a="a", s=0, ids=[0, 1], t="0 1 "))
+        cancelled = asyncio.create_task(worker.cancel_of(job.id).wait())
+        going = asyncio.create_task(self.go.wait())
+        await asyncio.wait({cancelled, going}, return_when=asyncio.FIRST_COMPLETED)
+        cancelled.cancel()
+        going.cancel()
+        if self.go.is_set():
+            worker.send(job, Delta(j=job.id, a="a", s=2, ids=[2], t="2 ", f="stop"))
+            worker.send(job, Finished(j=job.id, a="a", usage=usage(job, 3)))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("path", [CHAT, "/v1/completions"])
+async def test_an_answer_is_repeated(set_stage: SetStage, path: str, stream: bool) -> None:
+    stage = await set_stage()
+    first = await ask(stage, path=path, stream=stream)
+    assert first.status_code == 200
+    assert REPLAYED not in first.headers
+    at_once = await ask(stage, path=path, stream=stream)
+    await settled(stage)
+    later = await ask(stage, path=path, stream=stream)
+    for again in (at_once, later):
+        assert again.status_code == 200
+        assert again.headers[REPLAYED] == "true"
+        assert again.text == first.text
+        assert again.headers["content-type"] == first.headers["content-type"]
+        assert again.headers["x-request-id"] != first.headers["x-request-id"]
+    assert first.text.endswith("data: [DONE]\n\n") == stream
+    assert len(stage.worker.jobs) == 1
+
+
+async def test_twenty_at_once_are_one_job(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    answers = await asyncio.gather(*(ask(stage) for _ in range(20)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.text for answer in answers}) == 1
+    assert sum(REPLAYED not in answer.headers for answer in answers) == 1
+    assert len(stage.worker.jobs) == 1
+
+
+async def test_without_a_key_nothing_is_deduplicated_or_stored(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    stage.idempotency.absence.away = True
+    for _ in range(2):
+        assert (await stage.chat()).status_code == 200
+    assert len(stage.worker.jobs) == 2
+    assert stage.idempotency.absence.asked == 0
+
+
+async def test_a_promise_that_can_not_be_kept_is_not_given(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    stage.idempotency.absence.away = True
+    answers = await asyncio.gather(ask(stage), ask(stage))
+    for answer in answers:
+        assert answer.status_code == 503
+        assert answer.json()["error"]["code"] == "billing_unavailable"
+        assert answer.headers["retry-after"]
+    stage.idempotency.absence.away = False
+    assert (await ask(stage)).status_code == 200
+    assert len(stage.worker.jobs) == 1
+
+
+@pytest.mark.parametrize("wait", [True, False], ids=["answered", "running"])
+async def test_the_same_key_with_another_body_is_refused(set_stage: SetStage, wait: bool) -> None:
+    held = Held()
+    stage = await set_stage(held)
+    first = asyncio.create_task(ask(stage))
+    await stage.worker.received.wait()
+    if wait:
+        held.go.set()
+        await first
+        await settled(stage)
+    for fields in ({"temperature": 0.5}, {"stream": True}, {"unknown": 1}):
+        other = await ask(stage, **fields)
+        assert other.status_code == 400
+        assert other.json()["error"]["code"] == "idempotency_key_reused"
+    held.go.set()
+    assert (await first).status_code == 200
+    assert len(stage.worker.jobs) == 1
+
+
+async def test_order_and_spacing_do_not_make_another_body(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    headers = {"idempotency-key": "k", "content-type": "application/json"}
+    body = {"model": MODEL, "messages": HI}
+    one = await stage.client.post(CHAT, content=json.dumps(body), headers=headers)
+    other = await stage.client.post(CHAT, content=json.dumps(dict(reversed(body.items())), indent=2), headers=headers)
+    assert one.text == other.text
+
+
+async def test_tenants_and_endpoints_have_keys_of_their_own(set_stage: SetStage) -> None:
+    """H72."""
+    stage = await set_stage()
+    mine = await ask(stage)
+    elsewhere = await ask(stage, path="/v1/completions")
+    stage.client.headers["authorization"] = f"Bearer {OTHER_KEY}"
+    theirs = await ask(stage, temperature=0.5)
+    assert [answer.status_code for answer in (mine, elsewhere, theirs)] == [200] * 3
+    assert REPLAYED not in {*mine.headers, *elsewhere.headers, *theirs.headers}
+    assert [job.tenant for job in stage.worker.jobs] == ["tenant-1", "tenant-1", "tenant-2"]
+
+
+async def test_a_stranger_is_told_nothing(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    await ask(stage)
+    asked = stage.idempotency.absence.asked
+    stage.client.headers["authorization"] = "Bearer hr_live_unknown"
+    assert (await ask(stage)).status_code == 401
+    assert (await ask(stage, "")).status_code == 401
+    assert stage.idempotency.absence.asked == asked
+
+
+@pytest.mark.parametrize("key", [b"", b"x" * 256, b"x" * 10_000, "é".encode(), b"a\tb", b"\x7f", b"\xff"])
+async def test_what_can_not_be_a_key(set_stage: SetStage, key: bytes) -> None:
+    """H72; CR and LF end a header long before us."""
+    stage = await set_stage()
+    response = await stage.client.post(
+        CHAT,
+        json={"model": MODEL, "messages": HI},
+        headers=[(b"idempotency-key", key)],  # type: ignore[list-item]
+    )
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert (error["code"], error["param"]) == ("invalid_idempotency_key", "Idempotency-Key")
+    assert stage.worker.jobs == []
+    assert stage.idempotency.absence.asked == 0
+
+
+async def test_two_keys_are_none(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    headers = [("idempotency-key", "a"), ("idempotency-key", "b")]
+    response = await stage.client.post(CHAT, json={"model": MODEL, "messages": HI}, headers=headers)
+    assert response.json()["error"]["code"] == "invalid_idempotency_key"
+
+
+@pytest.mark.parametrize("key", ["x", " ", "x" * 255, "a'b\"{$ne:1}", "../../etc/passwd"])
+async def test_what_can_be_a_key(set_stage: SetStage, key: str) -> None:
+    stage = await set_stage()
+    for _ in range(2):
+        assert (await ask(stage, f"<{key}>"[:255])).status_code == 200
+    assert len(stage.worker.jobs) == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [({"temperature": 3}, 400), ({"model": "nobody"}, 404), ({"n": 17}, 400), ({"messages": 5}, 400)],
+)
+async def test_what_is_wrong_with_a_request_is_repeated(
+    set_stage: SetStage, fields: dict[str, Any], status: int
+) -> None:
+    stage = await set_stage()
+    first = await ask(stage, **fields)
+    await settled(stage)
+    again = await ask(stage, **fields)
+    assert first.status_code == again.status_code == status
+    assert first.json() == again.json()
+    assert again.headers[REPLAYED] == "true"
+
+
+@pytest.mark.parametrize(
+    ("content", "status"), [(b"{", 400), (b'{"a": NaN}', 400), (b" " * 5_000_000, 413)], ids=["{", "NaN", "5 MB"]
+)
+async def test_what_can_not_be_read_is_no_request(set_stage: SetStage, content: bytes, status: int) -> None:
+    stage = await set_stage()
+    headers = {"idempotency-key": "key-1", "content-type": "application/json"}
+    assert (await stage.client.post(CHAT, content=content, headers=headers)).status_code == status
+    assert stage.idempotency.absence.asked == 0
+    assert (await ask(stage)).status_code == 200
+
+
+async def test_a_failure_that_the_store_has_not_heard_of_is_not_repeated_either(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.answers.idempotency.SETTLING_SECONDS", 0.05)
+    held = asyncio.Event()
+
+    async def script(worker: ScriptedWorker, job: Job) -> None:
+        await held.wait()
+        await fail(FailureCode.WORKER_SHUTDOWN)(worker, job)
+
+    stage = await set_stage(script)
+    first = asyncio.create_task(ask(stage))
+    await stage.worker.received.wait()
+    stage.idempotency.absence.away = True
+    held.set()
+    assert (await first).status_code == 503
+    early = await ask(stage)
+    assert early.json()["error"]["code"] == "idempotency_key_in_use"
+    stage.idempotency.absence.away = False
+    stage.worker.script = count
+    await settled(stage)
+    assert (await ask(stage)).status_code == 200
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("code", "after_tokens"),
+    [
+        (FailureCode.WORKER_SHUTDOWN, False),
+        (FailureCode.ENGINE_ERROR, False),
+        (FailureCode.DEADLINE_EXCEEDED, False),
+        (FailureCode.ENGINE_ERROR, True),
+    ],
+)
+async def test_a_failure_is_not_repeated(
+    set_stage: SetStage, code: FailureCode, after_tokens: bool, stream: bool
+) -> None:
+    stage = await set_stage(fail(code, after_tokens=after_tokens))
+    first = await ask(stage, stream=stream)
+    assert '"error":' in first.text
+    await settled(stage)
+    assert stage.idempotency.records == {}
+    stage.worker.script = count
+    again = await ask(stage, stream=stream)
+    assert again.status_code == 200
+    assert '"error":' not in again.text
+    assert REPLAYED not in again.headers
+    assert len(stage.worker.jobs) == 2
+
+
+async def test_a_broken_route_is_a_500_for_all_and_runs_again(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = await set_stage()
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("secret detail")
+
+    with monkeypatch.context() as patched, capture_logs() as logs:
+        patched.setattr("gateway.jobs.dispatch.to_job", broken)
+        answers = await asyncio.gather(ask(stage), ask(stage))
+    assert [answer.status_code for answer in answers] == [500, 500]
+    assert all(answer.json()["error"].keys() == {"message", "type", "param", "code"} for answer in answers)
+    assert {line["event"] for line in logs} == {"request failed"}
+    await settled(stage)
+    assert (await ask(stage)).status_code == 200
+
+
+async def test_another_gateway_says_to_wait_and_then_repeats(set_stage: SetStage) -> None:
+    held, store = Held(), DictIdempotencyStore()
+    here, there = await set_stage(held, idempotency=store), await set_stage(idempotency=store)
+    first = asyncio.create_task(ask(here, stream=True))
+    await here.worker.received.wait()
+    waiting = await ask(there, stream=True)
+    assert waiting.status_code == 409
+    assert waiting.headers["retry-after"] == "2"
+    assert waiting.json()["error"]["code"] == "idempotency_key_in_use"
+    held.go.set()
+    answer = await first
+    await settled(here)
+    again = await ask(there, stream=True)
+    assert again.text == answer.text
+    assert again.headers[REPLAYED] == "true"
+    assert there.worker.jobs == []
+
+
+async def test_a_dead_gateways_request_runs_again(set_stage: SetStage) -> None:
+    held, store = Held(), DictIdempotencyStore()
+    here, there = await set_stage(held, idempotency=store), await set_stage(idempotency=store)
+    first = asyncio.create_task(ask(here))
+    await here.worker.received.wait()
+    (record,) = store.records.values()
+    store.records[record.id] = replace(record, lease=0.5)  # as if nothing had been heard of it for long
+    assert (await ask(there)).status_code == 200
+    held.go.set()
+    with capture_logs() as logs:
+        await first  # it was not dead: its client gets its answer, and what is kept is the other's
+        await settled(here)
+    assert "a request with an idempotency key ran twice" in {line["event"] for line in logs}
+    assert (await ask(here)).json()["id"] == there.worker.jobs[0].id
+
+
+async def test_a_running_request_says_that_it_lives(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.answers.idempotency.LEASE_SECONDS", 0.03)
+    held = Held()
+    stage = await set_stage(held)
+    first = asyncio.create_task(ask(stage))
+    await stage.worker.received.wait()
+    (record,) = stage.idempotency.records.values()
+    stage.idempotency.absence.failures = 2  # a store that is away for a moment ends nothing
+    await eventually(lambda: stage.idempotency.records[record.id].lease > record.lease)
+    held.go.set()
+    assert (await first).status_code == 200
+
+
+async def test_an_answer_is_kept_when_the_store_is_back(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.answers.idempotency.exponential_delay", lambda _tries: 0.01)
+    held = Held()
+    stage = await set_stage(held)
+    first = asyncio.create_task(ask(stage))
+    await stage.worker.received.wait()
+    stage.idempotency.absence.failures = 5
+    held.go.set()
+    assert (await first).status_code == 200
+    await settled(stage)
+    assert (await ask(stage)).headers[REPLAYED] == "true"
+    assert len(stage.worker.jobs) == 1
+
+
+async def test_an_answer_that_is_too_long_is_given_but_not_kept(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.answers.live_answer.MAX_BYTES", 300)
+    stage = await set_stage()
+    first = await ask(stage)
+    assert first.status_code == 200
+    assert "4 " in first.text
+    await settled(stage)
+    again = await ask(stage)
+    assert again.status_code == 409
+    assert again.headers["x-should-retry"] == "false"
+    assert again.json()["error"]["code"] == "idempotent_answer_not_kept"
+    assert len(stage.worker.jobs) == 1
+
+
+async def test_an_answer_that_the_store_refuses_is_not_kept(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    stage.idempotency.largest = 10
+    assert (await ask(stage)).status_code == 200
+    await settled(stage)
+    assert (await ask(stage)).json()["error"]["code"] == "idempotent_answer_not_kept"
+
+
+class Caller:
+    """A client of the real server that reads a stream by hand."""
+
+    def __init__(self, server: Served) -> None:
+        self._server = server
+
+    async def __aenter__(self) -> Caller:
+        self.reader, self.writer = await self._server.connect()
+        body = json.dumps({"model": MODEL, "messages": HI, "stream": True}).encode()
+        self.writer.write(
+            f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\nIdempotency-Key: k\r\n"
+            f"Content-Type: application/json\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+            + body
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.writer.close()
+
+
+FIRST_TOKENS, LAST_TOKEN, DONE = b'"content":"0 1 "', b'"content":"2 "', b"data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize("leave", [reset, asyncio.StreamWriter.close], ids=["reset", "close"])
+async def test_a_second_reader_has_it_from_the_beginning_and_outlives_the_first(
+    serve: Serve, leave: Callable[[asyncio.StreamWriter], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.answers.live_answer.LINGER_SECONDS", 0.0)
+    held = Held()
+    server = await serve(held)
+    async with Caller(server) as first, Caller(server) as second:
+        await first.reader.readuntil(FIRST_TOKENS)
+        head = await second.reader.readuntil(b"\r\n\r\n")
+        assert b"idempotent-replayed: true" in head
+        await second.reader.readuntil(FIRST_TOKENS)
+        leave(first.writer)
+        await asyncio.sleep(0.1)
+        held.go.set()
+        await second.reader.readuntil(LAST_TOKEN)
+        await second.reader.readuntil(DONE)
+    assert len(server.stage.worker.jobs) == 1
+    assert not server.stage.worker.cancel_of(server.stage.worker.jobs[0].id).is_set()
+
+
+async def test_who_comes_back_soon_finds_the_stream_going_on(serve: Serve) -> None:
+    held = Held()
+    server = await serve(held)
+    async with Caller(server) as first:
+        await first.reader.readuntil(FIRST_TOKENS)
+        reset(first.writer)
+    async with Caller(server) as again:
+        await again.reader.readuntil(FIRST_TOKENS)
+        held.go.set()
+        await again.reader.readuntil(DONE)
+    assert len(server.stage.worker.jobs) == 1
+
+
+@pytest.mark.parametrize("header_delay", [0.0, 60.0], ids=["streaming", "before the status"])
+async def test_what_nobody_reads_is_cancelled_and_runs_again(
+    serve: Serve, header_delay: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.answers.live_answer.LINGER_SECONDS", 0.05)
+    server = await serve(never if header_delay else start_and_wait, header_delay=header_delay)
+    async with Caller(server) as first:
+        await server.stage.worker.received.wait()
+        reset(first.writer)
+    async with asyncio.timeout(2):
+        await server.stage.worker.cancel_of(server.stage.worker.jobs[0].id).wait()
+    await settled(server.stage)
+    assert server.stage.idempotency.records == {}
+    server.stage.worker.script = count
+    async with Caller(server) as again:
+        await again.reader.readuntil(DONE)
+    assert len(server.stage.worker.jobs) == 2
+
+
+async def test_who_comes_too_late_for_the_beginning_is_told(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.answers.live_answer.MAX_BYTES", 700)
+    held = Held()
+    server = await serve(held)
+    async with Caller(server) as first:
+        await first.reader.readuntil(FIRST_TOKENS)
+        held.go.set()
+        await first.reader.readuntil(DONE)
+    async with Caller(server) as late:
+        assert b" 409 " in await late.reader.readline()
+
+
+async def test_a_stopping_gateway_ends_what_nobody_reads(serve: Serve) -> None:
+    server = await serve(start_and_wait)
+    async with Caller(server) as first:
+        await first.reader.readuntil(FIRST_TOKENS)
+        reset(first.writer)
+    async with asyncio.timeout(5):
+        await server.stage.gateway.idempotent.close()
+    assert server.stage.idempotency.records == {}
+
+
+async def test_openais_client(serve: Serve) -> None:
+    server = await serve()
+    client = server.client.with_options(default_headers={"Idempotency-Key": "from-the-sdk"})
+    one = await client.chat.completions.create(model=MODEL, messages=HI)
+    again = await client.chat.completions.create(model=MODEL, messages=HI)
+    assert one == again
+    streams = [
+        await client.chat.completions.create(
+            model=MODEL, messages=HI, stream=True, extra_headers={"Idempotency-Key": "streamed"}
+        )
+        for _ in range(2)
+    ]
+    chunks = [[chunk.model_dump() async for chunk in stream] for stream in streams]
+    assert chunks[0] == chunks[1]
+    with pytest.raises(openai.BadRequestError) as reused:
+        await client.chat.completions.create(model=MODEL, messages=HI, seed=1)
+    assert reused.value.code == "idempotency_key_reused"
+    assert len(server.stage.worker.jobs) == 2

@@ -1,0 +1,140 @@
+"""Who gets no further, and what is no query: nothing of another organisation, nothing beyond one's role."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fastapi.routing import iter_route_contexts
+
+from auth_billing.service import Principal
+from gateway.http.routes import organization
+from tests.gateway.conftest import KEY
+from tests.gateway.http.organization.conftest import FOREIGN, OURS, Office, key_of
+
+ROUTES = [
+    (method, str(route.path))
+    for route in iter_route_contexts(organization.router.routes)
+    for method in sorted(route.methods or ())
+]
+
+BODY = {"name": "x", "threshold_amount": 1, "currency": "USD", "interval": "month"}
+"""What any route takes."""
+
+
+def filled(path: str, project: str = "proj_0") -> str:
+    """A route's path with ids in it."""
+    names = {"project_id": project, "user_id": "user-owner"}
+    return "/".join(
+        names.get(part[1:-1].partition(":")[0], "nothing-0") if part.startswith("{") else part
+        for part in path.removeprefix("/v1/organization").split("/")
+    )
+
+
+@pytest.mark.parametrize("key", [KEY, key_of("viewer"), key_of("member"), key_of("left")])
+async def test_only_administrators_get_in(office: Office, key: str) -> None:
+    """H93."""
+    office.stage.accounts.added[key_of("left")] = Principal(
+        "left", OURS, "salt", user="user-left", scopes=office.stage.accounts.added[key_of("owner")].scopes
+    )
+    for method, path in ROUTES:
+        response = await office.ask(method, filled(path), key=key, content=b"not even looked at")
+        assert response.status_code == 403, path
+        assert response.json()["error"]["code"] in ("missing_scope", "insufficient_permissions")
+    assert office.acts == []
+
+
+async def test_a_key_that_may_read_may_not_write(office: Office) -> None:
+    for method, path in ROUTES:
+        if method != "GET":
+            response = await office.ask(method, filled(path), key=key_of("reader"), json={})
+            assert (response.status_code, response.json()["error"]["code"]) == (403, "missing_scope"), path
+
+
+async def test_what_is_anothers_is_as_if_it_were_not_there(office: Office) -> None:
+    for method, path in ROUTES:
+        if "{" not in path:
+            continue
+        body: dict[str, Any] = {"json": BODY} if method == "POST" else {}
+        theirs = await office.ask(method, filled(path), key=FOREIGN, **body)
+        nowhere = filled(path, "proj_no").replace("user-owner", "user-no")
+        nobodys = await office.ask(method, nowhere, key=FOREIGN, **body)
+        assert (theirs.status_code, theirs.json()) == (nobodys.status_code, nobodys.json())
+        assert theirs.status_code == 404, path
+
+
+OTHER_WAYS = (
+    ("GET", "/projects/proj_0/archive", {"x-http-method-override": "POST"}, 405),
+    ("POST", "/users", {"x-http-method-override": "GET"}, 405),
+    ("PUT", "/projects", {}, 405),
+    ("GET", "/Projects", {}, 404),
+    ("GET", "/projects/", {}, 404),
+    ("GET", "/usage/images", {}, 404),
+)
+
+
+async def test_there_is_one_way_to_each_route(office: Office) -> None:
+    """H93."""
+    for method, path, headers, status in OTHER_WAYS:
+        response = await office.ask(method, path, headers=headers)
+        assert response.status_code == status, path
+    assert office.acts == []
+
+
+QUERIES: dict[str, str | None] = {
+    "/projects?limit=0": "limit",
+    "/projects?limit=1000000000": "limit",
+    "/projects?limit=2.0": "limit",
+    "/projects?limit=٣": "limit",
+    "/projects?limit=1&limit=2": "limit",
+    "/projects?limit[]=1": "limit",
+    "/projects?after=proj_1": "after",
+    "/projects?include_archived=yes": "include_archived",
+    "/projects?sort[$where]=1": "sort[$where]",
+    "/projects?filter={%22$where%22:%22sleep(1000)%22}": "filter",
+    "/users?emails[$regex]=(a%2B)%2B$": "emails[$regex]",
+    "/users?" + "&".join(["emails=x"] * 101): "emails",
+    "/users?" + "&".join(["emails=x"] * 1000): None,
+    "/audit_logs?event_types[]=project.exploded": "event_types[0]",
+    "/audit_logs?effective_at[ne]=1": "effective_at.ne",
+    "/audit_logs?effective_at=1": "effective_at",
+    "/audit_logs?effective_at[gt]=1e9": "effective_at.gt",
+    "/audit_logs?after=a&before=b": "before",
+}
+
+
+async def test_queries_that_are_none(office: Office) -> None:
+    """H90."""
+    for path, param in QUERIES.items():
+        response = await office.ask("GET", path)
+        assert response.status_code == 400, path
+        assert response.json()["error"]["param"] == param, path
+
+
+NO_BODIES: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("/projects", {}, "name"),
+    ("/projects", {"name": ""}, "name"),
+    ("/projects", {"name": "a\nb"}, "name"),
+    ("/projects", {"name": "x" * 101}, "name"),
+    ("/projects", {"name": "x", "external_key_id": "k"}, "external_key_id"),
+    ("/projects/proj_0", {"name": 1}, "name"),
+    ("/users/user-viewer", {"role": "god"}, "role"),
+    ("/users/user-viewer", {"role_id": "role-1"}, "role_id"),
+    ("/invites", {"email": "a@b\r\nBcc: c", "role": "reader"}, "email"),
+    ("/invites", {"email": "a@example.org", "role": {"$ne": 1}}, "role"),
+    ("/invites", {"email": "a@example.org", "role": "reader", "projects": [{"id": "proj_0"}]}, "projects"),
+)
+
+
+async def test_bodies_that_are_none(office: Office) -> None:
+    for path, body, param in NO_BODIES:
+        response = await office.ask("POST", path, json=body)
+        assert response.status_code == 400, body
+        assert response.json()["error"]["param"] == param, body
+    assert office.acts == []
+
+
+async def test_when_the_act_is_done_and_not_written_the_client_is_told(office: Office) -> None:
+    office.stage.organisation.audit_log.absence.failures = 1
+    response = await office.ask("POST", "/projects", json={"name": "x"})
+    assert response.status_code == 503

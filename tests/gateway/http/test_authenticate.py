@@ -1,0 +1,180 @@
+"""Who may call what: every route needs a key unless it is marked public."""
+
+from __future__ import annotations
+
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute, iter_route_contexts
+
+from auth_billing.keys import api_keys
+from auth_billing.keys.issuing import IssuedKey, KeyWish, issue
+from auth_billing.keys.scopes import Scope
+from auth_billing.service import Principal
+from gateway.http.authenticate import guard_of, open_routes, public
+from gateway.http.dependencies import ModelReader
+from router.messages import KeySet
+from tests.gateway.conftest import KEY, PEPPER, SetStage, Stage
+
+WRONG = {
+    "no header": {},
+    "no key": {"authorization": "Bearer"},
+    "blank key": {"authorization": "Bearer   "},
+    "basic": {"authorization": "Basic aHI6aHI="},
+    "no scheme": {"authorization": KEY},
+    "unknown": {"authorization": "Bearer hr_live_unknown"},
+    "one character more": {"authorization": f"Bearer {KEY}x"},
+    "two keys in one": {"authorization": f"Bearer {KEY} {KEY}"},
+    "SQL": {"authorization": "Bearer ' OR '1'='1"},
+    "operator": {"authorization": 'Bearer {"$gt":""}'},
+    "another header": {"x-api-key": KEY},
+    "very long": {"authorization": "Bearer " + "x" * 1_000_000},
+    "not ASCII": {"authorization": "Bearer schlüssel".encode()},
+}
+
+
+@pytest.mark.parametrize("headers", WRONG.values(), ids=WRONG.keys())
+async def test_wrong_credentials(set_stage: SetStage, headers: dict[str, str]) -> None:
+    stage = await set_stage()
+    del stage.client.headers["authorization"]
+    response = await stage.client.get("/v1/models", headers=headers)
+    assert response.status_code == 401
+    assert response.json()["error"]["code"] == "invalid_api_key"
+    assert response.headers["www-authenticate"] == "Bearer"
+    assert all(len(token) <= 256 and token.isascii() for token in stage.accounts.asked)
+
+
+async def test_key_in_the_query_is_not_read(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    del stage.client.headers["authorization"]
+    assert (await stage.client.get(f"/v1/models?api_key={KEY}&authorization=Bearer%20{KEY}")).status_code == 401
+
+
+async def test_scheme_in_any_case(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    for scheme in ("bearer", "BEARER"):
+        assert (await stage.client.get("/v1/models", headers={"authorization": f"{scheme} {KEY}"})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [[("authorization", f"Bearer {KEY}"), ("authorization", "Bearer other")], [("x-api-key", "other")]],
+)
+async def test_conflicting_credentials(set_stage: SetStage, headers: list[tuple[str, str]]) -> None:
+    stage = await set_stage()
+    if len(headers) == 2:
+        del stage.client.headers["authorization"]
+    response = await stage.client.get("/v1/models", headers=headers)
+    assert response.status_code == 400
+    assert stage.accounts.asked == []
+
+
+async def test_the_body_is_not_read_for_a_stranger(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    response = await stage.client.post(
+        "/v1/chat/completions", content=b"not json", headers={"authorization": "Bearer hr_live_unknown"}
+    )
+    assert response.status_code == 401
+    assert response.headers["connection"] == "close"
+
+
+async def test_store_down(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    response = await stage.client.get("/v1/models", headers={"authorization": "Bearer hr_live_down"})
+    assert response.status_code == 503
+    assert response.json()["error"]["code"] == "billing_unavailable"
+    assert "mongodb" not in response.text
+    assert int(response.headers["retry-after"]) <= 60
+
+
+async def test_every_route_of_the_app_is_closed_or_public(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    assert open_routes(stage.app) == []
+    del stage.client.headers["authorization"]
+    opened = set()
+    for route in iter_route_contexts(stage.app.routes):
+        assert isinstance(route.original_route, APIRoute)
+        for method in route.methods or ():
+            response = await stage.client.request(method, str(route.path).replace("{name:path}", "x"))
+            opened |= {route.path} if response.status_code != 401 else set()
+    assert opened == {"/healthz", "/readyz", "/openapi.json"}
+
+
+def scopes_of_routes(stage: Stage) -> list[tuple[str, str, Scope]]:
+    """Method, path and needed scope of every route that is not public."""
+    found = []
+    for route in iter_route_contexts(stage.app.routes):
+        assert isinstance(route.original_route, APIRoute)
+        guard = guard_of(route.dependant)
+        if guard is not None:
+            path = str(route.path).replace("{name:path}", "x")
+            found += [(method, path, guard.scope) for method in route.methods or ()]
+    return found
+
+
+async def test_every_route_refuses_a_key_without_its_scope_before_the_body_is_read(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    routes = scopes_of_routes(stage)
+    assert {scope for _, _, scope in routes} >= {Scope.CHAT_COMPLETIONS, Scope.EMBEDDINGS, Scope.MODELS_READ}
+    for method, path, scope in routes:
+        stage.accounts.added["hr_live_all_but_one"] = Principal("k", "t", "s", scopes=frozenset(Scope) - {scope})
+        for more in ({}, {"idempotency-key": "once"}):
+            headers = {"authorization": "Bearer hr_live_all_but_one", **more}
+            response = await stage.client.request(method, path, headers=headers, content=b"not json")
+            assert (response.status_code, response.json()["error"]["code"]) == (403, "missing_scope"), path
+            assert scope in response.json()["error"]["message"]
+        stage.accounts.added["hr_live_that_one"] = Principal("k", "t", "s", scopes=frozenset({scope}))
+        headers = {"authorization": "Bearer hr_live_that_one"}
+        response = await stage.client.request(method, path, headers=headers, content=b"not json")
+        assert response.status_code not in (401, 403), path
+    assert not stage.worker.jobs
+
+
+def test_a_forgotten_dependency_is_found() -> None:
+    app = FastAPI(openapi_url=None)
+
+    @app.get("/v1/forgotten")
+    async def forgotten() -> None: ...
+
+    @app.get("/v1/closed")
+    async def closed(caller: ModelReader) -> None: ...
+
+    @app.get("/public")
+    @public
+    async def everybody() -> None: ...
+
+    app.mount("/mounted", FastAPI())
+    assert open_routes(app) == ["/v1/forgotten", "/mounted"]
+
+
+async def test_whatever_is_wrong_with_a_key_the_answer_is_the_same(set_stage: SetStage) -> None:
+    """Unknown, wrong, expired, revoked, and no key at all that was sent as one."""
+    stage = await set_stage()
+    made: dict[str, IssuedKey] = {}
+    for name in ("wrong", "expired", "revoked"):
+        made[name] = await issue(
+            stage.accounts.store, PEPPER, organisation="acme", project="p", wish=KeyWish(name), user="", now=1.0
+        )
+    await stage.accounts.store.expire(made["expired"].record.key_id, 2.0)
+    await stage.accounts.store.revoke(KeySet(key=made["revoked"].record.key_id), 2.0)
+    texts = [
+        api_keys.generate().text,
+        api_keys.ApiKey(made["wrong"].record.key_id, api_keys.generate().secret).text,
+        made["expired"].key.text,
+        made["revoked"].key.text,
+        "hr_live_garbage",
+    ]
+    answers = [await stage.client.get("/v1/models", headers={"authorization": f"Bearer {text}"}) for text in texts]
+    assert {answer.status_code for answer in answers} == {401}
+    assert len({answer.text for answer in answers}) == 1
+
+
+async def test_no_page_of_another_origin_can_read_an_answer(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    origin = {"origin": "https://evil.example"}
+    answer = await stage.client.get("/v1/models", headers=origin)
+    preflight = await stage.client.options(
+        "/v1/chat/completions", headers={**origin, "access-control-request-method": "POST"}
+    )
+    assert preflight.status_code == 405
+    for each in (answer, preflight):
+        assert not [name for name in each.headers if name.startswith("access-control-")]

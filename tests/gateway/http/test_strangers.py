@@ -1,0 +1,60 @@
+"""H59: connections on which nobody shows a key."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+
+from gateway.http import strangers
+from gateway.http.strangers import Strangers
+from tests.fakes.accounts import FakeClock
+from tests.gateway.conftest import HEADERS, Serve, eventually
+
+
+def test_many_may_come_at_once_but_not_stay_silent() -> None:
+    clock = FakeClock()
+    those = Strangers(2, clock)
+    assert all(those.arrives(("10.0.0.1", port)) for port in range(10))
+    clock.now += 2.0
+    assert not those.arrives(("10.0.0.1", 10))
+    assert those.arrives(("10.0.0.2", 10))
+    for port in range(9):
+        those.leaves(("10.0.0.1", port))
+        those.leaves(("10.0.0.1", port))
+    assert those.arrives(("10.0.0.1", 11))
+    assert len(those) == 3
+
+
+def test_a_network_of_ipv6_is_one_origin() -> None:
+    clock = FakeClock()
+    those = Strangers(1, clock)
+    assert those.arrives(("2001:db8::1", 1))
+    clock.now += 2.0
+    assert not those.arrives(("2001:db8::2", 1))
+    assert those.arrives(("2001:db8:0:1::1", 1))
+    assert those.arrives(("no address", 1))
+
+
+async def test_so_many_connections_without_a_key_and_no_more(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strangers, "PATIENCE_SECONDS", 0.0)
+    served = await serve(max_strangers=3)
+    those = served.stage.gateway.strangers
+    await eventually(lambda: len(those) == 0)  # the one that saw whether it listens has gone
+    silent = [await served.connect() for _ in range(3)]
+    await eventually(lambda: len(those) == 3)
+    reader, writer = await served.connect()
+    answer = await asyncio.wait_for(reader.read(), 20)
+    assert answer.startswith(b"HTTP/1.1 429 ")
+    assert b"retry-after: 10" in answer
+    assert b'"code":"rate_limit_exceeded"' in answer
+    writer.close()
+    silent.pop()[1].close()
+    await eventually(lambda: len(those) == 2)
+    async with httpx.AsyncClient(headers=HEADERS, timeout=20) as known:
+        assert (await known.get(f"{served.url}/models")).status_code == 200
+        assert len(those) == 2  # it is none any more
+    for _, writer in silent:
+        writer.close()
+    await eventually(lambda: len(those) == 0)

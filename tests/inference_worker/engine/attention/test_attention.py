@@ -1,0 +1,145 @@
+"""Every backend computes what the reference computes, and the reference computes attention."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn.functional import scaled_dot_product_attention
+
+from inference_worker.engine.attention_backend import AttentionMetadata
+from inference_worker.engine.attention.reference import ReferenceAttention
+from inference_worker.engine.attention.registry import BACKENDS, create_attention, select_backend
+from inference_worker.errors import UnsupportedModel
+from inference_worker.engine.kv_cache import KVCache, KVCacheShape, quantised
+
+CPU = torch.device("cpu")
+
+
+def make_cache(
+    block_size: int, kv_heads: int, head_size: int, blocks: int, seed: int, dtype: torch.dtype = torch.float32
+) -> KVCache:
+    """Filled with noise: what a step does not own must not matter."""
+    cache = KVCache(KVCacheShape(1, kv_heads, head_size, block_size, dtype), blocks, CPU)
+    generator = torch.Generator().manual_seed(seed)
+    for side in (*cache.keys, *cache.values):
+        noise = torch.randn(*side.shape[:-1], head_size, generator=generator)
+        side.copy_(quantised(noise) if dtype is torch.int8 else noise)
+    return cache
+
+
+def make_metadata(spans: list[tuple[int, int]], block_size: int, blocks: int, seed: int) -> AttentionMetadata:
+    """Sequences of (tokens before the step, tokens in it), their blocks scattered over the cache."""
+    order = random.Random(seed).sample(range(blocks), blocks)
+    lengths = [before + count for before, count in spans]
+    tables = [[order.pop() for _ in range(-(-length // block_size))] for length in lengths]
+    slots = [
+        table[position // block_size] * block_size + position % block_size
+        for table, (before, count) in zip(tables, spans, strict=True)
+        for position in range(before, before + count)
+    ]
+    starts = [sum(count for _, count in spans[:i]) for i in range(len(spans) + 1)]
+    widest = max(map(len, tables))
+    return AttentionMetadata(
+        query_start=torch.tensor(starts),
+        sequence_lengths=torch.tensor(lengths),
+        block_tables=torch.tensor([table + [0] * (widest - len(table)) for table in tables]),
+        slot_mapping=torch.tensor(slots),
+        max_query_length=max(count for _, count in spans),
+        max_sequence_length=max(lengths),
+    )
+
+
+def test_reference_is_attention() -> None:
+    """One whole sequence against PyTorch's own."""
+    query, key, value = (torch.randn(13, heads, 8) for heads in (4, 2, 2))
+    backend = ReferenceAttention(make_cache(4, 2, 8, 9, seed=1))
+    output = backend.forward(0, query, key, value, make_metadata([(0, 13)], 4, 9, seed=2), scale=0.3)
+    expected = scaled_dot_product_attention(
+        query.transpose(0, 1), key.transpose(0, 1), value.transpose(0, 1), is_causal=True, scale=0.3, enable_gqa=True
+    )
+    torch.testing.assert_close(output, expected.transpose(0, 1))
+
+
+def test_reference_window_sees_itself_and_those_just_before() -> None:
+    query, key = torch.zeros(6, 1, 1), torch.zeros(6, 1, 1)
+    value = torch.arange(6.0)[:, None, None]
+    backend = ReferenceAttention(make_cache(4, 1, 1, 2, seed=1))
+    metadata = make_metadata([(0, 6)], 4, 2, seed=2)
+    output = backend.forward(0, query, key, value, metadata, scale=1.0, sliding_window=3)
+    assert output.flatten().tolist() == pytest.approx([0, 0.5, 1, 2, 3, 4])
+
+
+spans = st.tuples(
+    st.integers(0, 40) | st.just(0),
+    st.just(1) | st.integers(1, 20),
+)
+
+
+@pytest.mark.parametrize("name", sorted(set(BACKENDS) - {"reference"}))
+@settings(max_examples=60, deadline=None)
+@given(
+    spans=st.lists(spans, min_size=1, max_size=9),
+    block_size=st.sampled_from([1, 4, 16]),
+    heads=st.sampled_from([(1, 1), (4, 2), (6, 1), (3, 3)]),
+    head_size=st.sampled_from([16, 48]),
+    window=st.none() | st.integers(1, 30),
+    dtype=st.sampled_from([torch.float32, torch.int8]),
+    seed=st.integers(0, 100),
+)
+def test_backends_equal_the_reference(
+    name: str,
+    spans: list[tuple[int, int]],
+    block_size: int,
+    heads: tuple[int, int],
+    head_size: int,
+    window: int | None,
+    dtype: torch.dtype,
+    seed: int,
+) -> None:
+    blocks = sum(-(-(before + count) // block_size) for before, count in spans) + 1
+    metadata = make_metadata(spans, block_size, blocks, seed)
+    generator = torch.Generator().manual_seed(seed)
+    total = sum(count for _, count in spans)
+    query, key, value = (
+        torch.randn(total, count, head_size, generator=generator) for count in (heads[0], heads[1], heads[1])
+    )
+    caches = [make_cache(block_size, heads[1], head_size, blocks, seed, dtype) for _ in range(2)]
+    expected, output = (
+        select_backend(backend, CPU)(cache).forward(0, query, key, value, metadata, scale=0.4, sliding_window=window)
+        for backend, cache in zip(("reference", name), caches, strict=True)
+    )
+    # Over bytes the compiled kernels have queries and weights of 16 bits (`native/src/row_products.h`).
+    tolerance = 1e-3 if (name, dtype) == ("native", torch.int8) else 1e-5
+    torch.testing.assert_close(output, expected, rtol=tolerance, atol=tolerance)
+    assert torch.equal(caches[0].keys[0], caches[1].keys[0])
+    assert torch.equal(caches[0].values[0], caches[1].values[0])
+
+
+def test_windows_may_differ_between_layers() -> None:
+    """The plan of a step is kept between layers, the mask is not."""
+    metadata = make_metadata([(9, 1), (0, 5)], 4, 6, seed=1)
+    query, key, value = (torch.randn(6, 2, 16) for _ in range(3))
+    for name in BACKENDS:
+        backend = select_backend(name, CPU)(make_cache(4, 2, 16, 6, seed=1))
+        narrow, wide, again = (
+            backend.forward(0, query, key, value, metadata, scale=1.0, sliding_window=window) for window in (2, None, 2)
+        )
+        assert not torch.allclose(narrow, wide)
+        assert torch.equal(narrow, again)
+
+
+def test_auto_is_a_backend_and_strangers_are_refused() -> None:
+    assert create_attention("auto", make_cache(4, 1, 16, 1, 0), CPU).name == "native"
+    assert create_attention("auto", make_cache(4, 1, 8, 1, 0), CPU).name == "sdpa"  # heads of an odd size
+    with pytest.raises(UnsupportedModel, match="there are: auto, "):
+        select_backend("flash", CPU)
+
+
+def test_the_compiled_kernels_never_touch_a_cache_that_is_not_the_cpus() -> None:
+    cache = KVCache(KVCacheShape(1, 1, 16, 4, torch.float32), 1, torch.device("meta"))
+    with pytest.raises(UnsupportedModel, match="the cache is on meta"):
+        create_attention("native", cache, CPU)

@@ -1,0 +1,45 @@
+"""All of the GPU path together, on the CPU: Triton's interpreter for its kernels, a stand-in for the capture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="there are builds of Triton for Linux only")
+
+from inference_worker.engine.engine import Engine
+from inference_worker.engine.execution import captured_runner
+from inference_worker.engine.execution import cuda_runner
+from inference_worker.engine.loading.loading import load_model
+from inference_worker.engine.layers.decoder import Decoder
+from inference_worker.model_files.model_source import resolve
+from inference_worker.settings import EngineSettings
+from tests.fakes.tiny_models import save_tiny
+from tests.inference_worker.generation import generate, ids, prompts, request
+
+CPU = torch.device("cpu")
+
+
+def test_an_engine_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_tiny(tmp_path, "llama", num_hidden_layers=1)
+    model = load_model(resolve(str(tmp_path)), torch.float32, CPU)
+    assert isinstance(model, Decoder)
+    wanted = [
+        request(f"r{i}", prompt, n=1 + i // 2, temperature=i * 0.7, max_tokens=7 - i, top_k=i * 5)
+        for i, prompt in enumerate(prompts(3, seed=6, longest=9))
+    ]
+    settings = EngineSettings(
+        model="tiny", attention="triton", num_kv_blocks=40, max_model_len=80, max_num_seqs=3, block_size=4
+    )
+    expected = ids(generate(Engine.around(model, replace(settings, attention="reference"), torch.float32), wanted))
+
+    monkeypatch.setattr(cuda_runner, "CudaCapture", lambda device: lambda work: work)
+    monkeypatch.setattr(captured_runner, "VISIT_SECONDS", 60.0)
+    engine = Engine.around(model, settings, torch.float32)
+    engine.scheduler.limits = replace(engine.scheduler.limits, lookahead=4)
+    engine.runner = cuda_runner.cuda_runner(model, engine.runner.runner.attention, engine.scheduler.limits)
+    assert ids(generate(engine, wanted)) == expected
+    assert engine.runner._seconds, "no step was replayed"

@@ -1,0 +1,89 @@
+"""What is captured must never wait for the host: a graph would replay the answer of the first time."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import LlamaConfig
+
+from inference_worker.engine.attention_backend import AttentionBackend
+from inference_worker.engine.execution.decode_graphs import DecodeGraphs, GraphKey
+from inference_worker.engine.execution.decode_rows import DecodeRows
+from inference_worker.engine.kv_cache import KVCache, KVCacheShape
+from inference_worker.engine.layers.decoder import Decoder
+from inference_worker.engine.layers.rotary import Rotary
+from inference_worker.engine.models.llama import describe
+from inference_worker.engine.sampling.captured import Stage
+from tests.fakes.tiny_models import BASE
+
+CPU = torch.device("cpu")
+
+ASKING = {
+    "aten::item",
+    "aten::_local_scalar_dense",
+    "aten::is_nonzero",
+    "aten::nonzero",
+    "aten::masked_select",
+    "aten::lift_fresh",  # a tensor made of Python numbers: a copy from the host
+    "aten::_unique2",
+    "aten::repeat_interleave.Tensor",
+}
+
+
+class NothingAsked(TorchDispatchMode):
+    """Refuses what needs the host, or moves between devices."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.name()
+        assert name not in ASKING, f"{name} in a captured step"
+        if name == "aten::index.Tensor":
+            assert all(index is None or index.dtype != torch.bool for index in args[1]), "indexing by a mask"
+        return func(*args, **(kwargs or {}))
+
+
+class NoAttention(AttentionBackend):
+    """Passes the values on; the Triton backend is tested by its own."""
+
+    name = "none"
+
+    def forward(self, layer, query, key, value, metadata, *, scale, sliding_window=None):
+        return value.repeat_interleave(query.shape[1] // value.shape[1], dim=1)
+
+
+@pytest.fixture
+def graphs() -> DecodeGraphs:
+    config = describe(LlamaConfig(**BASE))
+    model = Decoder(config, Rotary(torch.ones(4)), dtype=torch.float32)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter)
+    attention = NoAttention(KVCache(KVCacheShape(4, 2, 8, 4, torch.float32), 2, CPU))
+    rows = DecodeRows(70, 8, CPU)
+    return DecodeGraphs(model, attention, rows, steps=4, uniform=lambda seed, *_: torch.zeros_like(seed).double())
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+def test_asks_the_host_for_nothing(graphs: DecodeGraphs, stage: Stage) -> None:
+    with torch.inference_mode(), NothingAsked():
+        graphs.step(GraphKey(8, stage))
+
+
+def test_the_check_sees_what_it_should() -> None:
+    for asking in (lambda x: x.max().item(), lambda x: x[x > 0], lambda x: x + torch.tensor([1.0]), torch.nonzero):
+        with torch.inference_mode(), NothingAsked(), pytest.raises(AssertionError):
+            asking(torch.ones(3))
+
+
+def test_a_batch_takes_the_smallest_step_with_room(graphs: DecodeGraphs) -> None:
+    wanted = {1: 1, 2: 2, 3: 4, 8: 8, 33: 48, 48: 48, 65: 70, 70: 70}
+    assert {count: graphs.key(count, Stage.DRAWN).rows for count in wanted} == wanted
+
+
+def test_every_size_and_stage_is_captured_at_rest(graphs: DecodeGraphs) -> None:
+    ran = []
+    graphs.capture(lambda work: work() or ran.append(work) or work)
+    assert len(ran) == len(graphs.sizes) * len(Stage)
+    for count in range(1, 71):
+        for stage in Stage:
+            graphs.restart()
+            graphs.replay(graphs.key(count, stage))

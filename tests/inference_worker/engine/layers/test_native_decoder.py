@@ -1,0 +1,145 @@
+"""The compiled forward pass computes what the PyTorch modules compute, for every family and cache format."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+from inference_worker.errors import NativeUnavailable
+from inference_worker.engine.loading.loading import load_model
+from inference_worker.model_files.model_source import resolve
+from inference_worker.engine.layers.native_decoder import NativeDecoder, check_supported
+from inference_worker.engine.native.library import Kernels
+from tests.fakes.packed_steps import first_step, packed_logits, random_sequences
+from tests.fakes.tiny_models import save_tiny
+from tests.inference_worker.engine.models.test_families import CASES
+
+CPU = torch.device("cpu")
+FITTING = {"head_dim": 16, "intermediate_size": 64, "hidden_act": "silu"}
+
+
+def dense_and_native(folder, model_type: str, instructions: str | None = None, threads: int = 1, **changes):
+    save_tiny(folder, model_type, **changes)
+    model = load_model(resolve(str(folder)), torch.float32, CPU)
+    check_supported(model.config)
+    return model, NativeDecoder(model, {}, Kernels(threads, instructions))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_logits_equal_those_of_the_modules(case, instructions, tmp_path):
+    model_type, changes = CASES[case]
+    model, native = dense_and_native(tmp_path, model_type, instructions, threads=2, **changes | FITTING)
+    sequences = random_sequences(97)
+    expected = packed_logits(model, sequences, [64])
+    for chunks in ([64], [7, 1, 3], [1]):
+        for rows, reference in zip(packed_logits(native, sequences, chunks), expected, strict=True):
+            torch.testing.assert_close(rows, reference, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("changes", [{}, {"num_attention_heads": 8, "num_key_value_heads": 2}])
+def test_many_sequences_read_all_heads_together(changes, instructions, tmp_path):
+    """With sequences enough to share out, a task has all heads, and fetches its next tile or the next task's."""
+    model, native = dense_and_native(tmp_path, "llama", instructions, threads=2, **FITTING | changes)
+    sequences = [*random_sequences(97), *(torch.arange(length).remainder(97).tolist() for length in range(60, 205, 24))]
+    expected = packed_logits(model, sequences, [64])
+    for rows, reference in zip(packed_logits(native, sequences, [1]), expected, strict=True):
+        torch.testing.assert_close(rows, reference, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("head_dim", [48, 80])
+def test_heads_may_be_of_odd_sizes(head_dim, instructions, tmp_path):
+    model, native = dense_and_native(tmp_path, "llama", instructions, **FITTING | {"head_dim": head_dim})
+    sequences = random_sequences(97)
+    for chunks in ([64], [1]):
+        expected = packed_logits(model, sequences, chunks)
+        for rows, reference in zip(packed_logits(native, sequences, chunks), expected, strict=True):
+            torch.testing.assert_close(rows, reference, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("dtype", "most"), [(torch.float16, 0.001), (torch.bfloat16, 0.01), (torch.int8, 0.01)])
+def test_a_narrow_cache_costs_little(dtype, most, instructions, tmp_path):
+    model, native = dense_and_native(tmp_path, "llama", instructions, **FITTING)
+    sequences = random_sequences(97)
+    expected = packed_logits(model, sequences, [64])
+    for rows, reference in zip(packed_logits(native, sequences, [5], cache_dtype=dtype), expected, strict=True):
+        assert (rows - reference).norm() / reference.norm() < most
+
+
+def test_threads_that_come_late_change_nothing(tmp_path):
+    """Many more threads than cores: most find that a share of the work, or the whole step, is over."""
+    sequences = random_sequences(97)
+    logits = [
+        packed_logits(dense_and_native(tmp_path, "llama", threads=threads, **FITTING)[1], sequences, chunks)
+        for threads, chunks in ((1, [5]), *[(16, [5])] * 8)
+    ]
+    for others in logits[1:]:
+        assert all(torch.equal(rows, reference) for rows, reference in zip(others, logits[0], strict=True))
+
+
+@pytest.mark.parametrize("threads", [1, 16])
+def test_steps_give_way_between_layers_and_come_to_the_same(threads, instructions, tmp_path):
+    _, native = dense_and_native(tmp_path, "llama", instructions, threads=threads, **FITTING)
+    sequences = random_sequences(97)
+    expected = packed_logits(native, sequences, [5])
+    ear, mouth = os.pipe()
+    played = []
+
+    def play():
+        played.append(packed_logits(native, sequences, [5]))
+
+    native.interlude.wake, native.interlude.play = ear, play
+    packed_logits(native, sequences, [5])
+    assert not played  # nothing to hear
+    os.write(mouth, b"!")
+    interrupted = packed_logits(native, sequences, [5])
+    assert len(played) == -(-max(map(len, sequences)) // 5) + 1  # once a step, and never within
+    for logits in (interrupted, *played):
+        assert all(torch.equal(rows, reference) for rows, reference in zip(logits, expected, strict=True))
+    os.close(ear)
+    os.close(mouth)
+
+
+@pytest.mark.parametrize("read", [[1, 1, 1, 1], [0, 1, 30, 0], [0, 0, 0, 0], [13, 1, 40, 22]])
+def test_what_nobody_reads_is_left_out_of_the_last_layer_only(read, instructions, tmp_path):
+    _, native = dense_and_native(tmp_path, "llama", instructions, threads=2, **FITTING)
+    sequences = random_sequences(97)
+    whole, cache = first_step(native, sequences)
+    part, same_cache = first_step(native, sequences, read)
+    rows = [len(ids) for ids in sequences]
+    for states, expected, count in zip(part.split(rows), whole.split(rows), read, strict=True):
+        torch.testing.assert_close(states[len(states) - count :], expected[len(states) - count :], atol=0, rtol=1e-5)
+    for left, right in zip((*cache.keys, *cache.values), (*same_cache.keys, *same_cache.values), strict=True):
+        assert torch.equal(left, right)
+    assert torch.equal(part, whole) == (read == rows)
+
+
+def test_a_batch_larger_than_the_last_one_fits(tmp_path):
+    """Memory kept from step to step grows."""
+    model, native = dense_and_native(tmp_path, "llama", **FITTING)
+    for length in (3, 400, 30):
+        ids = [torch.arange(length).remainder(97).tolist()]
+        torch.testing.assert_close(packed_logits(native, ids, [512]), packed_logits(model, ids, [512]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"intermediate_size": 40}, "intermediate size 40 is no multiple of 32"),
+        ({"head_dim": 8}, "head size 8 is no multiple of 16"),
+        ({"hidden_act": "gelu"}, "activation 'gelu'"),
+    ],
+)
+def test_what_the_kernels_cannot_compute_is_named(changes, reason, tmp_path):
+    with pytest.raises(NativeUnavailable, match=reason):
+        dense_and_native(tmp_path, "llama", **FITTING | changes)
+
+
+@torch.inference_mode()
+def test_a_few_tokens_of_a_sequence_are_the_same_to_the_bit_as_one_by_one(instructions, tmp_path):
+    """Speculation computes several at a time, and must not change what is drawn."""
+    _, native = dense_and_native(tmp_path, "llama", instructions, **FITTING)
+    ids = [torch.arange(80).remainder(97).tolist()]
+    one, four = (packed_logits(native, ids, [count])[0] for count in (1, 4))
+    assert torch.equal(one, four)

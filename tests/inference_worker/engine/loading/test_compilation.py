@@ -1,0 +1,91 @@
+"""A GGUF's own codes are kept as they are, and what the kernels can't have says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import gguf
+import pytest
+import torch
+
+from inference_worker.errors import UnsupportedModel
+from inference_worker.engine.loading.compilation import compile_model
+from inference_worker.engine.weights.gguf_file import GGUFFile
+from inference_worker.engine.loading.loading import load_model
+from inference_worker.engine.layers.decoder import Decoder
+from inference_worker.model_files.model_source import resolve
+from inference_worker.engine.layers.native_decoder import NativeDecoder
+from inference_worker.settings import EngineSettings
+from tests.fakes.packed_steps import packed_logits, random_sequences
+from tests.fakes.tiny_models import save_tiny
+from tests.inference_worker.engine.weights.test_gguf_file import write_gguf
+
+WIDE = {"hidden_size": 64, "intermediate_size": 96, "head_dim": 16}
+
+
+def tiny_gguf(folder: Path, kind: str, **changes) -> Path:
+    path = folder / "tiny.gguf"
+    theirs = save_tiny(folder / "theirs", "llama", **{**WIDE, **changes})
+    write_gguf(path, theirs, kind=gguf.GGMLQuantizationType[kind])
+    return path
+
+
+def compiled(path: Path, **settings):
+    source = resolve(str(path))
+    model = load_model(source, torch.float32, torch.device("cpu"))
+    return compile_model(model, source, EngineSettings(model=str(path), **settings))
+
+
+@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q8_0"])
+def test_quantised_values_are_the_dequantised_weights(kind, tmp_path):
+    file = GGUFFile(tiny_gguf(tmp_path, kind))
+    dense = dict(file.tensors())
+    values = dict(file.quantised_values())
+    assert len(values) == 4 * 7 + 2  # the layers' matrices, embedding and head
+    for name, found in values.items():
+        assert torch.equal(found.dense(), dense[name]), name
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked", "chosen", "error"),
+    [
+        ("Q4_0", "int4", "int4", 0.05),
+        ("Q4_1", "auto", "int4", 0.05),
+        ("Q4_1", "int8", "int8", 0.05),
+        ("Q8_0", "auto", "int8", 0.001),
+        ("F16", "int8", "int8", 0.05),
+        ("F16", "auto", "none", 0.0001),
+        ("Q4_1", "none", "none", 0.0001),
+    ],
+)
+def test_logits_are_those_of_the_dense_model(kind, asked, chosen, error, tmp_path):
+    path = tiny_gguf(tmp_path, kind)
+    model, scheme = compiled(path, quantization=asked)
+    assert (scheme, type(model)) == (chosen, NativeDecoder)
+    sequences = random_sequences(97)
+    expected = packed_logits(load_model(resolve(str(path)), torch.float32, torch.device("cpu")), sequences, [40])
+    for plan in ([4], [40]):  # few rows a step, and many
+        for rows, dense in zip(packed_logits(model, sequences, plan), expected, strict=True):
+            assert (rows - dense).norm() / dense.norm() < error
+
+
+@pytest.mark.parametrize("kind", ["F16", "Q8_0"])
+def test_int4_is_only_for_files_that_have_it(kind, tmp_path):
+    with pytest.raises(UnsupportedModel, match="Q4_0 or Q4_1"):
+        compiled(tiny_gguf(tmp_path, kind), quantization="int4")
+
+
+@pytest.mark.parametrize(
+    ("changes", "settings", "reason"),
+    [
+        ({"head_dim": 8}, {}, "head size 8"),
+        ({}, {"device": "cuda"}, "are the CPU's"),
+        ({}, {"attention": "sdpa"}, "'sdpa' was asked for"),
+    ],
+)
+def test_pytorch_computes_what_the_kernels_cannot(changes, settings, reason, tmp_path):
+    path = tiny_gguf(tmp_path, "Q4_1", **changes)
+    model, scheme = compiled(path, quantization="auto", **settings)
+    assert (scheme, type(model)) == ("none", Decoder)
+    with pytest.raises(UnsupportedModel, match=reason):
+        compiled(path, quantization="int4", **settings)

@@ -1,0 +1,31 @@
+"""What `auto` means for the KV cache, and names that are none."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from inference_worker.errors import ModelError
+from inference_worker.engine.loading.number_format import cache_format
+
+
+@pytest.mark.parametrize(
+    ("name", "quantization", "activation_bits", "expected"),
+    [
+        ("auto", "none", 16, torch.bfloat16),
+        ("auto", "none", 8, torch.bfloat16),
+        ("auto", "int4", 16, torch.float16),
+        ("auto", "int4", 8, torch.int8),
+        ("float16", "int4", 8, torch.float16),
+        ("int8", "none", 16, torch.int8),
+    ],
+)
+def test_a_cache_has_as_many_bits_as_what_it_stands_beside(
+    name: str, quantization: str, activation_bits: int, expected: torch.dtype
+) -> None:
+    assert cache_format(name, torch.bfloat16, quantization, activation_bits) is expected
+
+
+def test_an_unknown_name_is_refused() -> None:
+    with pytest.raises(ModelError, match="unknown dtype 'int3'"):
+        cache_format("int3", torch.float32, "none", 16)

@@ -1,0 +1,74 @@
+"""Families without a definition of our own run through `transformers` and equal its own forward, or are refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from inference_worker.errors import BadWeights, UnsupportedModel
+from inference_worker.engine.loading.loading import load_model
+from inference_worker.model_files.model_source import resolve
+from inference_worker.engine.models.transformers_backend import TransformersModel
+from tests.fakes.packed_steps import packed_logits, random_sequences
+from tests.fakes.tiny_models import save_tiny
+
+CPU = torch.device("cpu")
+
+CASES = {
+    "gpt_neox": {"num_key_value_heads": 4},
+    "olmo2": {},
+    "gemma": {"head_dim": 16},
+    "gemma3_text": {"head_dim": 16, "sliding_window": 6, "layer_types": ["sliding_attention", "full_attention"] * 2},
+    "phi3": {},
+    "starcoder2": {"sliding_window": 5},
+    "cohere": {"logit_scale": 0.25},
+    "granite": {"logits_scaling": 3.0},
+    "opt": {"ffn_dim": 48, "word_embed_proj_dim": 32},
+    "gpt2": {"n_inner": 48},
+    "mixtral": {"num_local_experts": 4, "sliding_window": None},
+}
+
+
+@pytest.mark.parametrize("model_type", CASES)
+@torch.inference_mode()
+def test_logits_equal_those_of_transformers(model_type, tmp_path):
+    theirs = save_tiny(tmp_path, model_type, **CASES[model_type])
+    ours = load_model(resolve(str(tmp_path)), torch.float32, CPU)
+    assert isinstance(ours, TransformersModel)
+    sequences = random_sequences(ours.shape.vocab_size)
+    for ours_rows, ids in zip(packed_logits(ours, sequences, [7, 1, 9]), sequences, strict=True):
+        torch.testing.assert_close(ours_rows, theirs(torch.tensor([ids])).logits[0], atol=1e-3, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "changes"),
+    [
+        ("gemma2", {"head_dim": 16}),  # caps its attention scores
+        ("mamba", {"state_size": 4}),  # no attention
+        ("bloom", {"n_head": 4, "n_layer": 4}),  # position biases instead of positions
+        ("lfm2", {"full_attn_idxs": [1, 3]}),  # convolutions between attention layers
+    ],
+)
+def test_what_the_port_can_not_do_is_refused(model_type, changes, tmp_path):
+    save_tiny(tmp_path, model_type, **changes)
+    with pytest.raises(UnsupportedModel):
+        load_model(resolve(str(tmp_path)), torch.float32, CPU)
+
+
+def test_encoder_decoder_is_refused(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "t5"}))
+    save_file({"x": torch.zeros(1)}, tmp_path / "model.safetensors")
+    with pytest.raises(UnsupportedModel, match="encoder-decoder"):
+        load_model(resolve(str(tmp_path)), torch.float32, CPU)
+
+
+def test_missing_tensor_is_named(tmp_path):
+    save_tiny(tmp_path, "olmo2")
+    tensors = load_file(tmp_path / "model.safetensors")
+    del tensors["model.layers.2.mlp.up_proj.weight"]
+    save_file(tensors, tmp_path / "model.safetensors", {"format": "pt"})
+    with pytest.raises(BadWeights, match=r"model\.layers\.2\.mlp\.up_proj\.weight"):
+        load_model(resolve(str(tmp_path)), torch.float32, CPU)

@@ -1,0 +1,86 @@
+"""The kernels are compiled once, and a machine that can't do it is told why."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+import pytest
+import torch
+
+from inference_worker.errors import NativeUnavailable
+from inference_worker.engine.native import build
+
+
+def compiler(folder, script: str):
+    """A stand-in for g++."""
+    path = folder / "c++"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "headrace"
+
+
+def test_compiles_once(tmp_path, cache, monkeypatch):
+    log = tmp_path / "log"
+    copy = 'while [ "$1" != -o ]; do shift; done; echo built > "$2"'
+    monkeypatch.setenv("CXX", compiler(tmp_path, f'[ "$1" = --version ] && exit; echo run >> {log}; {copy}'))
+    first = build.built_library("avx2")
+    assert (first, first.read_text()) == (build.built_library("avx2"), "built\n")
+    assert log.read_text() == "run\n"
+    assert [path.name for path in cache.iterdir()] == [first.name]
+
+
+def test_another_compiler_makes_another_file(tmp_path, cache, monkeypatch):
+    copy = 'while [ "$1" != -o ]; do shift; done; : > "$2"'
+    names = set()
+    for version in ("1", "2"):
+        monkeypatch.setenv("CXX", compiler(tmp_path, f'[ "$1" = --version ] && echo {version} && exit; {copy}'))
+        names.add(build.built_library("avx2").name)
+    assert len(names) == 2
+
+
+def test_a_failing_compiler_is_quoted(tmp_path, cache, monkeypatch):
+    script = '[ "$1" = --version ] && exit; echo "error: no such thing" >&2; exit 1'
+    monkeypatch.setenv("CXX", compiler(tmp_path, script))
+    with pytest.raises(NativeUnavailable, match="error: no such thing"):
+        build.built_library("avx2")
+    assert list(cache.iterdir()) == []
+
+
+def test_no_compiler(cache, monkeypatch):
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", os.devnull)
+    with pytest.raises(NativeUnavailable, match="g\\+\\+ or clang\\+\\+ is not installed"):
+        build.built_library("avx2")
+
+
+def test_instruction_sets_have_files_of_their_own(tmp_path, cache, monkeypatch):
+    copy = 'all=$*; while [ "$1" != -o ]; do shift; done; echo "$all" > "$2"'
+    monkeypatch.setenv("CXX", compiler(tmp_path, f'[ "$1" = --version ] && exit; {copy}'))
+    commands = {name: build.built_library(name).read_text() for name in build.INSTRUCTION_SETS}
+    assert {name for name, command in commands.items() if "-mavx512vnni" in command} == {"avx512"}
+    assert all("-mavx2" in command for command in commands.values())
+
+
+AVX2 = dict.fromkeys(("avx2", "fma3", "f16c"), True)
+AVX512 = AVX2 | dict.fromkeys(("avx512_f", "avx512_bw", "avx512_dq", "avx512_vl", "avx512_vnni"), True)
+
+
+@pytest.mark.parametrize(
+    ("has", "best"), [(AVX512, "avx512"), (AVX512 | {"avx512_vnni": False}, "avx2"), (AVX2, "avx2")]
+)
+def test_a_processor_gets_the_fastest_that_it_has(monkeypatch, has, best):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has)
+    assert build.best_instructions() == best
+
+
+def test_another_processor(monkeypatch):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": False, "fma3": True})
+    with pytest.raises(NativeUnavailable, match="lacks avx2, f16c"):
+        build.best_instructions()

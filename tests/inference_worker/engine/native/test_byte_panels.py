@@ -1,0 +1,95 @@
+"""Prompts beside int4 weights with rows of 8 bits: near the dense model, without a trace on the rows beside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from inference_worker.engine.loading.loading import load_model
+from inference_worker.engine.layers.decoder import Decoder
+from inference_worker.engine.layers.linear import Linear, MergedLinear
+from inference_worker.model_files.model_source import resolve
+from inference_worker.engine.layers.native_decoder import NativeDecoder
+from inference_worker.engine.native.library import Kernels
+from inference_worker.engine.native.packing import GROUP, Int4Values, Values
+from tests.fakes.packed_steps import packed_logits
+from tests.fakes.tiny_models import save_tiny
+
+VOCABULARY = 97
+SIZES = {"hidden_size": 96, "intermediate_size": 160, "head_dim": 16, "hidden_act": "silu"}
+"""Rows whose scales are shared by 64 inputs end with 32 of them."""
+
+
+def tiny(folder: Path) -> Decoder:
+    save_tiny(folder, "llama", **SIZES)
+    model = load_model(resolve(str(folder)), torch.float32, torch.device("cpu"))
+    assert isinstance(model, Decoder)
+    return model
+
+
+def matrices(model: Decoder) -> Iterator[tuple[str, torch.Tensor]]:
+    """The matrices of its layers, by their published names."""
+    for path, layer in model.model.layers.named_modules(prefix="model.layers"):
+        if isinstance(layer, MergedLinear):
+            yield from ((f"{path.rpartition('.')[0]}.{part}", weight) for part, weight in layer.views())
+        elif isinstance(layer, Linear):
+            yield f"{path}.weight", layer.weight
+
+
+@pytest.fixture
+def models(instructions: str, tmp_path: Path) -> tuple[Decoder, NativeDecoder]:
+    """One of PyTorch's modules and one of the kernels, whose matrices are the same int4 values."""
+    model = tiny(tmp_path)
+    values: dict[str, Values] = {name: rounded(weight) for name, weight in matrices(model)}
+    for name, weight in matrices(model):
+        weight.copy_(values[name].dense())
+    return model, NativeDecoder(model, values, Kernels(2, instructions), row_bits=8)
+
+
+def rounded(weight: torch.Tensor) -> Int4Values:
+    """The nearest int4 values, as the GGUF's Q4_1 rounds."""
+    groups = weight.view(weight.shape[0], -1, GROUP)
+    minimums = groups.amin(-1).half().float()
+    scales = ((groups.amax(-1) - minimums) / 15).half().float()
+    codes = ((groups - minimums[..., None]) / scales.clamp_min(1e-12)[..., None]).round().clamp(0, 15).to(torch.uint8)
+    return Int4Values(codes.flatten(1), scales, minimums)
+
+
+def prompts(*lengths: int) -> list[list[int]]:
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randint(3, VOCABULARY, (length,), generator=generator).tolist() for length in lengths]
+
+
+def test_a_prompt_is_near_that_of_the_dense_model(models: tuple[Decoder, NativeDecoder]) -> None:
+    dense, native = models
+    prompt = prompts(110)
+    (expected,), (long,), (short,) = (
+        packed_logits(model, prompt, chunks) for model, chunks in ((dense, [128]), (native, [128]), (native, [1]))
+    )
+    error, least = ((found - expected).norm() / expected.norm() for found in (long, short))
+    assert error < 2 * least
+    assert least < 0.06
+
+
+def test_rows_beside_a_prompt_are_what_they_are_alone(models: tuple[Decoder, NativeDecoder], instructions: str) -> None:
+    _, native = models
+    both = prompts(40, 1)
+    prompt, beside = packed_logits(native, both, [64])  # in one step
+    (alone,) = packed_logits(native, both[1:], [1])
+    assert torch.equal(beside, alone)
+    (few,) = packed_logits(native, both[:1], [17])
+    assert torch.equal(prompt[0], few[0]) != Kernels(1, instructions).multiplies_bytes
+
+
+def test_weights_of_zeros_give_zeros(instructions: str, tmp_path: Path) -> None:
+    model = tiny(tmp_path)
+    values: dict[str, Values] = {}
+    for name, weight in matrices(model):
+        weight.zero_()
+        values[name] = rounded(weight)
+    native = NativeDecoder(model, values, Kernels(2, instructions), row_bits=8)
+    (found,), (expected,) = (packed_logits(each, prompts(30), [64]) for each in (native, model))
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)

@@ -1,0 +1,105 @@
+"""A short prompt that comes while others go on is computed between two layers of their step; nobody's tokens change."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from inference_worker.engine.engine import Engine
+from inference_worker.engine_protocol import GenerationRequest, TokenEvent
+from inference_worker.settings import EngineSettings
+from tests.fakes.tiny_models import save_tiny
+from tests.inference_worker.generation import Outcome, finish, generate, ids, prompts, request, take
+
+Tokens = dict[tuple[str, int], list[int]]
+
+PROMPTS = prompts(3, seed=3, longest=30, vocab_size=97)
+STREAMS = [request(f"stream{i}", prompt, max_tokens=20) for i, prompt in enumerate(PROMPTS)]
+SHORT = request("short", prompts(1, seed=8, longest=1, vocab_size=97)[0] * 80, max_tokens=5)
+"""As long as a prompt must be to go ahead."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("llama")
+    save_tiny(path, "llama", head_dim=16, intermediate_size=64, max_position_embeddings=256)
+    return path
+
+
+def new_engine(folder: Path) -> Engine:
+    engine = Engine.from_settings(EngineSettings(model=str(folder), dtype="float32", speculation="off"))
+    assert engine.ready().attention == "native"
+    return engine
+
+
+@pytest.fixture(scope="module")
+def alone(folder: Path) -> Tokens:
+    outcome: Outcome = {}
+    for one in (*STREAMS, SHORT):
+        outcome |= generate(new_engine(folder), [one])
+    return ids(outcome)
+
+
+class Caller:
+    """Sends requests down a pipe while the engine computes; `told`: what it heard before the step was over."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.requests: list[GenerationRequest] = []
+        self.told: list[TokenEvent] = []
+        self._ear, self._mouth = os.pipe()
+        engine.let_in(self._ear, self._hear, self.told.extend)
+
+    def call(self, *requests: GenerationRequest) -> None:
+        self.requests += requests
+        os.write(self._mouth, b"!")
+
+    def close(self) -> None:
+        os.close(self._ear)
+        os.close(self._mouth)
+
+    def _hear(self) -> None:
+        os.read(self._ear, 1)
+        while self.requests:
+            self.engine.add(self.requests.pop(0))
+
+
+@pytest.fixture
+def caller(folder: Path) -> Iterator[Caller]:
+    caller = Caller(new_engine(folder))
+    yield caller
+    caller.close()
+
+
+def test_its_first_token_is_told_before_the_step_is_over(caller: Caller, alone: Tokens) -> None:
+    engine = caller.engine
+    outcome: Outcome = {}
+    for stream in STREAMS:
+        engine.add(stream)
+    for _ in range(3):
+        take(outcome, engine.step())
+    caller.call(SHORT)
+    events = engine.step()
+    assert [(event.request, event.token_ids) for event in caller.told] == [("short", alone["short", 0][:1])]
+    assert sorted(event.request for event in events) == [stream.id for stream in STREAMS]
+    take(outcome, caller.told)
+    take(outcome, events)
+    assert ids(finish(engine, outcome)) == alone
+
+
+def test_a_request_that_can_not_go_ahead_is_heard_all_the_same(caller: Caller, alone: Tokens) -> None:
+    engine = caller.engine
+    engine.add(STREAMS[0])
+    outcome: Outcome = {}
+    take(outcome, engine.step())
+    take(outcome, engine.step())
+    caller.call(STREAMS[1])
+    take(outcome, engine.step())
+    assert not caller.told
+    assert engine.knows(STREAMS[1].id)
+    expected = {key: tokens for key, tokens in alone.items() if key[0] in {STREAMS[0].id, STREAMS[1].id}}
+    assert ids(finish(engine, outcome)) == expected
+    assert not engine.knows(STREAMS[1].id)

@@ -1,0 +1,132 @@
+"""Products with packed weights: right, the same for a row whatever is beside it, and on any number of threads."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from inference_worker.engine.native.library import Kernels
+from inference_worker.engine.native.packing import (
+    GROUP,
+    Int4Values,
+    Int8Values,
+    PackedWeight,
+    Values,
+    interleaved,
+    pack,
+    stacked,
+)
+
+TOLERANCE = {
+    "float32": 1e-6,
+    "float16": 1e-6,
+    "bfloat16": 1e-6,
+    "int8": 1e-4,
+    "int4": 1e-4,
+    "int4-8": 0.01,
+    "int8-8": 0.01,
+}
+"""Of the products without cancellation: rows beside integers are rounded to 16 bits, for int4-8 and int8-8 to 8."""
+
+
+@pytest.fixture(scope="module", params=[1, 3])
+def kernels(request: pytest.FixtureRequest, instructions: str) -> Kernels:
+    return Kernels(request.param, instructions)
+
+
+def values_of(kind: str, outputs: int, inputs: int, seed: int = 0) -> Values:
+    generator = torch.Generator().manual_seed(seed)
+    weight = torch.randn(outputs, inputs, generator=generator)
+    if kind.startswith("int8"):
+        return Int8Values.of(weight)
+    if kind.startswith("int4"):
+        codes = torch.randint(0, 16, (outputs, inputs), generator=generator, dtype=torch.uint8)
+        scales, minimums = torch.rand(2, outputs, inputs // GROUP, generator=generator).half().float()
+        return Int4Values(codes, scales, -8 * minimums)
+    return weight.to(getattr(torch, kind))
+
+
+def packed(kind: str, values: Values, panel: int, bias: torch.Tensor | None = None) -> PackedWeight:
+    return pack(values, bias, panel=panel, row_bits=8 if kind.endswith("-8") else 16)
+
+
+def product(
+    kernels: Kernels, kind: str, values: Values, x: torch.Tensor, bias: torch.Tensor | None = None
+) -> torch.Tensor:
+    return kernels.linear(packed(kind, values, kernels.panel, bias), x)
+
+
+def dense(values: Values) -> torch.Tensor:
+    return values.float() if isinstance(values, torch.Tensor) else values.dense()
+
+
+@pytest.mark.parametrize("kind", TOLERANCE)
+@pytest.mark.parametrize(("outputs", "inputs"), [(16, 32), (37, 96), (160, 64)])
+def test_products_are_those_of_the_dense_weight(kernels: Kernels, kind: str, outputs: int, inputs: int) -> None:
+    generator = torch.Generator().manual_seed(1)
+    values, bias = values_of(kind, outputs, inputs), torch.randn(outputs, generator=generator)
+    for rows in (1, 2, 5, 40):
+        x = torch.randn(rows, inputs, generator=generator) * torch.logspace(-3, 3, rows)[:, None]
+        expected = x @ dense(values).T + bias
+        error = (product(kernels, kind, values, x, bias) - expected).norm(dim=1)
+        magnitude = (x.abs() @ dense(values).abs().T + bias.abs()).norm(dim=1)
+        assert (error / magnitude).max() < TOLERANCE[kind]
+
+
+@pytest.mark.parametrize("kind", TOLERANCE)
+def test_a_row_is_the_same_to_the_bit_whatever_rows_are_beside_it(kernels: Kernels, kind: str) -> None:
+    weight, x = packed(kind, values_of(kind, 48, 64), kernels.panel), torch.randn(300, 64)
+    together = kernels.linear(weight, x)
+    for rows in (slice(0, 1), slice(4, 7), slice(100, 190)):
+        assert torch.equal(kernels.linear(weight, x[rows].contiguous()), together[rows])
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_sums_of_codes_do_not_overflow(kernels: Kernels, sign: int) -> None:
+    """All codes and all values at their largest."""
+    int4 = Int4Values(torch.full((16, 64), 15, dtype=torch.uint8), torch.ones(16, 2), torch.zeros(16, 2))
+    int8 = Int8Values(torch.full((16, 64), -127, dtype=torch.int8), torch.ones(16, 2))
+    most = Int8Values(-int8.codes, int8.scales)
+    cases = (
+        (int4, 15, "int4"),
+        (int4, 15, "int4-8"),
+        (int8, -127, "int8"),
+        (int8, -127, "int8-8"),
+        (most, 127, "int8-8"),
+    )
+    for values, code, kind in cases:
+        products = product(kernels, kind, values, torch.full((5, 64), 2.0 * sign))
+        torch.testing.assert_close(products, torch.full((5, 16), 2.0 * sign * code * 64))
+
+
+@pytest.mark.parametrize("kind", ["int8", "int4", "int4-8", "int8-8"])
+def test_rows_of_zeros_give_zeros(kernels: Kernels, kind: str) -> None:
+    assert product(kernels, kind, values_of(kind, 16, 32), torch.zeros(2, 32)).count_nonzero() == 0
+
+
+@pytest.mark.parametrize("kind", TOLERANCE)
+def test_rows_can_be_taken_out_of_the_panels_again(kernels: Kernels, kind: str) -> None:
+    values = values_of(kind, 37, 96)
+    wanted = torch.tensor([0, 36, 8, 15, 16, 8])
+    torch.testing.assert_close(
+        kernels.take(packed(kind, values, kernels.panel), wanted), dense(values)[wanted], rtol=0, atol=0
+    )
+
+
+@pytest.mark.parametrize("kind", TOLERANCE)
+def test_stacked_matrices_lie_one_below_the_other(kind: str) -> None:
+    parts = [values_of(kind, outputs, 32, seed=outputs) for outputs in (5, 16)]
+    assert torch.equal(dense(stacked(parts)), torch.cat([dense(part) for part in parts]))
+
+
+@pytest.mark.parametrize("kind", TOLERANCE)
+def test_interleaved_halves_take_turns(kind: str) -> None:
+    values = values_of(kind, 32, 32)
+    first, second = dense(values).view(2, 16, 32)
+    assert torch.equal(dense(interleaved(values, 8)), torch.cat([first[:8], second[:8], first[8:], second[8:]]))
+
+
+def test_int8_codes_are_near_the_weight() -> None:
+    weight = torch.randn(8, 64)
+    step = weight.view(8, 2, 32).abs().amax(-1) / 127
+    assert ((Int8Values.of(weight).dense() - weight).abs().view(8, 2, 32) <= step[..., None] * 0.51).all()

@@ -1,0 +1,76 @@
+"""Rough attention over a cache of 16 or 8 bits: of many rows in whole numbers or bytes, right and without overflow."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from inference_worker.engine.attention.reference import ReferenceAttention
+from inference_worker.engine.kv_cache import dense, quantised
+from inference_worker.engine.native.library import Kernels
+from tests.inference_worker.engine.attention.test_attention import make_cache, make_metadata
+
+
+@pytest.fixture
+def kernels(instructions: str) -> Kernels:
+    return Kernels(2, instructions)
+
+
+ERRORS = {"avx2": (5e-4, 5e-3), "avx512": (2e-2, 1e-1)}
+"""Of all the outputs at most, and of one head of one row: 13 bits (like float16's), or 8."""
+
+
+def as_kept(vectors: Tensor, dtype: torch.dtype) -> Tensor:
+    return dense(quantised(vectors)) if dtype is torch.int8 else vectors.to(dtype).float()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int8])
+@pytest.mark.parametrize("window", [None, 30])
+def test_the_error_is_that_of_the_bits(
+    kernels: Kernels, instructions: str, dtype: torch.dtype, window: int | None
+) -> None:
+    metadata = make_metadata([(0, 200), (77, 65), (130, 1), (0, 5)], 16, 40, seed=1)
+    generator = torch.Generator().manual_seed(2)
+    query, key, value = (torch.randn(271, heads, 80, generator=generator) for heads in (6, 2, 2))
+    key *= torch.logspace(-1, 1, 271)[:, None, None]  # tokens differ in size
+    rows = query, as_kept(key, dtype), as_kept(value, dtype)
+    wide, narrow = (make_cache(16, 2, 80, 40, seed=3, dtype=held) for held in (torch.float32, dtype))
+    wide.keys[0], wide.values[0] = (side.float() for side in narrow.read(0, torch.arange(40)))
+    expected = ReferenceAttention(wide).forward(0, *rows, metadata, scale=0.1, sliding_window=window)
+    error = kernels.attention(narrow, 0, rows, metadata, scale=0.1, window=window, rough=True) - expected
+    whole, row = ERRORS[instructions]
+    assert error.norm() / expected.norm() < whole
+    assert (error.norm(dim=-1) / expected.norm(dim=-1)).max() < row
+
+
+def test_one_large_weight_does_not_round_the_others_away(kernels: Kernels) -> None:
+    """A first token that everybody looks at has small values, as in trained models; the others' must still count."""
+    metadata = make_metadata([(0, 64)], 16, 4, seed=1)
+    generator = torch.Generator().manual_seed(2)
+    query, key, value = (torch.randn(64, 1, 64, generator=generator) for _ in range(3))
+    query[:, :, 0], key[:, :, 0] = 8.0, 0.0
+    key[0, :, 0], value[0] = 8.0, value[0] / 1000
+    narrow, wide = (make_cache(16, 1, 64, 4, seed=3, dtype=held) for held in (torch.float16, torch.float32))
+    expected = ReferenceAttention(wide).forward(0, query, key, value, metadata, scale=0.125, sliding_window=None)
+    found = kernels.attention(narrow, 0, (query, key, value), metadata, scale=0.125, window=None, rough=True)
+    assert (found - expected)[1:].norm() / expected[1:].norm() < 5e-2
+
+
+@pytest.mark.parametrize("size", [16, 64, 128, 256])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_sums_do_not_overflow(kernels: Kernels, size: int, sign: int) -> None:
+    """All numbers at their largest."""
+    metadata = make_metadata([(0, 192)], 16, 12, seed=1)
+    query = torch.full((192, 1, size), 2.0)
+    cache = make_cache(16, 1, size, 12, seed=1, dtype=torch.float16)
+    output = kernels.attention(
+        cache, 0, (query, sign * query, sign * query), metadata, scale=1.0, window=None, rough=True
+    )
+    torch.testing.assert_close(output, sign * query, rtol=1e-3, atol=0)
+
+
+def test_zeros_give_zeros(kernels: Kernels) -> None:
+    metadata = make_metadata([(0, 70)], 16, 5, seed=1)
+    cache, zeros = make_cache(16, 1, 32, 5, seed=1, dtype=torch.float16), torch.zeros(70, 1, 32)
+    assert not kernels.attention(cache, 0, (zeros, zeros, zeros), metadata, scale=1.0, window=None, rough=True).any()

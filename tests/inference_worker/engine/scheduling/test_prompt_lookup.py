@@ -1,0 +1,95 @@
+"""What is guessed, and how sure the guesser is of it."""
+
+from __future__ import annotations
+
+from array import array
+from itertools import islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference_worker.engine.scheduling import prompt_lookup
+from inference_worker.engine.scheduling.prompt_lookup import PromptLookup
+
+
+def guesses(ids: list[int], count: int) -> list[int]:
+    lookup, tokens = PromptLookup(), array("q", ids)
+    lookup.read(tokens)
+    return [token for token, _ in islice(lookup.guesses(tokens), count)]
+
+
+def test_what_followed_the_same_two_tokens_the_last_time_is_guessed() -> None:
+    assert guesses([1, 2, 4, 0, 1, 2, 5, 9, 1, 2], 3) == [5, 9, 1]
+
+
+def test_it_goes_on_beside_an_exchanged_token() -> None:
+    lookup, tokens = PromptLookup(), array("q", [1, 2, 3, 4, 5, 6, 7, 1, 2, 3])
+    lookup.read(tokens)
+    tokens.append(9)
+    lookup.read(tokens)
+    assert [token for token, _ in islice(lookup.guesses(tokens), 3)] == [5, 6, 7]
+
+
+def test_a_match_that_reaches_the_end_goes_on_for_ever() -> None:
+    assert guesses([9, 1, 2, 3, 1, 2, 3, 1, 2], 7) == [3, 1, 2, 3, 1, 2, 3]
+    assert guesses([5, 5, 5], 4) == [5] * 4
+
+
+@pytest.mark.parametrize("ids", [[], [1], [1, 1], [1, 2, 3, 4], [3, 1, 2, 1]])
+def test_without_a_match_there_is_no_guess(ids: list[int]) -> None:
+    assert guesses(ids, 3) == []
+
+
+@given(st.lists(st.integers(0, 3), max_size=60), st.lists(st.integers(1, 7), max_size=20))
+def test_it_guesses_whenever_the_last_two_tokens_came_before(ids: list[int], pieces: list[int]) -> None:
+    lookup, known = PromptLookup(), array("q")
+    for piece in [*pieces, len(ids)]:
+        known += array("q", ids[len(known) : len(known) + piece])
+        lookup.read(known)
+        before = [at for at in range(2, len(known)) if known[at - 2 : at] == known[-2:]]
+        if before:
+            assert list(islice(lookup.guesses(known), 1))
+            assert guesses(known.tolist(), 1) == [known[before[-1]]]
+
+
+def test_it_learns_whether_its_guesses_come_true() -> None:
+    right, wrong = PromptLookup(), PromptLookup()
+    text = array("q", [1, 2, 3, 4] * 20)
+    for end in range(1, len(text)):
+        right.read(text[:end])
+    noise = array("q")
+    for token in range(100):
+        noise += array("q", [1, 2, 10 + token])  # after 1, 2 never comes what came before
+        for end in (2, 1, 0):
+            wrong.read(noise[: len(noise) - end])
+    wrong.read(noise + array("q", [1, 2]))
+    first = PromptLookup()
+    first.read(array("q", [1, 2, 3, 1, 2]))
+    chances = [
+        next(lookup.guesses(ids))[1]
+        for lookup, ids in (
+            (right, text[: len(text) - 1]),
+            (wrong, noise + array("q", [1, 2])),
+            (first, array("q", [1, 2, 3, 1, 2])),
+        )
+    ]
+    assert chances[0] > 0.95
+    assert chances[1] < 0.01 < chances[2] < 0.5
+
+
+def test_the_further_ahead_the_less_sure() -> None:
+    lookup, tokens = PromptLookup(), array("q", [1, 2, 3, 4, 5, 6, 7, 1, 2])
+    lookup.read(tokens)
+    chances = [chance for _, chance in islice(lookup.guesses(tokens), 12)]
+    assert chances == sorted(chances, reverse=True)
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prompt_lookup, "WINDOW", 50)
+    lookup, known = PromptLookup(), array("q")
+    for token in range(1000):
+        known.append(token % 40)
+        lookup.read(known)
+        assert len(lookup._latest) <= 100
+    assert [token for token, _ in islice(lookup.guesses(known), 2)] == [1000 % 40, 1001 % 40]

@@ -1,0 +1,363 @@
+"""Planning alone, with a runner that draws tokens without a model."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference_worker.engine.batch import Batch, StepResult
+from inference_worker.engine_protocol import GenerationRequest, TokenEvent
+from inference_worker.engine.scheduling.block_manager import BlockManager
+from inference_worker.engine.scheduling.limits import EngineLimits
+from inference_worker.engine.scheduling.prefix_cache import NoPrefixCache, PrefixCache
+from inference_worker.engine.scheduling.scheduler import Scheduler
+from inference_worker.engine.scheduling.speculation import NoSpeculation, Speculation
+from router.messages import SamplingParams
+
+EOS = 2
+
+
+def make(
+    blocks: int = 64,
+    block_size: int = 4,
+    seqs: int = 8,
+    budget: int = 32,
+    cached: bool = True,
+    speculation: Speculation | None = None,
+    lookahead: int = 1,
+    ahead: range = range(0),
+) -> Scheduler:
+    limits = EngineLimits(min(64, blocks * block_size), seqs, budget, 50, frozenset({EOS}), lookahead, ahead)
+    cache = PrefixCache() if cached else NoPrefixCache()
+    return Scheduler(limits, BlockManager(blocks, block_size, cache), speculation or NoSpeculation())
+
+
+def request(name: str, prompt: int, most: int = 4, n: int = 1, first: int = 5) -> GenerationRequest:
+    sampling = SamplingParams(seed=0, max_tokens=most)
+    return GenerationRequest(id=name, prompt_ids=[first] * prompt, sampling=sampling, n=n)
+
+
+def compute(batch: Batch) -> StepResult:
+    """Every draw is token 7; of several steps one less than may be is computed."""
+    drawn = [[7] * (entry.draws if batch.steps == 1 else batch.steps - 1) for entry in batch.entries]
+    return StepResult(drawn, [None] * len(drawn))
+
+
+def step(scheduler: Scheduler) -> list[TokenEvent]:
+    batch = scheduler.schedule()
+    check(scheduler, batch)
+    return scheduler.commit(batch, compute(batch))
+
+
+def check(scheduler: Scheduler, batch: Batch) -> None:
+    """What holds of every plan."""
+    limits, blocks = scheduler.limits, scheduler.blocks
+    assert sum(entry.count for entry in batch.entries) <= limits.max_num_batched_tokens
+    assert len(scheduler.running) <= limits.max_num_seqs
+    assert len({id(entry.sequence) for entry in batch.entries}) == len(batch.entries)
+    holders = Counter(block for sequence in scheduler.running for block in sequence.block_table)
+    assert [holders[block] for block in range(blocks.num_blocks)] == blocks._references
+    assert blocks.used == len(holders)
+    for entry in batch.entries:
+        assert entry.count > 0
+        assert entry.start == entry.sequence.computed
+        table = entry.sequence.block_table
+        end = entry.start + entry.count
+        if batch.steps > 1:
+            last = entry.sequence.prompt_length + entry.sequence.max_tokens - 1
+            end = min(entry.start + batch.steps, last)
+        assert len(table) == blocks.blocks_for(end)
+        for position in range(entry.start, end):
+            assert holders[table[position // blocks.block_size]] == 1, "writes to a shared block"
+
+
+def test_the_budget_is_shared_by_chunks_and_single_tokens() -> None:
+    scheduler = make(budget=10)
+    scheduler.add(request("a", 3))
+    step(scheduler)
+    scheduler.add(request("b", 15, first=6))
+    plan = []
+    for _ in range(2):
+        batch = scheduler.schedule()
+        plan.append([(entry.sequence.request, entry.start, entry.count) for entry in batch.entries])
+        scheduler.commit(batch, compute(batch))
+    assert plan == [[("a", 3, 1), ("b", 0, 9)], [("a", 4, 1), ("b", 9, 6)]]
+
+
+def test_the_last_come_is_preempted_and_comes_back_first() -> None:
+    scheduler = make(blocks=4, cached=False)
+    for name in "abc":
+        scheduler.add(request(name, 4 if name == "c" else 5, most=10))
+    step(scheduler)  # a and b hold all four blocks, c waits
+    assert [s.request for s in scheduler.running] == ["a", "b"]
+    while not scheduler.load().preemptions:
+        step(scheduler)
+    assert [s.request for s in scheduler.running] == ["a"]
+    victim = scheduler.waiting.peek()
+    assert victim is not None
+    assert (victim.request, victim.computed, len(victim.block_table)) == ("b", 0, 0)
+    assert victim.generated > 0
+    while scheduler.has_work():
+        step(scheduler)
+
+
+def test_a_whole_prefix_hit_still_computes_the_last_token() -> None:
+    scheduler = make()
+    for name in "ab":
+        scheduler.add(request(name, 8, most=1))
+        batch = scheduler.schedule()
+        if name == "b":
+            assert [(entry.start, entry.count) for entry in batch.entries] == [(4, 4)]
+        (event,) = scheduler.commit(batch, compute(batch))
+        assert event.cached_tokens == (4 if name == "b" else 0)
+
+
+def test_cached_blocks_are_evicted_least_recently_used_first() -> None:
+    scheduler = make(blocks=4, block_size=4)
+    for first in (5, 6, 5):  # 5 is used again: 6 is the older one
+        scheduler.add(request(f"r{first}", 5, most=1, first=first))
+        step(scheduler)
+    scheduler.add(request("new", 9, most=1, first=8))  # takes the two plain blocks and evicts one
+    step(scheduler)
+    for first, cached in ((5, 4), (6, 0)):
+        scheduler.add(request("again", 5, most=1, first=first))
+        assert step(scheduler)[0].cached_tokens == cached
+
+
+def test_several_steps_only_where_all_go_on_and_fit() -> None:
+    scheduler = make(blocks=8, lookahead=5)
+    planned = []
+    for name, prompt, most in (("a", 6, 20), ("b", 3, 3)):
+        scheduler.add(request(name, prompt, most=most))
+        for _ in range(2):
+            batch = scheduler.schedule()
+            planned.append((batch.steps, [entry.sequence.request for entry in batch.entries]))
+            check(scheduler, batch)
+            scheduler.commit(batch, compute(batch))
+    # A prompt is computed alone or beside others in one step; b ends early, and what it had room for is free again.
+    assert planned == [(1, ["a"]), (5, ["a"]), (1, ["a", "b"]), (5, ["a", "b"])]
+    assert [sequence.request for sequence in scheduler.running] == ["a"]
+    assert scheduler.load().kv_blocks_used == scheduler.blocks.blocks_for(scheduler.running[0].computed)
+
+
+def planned(scheduler: Scheduler) -> list[tuple[str, int]]:
+    """What a step computes: requests and tokens."""
+    batch = scheduler.schedule()
+    check(scheduler, batch)
+    scheduler.commit(batch, compute(batch))
+    return [(entry.sequence.request, entry.count) for entry in batch.entries]
+
+
+def test_short_prompts_go_ahead_every_second_step_at_most() -> None:
+    scheduler = make(ahead=range(4, 11))
+    scheduler.add(request("a", 20, most=10))
+    assert planned(scheduler) == [("a", 20)]
+    steps = []
+    for name in "bcde":
+        scheduler.add(request(name, 5, most=10, first=ord(name) % 50))
+        steps.append(planned(scheduler))
+    assert steps[0] == [("b", 5)]
+    assert steps[1] == [("a", 1), ("b", 1), ("c", 5)]  # a was left out just now
+    assert steps[2] == [("d", 5)]
+    assert steps[3] == [("a", 1), ("b", 1), ("c", 1), ("d", 1), ("e", 5)]
+
+
+@pytest.mark.parametrize("prompts", [[3], [11], [6, 5]])
+def test_prompts_of_other_lengths_are_computed_beside_the_others(prompts: list[int]) -> None:
+    scheduler = make(ahead=range(4, 11))
+    scheduler.add(request("a", 5, most=10))
+    planned(scheduler)
+    for index, length in enumerate(prompts):
+        scheduler.add(request(f"b{index}", length, first=6 + index))
+    assert planned(scheduler) == [("a", 1), *((f"b{index}", length) for index, length in enumerate(prompts))]
+
+
+def going_on(scheduler: Scheduler) -> Batch:
+    """A step that is computed, of sequences that only go on."""
+    batch = scheduler.schedule()
+    assert [entry.count for entry in batch.entries] == [1] * len(batch.entries)
+    return batch
+
+
+def test_a_short_prompt_goes_ahead_within_a_step_every_second_one_at_most() -> None:
+    scheduler = make(ahead=range(4, 11))
+    scheduler.add(request("a", 20, most=10))
+    planned(scheduler)
+    outer = going_on(scheduler)
+    scheduler.add(request("b", 5, first=6))
+    scheduler.add(request("c", 5, first=7))
+    inner = scheduler.schedule_ahead()
+    assert inner is not None
+    check(scheduler, inner)
+    assert [(entry.sequence.request, entry.count) for entry in inner.entries] == [("b", 5)]
+    assert scheduler.schedule_ahead() is None  # one a step
+    assert [event.request for event in scheduler.commit(inner, compute(inner))] == ["b"]
+    assert [event.request for event in scheduler.commit(outer, compute(outer))] == ["a"]
+    assert planned(scheduler) == [("a", 1), ("b", 1), ("c", 5)]  # a has waited just now
+    outer = going_on(scheduler)
+    scheduler.add(request("d", 5, first=8))
+    assert scheduler.schedule_ahead() is not None
+
+
+@pytest.mark.parametrize("length", [3, 11])
+def test_prompts_of_other_lengths_wait_for_the_step(length: int) -> None:
+    scheduler = make(ahead=range(4, 11))
+    scheduler.add(request("a", 5, most=10))
+    planned(scheduler)
+    outer = going_on(scheduler)
+    scheduler.add(request("b", length, first=6))
+    assert scheduler.schedule_ahead() is None
+    scheduler.commit(outer, compute(outer))
+    assert planned(scheduler) == [("a", 1), ("b", length)]
+
+
+def test_nobody_goes_ahead_of_a_prompt_that_is_computed() -> None:
+    scheduler = make(ahead=range(4, 11))
+    scheduler.add(request("a", 5))
+    batch = scheduler.schedule()
+    scheduler.add(request("b", 5, first=6))
+    assert scheduler.schedule_ahead() is None
+    scheduler.commit(batch, compute(batch))
+    assert planned(scheduler) == [("b", 5)]
+
+
+@pytest.mark.parametrize("limits", [{"seqs": 1}, {"blocks": 4}])
+def test_nobody_goes_ahead_without_a_seat_and_blocks(limits: dict[str, int]) -> None:
+    scheduler = make(ahead=range(4, 11), **limits)  # type: ignore[arg-type]
+    scheduler.add(request("a", 10, most=6))
+    planned(scheduler)
+    outer = going_on(scheduler)
+    scheduler.add(request("b", 8, first=6))
+    assert scheduler.schedule_ahead() is None
+    assert [sequence.request for sequence in scheduler.running] == ["a"]
+    scheduler.commit(outer, compute(outer))
+
+
+def test_seats_are_never_exceeded_by_choices() -> None:
+    scheduler = make(seqs=3)
+    scheduler.add(request("a", 6, n=5))
+    tokens = Counter[int]()
+    while scheduler.has_work():
+        tokens.update(event.choice for event in step(scheduler))
+    assert tokens == dict.fromkeys(range(5), 4)
+    assert scheduler.load().prompt_tokens == 6
+
+
+def test_load_counts_choices_that_are_not_there_yet_as_waiting() -> None:
+    scheduler = make(seqs=2)
+    scheduler.add(request("a", 20, n=3))
+    scheduler.add(request("b", 20))
+    assert (scheduler.load().running, scheduler.load().waiting) == (0, 4)
+    step(scheduler)
+    assert (scheduler.load().running, scheduler.load().waiting) == (2, 2)
+    scheduler.abort("a")
+    assert (scheduler.load().running, scheduler.load().waiting) == (1, 0)
+    scheduler.abort("b", 0)
+    assert not scheduler.has_work()
+
+
+@pytest.mark.parametrize("choice", [0, 1, 2])
+@pytest.mark.parametrize("after", range(6))
+def test_one_choice_can_be_dropped_at_any_time(choice: int, after: int) -> None:
+    scheduler = make(budget=3, seqs=2)
+    scheduler.add(request("a", 8, n=3))
+    events = [event for _ in range(after) for event in step(scheduler)]
+    scheduler.abort("a", choice)
+    before = len(events)
+    while scheduler.has_work():
+        events += step(scheduler)
+    assert all(event.choice != choice for event in events[before:])
+    tokens = Counter(event.choice for event in events)
+    assert all(tokens[other] == 4 for other in {0, 1, 2} - {choice})
+
+
+def test_a_pool_too_small_for_the_context_is_refused() -> None:
+    limits = EngineLimits(65, 1, 1, 50, frozenset())
+    with pytest.raises(ValueError, match="16 blocks"):
+        Scheduler(limits, BlockManager(16, 4, PrefixCache()), NoSpeculation())
+
+
+arrivals = st.builds(
+    request,
+    st.sampled_from("abcdefgh"),
+    st.integers(1, 40),
+    st.integers(1, 24),
+    st.integers(1, 4),
+    st.integers(5, 6),
+)
+moves = st.one_of(
+    arrivals,
+    st.tuples(st.sampled_from("abcdefgh"), st.none() | st.integers(0, 3)),
+    st.just("step"),
+    st.just("fail"),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(moves, max_size=40),
+    st.integers(16, 40),
+    st.sampled_from([1, 3, 4]),
+    st.integers(1, 6),
+    st.integers(1, 40),
+    st.booleans(),
+    st.sampled_from([1, 2, 7]),
+    st.sampled_from([range(0), range(2, 9), range(1, 41)]),
+)
+def test_whatever_happens_every_request_ends(
+    script: list[object],
+    blocks: int,
+    block_size: int,
+    seqs: int,
+    budget: int,
+    cached: bool,
+    lookahead: int,
+    ahead: range,
+) -> None:
+    scheduler = make(blocks, block_size, seqs, budget, cached, lookahead=lookahead, ahead=ahead)
+    owed: dict[tuple[str, int], int] = {}
+
+    def settle(events: list[TokenEvent]) -> None:
+        for event in events:
+            key = event.request, event.choice
+            owed[key] -= len(event.token_ids)
+            assert (event.finish_reason is not None) == (owed[key] == 0)
+            if event.finish_reason:
+                del owed[key]
+
+    def forget(name: str, choice: int | None = None) -> None:
+        for key in [key for key in owed if key[0] == name and choice in (None, key[1])]:
+            del owed[key]
+
+    for move in script:
+        if isinstance(move, GenerationRequest):
+            forget(move.id)
+            scheduler.add(move)
+            if not scheduler.take_failures():
+                most = move.sampling.max_tokens
+                assert most is not None
+                owed |= {(move.id, choice): most for choice in range(move.n)}
+        elif isinstance(move, tuple):
+            scheduler.abort(*move)
+            forget(*move)
+        elif move == "step":
+            settle(step(scheduler))
+        elif move == "fail" and (batch := scheduler.schedule()).entries:
+            guilty = batch.entries[0].sequence.request
+            forget(guilty)
+            result = compute(batch)
+            settle(scheduler.commit(batch, StepResult(result.token_ids, result.logprobs, frozenset({guilty}))))
+            assert [failure.request for failure in scheduler.take_failures()] == [guilty]
+        load = scheduler.load()
+        assert load.running + load.waiting == len(owed)
+        assert 0 <= load.kv_tokens_held <= load.kv_blocks_used * block_size
+    patience = 20_000
+    while scheduler.has_work():
+        settle(step(scheduler))
+        patience -= 1
+        assert patience
+    assert not owed
+    assert scheduler.load().kv_blocks_used == 0

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from array import array
+
+from inference_worker.engine.scheduling.waiting_queue import WaitingQueue
+from inference_worker.engine.sequence import Sequence
+from router.messages import SamplingParams
+
+
+def sequence(name: str, tenant: str = "") -> Sequence:
+    return Sequence(name, 0, array("q", [1]), 1, SamplingParams(seed=0), 1, tenant=tenant)
+
+
+def test_first_come_first_served_but_the_preempted_go_before() -> None:
+    a, b, c = map(sequence, "abc")
+    queue = WaitingQueue()
+    queue.push(a)
+    queue.push(b)
+    queue.push_front(c)
+    assert queue.peek() is c
+    queue.discard(a)
+    queue.discard(a)
+    assert [queue.pop(), queue.pop()] == [c, b]
+    assert queue.peek() is None
+    assert len(queue) == 0
+
+
+def test_a_tenant_s_flood_waits_behind_its_own_and_what_it_has_had_counts() -> None:
+    flood = [sequence(f"n{number}", "noisy") for number in range(3)]
+    queue = WaitingQueue()
+    for each in flood:
+        queue.push(each)
+    assert queue.pop() is flood[0]
+    queue.served(flood[0], prompt=5, output=5)
+    quiet = [sequence(f"q{number}", "quiet") for number in range(2)]
+    for each in quiet:
+        queue.push(each)
+    queue.served(flood[0], output=2)
+    assert [queue.pop() for _ in range(4)] == [quiet[0], quiet[1], *flood[1:]]

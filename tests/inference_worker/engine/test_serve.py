@@ -1,0 +1,66 @@
+"""The worker as it is started: one clear line when it can't, and the whole way with the real model."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from inference_worker.__main__ import serve
+from inference_worker.settings import WorkerSettings
+from runtime.lifecycle import StartupError
+from router.bus import Bus
+from router.messages import ChatPrompt, Delta, Finished, Job, Reply, SamplingParams
+from router.transport.memory import MemoryBroker, MemoryTransport
+from tests.inference_worker.worker_bench import make_job
+
+NAME = "smollm2-135m-instruct"
+
+
+async def test_no_model_is_one_line() -> None:
+    with pytest.raises(StartupError, match="nowhere"):
+        await serve(WorkerSettings(model="/nowhere/model.gguf"), asyncio.Event())
+
+
+@pytest.mark.model
+async def test_no_broker_given_is_one_line(model_file: Path) -> None:
+    with pytest.raises(StartupError, match="HEADRACE_AMQP_URL"):
+        await serve(WorkerSettings(model=str(model_file)), asyncio.Event())
+
+
+@pytest.mark.model
+async def test_a_port_that_is_taken_is_one_line(model_file: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings = WorkerSettings(model=str(model_file), ops_port=taken.getsockname()[1])
+        with pytest.raises(StartupError, match="metrics"):
+            await serve(settings, asyncio.Event(), transport=MemoryTransport(MemoryBroker(), "w"))
+
+
+@pytest.mark.model
+async def test_a_real_answer_comes_through_the_queue(model_file: Path) -> None:
+    broker, stop = MemoryBroker(), asyncio.Event()
+    settings = WorkerSettings(model=str(model_file), threads=1, max_num_seqs=2, max_model_len=256)
+    bus = Bus(MemoryTransport(broker, "gateway-1"))
+    await bus.start()
+    await bus.declare_model(NAME)
+    inbox = await bus.replies("gateway-1")
+    prompt = ChatPrompt(messages=[{"role": "user", "content": "What is the capital of France?"}])
+    job = make_job("j", prompt=prompt, sampling=SamplingParams(seed=1, temperature=0, max_tokens=16))
+    await bus.publish_job(Job(**{**_fields(job), "model": NAME}), {})
+    serving = asyncio.create_task(serve(settings, stop, transport=MemoryTransport(broker, "worker-1")))
+    replies: list[Reply] = []
+    async with asyncio.timeout(120):
+        async for window in inbox:
+            replies += window.b
+            if isinstance(replies[-1], Finished):
+                break
+    stop.set()
+    await serving
+    await bus.close()
+    assert "Paris" in "".join(reply.t for reply in replies if isinstance(reply, Delta))
+
+
+def _fields(job: Job) -> dict[str, object]:
+    return {name: getattr(job, name) for name in job.__struct_fields__ if name != "v"}

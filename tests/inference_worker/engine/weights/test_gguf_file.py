@@ -1,0 +1,194 @@
+"""A GGUF loads as the model that it was made of; sizes that lie are refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, GgufConfig
+
+from inference_worker.errors import BadWeights, UnsupportedModel
+from inference_worker.engine.weights import gguf_file
+from inference_worker.engine.weights.gguf_file import GGUFFile
+from inference_worker.engine.loading.loading import load_model
+from inference_worker.model_files.gguf_metadata import read_header
+from inference_worker.model_files.model_source import resolve
+from tests.fakes.packed_steps import packed_logits, random_sequences
+from tests.fakes.tiny_models import save_tiny
+
+CPU = torch.device("cpu")
+HOME = Path(__file__).parents[3] / ".headrace" / "models"
+NAMES = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm"} | {
+    f"self_attn.{theirs}": ours
+    for theirs, ours in {
+        "q_proj": "attn_q", "k_proj": "attn_k", "v_proj": "attn_v", "o_proj": "attn_output",
+        "q_norm": "attn_q_norm", "k_norm": "attn_k_norm",
+    }.items()
+} | {f"mlp.{part}_proj": f"ffn_{part}" for part in ("gate", "up", "down")}  # fmt: skip
+TOP = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+
+
+def stored_name(name: str) -> str:
+    stem, _, kind = name.rpartition(".")
+    if stem in TOP:
+        return f"{TOP[stem]}.{kind}"
+    _, _, block, part = stem.split(".", 3)
+    return f"blk.{block}.{NAMES[part]}.{kind}"
+
+
+def interleaved(weights: np.ndarray, heads: int) -> np.ndarray:
+    """`permute` of llama.cpp's `convert_hf_to_gguf.py`."""
+    halves = weights.reshape(heads, 2, weights.shape[0] // heads // 2, *weights.shape[1:])
+    return halves.swapaxes(1, 2).reshape(weights.shape)
+
+
+def write_gguf(path: Path, model, *, factors: np.ndarray | None = None, kind=gguf.GGMLQuantizationType.F32) -> None:
+    """Write a `transformers` model as llama.cpp's converter does."""
+    config = model.config
+    writer = gguf.GGUFWriter(path, config.model_type)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    if getattr(config, "head_dim", None):
+        writer.add_key_length(config.head_dim)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    writer.add_eos_token_id(2)
+    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
+    for name, parameter in model.state_dict().items():
+        if name == "lm_head.weight" and config.tie_word_embeddings:
+            continue
+        values = parameter.numpy()
+        part = name.split(".")[-2]
+        if part in heads and config.model_type in gguf_file.PERMUTED:
+            values = interleaved(values, heads[part])
+        if values.ndim == 1:
+            writer.add_tensor(stored_name(name), values)
+        else:
+            writer.add_tensor(stored_name(name), gguf.quants.quantize(values, kind), raw_dtype=kind)
+    if factors is not None:
+        writer.add_tensor("rope_freqs.weight", factors)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def load(path: Path):
+    return load_model(resolve(str(path)), torch.float32, CPU)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "changes"),
+    [
+        ("llama", {}),
+        ("llama", {"tie_word_embeddings": True, "head_dim": 16, "attention_bias": True}),
+        ("qwen2", {"tie_word_embeddings": True}),
+        ("qwen3", {"head_dim": 16}),
+        ("smollm3", {}),
+    ],
+)
+def test_logits_equal_those_of_the_model_it_was_made_of(model_type, changes, tmp_path):
+    theirs = save_tiny(tmp_path / "theirs", model_type, **changes)
+    path = tmp_path / "tiny.gguf"
+    write_gguf(path, theirs)
+    ours = load(path)
+    assert ours.shape.eos_token_ids == (2,)
+    sequences = random_sequences(97)
+    with torch.inference_mode():
+        for rows, ids in zip(packed_logits(ours, sequences, [9]), sequences, strict=True):
+            torch.testing.assert_close(rows, theirs(torch.tensor([ids])).logits[0], atol=1e-4, rtol=1e-4)
+
+
+def test_rope_factors_are_llama3_scaling(tmp_path):
+    theirs = save_tiny(
+        tmp_path / "theirs",
+        "llama",
+        rope_parameters={"rope_type": "llama3", "rope_theta": 10000.0, "factor": 4.0, "low_freq_factor": 1.0,
+                         "high_freq_factor": 4.0, "original_max_position_embeddings": 32},
+    )  # fmt: skip
+    plain = 1.0 / 10000.0 ** (torch.arange(0, 8, 2) / 8)
+    factors = (plain / theirs.model.rotary_emb.inv_freq).numpy()
+    assert factors.max() > 1
+    write_gguf(tmp_path / "tiny.gguf", theirs, factors=factors)
+    sequences = random_sequences(97)
+    with torch.inference_mode():
+        for rows, ids in zip(packed_logits(load(tmp_path / "tiny.gguf"), sequences, [9]), sequences, strict=True):
+            torch.testing.assert_close(rows, theirs(torch.tensor([ids])).logits[0], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["F16", "BF16", "Q8_0", "Q4_1"])
+def test_quantised_tensors_are_near(kind, tmp_path):
+    theirs = save_tiny(tmp_path / "theirs", "llama", intermediate_size=64)
+    write_gguf(tmp_path / "tiny.gguf", theirs, kind=gguf.GGMLQuantizationType[kind])
+    found = dict(GGUFFile(tmp_path / "tiny.gguf").tensors())
+    assert set(found) == set(theirs.state_dict())
+    for name, expected in theirs.state_dict().items():
+        assert (found[name] - expected).abs().max() < 0.15, name
+
+
+def test_a_tensor_beyond_the_end_of_the_file(tmp_path):
+    write_gguf(tmp_path / "tiny.gguf", save_tiny(tmp_path / "theirs", "llama"))
+    whole = (tmp_path / "tiny.gguf").read_bytes()
+    (tmp_path / "cut.gguf").write_bytes(whole[:-64])
+    with pytest.raises(BadWeights, match="beyond the end"):
+        load(tmp_path / "cut.gguf")
+
+
+@pytest.mark.parametrize("shape", [(2**40, 2**40), (0, 32), (2**63, 2**63)])
+def test_impossible_shapes(shape, tmp_path, monkeypatch):
+    path = tmp_path / "tiny.gguf"
+    write_gguf(path, save_tiny(tmp_path / "theirs", "llama"))
+    header = read_header(path)
+    lie = type(header.tensors[0])(header.tensors[0].name, shape, 0, header.tensors[0].offset)
+    monkeypatch.setattr(
+        gguf_file, "read_header", lambda _: type(header)(header.metadata, (lie, *header.tensors[1:]), header.file_size)
+    )
+    with pytest.raises(BadWeights):
+        load(path)
+
+
+def test_an_architecture_that_we_do_not_read(tmp_path):
+    writer = gguf.GGUFWriter(tmp_path / "x.gguf", "gemma2")
+    writer.add_tensor("token_embd.weight", np.zeros((4, 32), np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with pytest.raises(UnsupportedModel, match="gemma2"):
+        load(tmp_path / "x.gguf")
+
+
+def test_missing_metadata_is_named(tmp_path):
+    writer = gguf.GGUFWriter(tmp_path / "x.gguf", "llama")
+    writer.add_tensor("token_embd.weight", np.zeros((4, 32), np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with pytest.raises(BadWeights, match="lacks the key"):
+        load(tmp_path / "x.gguf")
+
+
+@pytest.mark.model
+def test_smollm2_equals_transformers_load_of_the_same_file():
+    named = os.environ.get("HEADRACE_TEST_MODEL")
+    path = Path(named) if named else next(HOME.glob("*.gguf"), None)
+    if path is None:
+        pytest.skip("no model file")
+    theirs = AutoModelForCausalLM.from_pretrained(
+        path.parent, gguf_file=path.name, quantization_config=GgufConfig(dequantize=True), dtype=torch.float32
+    ).eval()
+    ours = load(path)
+    assert (ours.shape.layers, ours.shape.kv_heads, ours.shape.max_position) == (30, 3, 8192)
+    sequences = random_sequences(ours.shape.vocab_size)
+    with torch.inference_mode():
+        for rows, ids in zip(packed_logits(ours, sequences, [16, 5]), sequences, strict=True):
+            torch.testing.assert_close(rows, theirs(torch.tensor([ids])).logits[0], atol=2e-3, rtol=1e-3)

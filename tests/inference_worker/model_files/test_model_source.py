@@ -1,0 +1,120 @@
+"""What the operator may name, and what is refused with which reason."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+from huggingface_hub.errors import LocalEntryNotFoundError
+
+from inference_worker.errors import BadWeights, ModelNotFound, UnsupportedModel
+from inference_worker.model_files.model_source import file_inside, resolve
+
+
+def folder_with(path: Path, *names: str) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (path / name).touch()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("SmolLM2-135M-Instruct.Q4_1.gguf", "smollm2-135m-instruct"),
+        ("Qwen2.5-0.5B-Instruct-Q4_K_M.gguf", "qwen2.5-0.5b-instruct"),
+        ("model-UD-IQ2_XXS.gguf", "model"),
+        ("tiny.f16.gguf", "tiny"),
+        ("llama-3.gguf", "llama-3"),
+        ("My Model.gguf", "my-model"),
+    ],
+)
+def test_a_gguf_is_named_without_its_quantisation(file, name, tmp_path):
+    (tmp_path / file).touch()
+    source = resolve(str(tmp_path / file))
+    assert (source.kind, source.path, source.served_name) == ("gguf", tmp_path / file, name)
+
+
+def test_a_folder_with_safetensors(tmp_path):
+    folder = folder_with(tmp_path / "My-Model", "config.json", "model.safetensors")
+    source = resolve(str(folder))
+    assert (source.kind, source.path, source.served_name) == ("safetensors", folder, "my-model")
+
+
+@pytest.mark.parametrize(
+    ("names", "error"),
+    [
+        ((), ModelNotFound),
+        (("model.safetensors",), ModelNotFound),
+        (("config.json",), ModelNotFound),
+        (("config.json", "pytorch_model.bin"), UnsupportedModel),
+    ],
+)
+def test_a_folder_without_a_model(names, error, tmp_path):
+    with pytest.raises(error):
+        resolve(str(folder_with(tmp_path / "model", *names)))
+
+
+@pytest.mark.parametrize("name", ["/no/such/folder", "./no", "none.gguf", "a/b/c", "../escape", ""])
+def test_nothing_there(name):
+    with pytest.raises(ModelNotFound):
+        resolve(name)
+
+
+def test_a_file_of_another_kind(tmp_path):
+    (tmp_path / "weights.bin").touch()
+    with pytest.raises(UnsupportedModel):
+        resolve(str(tmp_path / "weights.bin"))
+
+
+def test_a_hub_id_fetches_no_pickles_and_no_code(monkeypatch, tmp_path):
+    folder = folder_with(tmp_path, "config.json", "model.safetensors")
+    asked = {}
+
+    def fetch(repository, allow_patterns, ignore_patterns):
+        asked[repository] = huggingface_hub.utils.filter_repo_objects(
+            ["config.json", "model.safetensors", "tokenizer.json", "pytorch_model.bin", "modeling_x.py", "m.pt",
+             "onnx/model.safetensors", "consolidated.safetensors", "tokenizer.pkl"],
+            allow_patterns=allow_patterns, ignore_patterns=ignore_patterns,
+        )  # fmt: skip
+        return str(folder)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fetch)
+    source = resolve("Org/Some-Model")
+    assert (source.kind, source.path, source.served_name) == ("safetensors", folder, "Org/Some-Model")
+    assert list(asked["Org/Some-Model"]) == ["config.json", "model.safetensors", "tokenizer.json"]
+
+
+def test_offline_says_so_in_one_line(monkeypatch):
+    def fetch(*_args, **_options):
+        raise LocalEntryNotFoundError("many\nlines")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fetch)
+    with pytest.raises(ModelNotFound, match="can't be reached") as caught:
+        resolve("Org/Some-Model")
+    assert "\n" not in str(caught.value)
+
+
+def test_files_stay_inside_the_folder(tmp_path):
+    folder = folder_with(tmp_path / "model", "a.safetensors")
+    folder_with(tmp_path, "secret")
+    (folder / "link").symlink_to(tmp_path / "secret")
+    assert file_inside(folder, "a.safetensors") == folder / "a.safetensors"
+    for name in ("link", "../secret", "/etc/passwd", "x/../../secret"):
+        with pytest.raises(BadWeights):
+            file_inside(folder, name)
+
+
+def test_links_of_a_hub_cache_are_followed(tmp_path):
+    blob = folder_with(tmp_path / "models--a--b" / "blobs", "123") / "123"
+    snapshot = folder_with(tmp_path / "models--a--b" / "snapshots" / "rev")
+    (snapshot / "model.safetensors").symlink_to(blob)
+    assert file_inside(snapshot, "model.safetensors").resolve() == blob
+
+
+def test_no_torch_is_imported():
+    code = "import sys, inference_worker.model_source, inference_worker.gguf_metadata; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,226 @@
+"""The child process behind `ProcessEngine`, with small engines in place of the real one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+
+from inference_worker.engine.engine_main import Mouth, serve
+from inference_worker.worker.engine_process import ProcessEngine
+from inference_worker.engine_protocol import (
+    EngineLoad,
+    GenerationRequest,
+    Ready,
+    RequestFailed,
+    StartFailed,
+    StepReport,
+    TokenEvent,
+)
+from inference_worker.errors import EngineDied, EngineStartFailed
+from inference_worker.settings import EngineSettings
+from router.messages import SamplingParams
+
+READY = Ready(
+    max_model_len=64,
+    vocab_size=100,
+    max_num_seqs=4,
+    kv_blocks=4,
+    block_size=16,
+    device="cpu",
+    dtype="float32",
+    attention="none",
+    eos_token_ids=[],
+)
+
+
+class EchoEngine:
+    """Gives each request its prompt back, a token a step; a first token of 99 kills the process."""
+
+    def __init__(self) -> None:
+        self.left: dict[str, list[int]] = {}
+        self.steps = 0
+
+    def ready(self) -> Ready:
+        return READY
+
+    def add(self, request: GenerationRequest) -> None:
+        if request.prompt_ids[0] == 99:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.left[request.id] = list(request.prompt_ids)
+
+    def abort(self, request: str, choice: int | None = None) -> None:
+        self.left.pop(request, None)
+
+    def step(self) -> list[TokenEvent]:
+        self.steps += 1
+        return [self._next(request) for request in list(self.left)]
+
+    def has_work(self) -> bool:
+        return bool(self.left)
+
+    def load(self) -> EngineLoad:
+        return EngineLoad(running=len(self.left), steps=self.steps)
+
+    def failures(self) -> list[RequestFailed]:
+        return []
+
+    def _next(self, request: str) -> TokenEvent:
+        ids = self.left[request]
+        token = ids.pop(0)
+        if not ids:
+            del self.left[request]
+        finish = None if ids else "length"
+        return TokenEvent(request=request, choice=0, position=0, token_ids=[token], finish_reason=finish)
+
+
+def echo(_settings: EngineSettings, commands: Connection, reports: Connection) -> None:
+    mouth = Mouth(reports)
+    mouth.say(READY)
+    try:
+        serve(EchoEngine(), commands, mouth)
+    except (EOFError, OSError):
+        return
+
+
+def refuse(settings: EngineSettings, _commands: Connection, reports: Connection) -> None:
+    Mouth(reports).say(StartFailed(reason=f"no model {settings.model}"))
+
+
+def load_for_ever(_settings: EngineSettings, commands: Connection, _reports: Connection) -> None:
+    commands.recv_bytes()  # until it is told to end
+
+
+def crash(_settings: EngineSettings, _commands: Connection, _reports: Connection) -> None:
+    os._exit(3)
+
+
+def request(id_: str, ids: list[int]) -> GenerationRequest:
+    return GenerationRequest(id=id_, prompt_ids=ids, sampling=SamplingParams(seed=1))
+
+
+async def ids_until_done(engine: ProcessEngine, done: set[str]) -> dict[str, list[int]]:
+    got: dict[str, list[int]] = {id_: [] for id_ in done}
+    async for report in engine.reports():
+        for event in report.events:
+            got[event.request] += event.token_ids
+            if event.finish_reason:
+                done.discard(event.request)
+        if not done:
+            break
+    return got
+
+
+async def test_requests_go_in_and_tokens_come_out() -> None:
+    engine = ProcessEngine(EngineSettings(model="m"), target=echo)
+    assert await engine.start() == READY
+    try:
+        engine.submit(request("a", [1, 2, 3]))
+        engine.submit(request("b", [7]))
+        async with asyncio.timeout(10):
+            assert await ids_until_done(engine, {"a", "b"}) == {"a": [1, 2, 3], "b": [7]}
+    finally:
+        await engine.stop()
+
+
+async def test_an_abort_is_answered_by_a_report_though_there_is_no_work() -> None:
+    engine = ProcessEngine(EngineSettings(model="m"), target=echo)
+    await engine.start()
+    try:
+        engine.abort("nobody")
+        async with asyncio.timeout(10):
+            report = await anext(aiter(engine.reports()))
+        assert report == StepReport(load=EngineLoad())
+    finally:
+        await engine.stop()
+
+
+async def test_a_dead_child_is_noticed_and_can_be_started_again() -> None:
+    engine = ProcessEngine(EngineSettings(model="m"), target=echo)
+    await engine.start()
+    try:
+        engine.submit(request("poison", [99]))
+        with pytest.raises(EngineDied, match="signal 9"):
+            await asyncio.wait_for(ids_until_done(engine, {"poison"}), 10)
+        with pytest.raises(EngineDied):
+            engine.submit(request("a", [1]))
+        await engine.start()
+        engine.submit(request("a", [1]))
+        async with asyncio.timeout(10):
+            assert await ids_until_done(engine, {"a"}) == {"a": [1]}
+    finally:
+        await engine.stop()
+
+
+async def test_a_child_that_stands_still_can_be_killed() -> None:
+    engine = ProcessEngine(EngineSettings(model="m"), target=echo)
+    await engine.start()
+    try:
+        child = engine._child
+        assert child is not None
+        assert child.process.pid is not None
+        os.kill(child.process.pid, signal.SIGSTOP)
+        engine.submit(request("a", [1]))
+        engine.kill()
+        with pytest.raises(EngineDied, match="signal 9"):
+            await asyncio.wait_for(ids_until_done(engine, {"a"}), 20)
+    finally:
+        await engine.stop()
+
+
+async def test_reports_end_quietly_after_stop() -> None:
+    engine = ProcessEngine(EngineSettings(model="m"), target=echo)
+    await engine.start()
+    reports = engine.reports()
+    waiting = asyncio.create_task(anext(aiter(reports), None))
+    await asyncio.sleep(0)
+    await engine.stop()
+    assert await asyncio.wait_for(waiting, 10) is None
+
+
+async def test_why_it_can_not_start_is_told() -> None:
+    with pytest.raises(EngineStartFailed, match="no model m"):
+        await ProcessEngine(EngineSettings(model="m"), target=refuse).start()
+
+
+async def test_a_child_that_dies_while_starting_is_told_from_one_that_refuses() -> None:
+    with pytest.raises(EngineStartFailed, match="exit status 3"):
+        await ProcessEngine(EngineSettings(model="m"), target=crash).start()
+
+
+async def test_a_child_that_is_still_starting_takes_no_request() -> None:
+    """Whoever waits for it gives it all that there is as soon as it is ready: it would have the request twice."""
+    engine = ProcessEngine(EngineSettings(model="m"), target=load_for_ever)
+    starting = asyncio.create_task(engine.start())
+    while engine._child is None:
+        await asyncio.sleep(0.01)
+    with pytest.raises(EngineDied):
+        engine.submit(request("a", [1]))
+    await engine.stop()
+    with pytest.raises(EngineStartFailed):
+        await starting
+
+
+@pytest.mark.model
+async def test_the_real_engine_answers(model_file: Path) -> None:
+    engine = ProcessEngine(EngineSettings(model=str(model_file), max_num_seqs=2, max_model_len=128, threads=1))
+    ready = await engine.start()
+    try:
+        sampling = SamplingParams(seed=1, temperature=0, max_tokens=4, ignore_eos=True)
+        engine.submit(GenerationRequest(id="a", prompt_ids=[504, 5, 6], sampling=sampling))
+        async with asyncio.timeout(60):
+            assert len((await ids_until_done(engine, {"a"}))["a"]) == 4
+    finally:
+        await engine.stop()
+    assert ready.vocab_size == 49152
+
+
+async def test_a_missing_model_is_one_line() -> None:
+    with pytest.raises(EngineStartFailed) as caught:
+        await ProcessEngine(EngineSettings(model="/no/such/model.gguf")).start()
+    assert "/no/such/model.gguf" in str(caught.value)
+    assert "\n" not in str(caught.value)

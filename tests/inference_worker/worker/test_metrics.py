@@ -1,0 +1,63 @@
+"""The worker's metrics: what they take from the engine's load, and that the document lists all of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from inference_worker.engine_protocol import EngineLoad
+from inference_worker.worker.metrics import WorkerMetrics
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def metrics(registry: CollectorRegistry) -> WorkerMetrics:
+    return WorkerMetrics(registry, "m")
+
+
+def value(registry: CollectorRegistry, name: str) -> float | None:
+    return registry.get_sample_value(f"headrace_{name}", {"model_name": "m"})
+
+
+def test_counters_grow_by_what_the_engine_adds_and_survive_its_restart(
+    registry: CollectorRegistry, metrics: WorkerMetrics
+) -> None:
+    metrics.engine.load = EngineLoad(prefix_cache_queries=100, prefix_cache_hits=30, steps=4, preemptions=1)
+    metrics.engine.load = EngineLoad(
+        prefix_cache_queries=150, prefix_cache_hits=70, steps=6, step_tokens=90, preemptions=1
+    )
+    metrics.engine.engine_started()
+    metrics.engine.load = EngineLoad(prefix_cache_queries=10, prefix_cache_hits=0, steps=1, step_tokens=10)
+    expected = {"prefix_cache_queries": 160, "prefix_cache_hits": 70, "engine_steps": 7, "engine_step_tokens": 100}
+    assert {name: value(registry, f"{name}_total") for name in expected} == expected
+    assert value(registry, "num_preemptions_total") == 1
+
+
+def test_gauges_follow_the_load(registry: CollectorRegistry, metrics: WorkerMetrics) -> None:
+    metrics.engine.waiting = 3
+    metrics.engine.load = EngineLoad(
+        running=2, waiting=1, kv_blocks_used=5, kv_blocks_total=20, kv_slots_held=80, kv_tokens_held=76
+    )
+    expected = {
+        "num_requests_running": 2,
+        "num_requests_waiting": 4,
+        "kv_cache_usage_perc": 0.25,
+        "kv_cache_tokens": 76,
+        "kv_cache_waste_perc": pytest.approx(0.05),
+    }
+    assert {name: value(registry, name) for name in expected} == expected
+
+
+def test_the_document_lists_every_metric_of_a_worker(registry: CollectorRegistry, metrics: WorkerMetrics) -> None:
+    listed = set(re.findall(r"^\| `(headrace_\w+)` \|", DOCUMENT.read_text(), re.MULTILINE))
+    suffix = {"counter": "_total"}
+    assert listed == {metric.name + suffix.get(metric.type, "") for metric in registry.collect()}

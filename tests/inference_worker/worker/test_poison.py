@@ -1,0 +1,83 @@
+"""A job that kills what runs it costs three crashes and no other job
+(docs/design/reliability-contract.md#F6), with a real process that aborts."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from auth_billing.reaper import Reaper
+from inference_worker.worker import engine_jobs
+from inference_worker.worker.engine_process import ProcessEngine
+from inference_worker.settings import EngineSettings
+from router.dead_letters import DeadLetters
+from router.messages import REAPER, Failed, FailureCode, Finished, Outcome, TokenPrompt
+from router.topology import JOB_DELIVERY_LIMIT
+from router.transport.base import Transport
+from router.transport.memory import MemoryBroker, MemoryTransport
+from tests.fakes import aborting_engine
+from tests.fakes.aborting_engine import PLACES, POISON
+from tests.fakes.fleet import GATEWAY, Fleet, until
+from tests.inference_worker.worker_bench import Bench, make_job
+
+TOKENS = 5
+
+
+async def test_thirty_one_innocents_and_one_poison(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_jobs, "RESTART_BACKOFF", 0.0)
+    engine = ProcessEngine(EngineSettings(model="m"), target=aborting_engine.run)
+    innocents = [f"j{number}" for number in range(PLACES - 1)]
+    async with Bench(engine, max_num_seqs=PLACES).up() as bench:
+        jobs = [make_job(id_, prompt=TokenPrompt([1, 2, 3]), max_tokens=TOKENS) for id_ in innocents]
+        jobs.insert(PLACES // 2, make_job("poison", prompt=TokenPrompt([1, POISON, 3]), max_tokens=TOKENS))
+        await bench.send(*jobs)
+        await bench.until(lambda: len(bench.records) == PLACES, 60)
+        for id_ in innocents:
+            terminal, record = await bench.ended(id_)
+            assert isinstance(terminal, Finished)
+            assert bench.text(id_) == "0 1 2 3 4 "
+            assert (record.outcome, record.usage.completion_tokens) == (Outcome.FINISHED, TOKENS)
+        failed, record = await bench.ended("poison")
+        assert isinstance(failed, Failed)
+        assert failed.code is FailureCode.FAILED_REPEATEDLY
+        assert record.usage.completion_tokens == 0
+        await bench.until(lambda: bench.metrics.engine_restarts._value.get() == 3, 60)
+        async with DeadLetters(bench.outside) as letters:
+            (kept,) = [letter async for letter in letters]
+    assert (kept.id, kept.deaths, kept.by) == ("poison", 3, "worker-1")
+    assert "signal 6" in kept.reason
+    assert len(bench.records) == PLACES
+
+
+async def test_where_no_gateway_counts_crashes_the_queue_gives_the_job_up_and_the_reaper_closes_it() -> None:
+    """The gateway is there, and says nothing: workers die with the job until its queue has had enough."""
+    broker = MemoryBroker()
+
+    async def connect(name: str) -> Transport:
+        transport = MemoryTransport(broker, name)
+        await transport.start()
+        return transport
+
+    async with Fleet(connect) as fleet:
+        for task in fleet._tasks[:1]:  # its ears
+            task.cancel()
+        answer = await fleet.ask("poison", TOKENS)
+        for number in range(JOB_DELIVERY_LIMIT + 1):
+            worker = await fleet.start(f"worker-{number}", step_time=None)
+            await until(lambda worker=worker: worker.has(answer.job))  # type: ignore[misc]
+            assert bool(worker.engine.submitted) <= (number == 0)
+            await worker.kill()
+        stop = asyncio.Event()
+        reaping = asyncio.create_task(Reaper(fleet.bus).run(stop))
+        await until(lambda: fleet.records)
+        await until(lambda: len(broker.queue("hr.diagnosed.v1")) == 1)
+        async with DeadLetters(fleet.bus) as letters:
+            (kept,) = [letter async for letter in letters]
+        stop.set()
+        await reaping
+    assert [(record.job, record.worker, record.outcome) for record in fleet.records] == [
+        ("poison", REAPER, Outcome.FAILED)
+    ]
+    assert (kept.id, kept.code, kept.deaths, kept.by) == ("poison", FailureCode.FAILED_REPEATEDLY, 9, REAPER)
+    assert answer.job.reply_to == GATEWAY

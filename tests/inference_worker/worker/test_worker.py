@@ -1,0 +1,626 @@
+"""Whatever happens to a job: exactly one terminal, one usage record, then the acknowledgement."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Mapping
+from typing import cast
+
+import pytest
+
+from inference_worker.worker import engine_jobs
+from inference_worker.worker import stall_watch
+from inference_worker.worker import wear
+from inference_worker.engine_protocol import StepReport, TokenEvent
+from inference_worker.errors import EngineDied, EngineStartFailed
+from inference_worker.worker.worker import capacity
+from router import control_plane, topology
+from router.bus import Envelope
+from router.consumer import gathering, job_consumer
+from router.dead_letters import DeadLetters
+from router.errors import BrokerUnavailable
+from router.messages import (
+    Cancel,
+    Cancelled,
+    ChatPrompt,
+    Delta,
+    Drain,
+    Failed,
+    FailureCode,
+    Finished,
+    MayResume,
+    Outcome,
+    Resume,
+    SamplingParams,
+    ServiceClass,
+    Started,
+    TextOptions,
+    TextPrompt,
+    TokenPrompt,
+    UsageRecord,
+    Verdict,
+    WorkerState,
+    encode,
+)
+from router.transport.base import Delivery, Outgoing
+from tests.fakes.counting_text import FIRST
+from tests.inference_worker.worker_bench import CHAT, MODEL, Bench, make_job
+
+
+async def test_a_job_is_started_streamed_finished_recorded_and_acknowledged() -> None:
+    async with Bench().up() as bench:
+        await bench.send(make_job("j"))
+        await bench.submitted(1)
+        bench.engine.step(3)
+        terminal, record = await bench.ended("j")
+    started = bench.of("j")[0]
+    assert isinstance(started, Started)
+    assert started.w == "worker-1"
+    assert isinstance(terminal, Finished)
+    assert bench.text("j") == "0 1 2 "
+    assert terminal.usage.prompt_tokens == started.prompt_tokens > 0
+    assert terminal.usage.completion_tokens == 3
+    assert record.outcome is Outcome.FINISHED
+    assert record.usage == terminal.usage
+    assert record.attempt == terminal.a == started.a
+    ids = f"[[{FIRST},{FIRST + 1},{FIRST + 2}]]"
+    assert record.digest == hashlib.sha256(ids.encode()).hexdigest()
+    assert bench.queued() == 0
+
+
+async def test_a_worker_with_places_to_spare_settles_jobs_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "SECONDS", 3600.0)
+    async with Bench().up() as bench:
+        for job in ("a", "b"):
+            await bench.send(make_job(job, max_tokens=1))
+            await bench.until(lambda: bench.engine.requests)
+            bench.engine.step()
+            await bench.until(lambda job=job: isinstance(bench.of(job)[-1], Finished) if bench.of(job) else False)
+        assert bench.records == []
+        bench.stop.set()  # who leaves does not wait for more
+        await bench.until(lambda: len(bench.records) == 2)
+    assert bench.queued() == 0
+
+
+async def test_a_busy_worker_settles_a_job_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "SECONDS", 3600.0)
+    async with Bench(max_num_seqs=1).up() as bench:
+        await bench.send(make_job("j"))
+        await bench.submitted(1)
+        bench.engine.step(3)
+        await bench.ended("j")
+
+
+async def test_positions_are_gapless_and_the_last_delta_says_why() -> None:
+    async with Bench().up() as bench:
+        await bench.send(make_job("j", max_tokens=20))
+        await bench.submitted(1)
+        bench.engine.step(20)
+        await bench.ended("j")
+    have = 0
+    deltas = [reply for reply in bench.of("j") if isinstance(reply, Delta)]
+    for delta in deltas:
+        assert delta.s == have
+        have += len(delta.ids)
+    assert have == 20
+    assert [delta.f for delta in deltas if delta.f] == ["length"]
+
+
+async def test_choices_are_tracked_apart_and_usage_is_their_sum() -> None:
+    async with Bench().up() as bench:
+        await bench.send(make_job("j", n=3, max_tokens=4))
+        await bench.submitted(1)
+        bench.engine.step(4)
+        terminal, _ = await bench.ended("j")
+    assert isinstance(terminal, Finished)
+    assert terminal.usage.completion_tokens == 12
+    assert {bench.text("j", choice) for choice in range(3)} == {"0 1 2 3 "}
+
+
+async def test_a_stop_string_ends_the_choice_in_the_engine_too() -> None:
+    async with Bench().up() as bench:
+        await bench.send(make_job("j", max_tokens=100, text=TextOptions(stop=["4 5"])))
+        await bench.submitted(1)
+        bench.engine.step(10)
+        terminal, record = await bench.ended("j")
+        assert bench.engine.requests == []
+    assert isinstance(terminal, Finished)
+    assert bench.text("j") == "0 1 2 3 "
+    last = bench.of("j")[-2]
+    assert isinstance(last, Delta)
+    assert (last.f, last.stop) == ("stop", "4 5")
+    assert record.usage.completion_tokens == 6
+
+
+async def test_a_stop_token_is_named_and_its_text_is_not_shown() -> None:
+    sampling = SamplingParams(seed=1, max_tokens=50, stop_token_ids=[FIRST + 2], logprobs=1)
+    async with Bench().up() as bench:
+        await bench.send(make_job("j", sampling=sampling))
+        await bench.submitted(1)
+        bench.engine.step(3)
+        await bench.ended("j")
+    deltas = [reply for reply in bench.of("j") if isinstance(reply, Delta)]
+    assert bench.text("j") == "0 1 "
+    assert (deltas[-1].f, deltas[-1].stop) == ("stop", FIRST + 2)
+    assert [one.chosen.id for delta in deltas for one in delta.lp or []] == [FIRST, FIRST + 1, FIRST + 2]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "sampling", "code", "param"),
+    [
+        (TextPrompt("x" * 5000), None, FailureCode.CONTEXT_LENGTH_EXCEEDED, "prompt"),
+        (TextPrompt("x" * 2000), SamplingParams(seed=1, max_tokens=49), FailureCode.CONTEXT_LENGTH_EXCEEDED, "prompt"),
+        (TextPrompt(""), None, FailureCode.INVALID_PARAMETER, "prompt"),
+        (TokenPrompt([]), None, FailureCode.INVALID_PARAMETER, "prompt"),
+        (TokenPrompt([1, 10**6]), None, FailureCode.INVALID_PARAMETER, "prompt"),
+        (TokenPrompt([-1]), None, FailureCode.INVALID_PARAMETER, "prompt"),
+        (CHAT, SamplingParams(seed=1, logit_bias={10**6: 1.0}), FailureCode.INVALID_PARAMETER, "logit_bias"),
+        (CHAT, SamplingParams(seed=1, stop_token_ids=[10**6]), FailureCode.INVALID_PARAMETER, "stop_token_ids"),
+        (CHAT, SamplingParams(seed=2**70), FailureCode.INVALID_PARAMETER, "seed"),
+        (
+            ChatPrompt(messages=[{"role": "user", "content": [{"type": "image_url"}]}]),
+            None,
+            "invalid_prompt",
+            "messages",
+        ),
+        (
+            ChatPrompt(messages=[], template_kwargs={"tokenize": True}),
+            None,
+            "invalid_parameter",
+            "chat_template_kwargs",
+        ),
+    ],
+)
+async def test_what_the_model_can_not_take_fails_with_a_name(prompt, sampling, code, param) -> None:  # type: ignore[no-untyped-def]
+    fields = {"sampling": sampling} if sampling else {}
+    async with Bench().up() as bench:
+        await bench.send(make_job("j", prompt=prompt, **fields))
+        terminal, record = await bench.ended("j")
+    assert isinstance(terminal, Failed)
+    assert (terminal.code, terminal.param) == (code, param)
+    assert record.outcome is Outcome.FAILED
+    assert record.error == code
+    assert record.usage.prompt_tokens == record.usage.completion_tokens == 0
+    assert bench.engine.submitted == []
+
+
+async def test_a_job_past_its_deadline_is_not_begun() -> None:
+    async with Bench().up() as bench:
+        job = make_job("j", deadline=time.time() - 1)
+        # Past the queue's own expiry, as when the broker was blocked (docs/design/queue-topology.md#acknowledgement).
+        await bench.outside._transport.publish(
+            Outgoing(topology.JOBS, topology.job_key(MODEL, ServiceClass.DEFAULT), encode(job), persistent=True)
+        )
+        terminal, record = await bench.ended("j")
+    assert isinstance(terminal, Failed)
+    assert terminal.code is FailureCode.DEADLINE_EXCEEDED
+    assert record.error is FailureCode.DEADLINE_EXCEEDED
+    assert bench.engine.submitted == []
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_job_that_should_have_been_begun_is_not_but_for_one_that_others_have_begun(again: bool) -> None:
+    async with Bench().up() as bench:
+        await bench.send(make_job("j", begin_by=time.time() - 1, attempt=int(again)))
+        if again:
+            await bench.until(lambda: bench.of("j"))
+            [question] = bench.of("j")
+            assert isinstance(question, MayResume)
+            start = Resume(job="j", attempt=question.a, verdict=Verdict.START)
+            bench.outside.send_control(control_plane.worker(bench.settings.id), start)
+            await bench.submitted(1)
+            return
+        terminal, _ = await bench.ended("j")
+    assert isinstance(terminal, Failed)
+    assert terminal.code is FailureCode.DEADLINE_EXCEEDED
+    assert bench.engine.submitted == []
+
+
+@pytest.mark.parametrize("ahead", [3600.0, -3600.0])
+async def test_a_worker_whose_clock_is_an_hour_off_answers_all_the_same(ahead: float) -> None:
+    async with Bench().up() as bench:
+        now = time.time() - ahead  # the gateway's
+        times = {"created": now, "begin_by": now + 30, "deadline": now + 60}
+        body = encode(make_job("j", max_tokens=2, **times))
+        key = topology.job_key(MODEL, ServiceClass.DEFAULT)
+        await bench.outside._transport.publish(Outgoing(topology.JOBS, key, body, persistent=True))
+        await bench.submitted(1)
+        bench.engine.step(2)
+        terminal, _ = await bench.ended("j")
+    assert isinstance(terminal, Finished)
+
+
+async def test_a_running_job_is_stopped_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_consumer, "HEARTBEAT", 0.01)
+    async with Bench().up() as bench:
+        await bench.send(make_job("j", max_tokens=100, deadline=time.time() + 2))
+        await bench.submitted(1)
+        bench.engine.step(2)
+        terminal, record = await bench.ended("j")
+        assert bench.engine.requests == []
+    assert isinstance(terminal, Failed)
+    assert terminal.code is FailureCode.DEADLINE_EXCEEDED
+    assert record.usage.completion_tokens == 2
+
+
+async def test_a_running_job_is_cancelled_and_pays_for_what_it_got() -> None:
+    async with Bench().up() as bench:
+        await bench.send(make_job("j", max_tokens=100))
+        await bench.submitted(1)
+        bench.engine.step(5)
+        await bench.until(lambda: bench.text("j").endswith("4 "))
+        bench.outside.send_control(control_plane.worker("worker-1"), Cancel(job="j"))
+        terminal, record = await bench.ended("j")
+        assert bench.engine.requests == []
+    assert isinstance(terminal, Cancelled)
+    assert record.outcome is Outcome.CANCELLED
+    assert record.usage.completion_tokens == 5
+
+
+async def test_a_job_that_waits_for_a_place_is_cancelled_unbegun() -> None:
+    async with Bench(max_num_seqs=1).up() as bench:
+        await bench.send(*(make_job(f"j{number}", max_tokens=100) for number in range(2)))
+        await bench.send(make_job("flex", service_class=ServiceClass.FLEX))
+        await bench.until(lambda: bench.unsettled() == 3)
+        bench.outside.send_control(control_plane.model(MODEL), Cancel(job="flex"))
+        terminal, record = await bench.ended("flex")
+    assert isinstance(terminal, Cancelled)
+    assert record.usage.completion_tokens == 0
+
+
+async def test_a_cancel_may_overtake_its_job() -> None:
+    async with Bench().up() as bench:
+        bench.outside.send_control(control_plane.ALL, Cancel(job="j"))
+        await bench.until(lambda: "j" in bench.worker._consumer._cancelled)
+        await bench.send(make_job("j"))
+        terminal, record = await bench.ended("j")
+    assert isinstance(terminal, Cancelled)
+    assert record.usage.prompt_tokens == 0
+    assert bench.engine.submitted == []
+
+
+async def test_jobs_of_a_lost_gateway_are_aborted() -> None:
+    async with Bench().up() as bench:
+        await bench.send(make_job("gone", reply_to="gateway-2", max_tokens=100), make_job("here", max_tokens=2))
+        await bench.submitted(2)
+        bench.engine.step()
+        await bench.until(lambda: [record for record in bench.records if record.job == "gone"])
+        bench.engine.step()
+        await bench.ended("here")
+        assert bench.engine.requests == []
+    (record,) = [record for record in bench.records if record.job == "gone"]
+    assert record.outcome is Outcome.CANCELLED
+
+
+async def test_a_body_that_does_not_decode_goes_to_the_dead_letters() -> None:
+    async with Bench().up() as bench:
+        key = topology.job_key(MODEL, ServiceClass.DEFAULT)
+        await bench.outside._transport.publish(Outgoing(topology.JOBS, key, b"\xff{", persistent=True))
+        await bench.until(lambda: len(bench.broker.queue(topology.DEAD_QUEUE)) == 1)
+        await bench.send(make_job("j", max_tokens=1))
+        await bench.submitted(1)
+        bench.engine.step()
+        await bench.ended("j")
+
+
+async def test_a_request_that_the_engine_gives_up_fails_alone() -> None:
+    async with Bench().up() as bench:
+        await bench.send(make_job("bad"), make_job("good"))
+        await bench.submitted(2)
+        await bench.until(lambda: bench.of("bad"))
+        bench.engine.fail(bench.of("bad")[0].a)
+        bench.engine.step(3)
+        good, _ = await bench.ended("good")
+        terminal, record = await bench.ended("bad")
+    assert isinstance(good, Finished)
+    assert isinstance(terminal, Failed)
+    assert terminal.code is record.error is FailureCode.ENGINE_ERROR
+    assert "told to" not in terminal.message
+
+
+async def test_after_an_engine_death_jobs_go_on_after_their_last_token() -> None:
+    async with Bench(max_num_seqs=1).up() as bench:
+        await bench.send(make_job("begun", max_tokens=6, text=TextOptions(stop=["1 2 4"])))
+        await bench.submitted(1)
+        bench.engine.step(3)  # "1 2 " is held back: it may become the stop string
+        await bench.until(lambda: bench.text("begun"))
+        await bench.send(make_job("waiting", max_tokens=2))
+        await bench.submitted(2)
+        await bench.until(lambda: bench.worker._jobs.tokens == 3)
+        bench.engine.die()
+        await bench.submitted(4)
+        assert [request.delivered for request in bench.engine.requests] == [[[FIRST, FIRST + 1, FIRST + 2]], []]
+        bench.engine.step(8)
+        for job, tokens in (("begun", 6), ("waiting", 2)):
+            terminal, record = await bench.ended(job)
+            assert isinstance(terminal, Finished)
+            assert record.usage.completion_tokens == tokens
+            assert bench.text(job) == "".join(f"{number} " for number in range(tokens))
+    assert bench.engine.starts == 2
+
+
+async def test_an_engine_that_hangs_is_started_again_and_its_jobs_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stall_watch, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(engine_jobs, "RESTART_BACKOFF", 0.0)
+    async with Bench(stall_seconds=0.4).up() as bench:
+        await bench.send(make_job("j", max_tokens=6))
+        await bench.submitted(1)
+        bench.engine.step(3)
+        await bench.submitted(2)  # it says no more, so it is given up
+        assert [request.delivered for request in bench.engine.requests] == [[[FIRST, FIRST + 1, FIRST + 2]]]
+        bench.engine.step(3)
+        await bench.ended("j")
+        assert bench.text("j") == "0 1 2 3 4 5 "
+        starts = bench.engine.starts
+        await asyncio.sleep(0.8)
+        assert bench.engine.starts == starts, "an engine without work owes nothing"
+
+
+async def test_innocents_beside_a_poison_finish_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three deaths at the very first step: only the one that dies alone too is their cause."""
+    monkeypatch.setattr(engine_jobs, "RESTART_BACKOFF", 0.0)
+    async with Bench(max_num_seqs=4).up() as bench:
+        await bench.send(make_job("poison"), *(make_job(f"j{number}", max_tokens=2) for number in range(3)))
+        await bench.submitted(4)
+        bench.engine.die()
+        await bench.submitted(8)
+        bench.engine.die()
+        await bench.submitted(9)
+        (alone,) = bench.engine.requests
+        poison = next(taken for taken in bench.worker._consumer.jobs if taken.job.id == "poison")
+        assert alone.id == poison.attempt
+        bench.engine.die()
+        failed, _ = await bench.ended("poison")
+        assert isinstance(failed, Failed)
+        assert failed.code is FailureCode.FAILED_REPEATEDLY
+        await bench.submitted(10)
+        assert len(bench.engine.requests) == 1
+        for submitted in (11, 12):  # one that has got further lets the next one be tried
+            bench.engine.step()
+            await bench.submitted(submitted)
+        bench.engine.step(3)
+        for number in range(3):
+            terminal, _ = await bench.ended(f"j{number}")
+            assert isinstance(terminal, Finished)
+
+
+async def test_tokens_of_a_cancelled_job_are_counted() -> None:
+    async with Bench().up() as bench:
+        await bench.send(make_job("j", max_tokens=100))
+        await bench.submitted(1)
+        (request,) = bench.engine.requests
+        bench.outside.send_control(control_plane.worker("worker-1"), Cancel(job="j"))
+        await bench.ended("j")
+        late = TokenEvent(request=request.id, choice=0, position=0, token_ids=[FIRST, FIRST + 1])
+        bench.worker._jobs.apply(StepReport(events=[late]))
+        assert bench.metrics.tokens_for_nobody._value.get() == 2
+
+
+async def test_a_job_that_is_there_at_every_death_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_jobs, "RESTART_BACKOFF", 0.0)
+    async with Bench().up() as bench:
+        await bench.send(make_job("poison"))
+        for deaths in range(1, 4):
+            await bench.submitted(deaths)
+            bench.engine.die()
+        terminal, _ = await bench.ended("poison")
+        await bench.until(lambda: bench.engine.alive)
+        await bench.until(lambda: bench.unsettled() == 0)
+        async with DeadLetters(bench.outside) as letters:
+            (kept,) = [letter async for letter in letters]
+    assert isinstance(terminal, Failed)
+    assert terminal.code is FailureCode.FAILED_REPEATEDLY
+    assert (kept.id, kept.code, kept.deaths, kept.by) == ("poison", terminal.code, 3, "worker-1")
+    assert "alone" in kept.reason
+    assert "killed by the test" in kept.reason
+
+
+@pytest.mark.parametrize("young", [True, False])
+async def test_an_engine_in_which_steps_keep_failing_is_started_afresh(
+    monkeypatch: pytest.MonkeyPatch, *, young: bool
+) -> None:
+    monkeypatch.setattr(wear, "YOUNG_SECONDS", 600.0 if young else 0.0)
+    async with Bench().up() as bench:
+        await bench.send(make_job("good", max_tokens=6), *(make_job(f"bad-{number}") for number in range(3)))
+        await bench.submitted(4)
+        bench.engine.step(2)
+        await bench.until(lambda: bench.worker._jobs.tokens == 8)
+        await bench.until(lambda: all(bench.of(f"bad-{number}") for number in range(3)))
+        for number in range(3):
+            bench.engine.fail(bench.of(f"bad-{number}")[0].a)
+        for number in range(3):
+            terminal, _ = await bench.ended(f"bad-{number}")
+            assert isinstance(terminal, Failed)
+            assert terminal.code is FailureCode.ENGINE_ERROR
+        if not young:
+            await bench.submitted(5)
+        bench.engine.step(6)
+        terminal, record = await bench.ended("good")
+        assert isinstance(terminal, Finished)
+        assert bench.text("good") == "0 1 2 3 4 5 "
+        assert record.usage.completion_tokens == 6
+        assert bench.engine.starts == (1 if young else 2)
+        assert not bench.worker._jobs._deaths
+
+
+async def test_an_engine_that_will_not_stay_up_ends_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_jobs, "RESTART_BACKOFF", 0.0)
+    async with Bench().up() as bench:
+        await bench.send(make_job("waiting"))
+        await bench.submitted(1)
+        bench.engine.failing_starts = 10
+        bench.engine.die()
+        assert bench.running is not None
+        with pytest.raises(EngineDied, match="4 times within 60 s"):
+            await asyncio.wait_for(bench.running, 5)
+        assert bench.queued() == 1
+    assert bench.terminals("waiting") == []
+
+
+async def test_an_engine_that_can_not_start_is_no_worker() -> None:
+    bench = Bench()
+    bench.engine.failing_starts = 1
+    async with bench.up():
+        assert bench.running is not None
+        with pytest.raises(EngineStartFailed):
+            await bench.running
+
+
+async def test_drain_finishes_what_runs_and_returns_the_rest() -> None:
+    async with Bench(max_num_seqs=1, drain_grace=5).up() as bench:
+        await bench.send(make_job("first", max_tokens=2), make_job("second", max_tokens=2))
+        await bench.submitted(2)
+        await bench.send(make_job("flex", service_class=ServiceClass.FLEX))
+        await bench.until(lambda: bench.unsettled() == 3)
+        bench.outside.send_control(control_plane.worker("worker-1"), Drain())
+        await bench.until(lambda: any(status.state is WorkerState.DRAINING for status in bench.statuses))
+        await bench.until(lambda: bench.queued(ServiceClass.FLEX) == 1)
+        await bench.send(make_job("late"))
+        bench.engine.step(4)
+        assert bench.running is not None
+        await asyncio.wait_for(bench.running, 5)
+        await bench.until(lambda: bench.terminals("first") and bench.terminals("second"))
+        assert bench.queued() == 1
+    assert bench.terminals("flex") == bench.terminals("late") == []
+
+
+async def test_a_second_signal_hands_running_jobs_back_at_once() -> None:
+    async with Bench(drain_grace=60).up() as bench:
+        await bench.send(make_job("j", max_tokens=100))
+        await bench.submitted(1)
+        bench.engine.step()
+        bench.stop.set()
+        bench.hand_off.set()
+        assert bench.running is not None
+        await asyncio.wait_for(bench.running, 5)
+        assert bench.queued() == 1
+    assert bench.terminals("j") == []
+    assert bench.records == []
+
+
+async def test_the_job_is_acknowledged_only_after_its_record_is_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_consumer, "SETTLE_BACKOFF", (0.01, 0.01))
+    async with Bench().up() as bench:
+        publish, tries = bench.bus.publish_settlement, []
+
+        async def away(record: UsageRecord) -> None:
+            tries.append(record)
+            if len(tries) < 3:
+                raise BrokerUnavailable("away")
+            assert len(bench.worker._consumer.jobs) == 1
+            await publish(record)
+
+        monkeypatch.setattr(bench.bus, "publish_settlement", away)
+        await bench.send(make_job("j", max_tokens=1))
+        await bench.submitted(1)
+        bench.engine.step()
+        await bench.ended("j")
+    assert len(tries) == 3
+
+
+async def test_windows_wait_for_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Bench().up() as bench:
+        post, away = bench.transport.post, [True]
+
+        def blocked(message: Outgoing, *, mandatory: bool = False) -> None:
+            if away[0]:
+                raise BrokerUnavailable("away")
+            post(message, mandatory=mandatory)
+
+        monkeypatch.setattr(bench.transport, "post", blocked)
+        await bench.send(make_job("j", max_tokens=5))
+        await bench.submitted(1)
+        bench.engine.step(5)
+        await bench.until(lambda: bench.records)
+        assert bench.of("j") == []
+        away[0] = False
+        await bench.ended("j")
+    assert bench.text("j") == "0 1 2 3 4 "
+
+
+async def test_a_bug_in_preparing_fails_the_job_not_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Bench().up() as bench:
+        real = bench.worker._jobs._text.prepare
+
+        async def broken(job, *rest):  # type: ignore[no-untyped-def]
+            if job.id == "j":
+                raise ZeroDivisionError
+            return await real(job, *rest)
+
+        monkeypatch.setattr(bench.worker._jobs._text, "prepare", broken)
+        await bench.send(make_job("j"))
+        terminal, _ = await bench.ended("j")
+        await bench.send(make_job("k", max_tokens=1))
+        await bench.submitted(1)
+        bench.engine.step()
+        await bench.ended("k")
+    assert isinstance(terminal, Failed)
+    assert terminal.code is FailureCode.ENGINE_ERROR
+
+
+def test_capacity_is_the_batch_and_a_look_ahead() -> None:
+    assert [capacity(seqs) for seqs in (1, 4, 20, 64)] == [2, 5, 21, 68]
+
+
+async def test_heartbeats_say_what_is_served() -> None:
+    async with Bench(max_num_seqs=7).up() as bench:
+        await bench.until(lambda: bench.statuses)
+    status = bench.statuses[0]
+    assert (status.worker, status.model, status.max_num_seqs, status.max_model_len) == ("worker-1", MODEL, 7, 2048)
+    assert status.max_token_bytes == len("<|begin|>")
+
+
+async def test_a_duplicate_of_a_running_job_is_answered_once() -> None:
+    async with Bench().up() as bench:
+        await bench.send(make_job("j"), make_job("j"))
+        await bench.submitted(1)
+        bench.engine.step(3)
+        await bench.ended("j")
+        assert bench.engine.starts == len(bench.engine.submitted) == 1
+
+
+class Redelivered:
+    """A delivery as seen from the worker."""
+
+    headers: Mapping[str, str] = {}
+    delivery_count = 1
+
+    def __init__(self, *, lost: bool = False) -> None:
+        self.lost = lost
+        self.settled: list[str] = []
+
+    def ack(self) -> None:
+        self.settled.append("ack")
+
+
+async def test_a_job_that_comes_back_after_a_reconnect_is_adopted_and_the_new_delivery_acknowledged() -> None:
+    async with Bench().up() as bench:
+        await bench.send(make_job("j"))
+        await bench.submitted(1)
+        running = bench.worker._consumer.jobs.job("j")
+        assert running is not None
+        running.delivery = cast(Delivery, Redelivered(lost=True))
+        again = Redelivered()
+        bench.worker._consumer._take(Envelope(running.job, cast(Delivery, again)))
+        bench.engine.step(3)
+        await bench.ended("j")
+    assert again.settled == ["ack"]
+    assert len(bench.engine.submitted) == 1
+
+
+async def test_a_lost_delivery_s_job_that_comes_back_when_done_is_only_acknowledged() -> None:
+    async with Bench().up() as bench:
+        await bench.send(make_job("j"))
+        await bench.submitted(1)
+        running = bench.worker._consumer.jobs.job("j")
+        assert running is not None
+        running.delivery = cast(Delivery, Redelivered(lost=True))
+        bench.engine.step(3)
+        await bench.ended("j")
+        again = Redelivered()
+        bench.worker._consumer._take(Envelope(running.job, cast(Delivery, again)))
+        assert again.settled == ["ack"]
+        assert len(bench.worker._consumer.jobs) == 0
+    assert len(bench.terminals("j")) == 1

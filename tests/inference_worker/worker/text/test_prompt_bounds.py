@@ -1,0 +1,135 @@
+"""What a worker tells gateways of its prompts is never less than what they have."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from inference_worker.worker.text.chat_template import ChatTemplate
+from inference_worker.worker.text.processor import Limits, TextProcessor
+from inference_worker.worker.text.prompt_bounds import prompt_bounds, text_bounds
+from inference_worker.tokenizer.tokenizer import Tokenizer
+from inference_worker.tokenizer.tokenizer_files import read_text_files
+from router.messages import ChatPrompt, Job, Prompt, PromptBounds, SamplingParams, TextPrompt
+from router.usage_bound import most_usage
+from tests.contract.examples import JOB
+from tests.fakes.counting_text import TEMPLATE, counting_text, definition
+
+LIMITS = Limits(max_model_len=100_000, vocab_size=1_000_000)
+PIECES = (
+    "the ",
+    "Grüß",
+    "dich",
+    "\u0958",
+    "\ufdfa",
+    "İ",
+    "日本語",
+    "🏳️‍🌈",
+    "\n\n",
+    "    ",
+    "<|im_end|>",
+    "</tool_call>",
+    "\x00",
+    "\t",
+    "9",
+)
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "description": "Tells the wëather.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string", "enum": ["Łódź", "東京"]}}},
+    },
+}
+
+
+def job(prompt: Prompt) -> Job:
+    return msgspec.structs.replace(JOB, prompt=prompt, sampling=SamplingParams(seed=1, max_tokens=1))
+
+
+def texts() -> list[str]:
+    draw = random.Random(5)
+    return ["x", *("".join(draw.choices(PIECES, k=draw.randrange(1, 40))) for _ in range(60))]
+
+
+def conversations() -> list[ChatPrompt]:
+    draw = random.Random(6)
+    made = []
+    for number, text in enumerate(texts()):
+        messages: list[dict[str, Any]] = [{"role": "system", "content": draw.choice(texts())}] if number % 2 else []
+        messages.append({"role": "user", "content": text})
+        for _ in range(number % 4):
+            call = {
+                "id": "call_1",
+                "type": "function",
+                "function": {"name": "weather", "arguments": '{"city":["Łódź"]}'},
+            }
+            messages.append({"role": "assistant", "content": draw.choice(texts()), "tool_calls": [call]})
+            messages.append({"role": "tool", "tool_call_id": "call_1", "content": draw.choice(texts())})
+            messages.append({"role": "user", "content": draw.choice(texts())})
+        made.append(ChatPrompt(messages=messages, tools=[TOOL] * (number % 3) or None))
+    return made
+
+
+async def check(text: TextProcessor) -> None:
+    assert text.bounds.per_byte == 1
+    for prompt in (*map(TextPrompt, texts()), *conversations()):
+        request = await text.prepare(job(prompt), "r", LIMITS)
+        assert len(request.prompt_ids) <= most_usage(job(prompt), LIMITS.max_model_len, text.bounds).prompt_tokens
+
+
+async def test_a_prompt_never_has_more_tokens_than_its_bound() -> None:
+    await check(counting_text())
+
+
+@pytest.mark.model
+async def test_nor_that_of_a_real_model(model_file: Path) -> None:
+    text = TextProcessor.of(read_text_files(model_file))
+    await check(text)
+    short = job(ChatPrompt(messages=[{"role": "user", "content": "Hello!"}]))
+    exact = len((await text.prepare(short, "r", LIMITS)).prompt_ids)
+    assert most_usage(short, LIMITS.max_model_len, text.bounds).prompt_tokens < 3 * exact  # and it is not far off
+
+
+@pytest.mark.parametrize(
+    ("normalizer", "form"),
+    [
+        (None, ""),
+        ({"type": "NFC"}, "NFC"),
+        ({"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "Lowercase"}]}, "NFKC"),
+        ({"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"}]}, ""),
+        ({"type": "Replace", "pattern": {"String": " "}, "content": "▁"}, ""),
+        ({"type": "BertNormalizer"}, "NFD"),
+    ],
+)
+def test_normalizers_that_are_known(normalizer: Any, form: str) -> None:
+    assert text_bounds(normalizer, len) == PromptBounds(per_byte=1, normal_form=form, per_text=5)
+
+
+@pytest.mark.parametrize(
+    "normalizer",
+    [
+        {"type": "Replace", "pattern": {"String": " "}, "content": "long"},
+        {"type": "Replace", "pattern": {"Regex": "."}, "content": "ab"},
+        {"type": "Nmt"},
+        {"type": "Sequence", "normalizers": [{"type": "NFD"}, {"type": "NFC"}]},
+    ],
+)
+def test_of_others_nothing_is_known(normalizer: Any) -> None:
+    assert text_bounds(normalizer, len) == PromptBounds()
+    assert prompt_bounds(Tokenizer({**definition(), "normalizer": None}), None).per_conversation == 0
+
+
+def test_a_template_that_refuses_some_messages_is_measured_by_the_others() -> None:
+    source = (
+        "{% for m in messages %}{% if m.role != 'user' %}{{ raise_exception('no') }}{% endif %}{% endfor %}" + TEMPLATE
+    )
+    bounds = prompt_bounds(Tokenizer(definition()), ChatTemplate(source, {}))
+    assert bounds.per_conversation > 10
+    assert bounds.per_message >= bounds.per_conversation
+    nobody = ChatTemplate("{{ raise_exception('no') }}", {})
+    assert prompt_bounds(Tokenizer(definition()), nobody).per_conversation == 0

@@ -1,0 +1,33 @@
+"""`headrace key`: the way to the first API key where no launcher makes one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from auth_billing.errors import InvalidApiKey
+from infra.accounts import account_access
+from infra.home.home import Home
+from runtime.lifecycle import EXIT_CANNOT_START
+from tests.infra.cli.test_main import headrace
+
+PEPPER = "a pepper of thirty-two characters and more"
+
+
+@pytest.mark.store
+async def test_a_new_key_is_printed_and_replaces_the_earlier_one(tmp_path: Path, database_url: str) -> None:
+    first, second = (
+        headrace("key", home=tmp_path, HEADRACE_MONGODB_URL=database_url, HEADRACE_API_KEY_PEPPER=PEPPER).stdout.strip()
+        for _ in range(2)
+    )
+    async with account_access.opened(Home(tmp_path), database_url, PEPPER) as access:
+        assert (await access.facade().authenticate(second)).tenant == "development"
+        with pytest.raises(InvalidApiKey):
+            await access.facade().authenticate(first)
+
+
+def test_without_a_store_it_says_what_to_set(tmp_path: Path) -> None:
+    done = headrace("key", home=tmp_path)
+    assert done.returncode == EXIT_CANNOT_START
+    assert "HEADRACE_MONGODB_URL" in done.stderr

@@ -1,0 +1,80 @@
+"""The way in for the first owner, and `headrace invite` for everybody after; on a store, as a gateway has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from auth_billing.accounts import ORGANISATION
+from auth_billing.errors import InvitationVoid
+from auth_billing.keys.key_news import nobody
+from auth_billing.people.roles import Role
+from auth_billing.people.throttle import PER_MINUTE
+from auth_billing.store.indexes import create_indexes
+from chat_ui.settings import ChatSettings
+from infra.accounts import account_access
+from infra.accounts import people_access
+from infra.home.home import Home
+from runtime.lifecycle import EXIT_CANNOT_START
+from tests.chat_ui.browsers import Browser
+from tests.fakes.audit_log import ListAuditLogStore
+from tests.fakes.chat import ChatHouse
+from tests.infra.accounts.test_account_access import PEPPER
+from tests.infra.cli.test_main import headrace
+
+URL = "http://127.0.0.1:8000"
+
+
+@pytest.mark.store
+async def test_the_first_owner_comes_in_once_and_invites_others(tmp_path: Path, database_url: str) -> None:
+    from chat_ui.http.api import create_api
+
+    async with account_access.opened(Home(tmp_path), database_url, PEPPER) as access:
+        await create_indexes(access.connection)
+        await access.give_development_key(URL)
+        lost = await people_access.first_owner_token(access)
+        token = await people_access.first_owner_token(access)
+        chat = ChatHouse().chat(people_access.browsers(access, ChatSettings(), nobody), ListAuditLogStore())
+        with pytest.raises(InvitationVoid):
+            await chat.access.invitations.open(lost)
+
+        local = Browser(create_api(chat), URL, "10.0.0.3")
+        assert (await local.send("POST", "/start", {"invitation": token})).json()["role"] == "owner"
+        assert (await local.send("POST", "/start", {"invitation": token})).status_code == 404
+        token = await people_access.first_owner_token(access)
+        assert (await local.send("POST", "/start", {"invitation": token})).json()["user"]["name"] == "Owner"
+        token = await people_access.first_owner_token(access)
+        owner = Browser(create_api(chat), URL)
+        assert (await owner.sign_up(token, "ada")).json()["role"] == "owner"
+        assert await people_access.first_owner_token(access) == ""
+        assert (await owner.send("POST", "/session/refresh")).status_code == 204
+        made = await owner.send("POST", "/invitations", {"role": "member"})
+        member = Browser(create_api(chat), URL, "10.0.0.2")
+        assert (await member.sign_up(made.json()["token"], "bob")).json()["project"] == "development-default"
+        people = (await owner.get("/people")).json()["people"]
+        bob = next(each["id"] for each in people if each["role"] == "member")
+        assert (await owner.send("DELETE", f"/people/{bob}")).status_code == 204
+        assert (await member.sign_in("bob")).status_code == 401
+
+        tries = [(await member.sign_in("ada", "wrong password")).status_code for _ in range(PER_MINUTE + 1)]
+        assert 429 in tries
+        again = headrace(
+            "invite",
+            "--role",
+            "viewer",
+            home=tmp_path,
+            HEADRACE_MONGODB_URL=database_url,
+            HEADRACE_API_KEY_PEPPER=PEPPER,
+        )
+        opened = await chat.access.invitations.open(again.stdout.strip().partition("=")[2])
+        assert (opened.organisation, opened.role, opened.invited_by) == (ORGANISATION, Role.VIEWER, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"), [(["--role", "king"], "king"), ([], "HEADRACE_MONGODB_URL")], ids=str
+)
+def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, arguments: list[str], complaint: str) -> None:
+    done = headrace("invite", *arguments, home=tmp_path)
+    assert done.returncode == EXIT_CANNOT_START
+    assert complaint in done.stderr

@@ -1,0 +1,96 @@
+"""The money commands as an operator meets them: amounts exact, mistakes in one line, the same reference once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from auth_billing.audit import auditor
+from auth_billing.store.connection import StoreConnection
+from infra.accounts import account_access
+from infra.cli import money_cli
+from infra.cli.main import app
+from infra.home.home import Home
+from runtime.lifecycle import StartupError
+
+PEPPER = "a pepper of thirty-two characters and more"
+Money = Callable[..., str]
+
+
+@pytest.fixture
+def money(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Money:
+    """Runs a command; what it says, after its exit status if that is not 0."""
+    monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
+    monkeypatch.setattr(money_cli, "console", Console(highlight=False, width=300))
+    monkeypatch.setattr(auditor, "PAUSE", 0.0)
+
+    def run(*arguments: str) -> str:
+        done = CliRunner().invoke(app, arguments)
+        if isinstance(done.exception, StartupError):
+            return f"cannot start: {done.exception}"
+        return done.output if done.exit_code == 0 else f"{done.exit_code}: {done.output}"
+
+    return run
+
+
+def test_a_price_file_is_shown_or_refused_without_a_store(money: Money, tmp_path: Path) -> None:
+    file = tmp_path / "prices.toml"
+    file.write_text('[models.m]\ninput = "0.15"\noutput = "0.6"\ntiers.flex = "0.2"')
+    shown = money("prices", "--check", str(file))
+    assert "0.15" in shown
+    assert "0.03" in shown
+    file.write_text('[models.m]\ninput = "0.00015"\noutput = "0.6"')
+    assert "no whole number of nano-USD" in money("prices", "--check", str(file))
+
+
+def test_without_a_store_it_says_what_to_set(money: Money) -> None:
+    said = money("credit", "show", "development")
+    assert said.startswith("cannot start: nothing runs in")
+    assert "HEADRACE_MONGODB_URL" in said
+
+
+async def spoil(database_url: str) -> None:
+    connection = StoreConnection(database_url)
+    await connection.durable("accounts").update_one({"_id": "development"}, {"$inc": {"available": 1}})
+    connection.close()
+
+
+@pytest.mark.store
+def test_an_operators_way_with_money(
+    money: Money, tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def prepare() -> None:
+        async with account_access.opened(Home(tmp_path), database_url, PEPPER) as access:
+            await access.renew_development_key()
+            await access.renew_development_key()
+
+    asyncio.run(prepare())
+    monkeypatch.setenv("HEADRACE_MONGODB_URL", database_url)
+    top_up = ("credit", "top-up", "development", "12.50", "--reference", "r1")
+    assert [money(*top_up) for _ in range(2)] == ["topup: 12.50 USD to development (reference r1)\n"] * 2
+    assert money("credit", "top-up", "development", "9", "--reference", "r1").startswith("1: headrace: the reference")
+    shown = money("credit", "show", "development")
+    assert "1000012.50" in shown  # with what the development account is given once
+    assert "promo" in shown
+    assert money("credit", "grant", "nobody", "1") == "1: headrace: no organisation nobody\n"
+    assert money("credit", "grant", "development", "1e3").startswith("1: headrace: an amount is written like 12.50")
+    assert money("credit", "refund", "development", "chatcmpl-0").startswith("1: headrace: no job 'chatcmpl-0'")
+    assert "100.00" in money("budget", "development", "100")
+    assert "project:development-default" in money("budget", "development", "5", "--project", "development-default")
+    assert money("budget", "development", "5", "--key", "0000000000").startswith("1: headrace: no API key")
+    assert money("budget", "development", "5", "--project", "p", "--key", "k").startswith("2:")
+    assert money("credit", "close", "development") == "development is closed\n"
+    assert "development (closed)" in money("credit", "show", "development")
+    assert money("credit", "reopen", "development") == "development is open\n"
+    assert "(closed)" not in money("credit", "show", "development")
+    assert money("audit").endswith("no difference\n")
+    asyncio.run(spoil(database_url))
+    audited = money("audit")
+    assert audited.startswith("1: ")
+    assert "credited is not available + held + spent" in audited
+    assert "project:" not in money("budget", "development", "--project", "development-default", "--remove")

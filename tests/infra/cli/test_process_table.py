@@ -1,0 +1,38 @@
+"""What `headrace ps` says of a process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from infra.home.home import Home
+from infra.home.process_records import ProcessRecord, ProcessRecords, ProcessState
+from infra.cli.process_table import duration, in_words, rows
+
+
+def test_a_worker_is_described_by_its_load() -> None:
+    status = {"model": "smollm2-135m-instruct", "device": "cpu", "running": 3, "waiting": 0, "kv_cache_usage": 0.12}
+    assert in_words(status) == "smollm2-135m-instruct on cpu: 3 running, 0 waiting, KV 12%"
+
+
+def test_a_gateway_is_described_by_its_requests() -> None:
+    status = {"gateway": "gateway-1", "broker": "up", "jobs": 2, "models": ["a", "b"]}
+    assert in_words(status) == "2 requests open; models: a, b; broker up"
+
+
+def test_others_are_shown_as_they_describe_themselves() -> None:
+    assert in_words({"settled": 2, "broker": "up", "detail": {}}) == "2 settled, broker up"
+
+
+def test_durations_read_well() -> None:
+    assert [duration(seconds) for seconds in (0, 59, 150, 7200, 200_000)] == ["0 s", "59 s", "2 min", "2.0 h", "2.3 d"]
+
+
+def test_one_that_refused_shows_its_reason_and_one_whose_launcher_died_is_dead(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.prepare()
+    records = ProcessRecords(home.run)
+    records.write(ProcessRecord(name="worker-1", state=ProcessState.REFUSED, reason="no such model", order=2))
+    records.write(ProcessRecord(name="gateway-1", state=ProcessState.READY, pid=2**22 + 1, created=1.0, order=1))
+    gateway, worker = rows(home)
+    assert (gateway.name, gateway.state, gateway.pid) == ("gateway-1", "dead", "-")
+    assert (worker.state, worker.doing) == ("cannot start", "no such model")

@@ -1,0 +1,150 @@
+"""The chat's engine over a real gateway: what is asked, what is said, and errors in words for people."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from auth_billing.errors import AccountError, BudgetExhausted, InsufficientCredit
+from auth_billing.prices.price_book import PriceBook, PriceVersion
+from auth_billing.prices.pricing import NANO, PriceList, Rate
+from chat_ui.generations.engine import (
+    Ask,
+    AskFailed,
+    CannotContinue,
+    Ended,
+    EngineStopping,
+    Price,
+    Said,
+    ServedModel,
+    Text,
+    Turn,
+)
+from chat_ui.history.records import ModelSettings, Role, TokenUsage
+from gateway.errors import ServerShutdown
+from infra.front_door.chat_engine import TEMPERATURE, TOP_P, GatewayEngine, GatewayFleet
+from router.messages import ChatPrompt, FailureCode, ServiceClass
+from tests.fakes.prices import ListPriceStore
+from tests.fakes.scripted_worker import fail, start_and_wait
+from tests.gateway.conftest import MODEL, Stage, eventually, stage
+from tests.gateway.test_in_process import ADA
+
+HI = Turn(Role.USER, "Hi")
+SETTINGS = ModelSettings(MODEL, "Be kind.", temperature=0.5, top_p=0.9, repetition_penalty=1.1, max_tokens=4)
+ASK = Ask(SETTINGS, [HI])
+GOING_ON = Ask(SETTINGS, [HI, Turn(Role.ASSISTANT, "Once upon")], continues=True)
+
+
+@pytest.fixture
+async def here() -> AsyncIterator[Stage]:
+    async with stage(limits_per_project="2 requests/minute") as here:
+        yield here
+
+
+def engine_of(here: Stage) -> GatewayEngine:
+    """On a price list with the model in it."""
+    store = ListPriceStore()
+    store.versions.append(PriceVersion(PriceList(1, {MODEL: {ServiceClass.DEFAULT: Rate(3, 2, 6)}}), 0.0))
+    return GatewayEngine(here.gateway, PriceBook(store))
+
+
+async def said(here: Stage, ask: Ask = ASK) -> list[Said]:
+    return [each async for each in engine_of(here).answer(ADA, ask)]
+
+
+async def refusal(here: Stage, ask: Ask = ASK) -> AskFailed:
+    with pytest.raises(AskFailed) as failed:
+        await said(here, ask)
+    return failed.value
+
+
+async def test_a_question_becomes_a_request_and_its_answer_is_said(here: Stage) -> None:
+    *texts, ended = await said(here)
+    assert "".join(each.text for each in texts if isinstance(each, Text)) == "0 1 2 3 "
+    assert ended == Ended("length", TokenUsage(5, 2, 4), 3 * 3 + 2 * 2 + 4 * 6)
+    (job,) = here.worker.jobs
+    assert isinstance(job.prompt, ChatPrompt)
+    assert job.prompt.messages == [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi"}]
+    sampling = job.sampling
+    assert (sampling.temperature, sampling.top_p, sampling.max_tokens) == (0.5, 0.9, 4)
+    assert sampling.repetition_penalty == 1.1
+    assert (job.prompt.add_generation_prompt, job.prompt.continue_final_message) == (True, False)
+
+
+async def test_whoever_chooses_nothing_is_answered_steadily(here: Stage) -> None:
+    await said(here, replace(ASK, settings=ModelSettings(MODEL, max_tokens=4)))
+    sampling = here.worker.jobs[0].sampling
+    assert (sampling.temperature, sampling.top_p) == (TEMPERATURE, TOP_P)
+
+
+async def test_going_on_is_asked_of_the_last_turn(here: Stage) -> None:
+    await said(here, replace(GOING_ON, settings=replace(SETTINGS, system=" ")))
+    prompt: Any = here.worker.jobs[0].prompt
+    assert [each["role"] for each in prompt.messages] == ["user", "assistant"]
+    assert (prompt.add_generation_prompt, prompt.continue_final_message) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("refused", "code", "words"),
+    [
+        (InsufficientCredit(NANO, 2 * NANO), "insufficient_credit", "may cost up to 2.00 USD, and 1.00 USD are left"),
+        (BudgetExhausted("project:p", -5, NANO), "budget_exhausted", "may cost up to 1.00 USD, and 0.00 USD of it"),
+    ],
+    ids=["credit", "budget"],
+)
+async def test_money_that_is_missing_is_told(here: Stage, refused: AccountError, code: str, words: str) -> None:
+    here.billing.refusal = refused
+    failed = await refusal(here)
+    assert failed.code == code
+    assert words in str(failed)
+
+
+async def test_limits_say_when_to_come_again(here: Stage) -> None:
+    for _ in range(2):
+        await said(here)
+    failed = await refusal(here)
+    assert failed.code == "rate_limit_exceeded"
+    assert failed.retry_after is not None
+    assert 0 < failed.retry_after <= 60
+
+
+async def test_a_model_that_can_not_go_on_is_told_apart_from_one_that_fails() -> None:
+    async with stage(fail(FailureCode.INVALID_PROMPT)) as here:
+        assert isinstance(await refusal(here, GOING_ON), CannotContinue)
+        assert not isinstance(await refusal(here), CannotContinue)
+    async with stage(fail(FailureCode.ENGINE_ERROR)) as here:
+        assert not isinstance(await refusal(here, GOING_ON), CannotContinue)
+
+
+async def test_a_gateway_that_stops_is_no_failure_of_the_model() -> None:
+    async with stage(start_and_wait) as here:
+        asking = asyncio.create_task(refusal(here))
+        await eventually(lambda: bool(here.worker.jobs))
+        await eventually(lambda: bool(here.gateway.inbox))
+        here.gateway.inbox.fail_all(ServerShutdown())
+        failed = await asking
+    assert isinstance(failed, EngineStopping)
+    assert failed.code == "server_shutdown"
+
+
+async def test_closing_stops_the_engine() -> None:
+    async with stage(start_and_wait) as here:
+        answer = engine_of(here).answer(ADA, ASK)
+        assert isinstance(await anext(answer), Text)
+        await answer.aclose()  # type: ignore[attr-defined]
+        async with asyncio.timeout(20):
+            await here.worker.cancel_of(here.worker.jobs[0].id).wait()
+
+
+async def test_models_have_their_price_and_the_fleet_its_workers(here: Stage) -> None:
+    assert await engine_of(here).models(ADA) == [ServedModel(MODEL, 128, Price(3, 2, 6), ready=True)]
+    unpriced = GatewayEngine(here.gateway, PriceBook(ListPriceStore()))
+    assert [each.price for each in await unpriced.models(ADA)] == [None]
+    fleet = GatewayFleet(here.gateway)
+    assert [each.worker for each in fleet.workers()] == ["worker-1"]
+    assert [each.name for each in fleet.models()] == [MODEL]
+    assert fleet.queued(MODEL) == 0

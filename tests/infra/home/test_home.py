@@ -1,0 +1,61 @@
+"""One launcher a home; secrets that only their owner can read."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from infra.home.credentials import broker_passwords, password_file, read_client_key, write_client_env
+from infra.home.home import Holder, Home, HomeBusy, held, holder_of
+from runtime.lifecycle import StartupError
+
+HOLDER = Holder("serve", 4711, "http://127.0.0.1:8000")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path / "home")
+    home.prepare()
+    return home
+
+
+def test_a_second_launcher_hears_who_is_there(home: Home) -> None:
+    with held(home, HOLDER):
+        assert holder_of(home) == HOLDER
+        with (
+            pytest.raises(HomeBusy, match=r"`headrace serve` already runs in .*pid 4711") as raised,
+            held(home, HOLDER),
+        ):
+            pass
+        assert raised.value.holder == HOLDER
+
+
+def test_a_home_is_free_again_afterwards(home: Home) -> None:
+    with held(home, HOLDER):
+        pass
+    assert holder_of(home) is None
+    with held(home, HOLDER):
+        pass
+
+
+def test_a_home_that_cannot_be_made_is_a_reason(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StartupError, match="HEADRACE_HOME"):
+        Home(tmp_path / "file").prepare()
+
+
+def test_secrets_are_for_their_owner_only_and_stay(home: Home) -> None:
+    passwords = broker_passwords(home, ["admin", "worker"])
+    assert passwords["admin"] != passwords["worker"]
+    assert broker_passwords(home, ["worker", "admin"]) == passwords
+    assert stat.S_IMODE(password_file(home, "admin").stat().st_mode) == 0o600
+
+
+def test_the_client_file_holds_both_values(home: Home) -> None:
+    assert read_client_key(home) is None
+    write_client_env(home, "http://127.0.0.1:8000/v1", "key=with=signs")
+    assert home.client_env.read_text() == ("OPENAI_BASE_URL=http://127.0.0.1:8000/v1\nOPENAI_API_KEY=key=with=signs\n")
+    assert read_client_key(home) == "key=with=signs"
+    assert stat.S_IMODE(home.client_env.stat().st_mode) == 0o600

@@ -1,0 +1,227 @@
+"""Processes are kept running: with small Python programs for children and no waiting for backoff."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from infra.home.process_records import ProcessRecord, ProcessRecords, ProcessState, end_orphans
+from infra.launcher.supervisor import Backoff, ProcessSpec, Supervisor
+
+QUICK = Backoff(first=0.01, limit=0.02, refused=0.01, poll=0.01)
+NEVER_AGAIN = Backoff(first=3600, limit=3600, refused=3600, poll=0.01)
+
+SLEEP = "import time; time.sleep(600)"
+POLITE = """
+import pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+pathlib.Path({mark!r}).touch()
+time.sleep(600)
+"""
+DEAF = """
+import pathlib, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+pathlib.Path({mark!r}).touch()
+time.sleep(600)
+"""
+PARENT = """
+import pathlib, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+pathlib.Path({mark!r}).write_text(str(child.pid))
+time.sleep(600)
+"""
+
+
+async def always() -> bool:
+    return True
+
+
+async def never() -> bool:
+    return False
+
+
+class Stage:
+    """A supervisor in a folder, and what it said."""
+
+    def __init__(self, folder: Path, backoff: Backoff) -> None:
+        self.folder = folder
+        self.said: list[str] = []
+        self.records = ProcessRecords(folder)
+        self.supervisor = Supervisor(self.records, self.said.append, backoff)
+
+    @property
+    def mark(self) -> Path:
+        return self.folder / "mark"
+
+    def spec(self, program: str, name: str = "child", *, grace: float = 10.0, order: int = 0) -> ProcessSpec:
+        return ProcessSpec(
+            name=name,
+            argv=(sys.executable, "-c", program.format(mark=str(self.mark))),
+            environment=os.environ,
+            log=self.folder / f"{name}.log",
+            ready=always,
+            grace=grace,
+            order=order,
+        )
+
+    def record(self, name: str = "child") -> ProcessRecord:
+        return next(record for record in self.records.all() if record.name == name)
+
+
+Stages = Callable[[Backoff], Stage]
+
+
+@pytest.fixture
+async def stages(tmp_path: Path) -> AsyncIterator[Stages]:
+    made: list[Stage] = []
+
+    def make(backoff: Backoff) -> Stage:
+        made.append(Stage(tmp_path, backoff))
+        return made[-1]
+
+    yield make
+    for stage in made:
+        stage.supervisor.hurry()
+        await stage.supervisor.stop_all()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_process_is_written_down_and_its_pid_file_goes_with_it(stages: Stages) -> None:
+    stage = stages(QUICK)
+    process = stage.supervisor.add(stage.spec(SLEEP))
+    assert await process.settled() is ProcessState.READY
+    pid = int((stage.folder / "child.pid").read_text())
+    assert stage.record().process() == psutil.Process(pid)
+    await stage.supervisor.remove("child")
+    assert not psutil.pid_exists(pid)
+    assert not (stage.folder / "child.pid").exists()
+    assert stage.records.all() == []
+
+
+async def test_a_killed_process_is_started_again(stages: Stages) -> None:
+    stage = stages(QUICK)
+    await stage.supervisor.add(stage.spec(SLEEP)).settled()
+    first = stage.record().pid
+    os.kill(first, signal.SIGKILL)
+    await until(lambda: stage.record().state is ProcessState.READY and stage.record().pid != first)
+    assert stage.record().restarts == 1
+    assert "child was ended by SIGKILL" in stage.said[0]
+
+
+async def test_a_process_that_ends_well_is_left_alone_until_it_is_started(stages: Stages) -> None:
+    stage = stages(QUICK)
+    process = stage.supervisor.add(stage.spec(POLITE))
+    await until(stage.mark.exists)
+    os.kill(stage.record().pid, signal.SIGTERM)  # by an operator, past the supervisor
+    await until(lambda: process.state is ProcessState.STOPPED)
+    assert stage.said == []
+    process.start()
+    assert await process.settled() is ProcessState.READY
+
+
+async def test_one_that_cannot_start_says_why_and_is_tried_again(stages: Stages) -> None:
+    stage = stages(QUICK)
+    spec = stage.spec("import sys; print('headrace: no such model'); sys.exit(78)")
+    process = stage.supervisor.add(replace(spec, ready=never))
+    assert await process.settled() is ProcessState.REFUSED
+    assert process.reason == "no such model"
+    await until(lambda: len(stage.said) >= 2)
+
+
+async def test_a_missing_program_is_a_reason(stages: Stages) -> None:
+    stage = stages(NEVER_AGAIN)
+    process = stage.supervisor.add(replace(stage.spec(SLEEP), argv=["/nonexistent/program"]))
+    assert await process.settled() is ProcessState.REFUSED
+    assert "/nonexistent/program: No such file" in process.reason
+
+
+async def test_stopping_does_not_wait_for_the_pause(stages: Stages) -> None:
+    stage = stages(NEVER_AGAIN)
+    process = stage.supervisor.add(stage.spec("raise SystemExit(3)"))
+    await until(lambda: process.state is ProcessState.WAITING)
+    await asyncio.wait_for(process.stop(), 10)
+    assert stage.record().state is ProcessState.STOPPED
+
+
+async def test_one_that_does_not_stop_is_killed_after_its_grace(stages: Stages) -> None:
+    stage = stages(QUICK)
+    stage.supervisor.add(stage.spec(DEAF, grace=0.05))
+    await until(stage.mark.exists)
+    pid = stage.record().pid
+    await stage.supervisor.remove("child")
+    assert not psutil.pid_exists(pid)
+    assert any("killed" in line for line in stage.said)
+
+
+async def test_children_of_a_dead_process_go_with_it(stages: Stages) -> None:
+    stage = stages(NEVER_AGAIN)
+    stage.supervisor.add(stage.spec(PARENT))
+    await until(lambda: stage.mark.exists() and stage.mark.read_text() != "")
+    grandchild = int(stage.mark.read_text())
+    os.kill(stage.record().pid, signal.SIGKILL)
+    await until(lambda: not _running(grandchild))
+
+
+async def test_stopping_everything_goes_backwards(stages: Stages) -> None:
+    stage = stages(QUICK)
+    order: list[str] = []
+    for number, name in enumerate(("broker", "gateway", "worker")):
+        program = POLITE.replace("{mark!r}", repr(str(stage.folder / f"{name}.mark")))
+        program = program.replace(
+            "sys.exit(0)", f"(print({name!r}, file=open({str(stage.folder / 'order')!r}, 'a')), sys.exit(0))"
+        )
+        stage.supervisor.add(
+            ProcessSpec(
+                name, (sys.executable, "-c", program), os.environ, stage.folder / f"{name}.log", always, order=number
+            )
+        )
+        await until((stage.folder / f"{name}.mark").exists)
+    await stage.supervisor.stop_all()
+    order = (stage.folder / "order").read_text().split()
+    assert order == ["worker", "gateway", "broker"]
+
+
+async def test_orphans_of_a_killed_launcher_are_ended_but_nobody_elses_process(tmp_path: Path) -> None:
+    records = ProcessRecords(tmp_path)
+    ours = await asyncio.create_subprocess_exec(sys.executable, "-c", SLEEP, start_new_session=True)
+    other = await asyncio.create_subprocess_exec(sys.executable, "-c", SLEEP, start_new_session=True)
+    created = psutil.Process(ours.pid).create_time()
+    records.write(ProcessRecord(name="worker-1", state=ProcessState.READY, pid=ours.pid, created=created))
+    # The pid of somebody who started at another time: the kernel used it again.
+    records.write(ProcessRecord(name="gateway-1", state=ProcessState.READY, pid=other.pid, created=created - 60))
+    try:
+        ended = await asyncio.to_thread(end_orphans, records, grace=10)
+        assert ended == ["worker-1"]
+        assert await asyncio.wait_for(ours.wait(), 10) != 0
+        assert _running(other.pid)
+        assert records.all() == []
+    finally:
+        other.kill()
+        await other.wait()
+
+
+def test_the_pause_doubles_has_a_limit_and_is_spread() -> None:
+    low, high = Backoff(jitter=lambda: 0.0), Backoff(jitter=lambda: 1.0)
+    assert [high.pause(deaths) for deaths in (1, 2, 3, 4)] == [0.5, 1.0, 2.0, 4.0]
+    assert [low.pause(deaths) for deaths in (1, 2)] == [0.25, 0.5]
+    assert high.pause(10_000) == high.limit
+
+
+def _running(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

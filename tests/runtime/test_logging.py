@@ -1,0 +1,102 @@
+"""Logs: one line an event, from us and from libraries, and never a secret in it."""
+
+import json
+import logging
+import subprocess
+import sys
+
+import pytest
+import structlog
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.logging import configure, mask_secrets
+
+KEY = "hr_live_0123456789_AbC-dEf_ghiJKLmnopqrstuvwxyz0123456789ABCDEFGHI_1a2b3c"
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbGljZSJ9.c2lnbmF0dXJl-_x"
+
+
+@pytest.fixture(autouse=True)
+def _restore(monkeypatch):
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()
+    root.handlers[:], root.level = handlers, level
+    logging.captureWarnings(False)
+
+
+def lines(capsys):
+    return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+
+
+def test_an_event_is_one_json_object_with_process_logger_and_values(capsys):
+    configure("gateway-1", style="json", level="info")
+    structlog.contextvars.bind_contextvars(request="chatcmpl-1")
+    structlog.get_logger("gateway.app").info("request admitted", tokens=3)
+    (line,) = lines(capsys)
+    assert line["event"] == "request admitted"
+    assert (line["process"], line["logger"], line["level"]) == ("gateway-1", "gateway.app", "info")
+    assert (line["tokens"], line["request"]) == (3, "chatcmpl-1")
+    assert line["timestamp"].endswith("Z")
+
+
+def test_libraries_are_heard_from_warning_on_and_our_own_from_the_level_asked_for(capsys):
+    configure("x", style="json", level="debug")
+    logging.getLogger("some.library").info("chatter")
+    logging.getLogger("some.library").warning("lost %s", "it")
+    structlog.get_logger("router.bus").debug("detail")
+    assert [line["event"] for line in lines(capsys)] == ["lost it", "detail"]
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
+@pytest.mark.parametrize("secret", [KEY, JWT, "Bearer s3cr3tpassw0rd"])
+def test_no_secret_passes_in_events_values_nested_values_or_exceptions(style, secret, capsys):
+    configure("x", style=style, level="info")
+    log = structlog.get_logger("gateway.app")
+    log.info(f"got {secret}", value=secret, nested={"deep": [secret]})
+    try:
+        local = secret
+        raise ValueError(f"cannot parse {local}")
+    except ValueError:
+        log.exception("failed")
+        logging.getLogger("uvicorn.error").exception("library failed: %s", secret)
+    text = capsys.readouterr().err
+    assert "cannot parse" in text
+    assert secret.removeprefix("Bearer ") not in text
+    assert "***" in text
+
+
+@pytest.mark.parametrize("where", ["main", "thread"])
+def test_an_uncaught_exception_is_logged_masked(where):
+    body = f"raise RuntimeError('bad key {KEY}')"
+    if where == "thread":
+        body = f"import threading; t = threading.Thread(target=lambda: int('{KEY}')); t.start(); t.join()"
+    program = f"from infra.runtime.logging import configure; configure('x', style='json', level='info'); {body}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert json.loads(done.stderr.splitlines()[-1])["event"] == "uncaught exception"
+    assert KEY not in done.stderr
+    assert "hr_live_***" in done.stderr
+
+
+def test_passwords_in_urls_are_masked_and_the_rest_is_kept():
+    assert (
+        mask_secrets("amqp://headrace:s3cret@127.0.0.1:5672/headrace") == "amqp://headrace:***@127.0.0.1:5672/headrace"
+    )
+    assert mask_secrets("http://127.0.0.1:8000/v1") == "http://127.0.0.1:8000/v1"
+
+
+@given(st.from_regex(r"[A-Za-z0-9_\-]{1,80}", fullmatch=True), st.text(max_size=20), st.text(max_size=20))
+def test_nothing_of_a_key_is_left_whatever_stands_around_it(secret, before, after):
+    masked = mask_secrets(f"{before} hr_live_{secret} {after}")
+    assert f"hr_live_{secret}" not in masked
+    assert "hr_live_***" in masked or "Bearer ***" in masked
+
+
+def test_a_message_that_can_not_be_formatted_does_not_show_its_arguments(capsys):
+    configure("gateway-1", style="console", level="info")
+    logging.getLogger("library").warning("%d calls", KEY)
+    said = capsys.readouterr().err
+    assert said == "a message of library could not be logged\n"

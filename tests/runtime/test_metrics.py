@@ -1,0 +1,94 @@
+"""The ops server answers from memory, on loopback, and survives whatever is sent to it."""
+
+import asyncio
+import json
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from runtime.lifecycle import StartupError
+from runtime.metrics import REQUEST_BYTES, OpsServer
+
+
+@pytest.fixture
+async def registry():
+    return CollectorRegistry()
+
+
+@pytest.fixture
+async def server(registry):
+    server = OpsServer(registry, "127.0.0.1", 0, lambda: {"running": 2})
+    await server.start()
+    yield server
+    await server.stop()
+
+
+async def get(server, path, method="GET", **headers):
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", trust_env=False) as client:
+        return await client.request(method, path, headers=headers)
+
+
+async def raw(server, data):
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(data)
+    writer.write_eof()
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def test_metrics_in_both_formats(server, registry):
+    Counter("jobs", "Jobs done.", registry=registry).inc()
+    plain = await get(server, "/metrics")
+    assert plain.status_code == 200
+    assert plain.headers["content-type"].startswith("text/plain")
+    assert "jobs_total 1.0" in plain.text
+    modern = await get(server, "/metrics", accept="application/openmetrics-text;version=1.0.0")
+    assert modern.headers["content-type"].startswith("application/openmetrics-text")
+    assert modern.text.endswith("# EOF\n")
+
+
+async def test_health_and_status(server):
+    assert (await get(server, "/healthz")).text == "ok\n"
+    assert json.loads((await get(server, "/status?x=1")).text) == {"running": 2}
+
+
+async def test_head_has_no_body_and_other_paths_and_methods_are_refused(server):
+    assert (await get(server, "/healthz", "HEAD")).content == b""
+    assert (await get(server, "/debug")).status_code == 404
+    assert (await get(server, "/metrics", "POST")).status_code == 405
+
+
+@pytest.mark.parametrize(
+    "data", [b"\x00\xff\r\n\r\n", b"GET /\r\n\r\n", b"GET / SPDY/3\r\n\r\n", b"x" * (REQUEST_BYTES + 9)]
+)
+async def test_what_is_not_http_is_a_400(server, data):
+    assert (await raw(server, data)).startswith(b"HTTP/1.1 400 ")
+
+
+async def test_a_request_cut_short_ends_quietly(server):
+    assert await raw(server, b"GET /metrics HT") == b""
+    assert (await get(server, "/healthz")).status_code == 200
+
+
+async def test_a_broken_status_is_a_500_and_the_server_lives_on(registry):
+    server = OpsServer(registry, "127.0.0.1", 0, lambda: {"bad": object()})
+    await server.start()
+    assert (await get(server, "/status")).status_code == 500
+    assert (await get(server, "/healthz")).status_code == 200
+    await server.stop()
+
+
+async def test_a_taken_port_is_one_clear_line(server, registry):
+    with pytest.raises(StartupError, match=f"127.0.0.1:{server.port}: .*in use"):
+        await OpsServer(registry, "127.0.0.1", server.port).start()
+
+
+async def test_stopping_frees_the_port(registry):
+    server = OpsServer(registry)
+    await server.start()
+    await server.stop()
+    again = OpsServer(registry, "127.0.0.1", server.port)
+    await again.start()
+    await again.stop()
