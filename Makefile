@@ -1,4 +1,4 @@
-# Headrace: few verbs, the same on every machine. The logic is in infra/install/steps.py and in the `headrace` command.
+# Headrace: few verbs, the same on every machine. The logic is in infra/install/ and in the `headrace` command.
 PYTHON ?= python3
 WORKERS ?=
 CHAOS ?=
@@ -14,10 +14,10 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Set up everything that is needed to run (every other verb does it too)
-	@$(PYTHON) -m infra.install.steps
+	@$(PYTHON) -m infra.install
 
 setup-dev:
-	@$(PYTHON) -m infra.install.steps --dev
+	@$(PYTHON) -m infra.install --dev
 
 serve: setup ## Everything in one process: API, chat and a small model on the CPU
 	@exec $(BIN)/headrace serve

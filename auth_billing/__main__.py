@@ -20,14 +20,13 @@ from auth_billing.store.books import mongo_books
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes
 from auth_billing.store.usage import MongoUsageStore
-from runtime import lifecycle
-from runtime import logging
-from runtime.lifecycle import StartupError
-from runtime.metrics import OpsServer
 from router.bus import Bus
 from router.errors import BrokerUnavailable
 from router.transport.base import ConnectionState
 from router.transport.rabbitmq.transport import RabbitMQTransport
+from runtime import lifecycle, logging
+from runtime.lifecycle import StartupError
+from runtime.metrics import OpsServer
 
 NAME = "billing"
 

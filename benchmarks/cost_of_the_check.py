@@ -28,9 +28,9 @@ from gateway.app import GatewayServices
 from gateway.settings import GatewaySettings
 from infra.accounts.embedded_store import PROGRAM, EmbeddedStore
 from infra.launcher.readiness import free_port
-from runtime import logging
 from router.bus import Bus
 from router.transport.memory import MemoryBroker, MemoryTransport
+from runtime import logging
 from tests.fakes.accounts import DictApiKeyStore, DictIdempotencyStore
 from tests.fakes.administration import DictOrganisation
 from tests.fakes.billing import FakeBilling

@@ -20,8 +20,8 @@ from inference_worker.engine.execution.isolation import IsolatingRunner
 from inference_worker.engine.execution.model_runner import ModelRunner
 from inference_worker.settings import EngineSettings, tokens_of_a_step
 from infra.home import environment
-from runtime import logging
 from infra.home.settings import LauncherSettings
+from runtime import logging
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,9 @@ from benchmarks.report import say
 from benchmarks.results import RESULTS, Row, measured, write
 from gateway.app import GatewayServices
 from gateway.settings import GatewaySettings
-from runtime import logging
 from router.bus import Bus
 from router.transport.memory import MemoryBroker, MemoryTransport
+from runtime import logging
 from tests.fakes.counting_engine import CountingEngine
 from tests.fakes.paying_platform import MODEL
 

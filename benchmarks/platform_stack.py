@@ -17,16 +17,16 @@ from tempfile import TemporaryDirectory
 import psutil
 
 from infra.accounts import account_access
-from infra.home import environment
 from infra.accounts.embedded_store import PROGRAM
+from infra.home import environment
 from infra.home.home import Home
-from infra.install.steps import ROOT
 from infra.home.process_records import ProcessRecords, ProcessState
+from infra.home.settings import LauncherSettings
+from infra.install.steps import ROOT
 from infra.launcher.processes import WORKER, PlatformProcesses
 from infra.launcher.readiness import free_port, state_is_past_starting
-from runtime.lifecycle import StartupError
-from infra.home.settings import LauncherSettings
 from infra.launcher.supervisor import ProcessSpec, Supervisor
+from runtime.lifecycle import StartupError
 
 MODEL = "counting"
 INSTALLED = Path(os.environ.get("HEADRACE_HOME") or ROOT / ".headrace").resolve()

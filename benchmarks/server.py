@@ -33,8 +33,8 @@ from benchmarks.results import RESULTS, Row, Value, measured, write
 from benchmarks.server_tables import Load
 from benchmarks.servers import SERVERS, ServerFailed
 from infra.home import environment
-from runtime import logging
 from infra.home.settings import LauncherSettings
+from runtime import logging
 
 TABLES = ("closed", "open", "first-token-under-load")
 console = Console(highlight=False)

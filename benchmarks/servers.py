@@ -25,8 +25,8 @@ from benchmarks.peers.peer import Place
 from benchmarks.peers.vllm import Vllm
 from benchmarks.results import ROOT
 from infra.home import environment
-from infra.launcher.readiness import free_port
 from infra.home.settings import LauncherSettings
+from infra.launcher.readiness import free_port
 
 START_SECONDS, STOP_SECONDS = 240.0, 60.0
 SLOTS = 64
@@ -57,7 +57,7 @@ def headrace(place: Place, *, speculation: str = "auto", activation_bits: int = 
             "HEADRACE_ACTIVATION_BITS": str(activation_bits),
             "HEADRACE_MAX_WAIT": "600",  # the others refuse nobody
         }
-        command = [sys.executable, "-m", "infra.cli.main", "up", "--workers", "1"]
+        command = [sys.executable, "-m", "infra.cli", "up", "--workers", "1"]
         with _running(command, variables, f"http://127.0.0.1:{port}/readyz", home / "launcher.log"):
             lines = (home / "client.env").read_text().splitlines()
             key = dict(line.split("=", 1) for line in lines)["OPENAI_API_KEY"]

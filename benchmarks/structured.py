@@ -21,8 +21,8 @@ from inference_worker.engine.engine import Engine
 from inference_worker.engine_protocol import GenerationRequest
 from inference_worker.model_files.model_source import resolve
 from inference_worker.tokenizer.tokenizer_files import read_text_files
-from runtime import logging
 from router.messages import Grammar, GrammarKind, SamplingParams
+from runtime import logging
 
 BATCH = 16
 TOKENS = 48

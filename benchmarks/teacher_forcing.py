@@ -23,8 +23,8 @@ from inference_worker.engine.batch import ScheduledSequence
 from inference_worker.engine.engine import Engine
 from inference_worker.engine.execution.inputs import build_inputs
 from inference_worker.engine.execution.model_runner import ModelRunner
-from inference_worker.model_files.gguf_metadata import read_tokenizer
 from inference_worker.engine.sequence import Sequence
+from inference_worker.model_files.gguf_metadata import read_tokenizer
 from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.tokenizer.tokenizer_gguf import tokenizer_definition
 from router.messages import SamplingParams

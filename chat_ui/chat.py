@@ -15,9 +15,9 @@ from auth_billing.service import Principal
 from chat_ui.conversations import Conversations
 from chat_ui.generations.engine import Engine
 from chat_ui.generations.generations import Generations
+from chat_ui.history.listing import Listing
 from chat_ui.history.records import Owner, PresetStore
 from chat_ui.importing.importer import Importer
-from chat_ui.history.listing import Listing
 from chat_ui.office import Office
 
 

@@ -25,6 +25,7 @@ from chat_ui.history.bounds import (
     LARGEST_CONVERSATION,
     MOST_MESSAGES,
 )
+from chat_ui.history.listing import Row
 from chat_ui.history.records import (
     Attachment,
     Conversation,
@@ -40,7 +41,6 @@ from chat_ui.history.records import (
 from chat_ui.history.room import Room
 from chat_ui.history.terms import terms_of
 from chat_ui.history.tree import branch, by_id
-from chat_ui.history.listing import Row
 
 TOKEN_BYTES = 32
 

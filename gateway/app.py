@@ -21,35 +21,29 @@ from auth_billing.idempotency import IdempotencyKeys
 from auth_billing.money.billing import Billing
 from auth_billing.rate_limits.limiter import RateLimiter
 from auth_billing.service import AuthBilling
-from gateway.http import error_handlers
 from gateway.admission.admit import Admission
 from gateway.admission.aliases import Catalogue, read_aliases
-from gateway.http.authenticate import open_routes
-from gateway.jobs.billing_desk import BillingDesk
-from gateway.errors import UpstreamUnreachable
-from gateway.http.gateway import Gateway
-from gateway.jobs.generation import Generations
-from gateway.answers.idempotency import IdempotentRequests
 from gateway.admission.job_queues import JobQueues
-from gateway.metrics import GatewayMetrics
-from gateway.jobs.reply_inbox import ReplyInbox
-from gateway.http.request_context import RequestContext
-from gateway.http.routes import chat_completions
-from gateway.http.routes import completions
-from gateway.http.routes import embeddings
-from gateway.http.routes import health
-from gateway.http.routes import models
-from gateway.http.routes import openapi
-from gateway.http.routes import organization
 from gateway.admission.self_protection import SelfProtection
-from gateway.settings import GatewaySettings
+from gateway.answers.idempotency import IdempotentRequests
+from gateway.errors import UpstreamUnreachable
+from gateway.http import error_handlers
+from gateway.http.authenticate import open_routes
+from gateway.http.gateway import Gateway
+from gateway.http.request_context import RequestContext
+from gateway.http.routes import chat_completions, completions, embeddings, health, models, openapi, organization
 from gateway.http.strangers import Strangers
-from runtime.lifecycle import StartupError
+from gateway.jobs.billing_desk import BillingDesk
+from gateway.jobs.generation import Generations
+from gateway.jobs.reply_inbox import ReplyInbox
+from gateway.metrics import GatewayMetrics
+from gateway.settings import GatewaySettings
 from router import control_plane
 from router.bus import Bus, Feed
 from router.errors import BrokerUnavailable
 from router.messages import Control, GatewayLoad, KeysChanged, WorkerStatus
 from router.registry import ModelRegistry
+from runtime.lifecycle import StartupError
 
 LOAD_SECONDS = 1.0
 """Between two words to other gateways of what waits here."""

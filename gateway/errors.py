@@ -63,9 +63,9 @@ from auth_billing.errors import (
     TokenLimitExceeded,
 )
 from auth_billing.money.amounts import usd
-from runtime.strict_json import BodyBrokenOff, BodyTooLarge, BodyTooSlow, MalformedRequest, UnsupportedMediaType
 from router.errors import BrokerUnavailable, PublishError, PublishUnknown, QueueFull, Unroutable
 from router.messages import Failed, FailureCode
+from runtime.strict_json import BodyBrokenOff, BodyTooLarge, BodyTooSlow, MalformedRequest, UnsupportedMediaType
 
 LONGEST_RETRY_AFTER = 60
 """Seconds; OpenAI's clients do not wait for more than two minutes, whatever an upstream says."""

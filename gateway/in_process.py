@@ -15,14 +15,14 @@ from typing import Any
 
 from auth_billing.prices.price_book import PriceBook
 from auth_billing.service import Principal
-from gateway.jobs import dispatch
 from gateway.http import rate_limits
-from gateway.jobs.dispatch import Origin
 from gateway.http.gateway import Gateway
+from gateway.jobs import dispatch
+from gateway.jobs.dispatch import Origin
 from gateway.jobs.generation import ChoiceDelta, Generation
 from gateway.openai.chat_completions import ChatCompletionRequest
-from runtime import tracing
 from router.messages import FinishReason, Usage
+from runtime import tracing
 
 LOOK_SECONDS = 1.0
 """Between two words about where a request stands in line."""

@@ -8,8 +8,8 @@ from pydantic import Field, PositiveFloat, PositiveInt, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from auth_billing.rate_limits.limits import Kind, Limits, parse_limits
-from runtime.logging import LogStyle
 from router.messages import ServiceClass
+from runtime.logging import LogStyle
 
 
 class GatewaySettings(BaseSettings):

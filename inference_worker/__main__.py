@@ -11,22 +11,18 @@ from prometheus_client import CollectorRegistry
 from pydantic import ValidationError
 
 from inference_worker.engine import engine_main
+from inference_worker.errors import EngineDied, EngineStartFailed, ModelError
+from inference_worker.model_files.model_source import ModelSource, resolve
+from inference_worker.settings import WorkerSettings
+from inference_worker.tokenizer.tokenizer_files import read_text_files
 from inference_worker.worker.embedding.embedder import Embedder
 from inference_worker.worker.embedding.text import EmbeddingText
 from inference_worker.worker.engine_jobs import MakeEngineJobs
 from inference_worker.worker.engine_process import ProcessEngine
-from inference_worker.errors import EngineDied, EngineStartFailed, ModelError
 from inference_worker.worker.generator import Generator
 from inference_worker.worker.metrics import WorkerMetrics
-from inference_worker.model_files.model_source import ModelSource, resolve
-from inference_worker.settings import WorkerSettings
 from inference_worker.worker.text.processor import TextProcessor
-from inference_worker.tokenizer.tokenizer_files import read_text_files
 from inference_worker.worker.worker import Worker
-from runtime import lifecycle
-from runtime import logging
-from runtime.lifecycle import StartupError
-from runtime.metrics import OpsServer
 from router.bus import Bus
 from router.control_seal import sealed_by
 from router.errors import BrokerUnavailable
@@ -34,6 +30,9 @@ from router.messages import Task
 from router.topology import check_model_name
 from router.transport.base import Transport
 from router.transport.rabbitmq import RabbitMQTransport
+from runtime import lifecycle, logging
+from runtime.lifecycle import StartupError
+from runtime.metrics import OpsServer
 
 
 async def serve(

@@ -33,9 +33,9 @@ from pydantic import (
 )
 
 from auth_billing.prices.price_file import Entry
-from runtime.lifecycle import StartupError
 from router.messages import Task
 from router.topology import check_model_name
+from runtime.lifecycle import StartupError
 
 
 def _check_base_url(url: str) -> str:

@@ -10,10 +10,6 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from runtime import lifecycle
-from runtime import logging
-from runtime.lifecycle import StartupError
-from runtime.metrics import OpsServer
 from proxy import catalogue
 from proxy.metrics import ProxyCollectors, ProxyMetrics
 from proxy.settings import ProxySettings
@@ -24,6 +20,9 @@ from router.control_seal import sealed_by
 from router.errors import BrokerUnavailable
 from router.transport.base import Transport
 from router.transport.rabbitmq import RabbitMQTransport
+from runtime import lifecycle, logging
+from runtime.lifecycle import StartupError
+from runtime.metrics import OpsServer
 
 
 async def serve(

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from runtime.logging import LogStyle
 from router.topology import check_worker_id
+from runtime.logging import LogStyle
 
 
 class ProxySettings(BaseSettings):

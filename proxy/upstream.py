@@ -16,10 +16,10 @@ from typing import Any
 import httpx2
 from pydantic import SecretStr
 
-from runtime.circuit_breaker import CircuitBreaker
 from proxy.catalogue import UpstreamSpec
 from proxy.errors import Misbehaved, RequestRefused, TooSlow, Unreachable, UpstreamError
 from proxy.stream import DONE, error_of
+from runtime.circuit_breaker import CircuitBreaker
 
 MAX_EVENT_BYTES = 1024 * 1024
 MAX_ANSWER_BYTES = 64 * 1024 * 1024

@@ -12,9 +12,9 @@ import hmac
 import time
 from collections.abc import Callable, Mapping
 
-from runtime.lifecycle import StartupError
 from router.errors import UntrustedControl
 from router.transport.base import HeaderValue, Received
+from runtime.lifecycle import StartupError
 
 SIGNED_AT = "x-headrace-signed-at"
 """Header name; its value is the signing time in Unix milliseconds."""

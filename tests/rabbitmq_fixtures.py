@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from infra.launcher.readiness import free_port
 from infra.rabbitmq.definitions import ADMIN, permissions
 from infra.rabbitmq.errors import BrokerNotInstalled
 from infra.rabbitmq.node import NodePorts, RabbitMQNode
-from infra.launcher.readiness import free_port
 
 _PASSWORD = "test"
 

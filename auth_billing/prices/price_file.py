@@ -38,9 +38,9 @@ from pydantic import (
 )
 
 from auth_billing.prices.pricing import MOST, PriceList, Rate, Rates
-from runtime.lifecycle import StartupError
 from router.messages import ServiceClass
 from router.topology import check_model_name
+from runtime.lifecycle import StartupError
 
 NANO_PER_MILLIONTH = 1000
 """Nano-USD per token in one USD per million tokens."""

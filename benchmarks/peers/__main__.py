@@ -23,8 +23,8 @@ from benchmarks.peers.vllm import Vllm
 from benchmarks.report import say
 from benchmarks.results import RESULTS, measured, write
 from infra.home import environment
-from infra.install.steps import StepFailed
 from infra.home.settings import LauncherSettings
+from infra.install.steps import StepFailed
 
 PEERS: dict[str, Callable[[Place], Peer]] = {
     "llama.cpp": LlamaCpp,  # first: it makes the files that others read

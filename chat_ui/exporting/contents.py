@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from chat_ui.history.records import Conversation, Message, Owner
 from chat_ui.history.listing import Listing
+from chat_ui.history.records import Conversation, Message, Owner
 
 PAGE = 100
 """Conversations per page when all of them are listed."""

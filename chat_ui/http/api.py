@@ -13,20 +13,12 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from auth_billing.errors import AccountError
-from chat_ui.http.answers import error_answer
-from chat_ui.http.app import SecurityHeaders
 from chat_ui.chat import Chat
 from chat_ui.errors import ChatError, InvalidField, MethodNotAllowed, UnknownUrl
+from chat_ui.http.answers import error_answer
+from chat_ui.http.app import SecurityHeaders
 from chat_ui.http.guard import unguarded_routes
-from chat_ui.http.routes import account
-from chat_ui.http.routes import admin
-from chat_ui.http.routes import conversations
-from chat_ui.http.routes import events
-from chat_ui.http.routes import files
-from chat_ui.http.routes import people
-from chat_ui.http.routes import presets
-from chat_ui.http.routes import session
-from chat_ui.http.routes import usage
+from chat_ui.http.routes import account, admin, conversations, events, files, people, presets, session, usage
 from chat_ui.http.shapes.base import ErrorBody
 from runtime.lifecycle import StartupError
 from runtime.strict_json import MalformedRequest

@@ -18,9 +18,9 @@ from starlette.datastructures import Headers
 
 from auth_billing.people.roles import Role
 from auth_billing.people.sessions import BrowserSession
-from chat_ui.http import cookies
 from chat_ui.chat import chat_of
 from chat_ui.errors import CrossSite
+from chat_ui.http import cookies
 from runtime import strict_json
 
 CSRF_HEADER = "x-csrf-token"

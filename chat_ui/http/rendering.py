@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from chat_ui.history import records
-from chat_ui.importing.records import Import
 from chat_ui.history.listing import Row
 from chat_ui.http.shapes import conversations as shapes
 from chat_ui.http.shapes import imports as shapes_of_imports
 from chat_ui.http.shapes.presets import Preset
+from chat_ui.importing.records import Import
 
 
 def settings_of(body: shapes.SettingsBody) -> records.ModelSettings:

@@ -12,8 +12,8 @@ from auth_billing.money.holds import ORGANISATION_BUDGET, month_of, project_budg
 from auth_billing.money.usage_reports import Dimension, UsageFilter, UsageRow
 from auth_billing.rate_limits.limits import UNLIMITED, Limits, key_subject, project_subject
 from chat_ui.history.records import Owner
-from chat_ui.office import Office
 from chat_ui.http.shapes.usage import BalanceShown, Budget, DayUsage, Limit, PersonUsage
+from chat_ui.office import Office
 
 DAY = 86_400
 MOST_DAYS = 366

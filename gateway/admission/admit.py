@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 from auth_billing.service import Principal
 from gateway.admission.aliases import Catalogue
-from gateway.errors import ContextLengthExceeded, InvalidRequest, ModelUnavailable, Overloaded
 from gateway.admission.job_queues import JobQueues
+from gateway.admission.self_protection import SelfProtection
+from gateway.errors import ContextLengthExceeded, InvalidRequest, ModelUnavailable, Overloaded
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.messages import text_of
-from gateway.admission.self_protection import SelfProtection
 from router.messages import ServiceClass, Task
 from router.registry import ModelInfo
 

@@ -21,9 +21,9 @@ from typing import Any
 import structlog
 
 from gateway.errors import ModelNotFound
-from runtime.lifecycle import StartupError
 from router.messages import WorkerStatus
 from router.registry import ModelInfo, ModelRegistry
+from runtime.lifecycle import StartupError
 
 LONGEST_NAME = 200
 

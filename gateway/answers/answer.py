@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.admission.admit import Body, Reservation
-from gateway.jobs.echoed_prompt import EchoedPrompt
 from gateway.answers.event_frames import ChunkFrames
+from gateway.jobs.echoed_prompt import EchoedPrompt
 from gateway.jobs.generation import Generation
 from gateway.openai.prompt_logprobs import PromptLogprob
 from gateway.openai.usage import CompletionUsage

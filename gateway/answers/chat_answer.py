@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from gateway.answers.answer import Collected, Head, Wishes, bounded, ending, prompt_logprobs
-from gateway.jobs.echoed_prompt import EchoedPrompt
 from gateway.answers.event_frames import ChunkFrames, compact, quoted
+from gateway.jobs.echoed_prompt import EchoedPrompt
 from gateway.jobs.generation import Generation
 from gateway.openai.chat_completions import (
     ChatAnswerMessage,

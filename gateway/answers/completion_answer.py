@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, cast
 
 from gateway.answers.answer import Collected, Head, Wishes, bounded, ending, prompt_logprobs
-from gateway.jobs.echoed_prompt import EchoedPrompt
 from gateway.answers.event_frames import ChunkFrames, compact, quoted
+from gateway.jobs.echoed_prompt import EchoedPrompt
 from gateway.jobs.generation import Generation
 from gateway.openai.completions import Completion, CompletionChoice, CompletionLogprobs
 from gateway.openai.usage import CompletionUsage

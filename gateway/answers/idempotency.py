@@ -19,9 +19,9 @@ from auth_billing.errors import AccountError, AnswerNotKept, KeyInUse, RecordRef
 from auth_billing.idempotency import LEASE_SECONDS, Claim, IdempotencyKeys, KeyedRequest
 from auth_billing.records import KeptAnswer
 from auth_billing.retry import exponential_delay
-from gateway.errors import ServerShutdown
 from gateway.answers.event_frames import DONE
 from gateway.answers.live_answer import Head, LiveAnswer, Recorder
+from gateway.errors import ServerShutdown
 
 NOTHING_HAPPENED = frozenset({408, 409, 429, 499})
 """Of the 4xx, those that a later try may well not get."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from starlette.types import Message
 
-from gateway.errors import SlowClient
 from gateway.answers.event_frames import PING
+from gateway.errors import SlowClient
 
 MAX_BYTES = 4 * 1024 * 1024
 LINGER_SECONDS = 10.0

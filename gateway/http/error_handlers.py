@@ -22,8 +22,8 @@ from gateway.errors import (
     error_headers,
 )
 from gateway.http.gateway import gateway_of
-from runtime.strict_json import MalformedRequest
 from router.errors import PublishError
+from runtime.strict_json import MalformedRequest
 
 
 def install(app: FastAPI) -> None:

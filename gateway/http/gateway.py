@@ -12,15 +12,15 @@ from auth_billing.rate_limits.limiter import RateLimiter
 from auth_billing.service import AuthBilling
 from gateway.admission.admit import Admission
 from gateway.admission.aliases import Catalogue
+from gateway.admission.job_queues import JobQueues
+from gateway.admission.self_protection import SelfProtection
+from gateway.answers.idempotency import IdempotentRequests
+from gateway.http.strangers import Strangers
 from gateway.jobs.billing_desk import BillingDesk
 from gateway.jobs.generation import Generations
-from gateway.answers.idempotency import IdempotentRequests
-from gateway.admission.job_queues import JobQueues
-from gateway.metrics import GatewayMetrics
 from gateway.jobs.reply_inbox import ReplyInbox
-from gateway.admission.self_protection import SelfProtection
+from gateway.metrics import GatewayMetrics
 from gateway.settings import GatewaySettings
-from gateway.http.strangers import Strangers
 from router.bus import Bus
 from router.registry import ModelRegistry
 

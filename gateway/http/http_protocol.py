@@ -11,8 +11,8 @@ import asyncio
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from gateway.http.error_handlers import error_response
 from gateway.errors import HeadTooSlow, MalformedHttp, TooManyConnections
+from gateway.http.error_handlers import error_response
 from gateway.http.gateway import Gateway
 from gateway.http.request_context import new_request_id, standing_headers
 from gateway.http.strangers import Strangers

@@ -19,9 +19,9 @@ from opentelemetry import context as trace_context
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gateway.errors import GatewayError, MalformedHttp, TooManyHeaders
 from gateway.http import rate_limits
 from gateway.http.error_handlers import error_response
-from gateway.errors import GatewayError, MalformedHttp, TooManyHeaders
 from gateway.metrics import GatewayMetrics
 from runtime import tracing
 

@@ -18,12 +18,12 @@ import structlog
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from gateway.http.disconnect import unless_gone
-from gateway.errors import ClientDisconnected, GatewayError, SlowClient, error_body
+from gateway.admission.job_queues import Outlook
 from gateway.answers.event_frames import DONE, PING, frame
+from gateway.errors import ClientDisconnected, GatewayError, SlowClient, error_body
+from gateway.http.disconnect import unless_gone
 from gateway.http.gateway import Gateway
 from gateway.jobs.generation import Generation
-from gateway.admission.job_queues import Outlook
 from gateway.settings import GatewaySettings
 
 MEDIA_TYPE = "text/event-stream"

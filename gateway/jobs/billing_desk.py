@@ -25,11 +25,11 @@ from gateway.admission.admit import Reservation
 from gateway.jobs.backlog import Backlog
 from gateway.jobs.billed_jobs import BilledJobs
 from gateway.metrics import GatewayMetrics
-from runtime.circuit_breaker import CircuitBreaker
 from router.bus import Bus
 from router.errors import PublishError
 from router.messages import Job, Receipt
 from router.usage_bound import most_usage
+from runtime.circuit_breaker import CircuitBreaker
 
 RESERVE_SECONDS = 2.5
 """Longest that a request waits for its hold."""

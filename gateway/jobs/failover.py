@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import structlog
 
-from gateway.jobs.copies import Copies
 from gateway.errors import WorkerLost
+from gateway.jobs.copies import Copies
 from gateway.jobs.job_progress import JobProgress
 from gateway.jobs.mailbox import Mailbox
 from gateway.metrics import GatewayMetrics

@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeVar
 
 import structlog
 
-from gateway.jobs.billed_jobs import BilledJobs
-from gateway.jobs.echoed_prompt import EchoedPrompt
+from gateway.admission.fair_queue import FairQueue, Turn
+from gateway.admission.job_queues import JobQueues, Outlook
 from gateway.errors import (
     ClientDisconnected,
     DeadlinePassed,
@@ -27,11 +27,11 @@ from gateway.errors import (
     UpstreamUnreachable,
     WorkerLost,
 )
-from gateway.admission.fair_queue import FairQueue, Turn
-from gateway.admission.job_queues import JobQueues, Outlook
+from gateway.jobs.billed_jobs import BilledJobs
+from gateway.jobs.echoed_prompt import EchoedPrompt
 from gateway.jobs.mailbox import Arrival
-from gateway.metrics import GatewayMetrics
 from gateway.jobs.reply_inbox import ReplyInbox
+from gateway.metrics import GatewayMetrics
 from router import control_plane
 from router.bus import Bus
 from router.errors import BrokerUnavailable, PublishError

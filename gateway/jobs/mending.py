@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from gateway.jobs.copies import Copies
 from gateway.errors import RepliesLost, WorkerLost
+from gateway.jobs.copies import Copies
 from gateway.jobs.failover import Failover
 from gateway.jobs.mailbox import Mailbox
 from router.bus import Bus

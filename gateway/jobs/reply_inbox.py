@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from gateway.jobs.copies import Copies
 from gateway.errors import GenerationError
+from gateway.jobs.copies import Copies
 from gateway.jobs.failover import Failover
 from gateway.jobs.job_progress import Admitted
 from gateway.jobs.mailbox import Mailbox

@@ -14,8 +14,8 @@ from pydantic_core import PydanticCustomError
 
 from gateway.openai.base import ApiModel
 from gateway.openai.json_schema import MAX_BYTES, MAX_ENUM, check_pattern, check_schema
-from runtime.strict_json import MalformedRequest, parse_now
 from router.messages import Grammar, GrammarKind
+from runtime.strict_json import MalformedRequest, parse_now
 
 Schema = Annotated[dict[str, Any], AfterValidator(check_schema)]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field
 
-from inference_worker.engine_protocol import PositionLogprobs, PromptScores
 from inference_worker.engine.sequence import Sequence
+from inference_worker.engine_protocol import PositionLogprobs, PromptScores
 
 
 @dataclass(frozen=True, slots=True)

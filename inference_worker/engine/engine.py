@@ -9,28 +9,28 @@ from functools import partial
 import structlog
 import torch
 
-from inference_worker.engine.attention_backend import AttentionBackend
 from inference_worker.engine.attention.registry import create_attention
-from inference_worker.engine_protocol import EngineLoad, GenerationRequest, Ready, RequestFailed, TokenEvent
-from inference_worker.errors import ModelError
-from inference_worker.engine.execution.cache_size import count_blocks
-from inference_worker.engine.loading.compilation import compile_model
-from inference_worker.engine.native.interlude import Interlude
-from inference_worker.engine.execution.isolation import IsolatingRunner
-from inference_worker.engine.kv_cache import KVCache, KVCacheShape
-from inference_worker.engine.loading.loading import load_model
-from inference_worker.engine.execution.model_runner import ModelRunner, Runner
-from inference_worker.engine.loading.number_format import cache_format, number_format
-from inference_worker.engine.layers.decoder import Decoder
-from inference_worker.model_files.model_source import resolve
+from inference_worker.engine.attention_backend import AttentionBackend
 from inference_worker.engine.causal_lm import CausalLM, ModelShape
-from inference_worker.engine.native.build import best_instructions
+from inference_worker.engine.execution.cache_size import count_blocks
+from inference_worker.engine.execution.isolation import IsolatingRunner
+from inference_worker.engine.execution.model_runner import ModelRunner, Runner
+from inference_worker.engine.kv_cache import KVCache, KVCacheShape
+from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.native_decoder import NativeDecoder
+from inference_worker.engine.loading.compilation import compile_model
+from inference_worker.engine.loading.loading import load_model
+from inference_worker.engine.loading.number_format import cache_format, number_format
+from inference_worker.engine.native.build import best_instructions
+from inference_worker.engine.native.interlude import Interlude
 from inference_worker.engine.scheduling.block_manager import BlockManager
 from inference_worker.engine.scheduling.limits import EngineLimits
 from inference_worker.engine.scheduling.prefix_cache import NoPrefixCache, PrefixCache
 from inference_worker.engine.scheduling.scheduler import Scheduler
 from inference_worker.engine.scheduling.speculation import FREE, NoSpeculation, Speculation, StepCost
+from inference_worker.engine_protocol import EngineLoad, GenerationRequest, Ready, RequestFailed, TokenEvent
+from inference_worker.errors import ModelError
+from inference_worker.model_files.model_source import resolve
 from inference_worker.settings import EngineSettings
 from inference_worker.structured.compilations import Compilations, ReadVocabulary, no_vocabulary
 from inference_worker.tokenizer.tokenizer_files import read_vocabulary

@@ -33,8 +33,8 @@ from inference_worker.engine_protocol import (
 from inference_worker.errors import WorkerError
 from inference_worker.model_files.model_source import resolve
 from inference_worker.settings import EngineSettings
-from runtime import logging
 from router.messages import Task
+from runtime import logging
 
 Target = Callable[[EngineSettings, Connection, Connection], None]
 

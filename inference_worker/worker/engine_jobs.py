@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import structlog
 
-from inference_worker.worker.engine_client import EngineClient
 from inference_worker.engine_protocol import EngineEvent, EngineLoad, Ready, RequestFailed, StepReport
 from inference_worker.errors import EngineDied, EngineStartFailed
+from inference_worker.worker.engine_client import EngineClient
 from inference_worker.worker.metrics import WorkerMetrics
 from inference_worker.worker.running_jobs import EngineJob
 from inference_worker.worker.stall_watch import StallWatch

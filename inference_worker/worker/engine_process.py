@@ -20,7 +20,6 @@ import msgspec
 import structlog
 
 from inference_worker.engine import engine_main
-from inference_worker.worker.engine_client import EngineClient
 from inference_worker.engine_protocol import (
     Abort,
     Command,
@@ -33,6 +32,7 @@ from inference_worker.engine_protocol import (
 )
 from inference_worker.errors import EngineDied, EngineStartFailed
 from inference_worker.settings import EngineSettings
+from inference_worker.worker.engine_client import EngineClient
 
 STOP_SECONDS = 5.0
 """Seconds that the child may take to exit after `Shutdown`."""

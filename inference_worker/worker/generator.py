@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import time
 
-from inference_worker.worker.engine_jobs import EngineJobs, Parts
 from inference_worker.engine_protocol import EngineEvent, GenerationRequest, RequestFailed, TokenEvent
+from inference_worker.worker.engine_jobs import EngineJobs, Parts
 from inference_worker.worker.running_jobs import RunningJob
 from inference_worker.worker.text.output_text import Release
 from inference_worker.worker.text.processor import Limits, TextProcessor

@@ -10,13 +10,13 @@ import math
 import time
 from typing import Any
 
-from inference_worker.worker.engine_client import EngineClient
-from inference_worker.worker.engine_jobs import MakeEngineJobs, Parts
 from inference_worker.engine_protocol import Ready
 from inference_worker.errors import EngineDied
+from inference_worker.settings import WorkerSettings
+from inference_worker.worker.engine_client import EngineClient
+from inference_worker.worker.engine_jobs import MakeEngineJobs, Parts
 from inference_worker.worker.load_metrics import kv_usage
 from inference_worker.worker.metrics import WorkerMetrics
-from inference_worker.settings import WorkerSettings
 from router.bus import Bus
 from router.consumer.job_consumer import JobConsumer
 from router.consumer.token_rate import TokenRate

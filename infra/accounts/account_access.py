@@ -51,12 +51,12 @@ from auth_billing.store.rate_limits import MongoLimitStore
 from auth_billing.store.service_accounts import MongoServiceAccountStore
 from auth_billing.store.usage_reports import MongoUsageReports
 from auth_billing.store.users import MongoUserStore
-from infra.home.credentials import read_client_key, write_client_env
 from infra.accounts.embedded_store import running_store_url
+from infra.home.credentials import read_client_key, write_client_env
 from infra.home.home import Home
 from infra.home.process_records import ProcessRecords
-from runtime.lifecycle import StartupError
 from router.messages import KeySet
+from runtime.lifecycle import StartupError
 
 DEVELOPMENT_CREDIT = 1_000_000 * NANO
 """A million USD: more than a laptop uses up."""

@@ -26,8 +26,8 @@ from auth_billing.store.sessions import MongoSessionStore
 from auth_billing.store.users import MongoUserStore
 from chat_ui.settings import ChatSettings
 from infra.accounts.account_access import AccountAccess
-from runtime.lifecycle import StartupError
 from router.messages import KeySet
+from runtime.lifecycle import StartupError
 
 
 def browsers(access: AccountAccess, settings: ChatSettings, announce: Callable[[KeySet], None]) -> BrowserAccess:

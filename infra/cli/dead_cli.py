@@ -137,7 +137,7 @@ def _ask(amqp_url: str | None, mongodb_url: str | None, work: Callable[[DeadComm
     """Do something with the broker."""
     from auth_billing.settings import BillingSettings  # noqa: PLC0415
     from infra.cli.dead_commands import opened_dead  # noqa: PLC0415
-    from runtime import logging
+    from runtime import logging  # noqa: PLC0415
 
     logging.configure("dead", style="console", level="error")
     settings = environment.load(BillingSettings, amqp_url=amqp_url, mongodb_url=mongodb_url)

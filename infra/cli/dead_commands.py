@@ -20,12 +20,12 @@ from infra.home.credentials import password_file
 from infra.home.home import Home
 from infra.home.process_records import ProcessRecords
 from infra.rabbitmq import definitions
-from runtime.lifecycle import StartupError
 from router.bus import Bus
 from router.dead_letters import DeadLetter, DeadLetters
 from router.errors import BrokerUnavailable, PublishError
 from router.messages import Job
 from router.transport.rabbitmq import RabbitMQTransport
+from runtime.lifecycle import StartupError
 
 NAME = "headrace-dead"
 BROKER = "rabbitmq"

@@ -143,7 +143,7 @@ def _date(at: float | None) -> str:
 def _ask(mongodb_url: str | None, work: Callable[[KeyCommands], Awaitable[ResultT]]) -> ResultT:
     """Do something with the store; what can't be done is said in one line."""
     from gateway.settings import GatewaySettings  # noqa: PLC0415
-    from infra.accounts import account_access
+    from infra.accounts import account_access  # noqa: PLC0415
     from infra.cli.key_commands import KeyCommands  # noqa: PLC0415
 
     settings = environment.load(GatewaySettings, mongodb_url=mongodb_url)

@@ -17,15 +17,13 @@ import typer
 from pydantic_settings import BaseSettings
 from rich.console import Console
 
-from infra.cli import dead_cli
+from infra.cli import dead_cli, keys_cli, money_cli
 from infra.home import environment
-from infra.cli import keys_cli
-from infra.cli import money_cli
 from infra.home.home import holder_of, stop_holder
+from infra.home.settings import LauncherSettings
 from infra.launcher.launcher_socket import Command, ask
 from runtime import lifecycle
 from runtime.lifecycle import StartupError, exit_cannot_start, stop_on_signals
-from infra.home.settings import LauncherSettings
 
 app = typer.Typer(
     name="headrace",
@@ -184,7 +182,7 @@ def _named(kind: str, field: str, given: str | None) -> str | None:
 
 def _run(settings: BaseSettings, process: str, main: Callable[[Any, asyncio.Event], Awaitable[None]]) -> None:
     """Run a process's main coroutine until SIGTERM or Ctrl-C."""
-    from runtime import logging
+    from runtime import logging  # noqa: PLC0415
 
     logging.configure(process, style=getattr(settings, "log_style"), level=getattr(settings, "log_level"))  # noqa: B009
 
@@ -318,7 +316,7 @@ def billing(amqp_url: AmqpUrl = None, mongodb_url: MongoUrl = None, ops_port: Op
 def key(mongodb_url: MongoUrl = None) -> None:
     """Make the development account's API key anew and print it; an earlier one stops working."""
     from gateway.settings import GatewaySettings  # noqa: PLC0415
-    from infra.accounts import account_access
+    from infra.accounts import account_access  # noqa: PLC0415
 
     settings = environment.load(GatewaySettings, mongodb_url=mongodb_url)
     home = environment.load(LauncherSettings).folder
@@ -343,8 +341,7 @@ def invite(
     """Print a link that lets somebody into an organisation once, within seven days."""
     from auth_billing.people.roles import Role  # noqa: PLC0415
     from gateway.settings import GatewaySettings  # noqa: PLC0415
-    from infra.accounts import account_access
-    from infra.accounts import people_access
+    from infra.accounts import account_access, people_access  # noqa: PLC0415
     from infra.launcher.banner import base_url  # noqa: PLC0415
 
     if role not in list(Role):
@@ -372,7 +369,3 @@ def main() -> None:
         app()
     except StartupError as error:
         exit_cannot_start(error)
-
-
-if __name__ == "__main__":
-    main()

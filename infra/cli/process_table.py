@@ -14,8 +14,8 @@ from rich.table import Table
 from infra.home.credentials import password_file
 from infra.home.home import Home
 from infra.home.process_records import ProcessRecord, ProcessRecords, ProcessState
-from infra.rabbitmq import definitions
 from infra.launcher.readiness import get_json
+from infra.rabbitmq import definitions
 
 
 @dataclass(frozen=True)

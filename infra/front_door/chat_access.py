@@ -22,12 +22,12 @@ from chat_ui.chat import Chat
 from chat_ui.conversations import Conversations
 from chat_ui.generations.generations import Generations, Principals
 from chat_ui.generations.titles import Titles
+from chat_ui.history.listing import Listing
 from chat_ui.history.records import Owner
 from chat_ui.history.room import Room
 from chat_ui.importing.importer import Importer
 from chat_ui.importing.reading_apart import read_apart
 from chat_ui.importing.taking_in import Shelves
-from chat_ui.history.listing import Listing
 from chat_ui.office import Office
 from chat_ui.settings import ChatSettings
 from chat_ui.store.conversations import MongoConversationStore
@@ -40,8 +40,8 @@ from gateway.http.gateway import Gateway
 from infra.accounts import people_access
 from infra.accounts.account_access import AccountAccess
 from infra.front_door.chat_engine import GatewayEngine, GatewayFleet
-from runtime.lifecycle import StartupError
 from router.messages import KeySet
+from runtime.lifecycle import StartupError
 
 
 def chat(access: AccountAccess, gateway: Gateway, settings: ChatSettings, announce: Callable[[KeySet], None]) -> Chat:

@@ -16,25 +16,25 @@ from starlette.types import Lifespan, Receive, Scope, Send
 
 from auth_billing.keys.key_news import announcer
 from auth_billing.keys.pepper import control_secret
+from chat_ui.chat import Chat
 from chat_ui.http.api import PREFIX as CHAT_API
 from chat_ui.http.api import create_api
 from chat_ui.http.app import create_app as create_page
-from chat_ui.chat import Chat
 from chat_ui.settings import ChatSettings
 from gateway.app import GatewayServices, create_app
 from gateway.http.server import serve_app
 from gateway.settings import GatewaySettings
 from infra.accounts import account_access
+from infra.accounts.account_access import AccountAccess
 from infra.front_door import chat_access
 from infra.home import environment
-from infra.accounts.account_access import AccountAccess
-from infra.install.steps import WEB
-from runtime.lifecycle import StartupError
 from infra.home.settings import LauncherSettings
+from infra.install.steps import WEB
 from router.bus import Bus
 from router.control_seal import sealed_by
 from router.errors import BrokerUnavailable
 from router.transport.rabbitmq import RabbitMQTransport
+from runtime.lifecycle import StartupError
 
 API = "/v1"
 

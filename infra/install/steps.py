@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv"
 WEB = ROOT / "chat_ui" / "web"
 NODE_CLIENTS = ROOT / "tests" / "e2e" / "clients" / "node"
@@ -419,8 +419,8 @@ def install(installation: Installation) -> None:
 
 
 def main() -> int:
-    """`python3 -m infra.install.steps [--dev]`."""
-    parser = argparse.ArgumentParser(prog="infra.install.steps", description="Set up everything that Headrace needs to run.")
+    """`python3 -m infra.install [--dev]`."""
+    parser = argparse.ArgumentParser(prog="infra.install", description="Set up everything that Headrace needs to run.")
     parser.add_argument("--dev", action="store_true", help="linters and test programs too")
     home = Path(os.environ.get("HEADRACE_HOME") or ROOT / ".headrace")
     try:
@@ -432,7 +432,3 @@ def main() -> int:
         print("headrace: interrupted; run the same command again to go on", file=sys.stderr)
         return 130
     return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

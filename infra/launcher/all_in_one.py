@@ -26,23 +26,22 @@ from gateway.http.server import serve_app
 from gateway.settings import GatewaySettings
 from inference_worker.__main__ import serve as serve_worker
 from inference_worker.settings import WorkerSettings
-from infra.accounts import account_access
-from infra.home import environment
-from infra.accounts import people_access
-from infra.launcher.banner import base_url, greet_serve
+from infra.accounts import account_access, people_access
 from infra.front_door.front_door import open_front_door
+from infra.home import environment
 from infra.home.home import Holder, Home, held
 from infra.home.process_records import ProcessRecord, ProcessRecords, ProcessState, end_orphans
+from infra.home.settings import LauncherSettings
+from infra.launcher.banner import base_url, greet_serve
 from infra.launcher.processes import PlatformProcesses, kv_cache_each, threads_each
 from infra.launcher.readiness import free_port, is_free, url_says_yes
-from runtime import logging
-from runtime.lifecycle import StartupError, stop_on_signals
-from infra.home.settings import LauncherSettings
 from infra.launcher.supervisor import Supervisor
 from proxy.server import serve as serve_proxy
 from proxy.settings import ProxySettings
 from router.bus import Bus
 from router.transport.memory import MemoryBroker, MemoryTransport
+from runtime import logging
+from runtime.lifecycle import StartupError, stop_on_signals
 
 Say = Callable[[str], None]
 

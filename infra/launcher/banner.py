@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from inference_worker.model_files.model_source import resolve
-from infra.home.credentials import password_file
 from infra.accounts.people_access import invitation_link, start_link
+from infra.home.credentials import password_file
 from infra.launcher.processes import PlatformProcesses
 from infra.rabbitmq import definitions
 

@@ -11,20 +11,19 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from infra.accounts import account_access
-from infra.launcher import launcher_socket
-from infra.accounts import people_access
-from infra.launcher.banner import base_url
+from infra.accounts import account_access, people_access
 from infra.home.home import Holder, HomeBusy, held
-from infra.launcher.launcher_socket import Command, Refused
 from infra.home.process_records import ProcessRecords, ProcessState, end_orphans
+from infra.home.settings import LauncherSettings
+from infra.launcher import launcher_socket
+from infra.launcher.banner import base_url
+from infra.launcher.launcher_socket import Command, Refused
 from infra.launcher.processes import PlatformProcesses, worker_name
+from infra.launcher.readiness import is_free
+from infra.launcher.supervisor import ProcessSpec, Supervisor
 from infra.rabbitmq.errors import BrokerError
 from infra.rabbitmq.install import ensure_installed
-from infra.launcher.readiness import is_free
 from runtime.lifecycle import StartupError, stop_on_signals
-from infra.home.settings import LauncherSettings
-from infra.launcher.supervisor import ProcessSpec, Supervisor
 
 ORPHAN_GRACE_SECONDS = 10.0
 MAX_WORKERS = 64

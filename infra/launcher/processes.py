@@ -15,14 +15,14 @@ from functools import cached_property
 
 from auth_billing.keys.pepper import control_secret, load_pepper
 from infra.accounts import embedded_store
-from infra.home.credentials import broker_passwords, write_secret
 from infra.accounts.embedded_store import EmbeddedStore, answers
+from infra.home.credentials import broker_passwords, write_secret
 from infra.home.home import Home
+from infra.home.settings import LauncherSettings
+from infra.launcher.readiness import free_port, port_speaks, state_is_past_starting, url_says_yes
+from infra.launcher.supervisor import ProcessSpec
 from infra.rabbitmq import definitions
 from infra.rabbitmq.node import NodePorts, RabbitMQNode
-from infra.launcher.readiness import free_port, port_speaks, state_is_past_starting, url_says_yes
-from infra.home.settings import LauncherSettings
-from infra.launcher.supervisor import ProcessSpec
 from router.control_seal import FILE_NAME as CONTROL_SECRET
 
 BROKER, STORE, BILLING, GATEWAY, WORKER = range(5)
@@ -161,7 +161,7 @@ class PlatformProcesses:
         home = {"HEADRACE_HOME": str(self.home.path), "PYTHONUNBUFFERED": "1"}
         return ProcessSpec(
             name=name,
-            argv=[sys.executable, "-m", "infra.cli.main", *arguments],
+            argv=[sys.executable, "-m", "infra.cli", *arguments],
             environment={**os.environ, **home, **operations, **own},
             log=self.home.log / f"{name}.log",
             ready=url_says_yes(f"http://127.0.0.1:{port}/healthz"),

@@ -13,14 +13,14 @@ import pytest
 from auth_billing.__main__ import serve
 from auth_billing.settings import BillingSettings
 from auth_billing.store.connection import StoreConnection
-from infra.rabbitmq.node import RabbitMQNode
 from infra.launcher.readiness import free_port
-from runtime.lifecycle import StartupError
+from infra.rabbitmq.node import RabbitMQNode
 from router import messages, topology
 from router.bus import Bus
 from router.messages import Job, SamplingParams, TextPrompt
 from router.transport.base import Outgoing
 from router.transport.rabbitmq import RabbitMQTransport
+from runtime.lifecycle import StartupError
 from tests.auth_billing.money.test_settlement import record
 
 NOWHERE = "127.0.0.1:1"

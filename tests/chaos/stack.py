@@ -1,7 +1,8 @@
 """The whole platform as processes, each behind a wire that can be cut: what nemeses strike and clients ask.
 
-Started and kept running as `headrace up` does it (`infra/launcher/supervisor.py`), with the settings of production; only the
-workers' engines count (`worker_process.py`), and whoever dies often comes back within seconds, not half a minute.
+Started and kept running as `headrace up` does it (`infra/launcher/supervisor.py`), with the settings of production;
+only the workers' engines count (`worker_process.py`), and a process that dies often is
+started again within seconds, not half a minute.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from tempfile import TemporaryDirectory
 import psutil
 
 from infra.accounts import account_access
-from infra.home import environment
 from infra.accounts.account_access import AccountAccess
 from infra.accounts.embedded_store import PROGRAM
+from infra.home import environment
 from infra.home.home import Home
-from infra.install.steps import ROOT
 from infra.home.process_records import ProcessRecord, ProcessRecords, ProcessState, kill_group
+from infra.home.settings import LauncherSettings
+from infra.install.steps import ROOT
 from infra.launcher.processes import BILLING, GATEWAY, WORKER, PlatformProcesses
 from infra.launcher.readiness import free_port, state_is_past_starting, url_says_yes
-from runtime.lifecycle import StartupError
-from infra.home.settings import LauncherSettings
 from infra.launcher.supervisor import Backoff, ProcessSpec, Supervisor, last_line
+from runtime.lifecycle import StartupError
 from tests.chaos.mutations import MUTATIONS
 from tests.chaos.tcp_proxy import TcpProxy
 
@@ -124,7 +125,7 @@ class Stack:
         """How a process of ours is run."""
         if name in self.gateways:
             own = {"HEADRACE_HOST": "127.0.0.1", "HEADRACE_PORT": str(self.ports[name])}
-            arguments = ["infra.cli.main", "gateway", "--id", name]
+            arguments = ["infra.cli", "gateway", "--id", name]
             return self._spec(name, arguments, GATEWAY, own | self._accounts("gateway", name))
         if name in self.workers:
             own = {
@@ -139,7 +140,7 @@ class Stack:
             }
             spec = self._spec(name, ["tests.chaos.worker_process"], WORKER, own)
             return replace(spec, ready=state_is_past_starting(spec.status_url))
-        return self._spec(name, ["infra.cli.main", "billing"], BILLING, self._accounts("billing", name))
+        return self._spec(name, ["infra.cli", "billing"], BILLING, self._accounts("billing", name))
 
     def _accounts(self, user: str, name: str) -> dict[str, str]:
         store = _PORT.sub(f":{self.wires[STORE].port}/", self.processes.store.url)

@@ -9,10 +9,8 @@ import msgspec
 import pytest
 
 from auth_billing.reaper import Reaper
-from gateway.jobs import copies
-from gateway.jobs import failover
-from gateway.jobs import mending
 from gateway.errors import ServerShutdown
+from gateway.jobs import copies, failover, mending
 from router.bus import Bus
 from router.consumer import resumption, sent_replies
 from router.dead_letters import DeadLetters

@@ -64,7 +64,7 @@ class Launched:
         self.environment = environment(home, port, extra)
         with self.output_file.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "infra.cli.main", *arguments],
+                [sys.executable, "-m", "infra.cli", *arguments],
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -93,7 +93,7 @@ class Launched:
 
     def headrace(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "infra.cli.main", *arguments],
+            [sys.executable, "-m", "infra.cli", *arguments],
             env=self.environment,
             capture_output=True,
             text=True,

@@ -168,7 +168,7 @@ def test_a_second_one_in_the_same_home_says_so(serving: Launched) -> None:
 def test_a_taken_port_says_so(serving: Launched, tmp_path: Path) -> None:
     borrow_installation(tmp_path / "home")
     done = subprocess.run(
-        [sys.executable, "-m", "infra.cli.main", "serve"],
+        [sys.executable, "-m", "infra.cli", "serve"],
         env=environment(tmp_path / "home", serving.port, {}),
         capture_output=True,
         text=True,

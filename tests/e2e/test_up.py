@@ -22,9 +22,9 @@ import pytest
 from infra.home.credentials import password_file
 from infra.home.home import Home
 from infra.launcher.processes import worker_name
+from infra.launcher.readiness import free_port
 from infra.rabbitmq.errors import BrokerNotInstalled
 from infra.rabbitmq.node import find_program
-from infra.launcher.readiness import free_port
 from runtime.lifecycle import EXIT_CANNOT_START
 from tests.e2e.launched import MODEL, Launched, until
 

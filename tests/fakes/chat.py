@@ -17,13 +17,13 @@ from chat_ui.chat import Chat
 from chat_ui.conversations import Conversations
 from chat_ui.generations.generations import Generations
 from chat_ui.generations.titles import Titles
+from chat_ui.history.listing import Listing
 from chat_ui.history.records import Owner
 from chat_ui.history.room import Room
 from chat_ui.importing.frames import Frame, Order, Read
 from chat_ui.importing.importer import Importer
 from chat_ui.importing.reading import read
 from chat_ui.importing.taking_in import Shelves
-from chat_ui.history.listing import Listing
 from chat_ui.office import Office
 from router.messages import WorkerStatus
 from router.registry import ModelInfo, ModelRegistry

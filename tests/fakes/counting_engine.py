@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from inference_worker.worker.engine_client import EngineClient
 from inference_worker.engine_protocol import (
     Candidate,
     EngineLoad,
@@ -22,6 +21,7 @@ from inference_worker.engine_protocol import (
     TokenEvent,
 )
 from inference_worker.errors import EngineDied, EngineStartFailed
+from inference_worker.worker.engine_client import EngineClient
 from tests.fakes.counting_text import END, FIRST, NUMBERS, VOCAB_SIZE
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from inference_worker.worker.text.chat_template import ChatTemplate
-from inference_worker.worker.text.processor import TextProcessor
 from inference_worker.tokenizer.token_bytes import byte_alphabet
 from inference_worker.tokenizer.tokenizer import Tokenizer
+from inference_worker.worker.text.chat_template import ChatTemplate
+from inference_worker.worker.text.processor import TextProcessor
 
 BEGIN, END = 256, 257
 FIRST = 258

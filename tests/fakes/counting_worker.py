@@ -8,15 +8,14 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry
 
+from inference_worker.settings import WorkerSettings
 from inference_worker.worker.generator import Generator
 from inference_worker.worker.metrics import WorkerMetrics
-from inference_worker.settings import WorkerSettings
 from inference_worker.worker.worker import Worker
-from runtime import lifecycle
-from runtime import logging
-from runtime.metrics import OpsServer
 from router.bus import Bus
 from router.transport.rabbitmq import RabbitMQTransport
+from runtime import lifecycle, logging
+from runtime.metrics import OpsServer
 from tests.fakes.counting_engine import CountingEngine
 from tests.fakes.counting_text import counting_text
 

@@ -14,11 +14,11 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from gateway.jobs.mailbox import Mailbox
-from gateway.metrics import GatewayMetrics
 from gateway.jobs.reply_inbox import ReplyInbox
+from gateway.metrics import GatewayMetrics
+from inference_worker.settings import WorkerSettings
 from inference_worker.worker.generator import Generator
 from inference_worker.worker.metrics import WorkerMetrics
-from inference_worker.settings import WorkerSettings
 from inference_worker.worker.worker import Worker
 from router import topology
 from router.bus import Bus

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from inference_worker.engine.attention_backend import AttentionBackend, AttentionMetadata, StepAttention
-from inference_worker.engine.kv_cache import KVCache, KVCacheShape
 from inference_worker.engine.causal_lm import CausalLM
+from inference_worker.engine.kv_cache import KVCache, KVCacheShape
 
 BLOCK_SIZE = 4
 LENGTHS = (13, 1, 40, 22)

@@ -31,9 +31,9 @@ from gateway.app import GatewayServices, create_app
 from gateway.http.gateway import Gateway
 from gateway.http.server import serve_app
 from gateway.settings import GatewaySettings
+from inference_worker.settings import WorkerSettings
 from inference_worker.worker.generator import Generator
 from inference_worker.worker.metrics import WorkerMetrics
-from inference_worker.settings import WorkerSettings
 from inference_worker.worker.worker import Worker
 from infra.accounts import account_access
 from infra.accounts.account_access import AccountAccess

@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.nn.functional import embedding, linear, rms_norm, silu
 
 from inference_worker.engine.attention_backend import StepAttention
-from inference_worker.engine.engine import Engine
 from inference_worker.engine.causal_lm import ModelShape
+from inference_worker.engine.engine import Engine
 from inference_worker.settings import EngineSettings
 
 EOS = 2

@@ -21,10 +21,10 @@ from auth_billing.idempotency import IdempotencyKeys
 from auth_billing.keys import api_keys
 from auth_billing.keys.key_cache import KeyCache
 from auth_billing.service import AuthBilling, Principal
-from gateway.jobs import mending
 from gateway.app import GatewayServices, create_app
 from gateway.http.gateway import Gateway
 from gateway.http.server import serve_app
+from gateway.jobs import mending
 from gateway.settings import GatewaySettings
 from infra.launcher.readiness import free_port
 from router.bus import Bus

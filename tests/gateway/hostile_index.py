@@ -5,19 +5,19 @@ docs/design/hostile-input.md. `test_hostile_index.py` checks that the named test
 from __future__ import annotations
 
 GATEWAY = "tests/gateway/"
-AUTHENTICATE = f"{GATEWAY}test_authenticate.py::"
+AUTHENTICATE = f"{GATEWAY}http/test_authenticate.py::"
 KEYS = "tests/auth_billing/"
 RACES = f"{KEYS}races/test_races.py::"
-ORGANIZATION = f"{GATEWAY}organization/"
+ORGANIZATION = f"{GATEWAY}http/organization/"
 REFUSALS = f"{GATEWAY}test_refusals.py::"
 HTTP = f"{GATEWAY}test_hostile_http.py::"
-SERVER = f"{GATEWAY}test_server.py::"
+SERVER = f"{GATEWAY}http/test_server.py::"
 CLIENTS = f"{GATEWAY}test_hostile_clients.py::"
 MESSAGES = "tests/contract/test_hostile_messages.py::"
 MODELS = "tests/inference_worker/test_hostile_models.py::"
 OPERATORS = f"{GATEWAY}test_operators_window.py::"
 STRICT = "tests/runtime/test_strict_json.py::"
-TEXT = "tests/inference_worker/text/"
+TEXT = "tests/inference_worker/worker/text/"
 STRUCTURED = "tests/inference_worker/structured/"
 TABLE = f"{REFUSALS}test_refused"
 """The class is a key of `test_refusals.CASES`."""
@@ -53,8 +53,8 @@ INDEX: dict[str, list[str]] = {
     # Semantics
     **{f"H{row}": [TABLE] for row in (21, 22, 23, 25, 26, 27, 28, 29, 30, 31, 34, 36, 39, 42, 43, 46, 49)},
     "H32": [
-        f"{TEXT}test_tokenizer.py::test_control_tokens_in_content_are_plain_text",
-        f"{TEXT}test_tokenizer.py::test_what_users_write_never_becomes_a_control_token",
+        "tests/inference_worker/tokenizer/test_tokenizer.py::test_control_tokens_in_content_are_plain_text",
+        "tests/inference_worker/tokenizer/test_tokenizer.py::test_what_users_write_never_becomes_a_control_token",
     ],
     "H33": [TABLE, f"{TEXT}test_chat_template.py::test_a_template_that_breaks_refuses_the_messages"],
     "H37": [
@@ -106,8 +106,8 @@ INDEX: dict[str, list[str]] = {
     "H56": [f"{GATEWAY}test_chat_completions.py::test_text_of_a_model_never_breaks_a_frame"],
     "H57": [f"{REFUSALS}test_there_is_nothing_to_resume_by_last_event_id"],
     "H59": [
-        f"{GATEWAY}test_rate_limits.py::test_streams_hold_their_slots_until_they_end",
-        f"{GATEWAY}test_strangers.py::test_so_many_connections_without_a_key_and_no_more",
+        f"{GATEWAY}http/test_rate_limits.py::test_streams_hold_their_slots_until_they_end",
+        f"{GATEWAY}http/test_strangers.py::test_so_many_connections_without_a_key_and_no_more",
     ],
     "H60": [f"{TEXT}test_output_text.py::test_any_split_stops_as_the_whole_does"],
     # Other endpoints
@@ -120,15 +120,15 @@ INDEX: dict[str, list[str]] = {
     "H64": [
         f"{REFUSALS}test_no_model_by_a_strange_name",
         f"{AUTHENTICATE}test_wrong_credentials",
-        f"{GATEWAY}test_aliases.py::test_a_model_that_a_key_may_ask_for_has_all_its_names_and_others_do_not_exist",
-        f"{GATEWAY}test_aliases.py::test_a_key_without_models_sees_none",
+        f"{GATEWAY}admission/test_aliases.py::test_a_model_that_a_key_may_ask_for_has_all_its_names_and_others_do_not_exist",
+        f"{GATEWAY}admission/test_aliases.py::test_a_key_without_models_sees_none",
         f"{GATEWAY}test_revocation.py::test_it_is_refused_at_once",
     ],
     **{f"H{row}": [NO_SUCH_URL] for row in (65, 66, 68, 69, 70, 71)},
     "H72": [
-        f"{GATEWAY}test_idempotency.py::test_what_can_not_be_a_key",
-        f"{GATEWAY}test_idempotency.py::test_tenants_and_endpoints_have_keys_of_their_own",
-        f"{GATEWAY}test_idempotency.py::test_the_same_key_with_another_body_is_refused",
+        f"{GATEWAY}answers/test_idempotency.py::test_what_can_not_be_a_key",
+        f"{GATEWAY}answers/test_idempotency.py::test_tenants_and_endpoints_have_keys_of_their_own",
+        f"{GATEWAY}answers/test_idempotency.py::test_the_same_key_with_another_body_is_refused",
         f"{HTTP}test_malformed_http_is_400_in_openais_shape_and_closed",
     ],
     # Keys
@@ -190,10 +190,10 @@ INDEX: dict[str, list[str]] = {
         f"{KEYS}test_reaper.py::test_what_cannot_be_read_is_kept_for_people",
     ],
     "H115": [
-        f"{GATEWAY}test_job_progress.py::test_an_attempt_that_starts_over_after_delivery_is_not_heard",
-        f"{GATEWAY}test_job_progress.py::test_only_a_start_makes_an_attempt_current",
-        f"{GATEWAY}test_job_progress.py::test_a_choice_that_was_not_asked_for_is_an_error",
-        f"{GATEWAY}test_billing.py::test_more_than_was_held_is_neither_told_nor_paid",
+        f"{GATEWAY}jobs/test_job_progress.py::test_an_attempt_that_starts_over_after_delivery_is_not_heard",
+        f"{GATEWAY}jobs/test_job_progress.py::test_only_a_start_makes_an_attempt_current",
+        f"{GATEWAY}jobs/test_job_progress.py::test_a_choice_that_was_not_asked_for_is_an_error",
+        f"{GATEWAY}jobs/test_billing.py::test_more_than_was_held_is_neither_told_nor_paid",
         "tests/contract/test_bus.py::test_only_signed_control_messages_are_heard_and_the_others_are_counted",
         "tests/router/test_control_seal.py::test_nothing_of_it_can_be_changed",
     ],

@@ -15,8 +15,8 @@ import structlog
 from auth_billing.errors import StoreUnavailable
 from auth_billing.keys import api_keys
 from auth_billing.keys.issuing import KeyWish, issue
-from runtime import logging
 from router.messages import KeySet, encode
+from runtime import logging
 from tests.fakes.scripted_worker import count
 from tests.gateway.conftest import PEPPER, SetStage, Stage
 

@@ -10,8 +10,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from gateway.admission import admit
-from gateway.admission import self_protection
+from gateway.admission import admit, self_protection
 from gateway.errors import Overloaded
 from router import control_plane
 from router.messages import Delta, Finished, GatewayLoad, Job, QueuedWork, ServiceClass, Started

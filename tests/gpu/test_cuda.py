@@ -15,15 +15,15 @@ pytest.importorskip("triton", reason="there are builds of Triton for Linux only"
 
 import triton
 
-from inference_worker.engine.attention_backend import AttentionMetadata
 from inference_worker.engine.attention.reference import ReferenceAttention
 from inference_worker.engine.attention.triton_attention import TritonAttention
+from inference_worker.engine.attention_backend import AttentionMetadata
 from inference_worker.engine.engine import Engine
 from inference_worker.engine.execution.captured_runner import CapturedRunner
 from inference_worker.engine.kv_cache import KVCache, KVCacheShape
 from inference_worker.engine.loading.loading import load_model
-from inference_worker.model_files.model_source import resolve
 from inference_worker.engine.sampling import uniform_kernel
+from inference_worker.model_files.model_source import resolve
 from inference_worker.settings import EngineSettings
 from tests.fakes.host_uniform import uniform
 from tests.fakes.tiny_models import save_tiny

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 import torch
 
-from inference_worker.errors import BadWeights, ModelError, UnsupportedModel
 from inference_worker.engine.loading.loading import load_model
+from inference_worker.errors import BadWeights, ModelError, UnsupportedModel
 from inference_worker.model_files.model_source import resolve
+from inference_worker.tokenizer.tokenizer_files import read_text_files
 from inference_worker.worker.text.chat_template import ChatTemplate
 from inference_worker.worker.text.errors import PromptRejected
 from inference_worker.worker.text.processor import TextProcessor
-from inference_worker.tokenizer.tokenizer_files import read_text_files
 from router.messages import ChatPrompt
 from tests.fakes.tiny_models import save_tiny
 

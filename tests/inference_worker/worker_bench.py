@@ -11,10 +11,10 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from inference_worker.settings import WorkerSettings
 from inference_worker.worker.engine_client import EngineClient
 from inference_worker.worker.generator import Generator
 from inference_worker.worker.metrics import WorkerMetrics
-from inference_worker.settings import WorkerSettings
 from inference_worker.worker.worker import Worker
 from router import topology
 from router.bus import Bus

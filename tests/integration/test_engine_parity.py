@@ -12,13 +12,13 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoModelForCausalLM
 
+from inference_worker.engine.causal_lm import CausalLM
 from inference_worker.engine.engine import Engine
-from inference_worker.engine_protocol import GenerationRequest, PositionLogprobs, TokenEvent
-from inference_worker.engine.weights.gguf_file import GGUFFile
 from inference_worker.engine.loading.loading import load_model
+from inference_worker.engine.weights.gguf_file import GGUFFile
+from inference_worker.engine_protocol import GenerationRequest, PositionLogprobs, TokenEvent
 from inference_worker.model_files.gguf_metadata import read_tokenizer
 from inference_worker.model_files.model_source import resolve
-from inference_worker.engine.causal_lm import CausalLM
 from inference_worker.settings import EngineSettings
 from router.messages import SamplingParams
 from tests.fakes.tiny_models import save_tiny

@@ -195,7 +195,7 @@ async def test_told_billed_and_counted_are_the_same(rabbitmq_url: str, database_
         await _check(platform, client.seen)
         assert await platform.differences() == []
     print(f"{REQUESTS} requests in {time.monotonic() - began:.1f} s")
-    audit = [sys.executable, "-m", "infra.cli.main", "audit", "--mongodb-url", database_url]
+    audit = [sys.executable, "-m", "infra.cli", "audit", "--mongodb-url", database_url]
     plain = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
     proved = await asyncio.to_thread(subprocess.run, audit, capture_output=True, text=True, check=False, env=plain)
     assert proved.returncode == 0, proved.stdout + proved.stderr

@@ -17,9 +17,9 @@ import pytest
 from inference_worker.engine.engine import Engine
 from inference_worker.engine_protocol import TokenEvent
 from inference_worker.settings import EngineSettings
+from inference_worker.tokenizer.tokenizer_files import read_text_files
 from inference_worker.worker.text.output_text import OutputText
 from inference_worker.worker.text.processor import Limits, TextProcessor
-from inference_worker.tokenizer.tokenizer_files import read_text_files
 from router.messages import ChatPrompt, Grammar, GrammarKind, Job, SamplingParams, TextOptions, TextPrompt
 
 pytestmark = pytest.mark.model

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime.lifecycle import StartupError
 from proxy.catalogue import api_keys, read
+from runtime.lifecycle import StartupError
 
 GOOD = """
 [upstreams.a]

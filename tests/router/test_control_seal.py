@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.lifecycle import StartupError
 from router.control_seal import FEWEST_CHARACTERS, FRESH_FOR, SIGNATURE, SIGNED_AT, ControlSeal, sealed_by
 from router.errors import UntrustedControl
 from router.transport.base import HeaderValue, Received
+from runtime.lifecycle import StartupError
 from tests.fakes.accounts import FakeClock
 
 SECRET = "s" * FEWEST_CHARACTERS

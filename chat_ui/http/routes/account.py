@@ -8,10 +8,10 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from auth_billing.audit_log import Event
 from auth_billing.people.sign_up import Newcomer
-from chat_ui.http.answers import json_answer, me
-from chat_ui.http.bodies import SignUpBody, StartBody, body_of
 from chat_ui.chat import address_of, chat_of
 from chat_ui.errors import InvalidField
+from chat_ui.http.answers import json_answer, me
+from chat_ui.http.bodies import SignUpBody, StartBody, body_of
 from chat_ui.http.guard import Caller, OurPage, public
 from chat_ui.http.routes.session import begun
 from chat_ui.http.shapes.people import InvitationShown, Me, Ways

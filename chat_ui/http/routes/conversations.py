@@ -13,14 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from auth_billing.errors import NotPermitted
 from auth_billing.people.roles import Role
 from auth_billing.people.sessions import BrowserSession
+from chat_ui.chat import chat_of, owner_of
+from chat_ui.conversations import Question
+from chat_ui.history.bounds import LARGEST_PAGE
+from chat_ui.history.records import Attachment
 from chat_ui.http import rendering
 from chat_ui.http.answers import nothing, shown
 from chat_ui.http.bodies import NoBody, body_of
-from chat_ui.chat import chat_of, owner_of
-from chat_ui.conversations import Question
 from chat_ui.http.guard import Caller, public, takes_up_to
-from chat_ui.history.bounds import LARGEST_PAGE
-from chat_ui.history.records import Attachment
 from chat_ui.http.shapes.conversations import (
     AnswerBegun,
     Asked,

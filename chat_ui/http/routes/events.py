@@ -12,13 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from auth_billing.errors import InvalidSession, StoreUnavailable
-from chat_ui.http import cookies
-from chat_ui.http import rendering
-from chat_ui.http.answers import NEVER_KEPT
 from chat_ui.chat import chat_of, owner_of
 from chat_ui.generations.following import Event
-from chat_ui.http.guard import Caller
 from chat_ui.history.records import Message, Waiting
+from chat_ui.http import cookies, rendering
+from chat_ui.http.answers import NEVER_KEPT
+from chat_ui.http.guard import Caller
 from chat_ui.http.shapes.base import Shape
 from chat_ui.http.shapes.conversations import (
     ChatEvents,

@@ -10,14 +10,14 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from chat_ui.http import rendering
-from chat_ui.http.answers import NEVER_KEPT, shown
-from chat_ui.http.bodies import raw_body
 from chat_ui.chat import chat_of, owner_of
 from chat_ui.errors import Busy
 from chat_ui.exporting import tables as table_files
 from chat_ui.exporting import texts
 from chat_ui.exporting.contents import contents
+from chat_ui.http import rendering
+from chat_ui.http.answers import NEVER_KEPT, shown
+from chat_ui.http.bodies import raw_body
 from chat_ui.http.guard import Caller, takes_up_to
 from chat_ui.http.shapes.imports import Import, LastImport
 from runtime import tables

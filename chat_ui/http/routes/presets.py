@@ -7,15 +7,15 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from auth_billing.ids import new_id
-from chat_ui.http import rendering
-from chat_ui.http.answers import nothing, shown
-from chat_ui.http.bodies import NoBody, body_of
 from chat_ui.chat import chat_of, owner_of
 from chat_ui.errors import ConversationFull, NoSuchConversation
 from chat_ui.generations.engine import ServedModel
-from chat_ui.http.guard import Caller, takes_up_to
 from chat_ui.history import records
 from chat_ui.history.bounds import MOST_PRESETS
+from chat_ui.http import rendering
+from chat_ui.http.answers import nothing, shown
+from chat_ui.http.bodies import NoBody, body_of
+from chat_ui.http.guard import Caller, takes_up_to
 from chat_ui.http.shapes.presets import (
     ChatModel,
     ModelList,

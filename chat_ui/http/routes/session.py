@@ -11,10 +11,10 @@ from auth_billing.audit_log import Event
 from auth_billing.errors import InvalidCredentials, InvalidSession
 from auth_billing.people import refresh_tokens
 from auth_billing.people.sessions import BrowserSession, SignedIn
+from chat_ui.chat import Chat, address_of, chat_of, doer
 from chat_ui.http import cookies
 from chat_ui.http.answers import error_answer, json_answer, me, nothing
 from chat_ui.http.bodies import NoBody, PasswordBody, SignInBody, body_of
-from chat_ui.chat import Chat, address_of, chat_of, doer
 from chat_ui.http.guard import Caller, OurPage, check_csrf, public
 from chat_ui.http.shapes.people import Me
 

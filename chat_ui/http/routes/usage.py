@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from chat_ui.chat import chat_of, owner_of
 from chat_ui.http import reports
 from chat_ui.http.answers import shown
-from chat_ui.chat import chat_of, owner_of
 from chat_ui.http.guard import Admin, Caller
 from chat_ui.http.reports import MOST_DAYS
 from chat_ui.http.shapes.usage import OrganisationUsage, Usage

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from chat_ui.http.bodies import Body
 from chat_ui.history.bounds import (
     LONGEST_QUESTION,
     LONGEST_SYSTEM,
@@ -14,6 +13,7 @@ from chat_ui.history.bounds import (
     MOST_ATTACHMENTS,
     MOST_TOKENS,
 )
+from chat_ui.http.bodies import Body
 from chat_ui.http.shapes.base import Shape
 
 ModelName = Annotated[str, StringConstraints(max_length=200)]

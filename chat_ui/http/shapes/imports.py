@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from chat_ui.importing.records import SkipReason
 from chat_ui.http.shapes.base import Shape
+from chat_ui.importing.records import SkipReason
 
 
 class SkippedConversation(Shape):

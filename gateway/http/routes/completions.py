@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from gateway.jobs import dispatch
-from gateway.http import rate_limits
 from gateway.answers.answer import Head, Wishes
-from gateway.http.api_description import described
 from gateway.answers.collect import best, collect
 from gateway.answers.completion_answer import CompletionAnswer
+from gateway.http import rate_limits
+from gateway.http.api_description import described
 from gateway.http.dependencies import AskingCompletion
 from gateway.http.disconnect import ended_with
-from gateway.openai.completions import Completion, CompletionRequest
 from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.http.routes.responses import json_response, origin_of
 from gateway.http.sse import EventStream
+from gateway.jobs import dispatch
+from gateway.openai.completions import Completion, CompletionRequest
 from runtime import tracing
 
 router = APIRouter(route_class=IdempotentRoute)

@@ -6,16 +6,16 @@ import asyncio
 
 from fastapi import APIRouter, Request, Response
 
-from gateway.jobs import dispatch
 from gateway.answers import embedding_answer
+from gateway.answers.collect import collect_vectors
 from gateway.http import rate_limits
 from gateway.http.api_description import described
-from gateway.answers.collect import collect_vectors
 from gateway.http.dependencies import AskingEmbeddings
 from gateway.http.disconnect import ended_with
-from gateway.openai.embeddings import EmbeddingList, EmbeddingRequest
 from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.http.routes.responses import origin_of
+from gateway.jobs import dispatch
+from gateway.openai.embeddings import EmbeddingList, EmbeddingRequest
 from runtime import tracing
 
 router = APIRouter(route_class=IdempotentRoute)

@@ -16,12 +16,12 @@ from fastapi.routing import APIRoute
 from starlette.types import Receive, Scope, Send
 
 from auth_billing.idempotency import KeyedRequest
+from gateway.answers.live_answer import Head, LiveAnswer
+from gateway.errors import InvalidIdempotencyKey, NotAuthenticated
 from gateway.http import rate_limits
 from gateway.http.authenticate import guard_of
 from gateway.http.disconnect import unless_gone
-from gateway.errors import InvalidIdempotencyKey, NotAuthenticated
 from gateway.http.gateway import Gateway, gateway_of
-from gateway.answers.live_answer import Head, LiveAnswer
 from gateway.http.sse import SharedEventStream
 from runtime import strict_json
 

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Response
 
 from gateway.http.api_description import described
 from gateway.http.dependencies import ModelReader, TheGateway
-from gateway.openai.models import Model, ModelList
 from gateway.http.routes.responses import json_response
+from gateway.openai.models import Model, ModelList
 from router.registry import ModelInfo
 
 router = APIRouter()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import Request, Response
 
-from gateway.jobs import dispatch
 from gateway.http.gateway import Gateway
+from gateway.jobs import dispatch
 from gateway.openai.base import ApiModel
 
 

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from inference_worker.engine.attention_backend import AttentionBackend, AttentionMetadata
-from inference_worker.errors import NativeUnavailable
 from inference_worker.engine.kv_cache import KVCache
 from inference_worker.engine.native.build import best_instructions, built_library
 from inference_worker.engine.native.library import HEAD_STEP, Kernels
+from inference_worker.errors import NativeUnavailable
 
 
 class NativeAttention(AttentionBackend):

@@ -7,12 +7,12 @@ from importlib.util import find_spec
 import structlog
 import torch
 
-from inference_worker.engine.attention_backend import AttentionBackend
 from inference_worker.engine.attention.native import NativeAttention
 from inference_worker.engine.attention.reference import ReferenceAttention
 from inference_worker.engine.attention.sdpa import SdpaAttention
-from inference_worker.errors import NativeUnavailable, UnsupportedModel
+from inference_worker.engine.attention_backend import AttentionBackend
 from inference_worker.engine.kv_cache import KVCache
+from inference_worker.errors import NativeUnavailable, UnsupportedModel
 
 log = structlog.get_logger(__name__)
 

@@ -16,10 +16,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from inference_worker.engine.attention_backend import AttentionBackend, AttentionMetadata
 from inference_worker.engine.attention.triton_kernels import attend_kernel, join_kernel, store_kernel
-from inference_worker.errors import NativeUnavailable, UnsupportedModel
+from inference_worker.engine.attention_backend import AttentionBackend, AttentionMetadata
 from inference_worker.engine.kv_cache import KVCache
+from inference_worker.errors import NativeUnavailable, UnsupportedModel
 
 INTERPRETED = bool(triton.knobs.runtime.interpret)
 """Whether kernels run in Triton's interpreter on the CPU, for tests."""

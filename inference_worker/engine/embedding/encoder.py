@@ -13,12 +13,12 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedModel
 
-from inference_worker.model_files.embedding_folder import EmbedderConfig
 from inference_worker.engine.embedding.pooling import pool
-from inference_worker.errors import UnsupportedModel
 from inference_worker.engine.loading.loading import read_config
 from inference_worker.engine.weights.pretrained import from_pretrained
 from inference_worker.engine.weights.weights import SafetensorsFolder
+from inference_worker.errors import UnsupportedModel
+from inference_worker.model_files.embedding_folder import EmbedderConfig
 
 FALLBACK_LENGTH = 512
 """Longest input of a model that names no limit."""

@@ -13,11 +13,11 @@ import torch
 from inference_worker.engine.embedding import encoder
 from inference_worker.engine.embedding.batching import Batcher, PendingInput
 from inference_worker.engine.embedding.encoder import Encoder
-from inference_worker.model_files.embedding_folder import read_config
 from inference_worker.engine.embedding.pooling import shortened
+from inference_worker.engine.loading.number_format import number_format
 from inference_worker.engine_protocol import EmbeddingRequest, EngineLoad, Ready, RequestFailed, VectorEvent
 from inference_worker.errors import ModelError
-from inference_worker.engine.loading.number_format import number_format
+from inference_worker.model_files.embedding_folder import read_config
 from inference_worker.model_files.model_source import ModelSource
 from inference_worker.settings import EngineSettings
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import psutil
 import torch
 
-from inference_worker.errors import ModelError
 from inference_worker.engine.kv_cache import KVCacheShape
+from inference_worker.errors import ModelError
 from inference_worker.settings import EngineSettings
 
 CPU_SHARE, CPU_MOST = 0.25, 4 * 2**30

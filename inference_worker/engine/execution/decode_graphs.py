@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from inference_worker.engine.attention_backend import AttentionBackend, AttentionMetadata, StepAttention
-from inference_worker.engine.execution.decode_rows import AT_REST, POSITION, TOKEN, DecodeRows
 from inference_worker.engine.causal_lm import CausalLM
+from inference_worker.engine.execution.decode_rows import AT_REST, POSITION, TOKEN, DecodeRows
 from inference_worker.engine.sampling.captured import Stage, Uniform, choose
 
 Work = Callable[[], None]

@@ -11,8 +11,8 @@ import structlog
 import torch
 
 from inference_worker.engine.batch import Batch, ScheduledSequence, StepResult
-from inference_worker.errors import NativeError
 from inference_worker.engine.execution.model_runner import ModelRunner
+from inference_worker.errors import NativeError
 
 log = structlog.get_logger(__name__)
 

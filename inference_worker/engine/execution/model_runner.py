@@ -8,11 +8,11 @@ import torch
 
 from inference_worker.engine.attention_backend import AttentionBackend, StepAttention
 from inference_worker.engine.batch import Batch, BlockCopy, ScheduledSequence, StepResult
-from inference_worker.engine_protocol import PositionLogprobs, PromptScores
-from inference_worker.engine.execution.inputs import build_inputs
 from inference_worker.engine.causal_lm import CausalLM
+from inference_worker.engine.execution.inputs import build_inputs
 from inference_worker.engine.sampling.prompt_scores import score_prompts
 from inference_worker.engine.sampling.sampler import Sampler
+from inference_worker.engine_protocol import PositionLogprobs, PromptScores
 
 
 class Runner(Protocol):

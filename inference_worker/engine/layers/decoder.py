@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from inference_worker.engine.attention_backend import StepAttention
+from inference_worker.engine.causal_lm import ModelShape
 from inference_worker.engine.layers.attention import AttentionConfig, LayerPattern, SelfAttention
 from inference_worker.engine.layers.embedding import Embedding
 from inference_worker.engine.layers.mlp import GatedMLP
 from inference_worker.engine.layers.rms_norm import RMSNorm
 from inference_worker.engine.layers.rotary import Rotary, Rotation
-from inference_worker.engine.causal_lm import ModelShape
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference_worker.errors import UnsupportedModel
 from inference_worker.engine.layers.linear import Linear, MergedLinear
+from inference_worker.errors import UnsupportedModel
 
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
     {

@@ -14,12 +14,11 @@ import torch
 from torch import Tensor
 
 from inference_worker.engine.attention_backend import StepAttention
-from inference_worker.errors import NativeUnavailable
-from inference_worker.engine.native.interlude import Interlude
 from inference_worker.engine.kv_cache import KVCache
 from inference_worker.engine.layers.decoder import Decoder, DecoderConfig, DecoderLayer
 from inference_worker.engine.layers.linear import Linear, MergedLinear
 from inference_worker.engine.layers.rms_norm import RMSNorm
+from inference_worker.engine.native.interlude import Interlude
 from inference_worker.engine.native.library import (
     HEAD_STEP,
     CacheStruct,
@@ -41,6 +40,7 @@ from inference_worker.engine.native.packing import (
     stacked,
 )
 from inference_worker.engine.native.weight_memory import WeightMemory
+from inference_worker.errors import NativeUnavailable
 
 
 def check_supported(config: DecoderConfig) -> None:

@@ -11,15 +11,15 @@ from collections.abc import Mapping
 import structlog
 import torch
 
-from inference_worker.errors import NativeUnavailable, UnsupportedModel
-from inference_worker.engine.weights.gguf_file import GGUFFile
-from inference_worker.engine.weights.weights import slots
-from inference_worker.engine.layers.decoder import Decoder
-from inference_worker.model_files.model_source import ModelSource
 from inference_worker.engine.causal_lm import CausalLM
+from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.native_decoder import NativeDecoder, check_supported
 from inference_worker.engine.native.library import Kernels
 from inference_worker.engine.native.packing import Int4Values, Int8Values, Values
+from inference_worker.engine.weights.gguf_file import GGUFFile
+from inference_worker.engine.weights.weights import slots
+from inference_worker.errors import NativeUnavailable, UnsupportedModel
+from inference_worker.model_files.model_source import ModelSource
 from inference_worker.settings import EngineSettings
 
 log = structlog.get_logger(__name__)

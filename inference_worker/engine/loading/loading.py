@@ -12,15 +12,15 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, GenerationConfig, PreTrainedConfig
 
-from inference_worker.errors import BadWeights, UnsupportedModel
-from inference_worker.engine.weights.gguf_file import GGUFFile
-from inference_worker.engine.weights.weights import Checkpoint, SafetensorsFolder, check, load
+from inference_worker.engine.causal_lm import CausalLM
 from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.rotary import rotary_of
-from inference_worker.model_files.model_source import ModelSource
-from inference_worker.engine.causal_lm import CausalLM
 from inference_worker.engine.models.family import eos_token_ids
 from inference_worker.engine.models.registry import FAMILIES
+from inference_worker.engine.weights.gguf_file import GGUFFile
+from inference_worker.engine.weights.weights import Checkpoint, SafetensorsFolder, check, load
+from inference_worker.errors import BadWeights, UnsupportedModel
+from inference_worker.model_files.model_source import ModelSource
 
 MAX_LAYERS = 1024
 _DEPTHS = frozenset({"num_hidden_layers", "num_layers", "n_layer", "n_layers"})

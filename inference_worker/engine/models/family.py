@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from transformers import PreTrainedConfig
 
-from inference_worker.errors import UnsupportedModel
+from inference_worker.engine.causal_lm import ModelShape
 from inference_worker.engine.layers.attention import AttentionConfig, LayerPattern
 from inference_worker.engine.layers.decoder import DecoderConfig
 from inference_worker.engine.layers.rotary import longest_context
-from inference_worker.engine.causal_lm import ModelShape
+from inference_worker.errors import UnsupportedModel
 
 
 def decoder_config(

@@ -8,11 +8,7 @@ from types import MappingProxyType
 from transformers import PreTrainedConfig
 
 from inference_worker.engine.layers.decoder import DecoderConfig
-from inference_worker.engine.models import llama
-from inference_worker.engine.models import mistral
-from inference_worker.engine.models import qwen2
-from inference_worker.engine.models import qwen3
-from inference_worker.engine.models import smollm3
+from inference_worker.engine.models import llama, mistral, qwen2, qwen3, smollm3
 
 FAMILIES: Mapping[str, Callable[[PreTrainedConfig], DecoderConfig]] = MappingProxyType(
     {

@@ -18,13 +18,13 @@ from transformers import AttentionInterface, AutoModelForCausalLM, PreTrainedCon
 from transformers.modeling_outputs import BaseModelOutputWithPast
 
 from inference_worker.engine.attention_backend import StepAttention
-from inference_worker.errors import UnsupportedModel
-from inference_worker.engine.weights.pretrained import from_pretrained
-from inference_worker.engine.weights.weights import SafetensorsFolder
+from inference_worker.engine.causal_lm import ModelShape
 from inference_worker.engine.layers.rotary import longest_context
 from inference_worker.engine.models import trial
-from inference_worker.engine.causal_lm import ModelShape
 from inference_worker.engine.models.family import eos_token_ids
+from inference_worker.engine.weights.pretrained import from_pretrained
+from inference_worker.engine.weights.weights import SafetensorsFolder
+from inference_worker.errors import UnsupportedModel
 
 ATTENTION = "headrace"
 """The name under which our attention is registered in `transformers`."""

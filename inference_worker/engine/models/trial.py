@@ -15,8 +15,8 @@ from torch.nn import functional as F
 from transformers import PreTrainedModel
 
 from inference_worker.engine.attention_backend import AttentionBackend, AttentionMetadata, StepAttention
-from inference_worker.errors import UnsupportedModel
 from inference_worker.engine.causal_lm import CausalLM
+from inference_worker.errors import UnsupportedModel
 
 LENGTHS = (7, 4)
 TOLERANCE = {torch.float32: 1e-3, torch.float16: 3e-2, torch.bfloat16: 1e-1}

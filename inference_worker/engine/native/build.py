@@ -1,8 +1,8 @@
 """Compiles the kernels for this machine and keeps the result in the user's cache.
 
-`python -m inference_worker.engine.native.build` does it ahead of time. The sources need nothing but a C++20 compiler, neither
-PyTorch's headers nor a build system. A change of a source, a flag or the compiler makes another file. Does not load
-what it builds.
+`python -m inference_worker.engine.native.build` does it ahead of time. The sources need nothing but a C++20 compiler,
+neither PyTorch's headers nor a build system. A change of a source, a flag or the compiler makes another file. Does not
+load what it builds.
 """
 
 from __future__ import annotations

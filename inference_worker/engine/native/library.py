@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from inference_worker.engine.attention_backend import AttentionMetadata
-from inference_worker.errors import NativeError, NativeUnavailable
-from inference_worker.engine.native.interlude import NOBODY
 from inference_worker.engine.kv_cache import KVCache
 from inference_worker.engine.native.build import best_instructions, built_library
+from inference_worker.engine.native.interlude import NOBODY
 from inference_worker.engine.native.packing import FLOATS, INT8, PackedWeight
+from inference_worker.errors import NativeError, NativeUnavailable
 
 HEAD_STEP = 16
 """Heads must have a multiple of so many dimensions."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from inference_worker.engine_protocol import Candidate, PositionLogprobs
 from inference_worker.engine.sampling.candidates import best
 from inference_worker.engine.sampling.drawing import chunk_masses, weights_of
+from inference_worker.engine_protocol import Candidate, PositionLogprobs
 
 LEAST = -9999.0
 """OpenAI's log probability of a practically impossible token; minus infinity has no JSON."""

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from inference_worker.engine.batch import ScheduledSequence
-from inference_worker.engine_protocol import PositionLogprobs, PromptScores
 from inference_worker.engine.sampling.logprobs import RawScores
+from inference_worker.engine_protocol import PositionLogprobs, PromptScores
 
 ROWS = 64
 """Number of positions whose scores are in memory at once."""

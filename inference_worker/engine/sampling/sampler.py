@@ -8,17 +8,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from inference_worker.engine_protocol import PositionLogprobs
 from inference_worker.engine.sampling.bans import ban_words
 from inference_worker.engine.sampling.candidates import first_best
 from inference_worker.engine.sampling.drawing import inverse_cdf
 from inference_worker.engine.sampling.logprobs import RawScores
+from inference_worker.engine.sampling.masks import Masks
 from inference_worker.engine.sampling.parameters import Draws, SamplingParameters
 from inference_worker.engine.sampling.penalties import ban_early_stops
 from inference_worker.engine.sampling.token_counts import Histories
 from inference_worker.engine.sampling.truncation import draw_truncated
 from inference_worker.engine.sequence import Sequence
-from inference_worker.engine.sampling.masks import Masks
+from inference_worker.engine_protocol import PositionLogprobs
 
 
 class Sampler:

@@ -9,9 +9,9 @@ from array import array
 from collections.abc import Sequence as Rows
 from itertools import chain
 
-from inference_worker.engine_protocol import GenerationRequest
 from inference_worker.engine.scheduling.limits import EngineLimits
 from inference_worker.engine.sequence import Sequence
+from inference_worker.engine_protocol import GenerationRequest
 from inference_worker.structured.matcher import Matcher
 
 

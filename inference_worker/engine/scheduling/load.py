@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from inference_worker.engine.batch import Batch
-from inference_worker.engine_protocol import EngineLoad
 from inference_worker.engine.scheduling.block_manager import BlockManager
 from inference_worker.engine.sequence import Sequence
+from inference_worker.engine_protocol import EngineLoad
 
 
 @dataclass(slots=True)

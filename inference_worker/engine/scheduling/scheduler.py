@@ -14,14 +14,6 @@ from collections.abc import Sequence as Rows
 from dataclasses import dataclass, field
 
 from inference_worker.engine.batch import Batch, BlockCopy, ScheduledSequence, StepResult
-from inference_worker.engine_protocol import (
-    EngineLoad,
-    GenerationRequest,
-    PositionLogprobs,
-    PromptScores,
-    RequestFailed,
-    TokenEvent,
-)
 from inference_worker.engine.scheduling.admission import refusal, to_sequences
 from inference_worker.engine.scheduling.block_manager import BlockManager
 from inference_worker.engine.scheduling.limits import EngineLimits
@@ -30,6 +22,14 @@ from inference_worker.engine.scheduling.speculation import Speculation, append_d
 from inference_worker.engine.scheduling.stopping import append_run, finish_reason, stop_token
 from inference_worker.engine.scheduling.waiting_queue import WaitingQueue
 from inference_worker.engine.sequence import Sequence
+from inference_worker.engine_protocol import (
+    EngineLoad,
+    GenerationRequest,
+    PositionLogprobs,
+    PromptScores,
+    RequestFailed,
+    TokenEvent,
+)
 from inference_worker.structured.matcher import Matcher
 
 

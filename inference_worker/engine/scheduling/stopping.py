@@ -5,8 +5,8 @@ Stop strings need text, so the worker process checks them.
 
 from __future__ import annotations
 
-from inference_worker.engine_protocol import EngineFinishReason
 from inference_worker.engine.sequence import Sequence
+from inference_worker.engine_protocol import EngineFinishReason
 
 
 def finish_reason(sequence: Sequence) -> EngineFinishReason | None:

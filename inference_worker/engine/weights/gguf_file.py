@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import AutoConfig, PreTrainedConfig
 
-from inference_worker.errors import BadWeights, UnsupportedModel
-from inference_worker.engine.weights import gguf_blocks
-from inference_worker.model_files.gguf_metadata import GGUFHeader, TensorInfo, eos_token_ids, read_header
 from inference_worker.engine.native.packing import Int4Values, Int8Values
+from inference_worker.engine.weights import gguf_blocks
+from inference_worker.errors import BadWeights, UnsupportedModel
+from inference_worker.model_files.gguf_metadata import GGUFHeader, TensorInfo, eos_token_ids, read_header
 
 PERMUTED = frozenset({"llama", "smollm3"})
 """Architectures whose query and key rows are stored in the order of interleaved rotation."""

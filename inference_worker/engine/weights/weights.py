@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from inference_worker.errors import BadWeights
 from inference_worker.engine.layers.linear import MergedLinear
+from inference_worker.errors import BadWeights
 from inference_worker.model_files.model_source import file_inside
 
 Shape = tuple[int, ...]

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from inference_worker.engine_protocol import EmbeddingRequest, EngineEvent, EngineRequest, VectorEvent
 from inference_worker.worker.embedding.text import MAX_TOKEN_BYTES, EmbeddingText
 from inference_worker.worker.engine_jobs import EngineJobs, Parts
-from inference_worker.engine_protocol import EmbeddingRequest, EngineEvent, EngineRequest, VectorEvent
 from inference_worker.worker.running_jobs import EngineJob
 from router.messages import Embedded, Job, PromptBounds, Task, Usage
 from router.transport.base import Delivery

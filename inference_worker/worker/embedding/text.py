@@ -10,12 +10,12 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from inference_worker.model_files.embedding_folder import EmbedderConfig, read_config
 from inference_worker.engine_protocol import EmbeddingRequest, Ready
 from inference_worker.errors import BadWeights, ModelNotFound, UnsupportedModel
+from inference_worker.model_files.embedding_folder import EmbedderConfig, read_config
+from inference_worker.tokenizer.tokenizer import Definition, plain_encoder
 from inference_worker.worker.text.errors import PromptRejected
 from inference_worker.worker.text.prompt_bounds import text_bounds
-from inference_worker.tokenizer.tokenizer import Definition, plain_encoder
 from router.messages import EmbeddingPrompt, FailureCode, Job
 
 MAX_TOKEN_BYTES = 400

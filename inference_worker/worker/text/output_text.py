@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inference_worker.engine_protocol import PositionLogprobs, TokenEvent
+from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.worker.text.detokenizer import Detokenizer
 from inference_worker.worker.text.readable_logprobs import readable
 from inference_worker.worker.text.stop_strings import StopStrings
-from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.worker.text.tool_calls.call_text import CallText
 from router.messages import FinishReason, SamplingParams, TextOptions, TokenLogprob, ToolCallDelta
 

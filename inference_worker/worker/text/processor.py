@@ -19,14 +19,14 @@ from inference_worker.engine_protocol import GenerationRequest
 from inference_worker.structured.errors import GrammarRejected
 from inference_worker.structured.trial import Trials
 from inference_worker.structured.vocabulary import Vocabulary
-from inference_worker.worker.text.chat_template import ChatTemplate, flatten
 from inference_worker.tokenizer.control_tokens import strings, unused_marker
+from inference_worker.tokenizer.tokenizer import Tokenizer
+from inference_worker.tokenizer.tokenizer_files import TextFiles
+from inference_worker.worker.text.chat_template import ChatTemplate, flatten
 from inference_worker.worker.text.errors import PromptRejected
 from inference_worker.worker.text.fill_in_middle import fill_in_ids
 from inference_worker.worker.text.output_text import OutputText
 from inference_worker.worker.text.prompt_bounds import prompt_bounds
-from inference_worker.tokenizer.tokenizer import Tokenizer
-from inference_worker.tokenizer.tokenizer_files import TextFiles
 from inference_worker.worker.text.tool_calls.call_text import CallText
 from inference_worker.worker.text.tool_calls.choice import grammar_of, reader_of
 from inference_worker.worker.text.tool_calls.conversation import Message, with_objects

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from inference_worker.engine_protocol import PromptScores
-from inference_worker.worker.text.readable_logprobs import readable
 from inference_worker.tokenizer.tokenizer import Tokenizer
+from inference_worker.worker.text.readable_logprobs import readable
 from router.messages import Job, PromptEcho, PromptLogprobs, TextPrompt
 
 PART = 128

@@ -15,8 +15,8 @@ from auth_billing.prices.price_watch import PriceWatch
 from auth_billing.settings import BillingSettings
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.prices import MongoPriceStore
-from runtime.lifecycle import StartupError
 from router.messages import ServiceClass
+from runtime.lifecycle import StartupError
 from tests.fakes.prices import ListPriceStore
 
 CATALOGUE = """

@@ -9,8 +9,8 @@ import pytest
 from auth_billing.errors import NoPrice
 from auth_billing.prices import price_file
 from auth_billing.prices.pricing import MOST, Price, PriceList, Rate
-from runtime.lifecycle import StartupError
 from router.messages import ServiceClass, Usage
+from runtime.lifecycle import StartupError
 
 GOOD = """
 [default]

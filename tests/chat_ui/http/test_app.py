@@ -126,6 +126,6 @@ async def test_the_pages_own_addresses_are_the_page(client: httpx.AsyncClient, p
 
 def test_the_page_knows_the_same_addresses() -> None:
     """What is an address is written twice, here for the server and in TypeScript for the page."""
-    written = (Path(__file__).parents[2] / "chat_ui" / "web" / "src" / "router" / "routes.ts").read_text()
+    written = (Path(__file__).parents[3] / "chat_ui" / "web" / "src" / "router" / "routes.ts").read_text()
     named = set(re.findall(r'case "([a-z-]+)":', written[written.index("function ofOne") :]))
     assert named | set(re.findall(r'name === "([a-z]+)"', written)) == app.ADDRESSES

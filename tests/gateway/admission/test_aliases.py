@@ -9,8 +9,8 @@ import structlog.testing
 
 from auth_billing.service import Principal
 from gateway.admission.aliases import read_aliases
-from runtime.lifecycle import StartupError
 from router.registry import ModelInfo
+from runtime.lifecycle import StartupError
 from tests.fakes.scripted_worker import status
 from tests.gateway.conftest import KEY, MODEL, SetStage, eventually
 

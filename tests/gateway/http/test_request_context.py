@@ -8,11 +8,11 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from starlette.types import Message, Receive
 
+from gateway.errors import BrokerDown
 from gateway.http import request_context
 from gateway.http.error_handlers import error_response
-from gateway.errors import BrokerDown
-from gateway.metrics import GatewayMetrics
 from gateway.http.request_context import RequestContext
+from gateway.metrics import GatewayMetrics
 from tests.gateway.conftest import SetStage
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from gateway.http.server import _take_the_last, bind, serve_app
 from gateway.settings import GatewaySettings
-from runtime.lifecycle import StartupError
 from router.messages import Delta, FailureCode, Finished, Job, MayResume, Resume, Started, Verdict
+from runtime.lifecycle import StartupError
 from tests.fakes.scripted_worker import Script, ScriptedWorker, count, fail, never, say, start_and_wait, usage
 from tests.gateway.conftest import HI, KEY, MODEL, Serve, answers, eventually, head, reset, stage
 

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from auth_billing.errors import AccountClosed, AccountError, BudgetExhausted, InsufficientCredit, NoPrice
 from gateway.jobs import billing_desk
 from gateway.jobs.billing_desk import MOST_RESERVING
-from runtime.circuit_breaker import FAILURES
 from router.errors import BrokerUnavailable, PublishError, PublishUnknown, QueueFull, Unroutable
 from router.messages import (
     Delta,
@@ -26,6 +25,7 @@ from router.messages import (
     Started,
     Usage,
 )
+from runtime.circuit_breaker import FAILURES
 from tests.fakes.scripted_worker import ScriptedWorker, count, fail, never, say, start_and_wait, status, usage
 from tests.gateway.conftest import KEY, MODEL, Serve, SetStage, Stage, eventually, reset
 

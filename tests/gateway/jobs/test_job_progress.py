@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.jobs.echoed_prompt import EchoedPrompt
 from gateway.errors import RepliesLost
+from gateway.jobs.echoed_prompt import EchoedPrompt
 from gateway.jobs.job_progress import Admitted, JobProgress
 from router.messages import (
     REAPER,

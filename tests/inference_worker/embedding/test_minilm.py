@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from inference_worker.worker.embedding import text as text_module
 from inference_worker.engine.embedding.engine import EmbeddingEngine
-from inference_worker.worker.embedding.text import EmbeddingText
 from inference_worker.engine_protocol import EmbeddingRequest, VectorEvent
 from inference_worker.errors import ModelError
 from inference_worker.model_files.model_source import resolve
 from inference_worker.settings import EngineSettings
+from inference_worker.worker.embedding import text as text_module
+from inference_worker.worker.embedding.text import EmbeddingText
 from inference_worker.worker.text.errors import PromptRejected
 from router.messages import EmbeddingPrompt, FailureCode, SamplingParams, TextPrompt
 from tests.inference_worker.embedding import reference

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from inference_worker.engine_protocol import GenerationRequest
 from inference_worker.engine.sampling import prompt_scores
+from inference_worker.engine_protocol import GenerationRequest
 from router.messages import SamplingParams
 from tests.fakes.tiny_model import EOS, tiny_engine
 from tests.inference_worker.generation import Choice, generate, prompts, request

@@ -10,10 +10,10 @@ import pytest
 
 from inference_worker.__main__ import serve
 from inference_worker.settings import WorkerSettings
-from runtime.lifecycle import StartupError
 from router.bus import Bus
 from router.messages import ChatPrompt, Delta, Finished, Job, Reply, SamplingParams
 from router.transport.memory import MemoryBroker, MemoryTransport
+from runtime.lifecycle import StartupError
 from tests.inference_worker.worker_bench import make_job
 
 NAME = "smollm2-135m-instruct"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from inference_worker.model_files.embedding_folder import EmbedderConfig, read_config
 from inference_worker.errors import BadWeights, UnsupportedModel
+from inference_worker.model_files.embedding_folder import EmbedderConfig, read_config
 from inference_worker.model_files.model_source import resolve
 from router.messages import Task
 

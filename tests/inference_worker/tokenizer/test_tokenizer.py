@@ -16,11 +16,11 @@ from transformers import PreTrainedTokenizerFast
 from inference_worker.errors import BadWeights, ModelNotFound, UnsupportedModel
 from inference_worker.model_files.gguf_metadata import read_tokenizer
 from inference_worker.tokenizer.control_tokens import MARKERS, ControlToken, ControlTokens, Plain, unused_marker
-from inference_worker.worker.text.errors import PromptRejected
-from inference_worker.worker.text.processor import Limits, TextProcessor
 from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.tokenizer.tokenizer_files import read_text_files
 from inference_worker.tokenizer.tokenizer_gguf import tokenizer_definition
+from inference_worker.worker.text.errors import PromptRejected
+from inference_worker.worker.text.processor import Limits, TextProcessor
 from router.messages import ChatPrompt, FailureCode, Prompt, TextPrompt
 from tests.fakes.counting_text import BEGIN, END, TEMPLATE, counting_text, definition
 from tests.inference_worker.worker_bench import make_job

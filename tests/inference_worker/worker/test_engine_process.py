@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from inference_worker.engine.engine_main import Mouth, serve
-from inference_worker.worker.engine_process import ProcessEngine
 from inference_worker.engine_protocol import (
     EngineLoad,
     GenerationRequest,
@@ -23,6 +22,7 @@ from inference_worker.engine_protocol import (
 )
 from inference_worker.errors import EngineDied, EngineStartFailed
 from inference_worker.settings import EngineSettings
+from inference_worker.worker.engine_process import ProcessEngine
 from router.messages import SamplingParams
 
 READY = Ready(

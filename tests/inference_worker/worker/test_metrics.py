@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from inference_worker.engine_protocol import EngineLoad
 from inference_worker.worker.metrics import WorkerMetrics
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import asyncio
 import pytest
 
 from auth_billing.reaper import Reaper
+from inference_worker.settings import EngineSettings
 from inference_worker.worker import engine_jobs
 from inference_worker.worker.engine_process import ProcessEngine
-from inference_worker.settings import EngineSettings
 from router.dead_letters import DeadLetters
 from router.messages import REAPER, Failed, FailureCode, Finished, Outcome, TokenPrompt
 from router.topology import JOB_DELIVERY_LIMIT

@@ -10,11 +10,9 @@ from typing import cast
 
 import pytest
 
-from inference_worker.worker import engine_jobs
-from inference_worker.worker import stall_watch
-from inference_worker.worker import wear
 from inference_worker.engine_protocol import StepReport, TokenEvent
 from inference_worker.errors import EngineDied, EngineStartFailed
+from inference_worker.worker import engine_jobs, stall_watch, wear
 from inference_worker.worker.worker import capacity
 from router import control_plane, topology
 from router.bus import Envelope

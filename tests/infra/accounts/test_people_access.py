@@ -13,8 +13,7 @@ from auth_billing.people.roles import Role
 from auth_billing.people.throttle import PER_MINUTE
 from auth_billing.store.indexes import create_indexes
 from chat_ui.settings import ChatSettings
-from infra.accounts import account_access
-from infra.accounts import people_access
+from infra.accounts import account_access, people_access
 from infra.home.home import Home
 from runtime.lifecycle import EXIT_CANNOT_START
 from tests.chat_ui.browsers import Browser

@@ -20,9 +20,8 @@ from auth_billing.prices.pricing import Price
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.jobs import MongoJobStore
 from infra.cli import dead_cli
-from infra.cli.main import app
 from infra.cli.dead_commands import refusal
-from runtime.lifecycle import StartupError
+from infra.cli.main import app
 from router import messages, topology
 from router.bus import Bus
 from router.dead_letters import DeadLetters
@@ -32,10 +31,11 @@ from router.messages import FailureCode, ServiceClass
 from router.transport.base import HeaderValue, Outgoing
 from router.transport.memory import MemoryBroker, MemoryTransport
 from router.transport.rabbitmq import RabbitMQTransport
+from runtime.lifecycle import StartupError
 from tests.contract.examples import JOB, USAGE_RECORD, msgspec_replace
 
 Dead = Callable[..., str]
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "dead-letters.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "dead-letters.md"
 SECRET = "the capital of Atlantis"
 DIAGNOSIS = Diagnosis(FailureCode.FAILED_REPEATEDLY, "3 times in a row what ran it died with it", 3, "worker-2")
 

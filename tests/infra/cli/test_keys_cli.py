@@ -15,9 +15,9 @@ from auth_billing.keys.scopes import Scope
 from auth_billing.service import Principal
 from infra.accounts import account_access
 from infra.cli import keys_cli
+from infra.cli.keys_cli import seconds
 from infra.cli.main import app
 from infra.home.home import Home
-from infra.cli.keys_cli import seconds
 
 pytestmark = pytest.mark.store
 

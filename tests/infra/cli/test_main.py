@@ -21,7 +21,7 @@ COMMANDS = [*LAUNCHED, "key", "keys", "prices", "control-secret"]
 def headrace(*arguments: str, home: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
     return subprocess.run(
-        [sys.executable, "-m", "infra.cli.main", *arguments],
+        [sys.executable, "-m", "infra.cli", *arguments],
         env={**clean, "HEADRACE_HOME": str(home), **variables},
         capture_output=True,
         text=True,
@@ -73,7 +73,7 @@ def test_commanding_nothing_is_one_line(tmp_path: Path, arguments: tuple[str, ..
 
 def test_light_commands_do_not_load_torch() -> None:
     program = (
-        "import sys, infra.cli, infra.process_table; infra.cli.known_variables();"
+        "import sys, infra.cli.main, infra.cli.process_table; infra.cli.main.known_variables();"
         "heavy = {'torch', 'transformers', 'fastapi', 'motor', 'pika'} & set(sys.modules); assert not heavy, heavy"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

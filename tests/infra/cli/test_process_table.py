@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from infra.cli.process_table import duration, in_words, rows
 from infra.home.home import Home
 from infra.home.process_records import ProcessRecord, ProcessRecords, ProcessState
-from infra.cli.process_table import duration, in_words, rows
 
 
 def test_a_worker_is_described_by_its_load() -> None:

@@ -11,7 +11,16 @@ from pathlib import Path
 import pytest
 
 from infra.install import steps as install
-from infra.install.steps import Installation, Step, StepFailed, embedding_model_step, fingerprint, model_step, perform, run
+from infra.install.steps import (
+    Installation,
+    Step,
+    StepFailed,
+    embedding_model_step,
+    fingerprint,
+    model_step,
+    perform,
+    run,
+)
 
 
 @pytest.fixture

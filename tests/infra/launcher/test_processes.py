@@ -8,8 +8,8 @@ import pytest
 
 from infra.home import environment
 from infra.home.home import Home
-from infra.launcher.processes import PlatformProcesses
 from infra.home.settings import LauncherSettings
+from infra.launcher.processes import PlatformProcesses
 
 
 @pytest.fixture

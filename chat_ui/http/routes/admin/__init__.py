@@ -2,11 +2,7 @@
 
 from fastapi import APIRouter
 
-from chat_ui.http.routes.admin import audit
-from chat_ui.http.routes.admin import keys
-from chat_ui.http.routes.admin import money
-from chat_ui.http.routes.admin import projects
-from chat_ui.http.routes.admin import workers
+from chat_ui.http.routes.admin import audit, keys, money, projects, workers
 
 router = APIRouter(prefix="/admin")
 for _each in (projects, keys, money, workers, audit):

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from auth_billing.audit_log import AuditEntry, AuditQuery
-from chat_ui.http.answers import shown
 from chat_ui.chat import chat_of
+from chat_ui.http.answers import shown
 from chat_ui.http.guard import Admin
 from chat_ui.http.shapes.administration import AuditActor, AuditPage, AuditRow
 

@@ -13,9 +13,9 @@ from auth_billing.keys.issuing import KeyWish
 from auth_billing.money.holds import key_budget
 from auth_billing.people.sessions import BrowserSession
 from auth_billing.records import ApiKeyRecord
+from chat_ui.chat import chat_of, doer
 from chat_ui.http.answers import nothing, shown
 from chat_ui.http.bodies import NoBody, body_of
-from chat_ui.chat import chat_of, doer
 from chat_ui.http.guard import Admin
 from chat_ui.http.shapes.administration import Key, KeyList, NewKey, NewKeyBody, RotateBody
 

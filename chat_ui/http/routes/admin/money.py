@@ -12,9 +12,9 @@ from auth_billing.money.books import Balance
 from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, project_budget
 from auth_billing.people.sessions import BrowserSession
 from auth_billing.prices.pricing import Rate
+from chat_ui.chat import chat_of, doer
 from chat_ui.http.answers import shown
 from chat_ui.http.bodies import body_of
-from chat_ui.chat import chat_of, doer
 from chat_ui.http.guard import Admin
 from chat_ui.http.shapes.administration import (
     BudgetBody,

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from auth_billing.audit_log import Event
 from auth_billing.records import Project as ProjectRecord
+from chat_ui.chat import chat_of, doer
 from chat_ui.http.answers import shown
 from chat_ui.http.bodies import NoBody, body_of
-from chat_ui.chat import chat_of, doer
 from chat_ui.http.guard import Admin
 from chat_ui.http.shapes.administration import Project, ProjectBody, ProjectList
 from router.messages import KeySet

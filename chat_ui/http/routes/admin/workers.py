@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from chat_ui.http.answers import shown
 from chat_ui.chat import chat_of
+from chat_ui.http.answers import shown
 from chat_ui.http.guard import Admin
 from chat_ui.http.shapes.administration import ModelLoad, Worker, WorkerList
 

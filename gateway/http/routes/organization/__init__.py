@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from gateway.http.routes.organization import admin_api_keys
-from gateway.http.routes.organization import api_keys
-from gateway.http.routes.organization import audit_logs
-from gateway.http.routes.organization import export
-from gateway.http.routes.organization import invites
-from gateway.http.routes.organization import projects
-from gateway.http.routes.organization import rate_limits
-from gateway.http.routes.organization import service_accounts
-from gateway.http.routes.organization import spend_limits
-from gateway.http.routes.organization import usage
-from gateway.http.routes.organization import users
+from gateway.http.routes.organization import (
+    admin_api_keys,
+    api_keys,
+    audit_logs,
+    export,
+    invites,
+    projects,
+    rate_limits,
+    service_accounts,
+    spend_limits,
+    usage,
+    users,
+)
 
 router = APIRouter()
 for routes in (

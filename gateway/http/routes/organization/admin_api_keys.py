@@ -11,6 +11,10 @@ from auth_billing.audit_log import Event
 from auth_billing.keys.issuing import KeyWish
 from auth_billing.keys.key_management import ADMIN_KEYS
 from gateway.http.api_description import described
+from gateway.http.routes.organization.access import Reader, Writer, admin_body
+from gateway.http.routes.organization.key_owners import owners_of
+from gateway.http.routes.organization.pages import page_of, query_of
+from gateway.http.routes.responses import json_response
 from gateway.openai.organization.keys import (
     AdminApiKey,
     AdminApiKeyCreate,
@@ -20,10 +24,6 @@ from gateway.openai.organization.keys import (
     shown_key,
 )
 from gateway.openai.organization.lists import OrderedPageQuery
-from gateway.http.routes.organization.access import Reader, Writer, admin_body
-from gateway.http.routes.organization.key_owners import owners_of
-from gateway.http.routes.organization.pages import page_of, query_of
-from gateway.http.routes.responses import json_response
 
 router = APIRouter(prefix="/v1/organization/admin_api_keys")
 

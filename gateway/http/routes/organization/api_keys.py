@@ -8,6 +8,10 @@ from fastapi import APIRouter, Depends, Response
 
 from auth_billing.audit_log import Event
 from gateway.http.api_description import described
+from gateway.http.routes.organization.access import Reader, Writer
+from gateway.http.routes.organization.key_owners import owners_of
+from gateway.http.routes.organization.pages import page_of, query_of
+from gateway.http.routes.responses import json_response
 from gateway.openai.organization.keys import (
     ProjectApiKey,
     ProjectApiKeyDeleted,
@@ -15,10 +19,6 @@ from gateway.openai.organization.keys import (
     ProjectApiKeyQuery,
     key_id_of,
 )
-from gateway.http.routes.organization.access import Reader, Writer
-from gateway.http.routes.organization.key_owners import owners_of
-from gateway.http.routes.organization.pages import page_of, query_of
-from gateway.http.routes.responses import json_response
 
 router = APIRouter(prefix="/v1/organization/projects/{project_id}/api_keys")
 

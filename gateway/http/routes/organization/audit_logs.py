@@ -7,8 +7,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Response
 
 from auth_billing.audit_log import Actor, AuditEntry, AuditQuery
-from gateway.http.api_description import described
 from gateway.errors import InvalidRequest
+from gateway.http.api_description import described
+from gateway.http.routes.organization.access import Reader
+from gateway.http.routes.organization.pages import listed, query_of
+from gateway.http.routes.responses import json_response
 from gateway.openai.organization.audit_logs import (
     AuditLog,
     AuditLogActor,
@@ -21,9 +24,6 @@ from gateway.openai.organization.audit_logs import (
     TimeRange,
 )
 from gateway.openai.organization.keys import key_id_of, shown_key
-from gateway.http.routes.organization.access import Reader
-from gateway.http.routes.organization.pages import listed, query_of
-from gateway.http.routes.responses import json_response
 
 router = APIRouter(prefix="/v1/organization/audit_logs")
 

@@ -18,14 +18,14 @@ from auth_billing.audit_log import Event
 from auth_billing.money.books import JobRecord
 from auth_billing.money.usage_reports import UsageFilter
 from auth_billing.prices.pricing import NANO
-from gateway.http.api_description import described_files
 from gateway.errors import ExportsBusy, InvalidRequest
-from gateway.openai.organization.keys import shown_key
-from gateway.openai.organization.usage import ExportQuery
+from gateway.http.api_description import described_files
 from gateway.http.routes.organization.access import Administrator, Reader
 from gateway.http.routes.organization.pages import query_of
 from gateway.http.routes.organization.time_buckets import asked
 from gateway.http.routes.organization.usage import only_of
+from gateway.openai.organization.keys import shown_key
+from gateway.openai.organization.usage import ExportQuery
 from runtime import tables
 from runtime.tables import Row
 

@@ -11,12 +11,12 @@ from auth_billing.audit_log import Event
 from auth_billing.people.people_records import Invitation, InvitationStatus
 from auth_billing.people.roles import Role
 from gateway.http.api_description import described
-from gateway.openai.organization.lists import PageQuery
-from gateway.openai.organization.users import Invite, InviteCreate, InviteDeleted, InviteList
 from gateway.http.routes.organization.access import Reader, Writer, admin_body
 from gateway.http.routes.organization.pages import page_of, query_of
 from gateway.http.routes.organization.users import role_of
 from gateway.http.routes.responses import json_response
+from gateway.openai.organization.lists import PageQuery
+from gateway.openai.organization.users import Invite, InviteCreate, InviteDeleted, InviteList
 
 router = APIRouter(prefix="/v1/organization/invites")
 

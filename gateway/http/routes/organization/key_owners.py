@@ -7,6 +7,7 @@ from typing import Literal
 
 from auth_billing.keys.service_accounts import ServiceAccount
 from auth_billing.records import ApiKeyRecord
+from gateway.http.routes.organization.access import Administrator
 from gateway.openai.organization.keys import (
     AdminApiKey,
     AdminKeyOwner,
@@ -15,7 +16,6 @@ from gateway.openai.organization.keys import (
     ProjectKeyOwner,
     shown_key,
 )
-from gateway.http.routes.organization.access import Administrator
 
 OPERATOR = "operator"
 

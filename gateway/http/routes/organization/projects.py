@@ -11,6 +11,9 @@ from auth_billing.people import directory as people
 from auth_billing.people.roles import Role
 from auth_billing.records import Project as ProjectRecord
 from gateway.http.api_description import described
+from gateway.http.routes.organization.access import Reader, Writer, admin_body
+from gateway.http.routes.organization.pages import page_of, query_of
+from gateway.http.routes.responses import json_response
 from gateway.openai.organization.lists import PageQuery
 from gateway.openai.organization.projects import (
     Project,
@@ -21,9 +24,6 @@ from gateway.openai.organization.projects import (
     ProjectUser,
     ProjectUserList,
 )
-from gateway.http.routes.organization.access import Reader, Writer, admin_body
-from gateway.http.routes.organization.pages import page_of, query_of
-from gateway.http.routes.responses import json_response
 from router.messages import KeySet
 
 router = APIRouter(prefix="/v1/organization/projects")

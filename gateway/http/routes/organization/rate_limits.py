@@ -11,6 +11,9 @@ from auth_billing.errors import NoSuchRecord
 from auth_billing.rate_limits.limits import UNLIMITED, Limits, Subject, model_subject, project_subject
 from gateway.http.api_description import described
 from gateway.http.dependencies import TheGateway
+from gateway.http.routes.organization.access import Reader, Writer, admin_body
+from gateway.http.routes.organization.pages import page_of, query_of
+from gateway.http.routes.responses import json_response
 from gateway.openai.organization.rate_limits import (
     ANY_MODEL,
     RateLimit,
@@ -18,9 +21,6 @@ from gateway.openai.organization.rate_limits import (
     RateLimitQuery,
     RateLimitUpdate,
 )
-from gateway.http.routes.organization.access import Reader, Writer, admin_body
-from gateway.http.routes.organization.pages import page_of, query_of
-from gateway.http.routes.responses import json_response
 
 router = APIRouter(prefix="/v1/organization/projects/{project_id}/rate_limits")
 

@@ -12,6 +12,9 @@ from auth_billing.keys.issuing import KeyWish
 from auth_billing.keys.service_accounts import ServiceAccount as Record
 from auth_billing.money.holds import key_budget
 from gateway.http.api_description import described
+from gateway.http.routes.organization.access import Administrator, Reader, Writer, admin_body
+from gateway.http.routes.organization.pages import page_of, query_of
+from gateway.http.routes.responses import json_response
 from gateway.openai.organization.keys import (
     CreatedKey,
     CreatedServiceAccount,
@@ -24,9 +27,6 @@ from gateway.openai.organization.keys import (
     shown_key,
 )
 from gateway.openai.organization.lists import PageQuery
-from gateway.http.routes.organization.access import Administrator, Reader, Writer, admin_body
-from gateway.http.routes.organization.pages import page_of, query_of
-from gateway.http.routes.responses import json_response
 from router.messages import KeySet
 
 router = APIRouter(prefix="/v1/organization/projects/{project_id}/service_accounts")

@@ -11,6 +11,8 @@ from auth_billing.audit_log import Event
 from auth_billing.errors import NoSuchRecord
 from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, project_budget
 from gateway.http.api_description import described
+from gateway.http.routes.organization.access import Administrator, Reader, Writer, admin_body
+from gateway.http.routes.responses import json_response
 from gateway.openai.organization.keys import key_id_of
 from gateway.openai.organization.spend_limits import (
     NANO_PER_CENT,
@@ -19,8 +21,6 @@ from gateway.openai.organization.spend_limits import (
     SpendLimitDeleted,
     SpendLimitUpdate,
 )
-from gateway.http.routes.organization.access import Administrator, Reader, Writer, admin_body
-from gateway.http.routes.responses import json_response
 
 router = APIRouter(prefix="/v1/organization")
 

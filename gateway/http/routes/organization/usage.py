@@ -11,8 +11,12 @@ from fastapi import APIRouter, Depends, Response
 
 from auth_billing.money.usage_reports import Dimension, Kind, UsageFilter, UsageRow
 from auth_billing.prices.pricing import NANO
-from gateway.http.api_description import described
 from gateway.errors import InvalidRequest
+from gateway.http.api_description import described
+from gateway.http.routes.organization.access import Administrator, Reader
+from gateway.http.routes.organization.pages import query_of
+from gateway.http.routes.organization.time_buckets import WIDTHS, Period, asked, next_page, page_of_period
+from gateway.http.routes.responses import json_response
 from gateway.openai.organization.keys import key_id_of, shown_key
 from gateway.openai.organization.usage import (
     Amount,
@@ -25,10 +29,6 @@ from gateway.openai.organization.usage import (
     UsageBucket,
     UsagePage,
 )
-from gateway.http.routes.organization.access import Administrator, Reader
-from gateway.http.routes.organization.pages import query_of
-from gateway.http.routes.organization.time_buckets import WIDTHS, Period, asked, next_page, page_of_period
-from gateway.http.routes.responses import json_response
 
 router = APIRouter(prefix="/v1/organization")
 

@@ -11,10 +11,10 @@ from auth_billing.people.directory import Member
 from auth_billing.people.given_text import fold_email
 from auth_billing.people.roles import Role
 from gateway.http.api_description import described
-from gateway.openai.organization.users import RoleName, User, UserDeleted, UserList, UserQuery, UserUpdate
 from gateway.http.routes.organization.access import Reader, Writer, admin_body
 from gateway.http.routes.organization.pages import page_of, query_of
 from gateway.http.routes.responses import json_response
+from gateway.openai.organization.users import RoleName, User, UserDeleted, UserList, UserQuery, UserUpdate
 
 router = APIRouter(prefix="/v1/organization/users")
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 
-from inference_worker.engine.attention_backend import AttentionMetadata
 from inference_worker.engine.attention.reference import ReferenceAttention
 from inference_worker.engine.attention.registry import BACKENDS, create_attention, select_backend
-from inference_worker.errors import UnsupportedModel
+from inference_worker.engine.attention_backend import AttentionMetadata
 from inference_worker.engine.kv_cache import KVCache, KVCacheShape, quantised
+from inference_worker.errors import UnsupportedModel
 
 CPU = torch.device("cpu")
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from inference_worker.engine.attention_backend import AttentionMetadata
 from inference_worker.engine.attention.reference import ReferenceAttention
 from inference_worker.engine.attention.registry import select_backend
-from inference_worker.errors import UnsupportedModel
+from inference_worker.engine.attention_backend import AttentionMetadata
 from inference_worker.engine.kv_cache import KVCache, KVCacheShape
+from inference_worker.errors import UnsupportedModel
 from tests.inference_worker.engine.attention.test_attention import make_metadata
 
 if importlib.util.find_spec("triton") is None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from inference_worker.errors import ModelError
 from inference_worker.engine.execution.cache_size import CPU_MOST, count_blocks, free_share
 from inference_worker.engine.kv_cache import KVCacheShape
+from inference_worker.errors import ModelError
 from inference_worker.settings import EngineSettings
 
 CPU = torch.device("cpu")

@@ -12,14 +12,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from inference_worker.engine.attention_backend import AttentionMetadata
 from inference_worker.engine.attention.reference import ReferenceAttention
+from inference_worker.engine.attention_backend import AttentionMetadata
 from inference_worker.engine.batch import Batch, StepResult
 from inference_worker.engine.engine import Engine
-from inference_worker.engine_protocol import GenerationRequest
 from inference_worker.engine.execution import captured_runner
 from inference_worker.engine.execution.captured_runner import CapturedRunner
 from inference_worker.engine.execution.decode_graphs import Work
+from inference_worker.engine_protocol import GenerationRequest
 from tests.fakes.host_uniform import uniform
 from tests.fakes.tiny_model import tiny_engine
 from tests.inference_worker.generation import finish, generate, ids, prompts, request

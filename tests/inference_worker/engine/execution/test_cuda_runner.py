@@ -11,10 +11,9 @@ import torch
 pytest.importorskip("triton", reason="there are builds of Triton for Linux only")
 
 from inference_worker.engine.engine import Engine
-from inference_worker.engine.execution import captured_runner
-from inference_worker.engine.execution import cuda_runner
-from inference_worker.engine.loading.loading import load_model
+from inference_worker.engine.execution import captured_runner, cuda_runner
 from inference_worker.engine.layers.decoder import Decoder
+from inference_worker.engine.loading.loading import load_model
 from inference_worker.model_files.model_source import resolve
 from inference_worker.settings import EngineSettings
 from tests.fakes.tiny_models import save_tiny

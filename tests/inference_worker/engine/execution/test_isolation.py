@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from inference_worker.engine.batch import Batch, BlockCopy, ScheduledSequence, StepResult
-from inference_worker.errors import NativeError
 from inference_worker.engine.execution.isolation import IsolatingRunner
 from inference_worker.engine.sequence import Sequence
+from inference_worker.errors import NativeError
 from router.messages import SamplingParams
 
 

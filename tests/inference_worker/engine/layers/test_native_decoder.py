@@ -7,11 +7,11 @@ import os
 import pytest
 import torch
 
-from inference_worker.errors import NativeUnavailable
-from inference_worker.engine.loading.loading import load_model
-from inference_worker.model_files.model_source import resolve
 from inference_worker.engine.layers.native_decoder import NativeDecoder, check_supported
+from inference_worker.engine.loading.loading import load_model
 from inference_worker.engine.native.library import Kernels
+from inference_worker.errors import NativeUnavailable
+from inference_worker.model_files.model_source import resolve
 from tests.fakes.packed_steps import first_step, packed_logits, random_sequences
 from tests.fakes.tiny_models import save_tiny
 from tests.inference_worker.engine.models.test_families import CASES

@@ -8,13 +8,13 @@ import gguf
 import pytest
 import torch
 
-from inference_worker.errors import UnsupportedModel
-from inference_worker.engine.loading.compilation import compile_model
-from inference_worker.engine.weights.gguf_file import GGUFFile
-from inference_worker.engine.loading.loading import load_model
 from inference_worker.engine.layers.decoder import Decoder
-from inference_worker.model_files.model_source import resolve
 from inference_worker.engine.layers.native_decoder import NativeDecoder
+from inference_worker.engine.loading.compilation import compile_model
+from inference_worker.engine.loading.loading import load_model
+from inference_worker.engine.weights.gguf_file import GGUFFile
+from inference_worker.errors import UnsupportedModel
+from inference_worker.model_files.model_source import resolve
 from inference_worker.settings import EngineSettings
 from tests.fakes.packed_steps import packed_logits, random_sequences
 from tests.fakes.tiny_models import save_tiny

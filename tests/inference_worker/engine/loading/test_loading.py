@@ -10,9 +10,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from inference_worker.errors import BadWeights, ModelError, UnsupportedModel
 from inference_worker.engine.loading.loading import load_model
 from inference_worker.engine.weights.weights import SafetensorsFolder, check
+from inference_worker.errors import BadWeights, ModelError, UnsupportedModel
 from inference_worker.model_files.model_source import resolve
 from tests.fakes.packed_steps import packed_logits
 from tests.fakes.tiny_models import save_tiny

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from inference_worker.errors import ModelError
 from inference_worker.engine.loading.number_format import cache_format
+from inference_worker.errors import ModelError
 
 
 @pytest.mark.parametrize(

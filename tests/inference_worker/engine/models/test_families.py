@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from inference_worker.engine.loading.loading import load_model
 from inference_worker.engine.layers.decoder import Decoder
+from inference_worker.engine.loading.loading import load_model
 from inference_worker.model_files.model_source import resolve
 from tests.fakes.packed_steps import packed_logits, random_sequences
 from tests.fakes.tiny_models import save_tiny

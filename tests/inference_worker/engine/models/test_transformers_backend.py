@@ -8,10 +8,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from inference_worker.errors import BadWeights, UnsupportedModel
 from inference_worker.engine.loading.loading import load_model
-from inference_worker.model_files.model_source import resolve
 from inference_worker.engine.models.transformers_backend import TransformersModel
+from inference_worker.errors import BadWeights, UnsupportedModel
+from inference_worker.model_files.model_source import resolve
 from tests.fakes.packed_steps import packed_logits, random_sequences
 from tests.fakes.tiny_models import save_tiny
 

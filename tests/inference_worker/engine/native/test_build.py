@@ -8,8 +8,8 @@ import stat
 import pytest
 import torch
 
-from inference_worker.errors import NativeUnavailable
 from inference_worker.engine.native import build
+from inference_worker.errors import NativeUnavailable
 
 
 def compiler(folder, script: str):

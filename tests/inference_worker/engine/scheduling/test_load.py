@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from inference_worker.engine.batch import Batch, ScheduledSequence
-from inference_worker.engine_protocol import EngineLoad
-from inference_worker.worker.load_metrics import kv_waste
 from inference_worker.engine.scheduling.block_manager import BlockManager
 from inference_worker.engine.scheduling.load import Counters, tokens_held
 from inference_worker.engine.scheduling.prefix_cache import NoPrefixCache
 from inference_worker.engine.sequence import Sequence
+from inference_worker.engine_protocol import EngineLoad
+from inference_worker.worker.load_metrics import kv_waste
 from router.messages import SamplingParams
 
 

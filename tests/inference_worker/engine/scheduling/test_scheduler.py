@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_worker.engine.batch import Batch, StepResult
-from inference_worker.engine_protocol import GenerationRequest, TokenEvent
 from inference_worker.engine.scheduling.block_manager import BlockManager
 from inference_worker.engine.scheduling.limits import EngineLimits
 from inference_worker.engine.scheduling.prefix_cache import NoPrefixCache, PrefixCache
 from inference_worker.engine.scheduling.scheduler import Scheduler
 from inference_worker.engine.scheduling.speculation import NoSpeculation, Speculation
+from inference_worker.engine_protocol import GenerationRequest, TokenEvent
 from router.messages import SamplingParams
 
 EOS = 2

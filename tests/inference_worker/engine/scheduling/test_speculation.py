@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_worker.engine.batch import Batch, ScheduledSequence, StepResult
-from inference_worker.engine_protocol import GenerationRequest, PositionLogprobs
 from inference_worker.engine.sampling.sampler import Sampler
 from inference_worker.engine.scheduling.block_manager import BlockManager
 from inference_worker.engine.scheduling.limits import EngineLimits
@@ -23,6 +22,7 @@ from inference_worker.engine.scheduling.prefix_cache import NoPrefixCache, Prefi
 from inference_worker.engine.scheduling.scheduler import Scheduler
 from inference_worker.engine.scheduling.speculation import FREE, NoSpeculation, Speculation, StepCost, append_drawn
 from inference_worker.engine.sequence import Sequence
+from inference_worker.engine_protocol import GenerationRequest, PositionLogprobs
 from router.messages import SamplingParams
 from tests.inference_worker.generation import Choice, take
 

@@ -11,10 +11,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, GgufConfig
 
-from inference_worker.errors import BadWeights, UnsupportedModel
+from inference_worker.engine.loading.loading import load_model
 from inference_worker.engine.weights import gguf_file
 from inference_worker.engine.weights.gguf_file import GGUFFile
-from inference_worker.engine.loading.loading import load_model
+from inference_worker.errors import BadWeights, UnsupportedModel
 from inference_worker.model_files.gguf_metadata import read_header
 from inference_worker.model_files.model_source import resolve
 from tests.fakes.packed_steps import packed_logits, random_sequences

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_worker.engine_protocol import Candidate, PositionLogprobs, TokenEvent
-from inference_worker.worker.text.output_text import OutputText, Release
 from inference_worker.tokenizer.token_bytes import byte_alphabet
 from inference_worker.tokenizer.tokenizer import Tokenizer
+from inference_worker.worker.text.output_text import OutputText, Release
 from router.messages import SamplingParams, TextOptions
 from tests.fakes.counting_text import END, definition
 

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from inference_worker.tokenizer.tokenizer import Tokenizer
+from inference_worker.tokenizer.tokenizer_files import read_text_files
 from inference_worker.worker.text.chat_template import ChatTemplate
 from inference_worker.worker.text.processor import Limits, TextProcessor
 from inference_worker.worker.text.prompt_bounds import prompt_bounds, text_bounds
-from inference_worker.tokenizer.tokenizer import Tokenizer
-from inference_worker.tokenizer.tokenizer_files import read_text_files
 from router.messages import ChatPrompt, Job, Prompt, PromptBounds, SamplingParams, TextPrompt
 from router.usage_bound import most_usage
 from tests.contract.examples import JOB

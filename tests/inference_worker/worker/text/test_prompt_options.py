@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from inference_worker.engine_protocol import Candidate, PositionLogprobs, PromptScores
+from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.worker.text import prompt_echo
 from inference_worker.worker.text.chat_template import ChatTemplate
 from inference_worker.worker.text.errors import PromptRejected
 from inference_worker.worker.text.processor import Limits, TextProcessor
-from inference_worker.tokenizer.tokenizer import Tokenizer
 from router.messages import FailureCode, Job, Prompt, SamplingParams, TextOptions, TextPrompt, TokenPrompt
 from tests.contract.examples import JOB
 from tests.fakes.counting_text import BEGIN, FIRST, TEMPLATE, VOCAB_SIZE, counting_text, definition

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_worker.engine_protocol import Candidate, PositionLogprobs, TokenEvent
-from inference_worker.worker.text.output_text import OutputText, Release
 from inference_worker.tokenizer.tokenizer import Tokenizer
+from inference_worker.worker.text.output_text import OutputText, Release
 from inference_worker.worker.text.tool_calls.call_reader import CallReader
 from inference_worker.worker.text.tool_calls.call_text import CallText, call_id
 from inference_worker.worker.text.tool_calls.family import MARKUPS, Family

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.worker.text.chat_template import ChatTemplate
 from inference_worker.worker.text.processor import Limits, TextProcessor
-from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.worker.text.tool_calls.conversation import with_objects
 from inference_worker.worker.text.tool_calls.family import Family, ToolStyle, tool_style
 from router.messages import ChatPrompt, Job, SamplingParams, ToolChoice, ToolMode

@@ -1,0 +1,5 @@
+"""`python -m infra.cli`: the `headrace` command."""
+
+from infra.cli.main import main
+
+main()
