@@ -1,4 +1,4 @@
-"""A bus for billing and one for everybody else, on the in-memory broker."""
+"""A bus for billing and one for the other processes, on the in-memory broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The development account: one usable key, kept while it verifies."""
+"""The development account: one usable key, kept while it is valid."""
 
 import pytest
 
@@ -27,14 +27,14 @@ async def test_a_new_installation_gets_an_organisation_a_project_and_one_key(acc
     assert (await AuthBilling(keys, PEPPER).authenticate(key)).tenant == ORGANISATION
 
 
-async def test_a_key_that_verifies_is_kept(accounts, keys):
+async def test_a_valid_key_is_kept(accounts, keys):
     key = await ensure_development_account(accounts, keys, PEPPER)
     assert await ensure_development_account(accounts, keys, PEPPER, key) == key
     assert len(keys.records) == 1
 
 
 @pytest.mark.parametrize("lost", [None, "", "garbage", pytest.param(api_keys.generate().text, id="foreign")])
-async def test_a_lost_key_is_replaced_and_revoked(accounts, keys, lost):
+async def test_a_lost_key_is_revoked_and_replaced(accounts, keys, lost):
     old = await ensure_development_account(accounts, keys, PEPPER)
     new = await ensure_development_account(accounts, keys, PEPPER, lost)
     service = AuthBilling(keys, PEPPER)
@@ -43,7 +43,7 @@ async def test_a_lost_key_is_replaced_and_revoked(accounts, keys, lost):
         await service.authenticate(old)
 
 
-async def test_while_the_store_is_away_nothing_is_decided(accounts, keys):
+async def test_while_the_store_is_away_nothing_changes(accounts, keys):
     key = await ensure_development_account(accounts, keys, PEPPER)
     keys.absence.away = True
     with pytest.raises(StoreUnavailable):

@@ -1,4 +1,4 @@
-"""The audit log, over a list and over MongoDB's wire protocol: what was done is found, and nobody else's."""
+"""The audit log on both stores: entries are found by their organisation only."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[AuditLogStore]:
 
 
 async def acted(store: AuditLogStore) -> list[AuditEntry]:
-    """Five acts, a second apart; the last in another organisation."""
+    """Five entries, a second apart; the last one of another organisation."""
     clock = FakeClock()
     log = AuditLog(store, clock=clock)
     acts: list[tuple[str, Event, str, Actor, str, dict[str, Any]]] = [
@@ -49,7 +49,7 @@ async def acted(store: AuditLogStore) -> list[AuditEntry]:
     return entries
 
 
-async def test_entries_come_back_newest_first_and_only_ones_own(store: AuditLogStore) -> None:
+async def test_entries_are_newest_first_and_of_one_organisation(store: AuditLogStore) -> None:
     entries = await acted(store)
     assert await store.find(QUERY) == entries[3::-1]
     assert await store.find(replace(QUERY, organisation="org-1")) == entries[4:]
@@ -72,7 +72,7 @@ async def test_filters(store: AuditLogStore, wanted: dict[str, Any], found: list
     assert await store.find(replace(QUERY, **wanted)) == [entries[number] for number in found]
 
 
-async def test_pages_go_both_ways(store: AuditLogStore) -> None:
+async def test_paging_works_in_both_directions(store: AuditLogStore) -> None:
     entries = await acted(store)
     page = replace(QUERY, limit=2)
     assert await store.find(page) == [entries[3], entries[2]]
@@ -81,7 +81,7 @@ async def test_pages_go_both_ways(store: AuditLogStore) -> None:
     assert await store.find(replace(page, before=entries[0].id)) == [entries[2], entries[1]]
 
 
-async def test_details_are_bounded(store: AuditLogStore) -> None:
+async def test_details_are_truncated(store: AuditLogStore) -> None:
     details = {"name": "x" * 10_000, "scopes": ["y" * 10_000] * 1_000}
     entry = await AuditLog(store).record("org-0", Event.PROJECT_CREATED, "proj_0", OWNER, details=details)
     assert entry.details["name"] == "x" * MAX_TEXT
@@ -90,6 +90,6 @@ async def test_details_are_bounded(store: AuditLogStore) -> None:
 
 
 def test_an_entry_can_not_be_changed_or_deleted() -> None:
-    """Neither the log nor its stores have a way to."""
+    """Neither the log nor its stores have a method for it."""
     for kind in (AuditLog, AuditLogStore, MongoAuditLogStore):
         assert {name for name in vars(kind) if not name.startswith("_")} <= {"record", "add", "find"}

@@ -1,4 +1,4 @@
-"""Who runs a request with an idempotency key, and what the others are told."""
+"""Idempotency keys: which request runs, and what its repetitions get."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def claimed(keys: IdempotencyKeys, request: KeyedRequest = REQUEST) -> Cla
     return claim
 
 
-async def test_one_runs_and_the_others_wait_then_get_its_answer(keys: IdempotencyKeys) -> None:
+async def test_one_request_runs_and_repetitions_get_its_answer(keys: IdempotencyKeys) -> None:
     claim = await claimed(keys)
     with pytest.raises(KeyInUse):
         await keys.claim(REQUEST)
@@ -45,7 +45,7 @@ async def test_one_runs_and_the_others_wait_then_get_its_answer(keys: Idempotenc
     assert await keys.claim(REQUEST) == ANSWER
 
 
-async def test_another_body_is_refused_before_and_after_the_answer(keys: IdempotencyKeys) -> None:
+async def test_a_different_body_is_refused_before_and_after_the_answer(keys: IdempotencyKeys) -> None:
     claim = await claimed(keys)
     with pytest.raises(KeyReused):
         await keys.claim(OTHER_BODY)
@@ -54,12 +54,12 @@ async def test_another_body_is_refused_before_and_after_the_answer(keys: Idempot
         await keys.claim(OTHER_BODY)
 
 
-async def test_what_came_to_nothing_runs_again(keys: IdempotencyKeys) -> None:
+async def test_a_released_request_runs_again(keys: IdempotencyKeys) -> None:
     await keys.release(await claimed(keys))
     await claimed(keys, OTHER_BODY)
 
 
-async def test_who_is_not_heard_of_is_succeeded_by_one(keys: IdempotencyKeys, clock: FakeClock) -> None:
+async def test_an_expired_lease_is_taken_over_once(keys: IdempotencyKeys, clock: FakeClock) -> None:
     dead = await claimed(keys)
     clock.now += LEASE_SECONDS
     outcomes = await asyncio.gather(*(keys.claim(REQUEST) for _ in range(20)), return_exceptions=True)
@@ -71,7 +71,7 @@ async def test_who_is_not_heard_of_is_succeeded_by_one(keys: IdempotencyKeys, cl
     assert await keys.finish(alive, ANSWER)
 
 
-async def test_who_is_heard_of_is_not_succeeded(keys: IdempotencyKeys, clock: FakeClock) -> None:
+async def test_a_renewed_lease_is_not_taken_over(keys: IdempotencyKeys, clock: FakeClock) -> None:
     claim = await claimed(keys)
     for _ in range(5):
         clock.now += LEASE_SECONDS - 1
@@ -80,7 +80,7 @@ async def test_who_is_heard_of_is_not_succeeded(keys: IdempotencyKeys, clock: Fa
         await keys.claim(REQUEST)
 
 
-async def test_after_a_day_a_key_is_new(keys: IdempotencyKeys, clock: FakeClock) -> None:
+async def test_a_key_expires_after_a_day(keys: IdempotencyKeys, clock: FakeClock) -> None:
     await keys.finish(await claimed(keys), ANSWER)
     clock.now += KEPT_SECONDS - 1
     assert await keys.claim(REQUEST) == ANSWER
@@ -94,7 +94,7 @@ async def test_an_answer_without_its_body_can_not_be_repeated(keys: IdempotencyK
         await keys.claim(REQUEST)
 
 
-async def test_scopes_are_apart(keys: IdempotencyKeys) -> None:
+async def test_tenants_and_endpoints_have_separate_keys(keys: IdempotencyKeys) -> None:
     for request in (
         REQUEST,
         KeyedRequest("tenant2", "/v1/x", "key", "fingerprint"),
@@ -105,7 +105,7 @@ async def test_scopes_are_apart(keys: IdempotencyKeys) -> None:
         await claimed(keys, request)
 
 
-async def test_a_store_that_is_away_decides_nothing(keys: IdempotencyKeys, store: DictIdempotencyStore) -> None:
+async def test_an_unavailable_store_decides_nothing(keys: IdempotencyKeys, store: DictIdempotencyStore) -> None:
     store.absence.away = True
     with pytest.raises(StoreUnavailable):
         await keys.claim(REQUEST)

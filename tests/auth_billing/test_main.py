@@ -1,4 +1,4 @@
-"""The billing process: one line when it can't start, and its whole work with the broker user it has in production."""
+"""The billing process: one-line start-up errors, and its work with the permissions of its production broker user."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NOWHERE = "127.0.0.1:1"
         ({"amqp_url": f"amqp://{NOWHERE}/", "mongodb_url": f"mongodb://{NOWHERE}"}, "the store does not answer"),
     ],
 )
-async def test_what_is_missing_is_said_in_one_line(given: dict[str, str], line: str) -> None:
+async def test_a_missing_setting_is_a_one_line_error(given: dict[str, str], line: str) -> None:
     with pytest.raises(StartupError, match=line) as caught:
         await serve(BillingSettings(**given), asyncio.Event())
     assert "\n" not in str(caught.value)
@@ -43,7 +43,9 @@ async def test_what_is_missing_is_said_in_one_line(given: dict[str, str], line: 
 
 @pytest.mark.rabbitmq
 @pytest.mark.store
-async def test_it_settles_a_record_and_closes_a_dead_job(rabbitmq_node: RabbitMQNode, database_url: str) -> None:
+async def test_it_settles_a_record_and_closes_a_dead_lettered_job(
+    rabbitmq_node: RabbitMQNode, database_url: str
+) -> None:
     port, stop = free_port(), asyncio.Event()
     settings = BillingSettings(amqp_url=rabbitmq_node.amqp_url("billing"), mongodb_url=database_url, ops_port=port)
     serving = asyncio.create_task(serve(settings, stop))
@@ -86,7 +88,7 @@ def dead_job() -> Job:
 
 
 async def both_stored(connection: StoreConnection, *jobs: str) -> dict[str, dict[str, object]]:
-    """The usage documents of `jobs`, when all are there."""
+    """Return the usage documents of `jobs` once all exist."""
     async with asyncio.timeout(30):
         while True:
             query = {"job": {"$in": list(jobs)}}

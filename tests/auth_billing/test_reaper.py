@@ -1,4 +1,4 @@
-"""A job that died in its queue: its caller is told once, nothing is charged; the unreadable is kept for a person."""
+"""Dead-lettered jobs: the caller is notified once, nothing is charged, undecodable jobs are kept for inspection."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def put_dead(buses: Buses, body: bytes) -> None:
 
 
 async def die(buses: Buses, how: str) -> None:
-    """Let a job die in its queue as `how` says."""
+    """Dead-letter a job in the way that `how` names."""
     await buses.others.declare_model(MODEL)
     await buses.others.publish_job(job(seconds=0.02 if how == "expired" else 60), {})
     if how == "expired":
@@ -78,7 +78,7 @@ async def die(buses: Buses, how: str) -> None:
         ("rejected", FailureCode.ENGINE_ERROR),
     ],
 )
-async def test_a_dead_job_ends_in_one_failure_and_an_empty_usage_record(
+async def test_a_dead_lettered_job_ends_in_one_failure_and_a_zero_usage_record(
     buses: Buses, eventually, how: str, code: FailureCode
 ) -> None:
     windows = await buses.others.replies("gateway-1")
@@ -101,7 +101,7 @@ async def test_a_dead_job_ends_in_one_failure_and_an_empty_usage_record(
     )
 
 
-async def test_a_job_reaped_twice_has_the_same_attempt_so_it_is_settled_once(buses: Buses, eventually) -> None:
+async def test_a_job_reaped_twice_has_the_same_attempt_id(buses: Buses, eventually) -> None:
     async with reaping(buses):
         for _ in range(2):
             await put_dead(buses, messages.encode(job()))
@@ -111,7 +111,7 @@ async def test_a_job_reaped_twice_has_the_same_attempt_so_it_is_settled_once(bus
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff\xfe", b'{"v":9}'])
-async def test_what_cannot_be_read_is_kept_for_people(buses: Buses, eventually, body: bytes) -> None:
+async def test_an_undecodable_job_is_kept_for_inspection(buses: Buses, eventually, body: bytes) -> None:
     async with reaping(buses):
         await put_dead(buses, body)
         await eventually(lambda: len(buses.broker.queue(topology.DIAGNOSED_QUEUE)) == 1)
@@ -120,7 +120,7 @@ async def test_what_cannot_be_read_is_kept_for_people(buses: Buses, eventually, 
     assert (await anext(aiter(kept))).body == body
 
 
-async def test_whoever_can_be_told_of_an_unreadable_job_is_told(buses: Buses) -> None:
+async def test_the_caller_of_an_undecodable_job_is_notified_if_its_address_is_readable(buses: Buses) -> None:
     windows = await buses.others.replies("gateway-1")
     async with reaping(buses):
         await put_dead(buses, b'{"v":9,"id":"chatcmpl-9","reply_to":"gateway-1","new":"field"}')

@@ -1,4 +1,4 @@
-"""Whose key is it: the cache's time, expiry and revocation, and what happens while the store is away."""
+"""Authentication of API keys: caching, expiry, revocation, and an unavailable store."""
 
 import asyncio
 import hmac
@@ -31,7 +31,7 @@ def service(store, clock):
     return AuthBilling(store, PEPPER, cache=KeyCache(clock), clock=clock)
 
 
-async def test_a_key_is_good_at_once_and_names_its_tenant(service):
+async def test_a_new_key_is_valid_at_once_and_names_its_tenant(service):
     key = await service.create_api_key("acme", "acme-web", name="first")
     principal = await service.authenticate(key.text)
     assert (principal.key_id, principal.tenant) == (key.key_id, "acme")
@@ -62,7 +62,7 @@ async def test_unknown_id_and_wrong_secret_are_refused_alike(service, store):
             await service.authenticate(wrong.text)
 
 
-async def test_known_and_unknown_ids_are_both_compared_in_constant_time(service, monkeypatch):
+async def test_known_and_unknown_ids_are_compared_in_constant_time(service, monkeypatch):
     compared = []
     real = hmac.compare_digest
     monkeypatch.setattr(hmac, "compare_digest", lambda a, b: compared.append((len(a), len(b))) or real(a, b))
@@ -73,14 +73,14 @@ async def test_known_and_unknown_ids_are_both_compared_in_constant_time(service,
     assert compared == [(32, 32), (32, 32)]
 
 
-async def test_a_digest_of_zeros_is_nobodys(service, store, monkeypatch):
-    """The dummy that unknown ids are compared with must not let anybody in."""
+async def test_a_digest_of_zeros_matches_no_key(service, store, monkeypatch):
+    """The dummy digest that unknown ids are compared with must not authenticate."""
     monkeypatch.setattr(api_keys, "digest", lambda pepper, secret: bytes(32))
     with pytest.raises(InvalidApiKey):
         await service.authenticate(api_keys.generate().text)
 
 
-async def test_while_the_store_is_away_a_good_key_is_good_for_thirty_seconds_and_no_longer(service, store, clock):
+async def test_while_the_store_is_away_a_valid_key_stays_valid_for_thirty_seconds(service, store, clock):
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     await service.authenticate(key)
     store.absence.away = True
@@ -91,7 +91,7 @@ async def test_while_the_store_is_away_a_good_key_is_good_for_thirty_seconds_and
         await service.authenticate(key)
 
 
-async def test_the_store_is_asked_about_a_good_key_once_in_some_seconds(service, store, clock):
+async def test_a_valid_key_is_confirmed_every_few_seconds(service, store, clock):
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     await service.authenticate(key)
     asked = store.absence.asked
@@ -104,7 +104,7 @@ async def test_the_store_is_asked_about_a_good_key_once_in_some_seconds(service,
     assert store.absence.asked == asked + 1
 
 
-async def test_a_store_that_is_away_is_not_asked_by_every_request(service, store, clock):
+async def test_an_unavailable_store_is_not_read_by_each_request(service, store, clock):
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     await service.authenticate(key)
     store.absence.away = True
@@ -120,7 +120,7 @@ async def test_a_store_that_is_away_is_not_asked_by_every_request(service, store
         await service.authenticate(key)
 
 
-async def test_an_announced_key_is_not_good_while_the_store_is_away(service, store, clock):
+async def test_an_invalidated_key_is_refused_while_the_store_is_away(service, store, clock):
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     await service.authenticate(key)
     store.absence.away = True
@@ -139,7 +139,7 @@ async def test_an_announced_key_is_not_good_while_the_store_is_away(service, sto
         (KeySet(), True),
     ],
 )
-async def test_only_what_is_announced_is_forgotten(service, store, keys, forgotten):
+async def test_only_the_published_keys_are_invalidated(service, store, keys, forgotten):
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     await service.authenticate(key)
     asked = store.absence.asked
@@ -148,8 +148,8 @@ async def test_only_what_is_announced_is_forgotten(service, store, keys, forgott
     assert (store.absence.asked > asked) is forgotten
 
 
-async def test_an_answer_of_the_store_that_the_news_has_overtaken_is_not_remembered(service, store, clock):
-    """The race of a revocation and a request that has just read the key."""
+async def test_a_record_read_before_an_invalidation_is_not_cached(service, store, clock):
+    """A revocation races with a request that has just read the key."""
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     read, revoked = asyncio.Event(), asyncio.Event()
     find = store.find
@@ -171,7 +171,7 @@ async def test_an_answer_of_the_store_that_the_news_has_overtaken_is_not_remembe
         await service.authenticate(key)
 
 
-async def test_a_bad_key_is_remembered_for_five_seconds(service, store, clock):
+async def test_an_invalid_key_is_cached_for_five_seconds(service, store, clock):
     key = api_keys.generate()
     for _ in range(3):
         with pytest.raises(InvalidApiKey):
@@ -183,7 +183,7 @@ async def test_a_bad_key_is_remembered_for_five_seconds(service, store, clock):
     assert store.absence.asked == 2
 
 
-async def test_a_wrong_secret_neither_uses_nor_spoils_the_entry_of_the_right_one(service):
+async def test_a_wrong_secret_neither_uses_nor_replaces_the_right_ones_entry(service):
     key = await service.create_api_key("acme", "acme-web", name="first")
     wrong = api_keys.ApiKey(key.key_id, api_keys.generate().secret)
     await service.authenticate(key.text)
@@ -192,7 +192,7 @@ async def test_a_wrong_secret_neither_uses_nor_spoils_the_entry_of_the_right_one
     await service.authenticate(key.text)
 
 
-async def test_a_failed_lookup_is_not_remembered(service, store):
+async def test_a_failed_lookup_is_not_cached(service, store):
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     store.absence.failures = 1
     with pytest.raises(StoreUnavailable):
@@ -200,7 +200,7 @@ async def test_a_failed_lookup_is_not_remembered(service, store):
     await service.authenticate(key)
 
 
-async def test_a_key_expires_on_time_though_it_is_cached(service, clock):
+async def test_a_cached_key_expires_on_time(service, clock):
     key = (await service.create_api_key("acme", "acme-web", name="first", expires=clock.now + 10)).text
     await service.authenticate(key)
     clock.now += 10
@@ -208,7 +208,7 @@ async def test_a_key_expires_on_time_though_it_is_cached(service, clock):
         await service.authenticate(key)
 
 
-async def test_a_revoked_key_is_refused_within_seconds_though_nobody_announced_it(service, store, clock):
+async def test_a_revoked_key_is_refused_within_seconds_without_invalidation(service, store, clock):
     key = await service.create_api_key("acme", "acme-web", name="first")
     await service.authenticate(key.text)
     store.records[key.key_id] = replace(store.records[key.key_id], revoked=clock.now)
@@ -217,7 +217,7 @@ async def test_a_revoked_key_is_refused_within_seconds_though_nobody_announced_i
         await service.authenticate(key.text)
 
 
-async def test_a_flood_of_bad_keys_pushes_no_good_one_out(store, clock):
+async def test_a_flood_of_invalid_keys_evicts_no_valid_one(store, clock):
     service = AuthBilling(store, PEPPER, cache=KeyCache(clock, capacity=3), clock=clock)
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     await service.authenticate(key)
@@ -239,7 +239,7 @@ async def test_the_cache_is_bounded(store, clock):
     await service.authenticate(keys[2])
 
 
-async def test_tenants_have_different_cache_salts_that_stay(service, store, clock):
+async def test_tenants_have_different_stable_cache_salts(service, store, clock):
     salts = set()
     for tenant in ("acme", "acme", "other"):
         key = await service.create_api_key(tenant, tenant, name="k")
@@ -250,7 +250,7 @@ async def test_tenants_have_different_cache_salts_that_stay(service, store, cloc
     assert (await elsewhere.authenticate(key.text)).cache_salt not in salts
 
 
-async def test_no_error_has_the_secret_in_it(service):
+async def test_no_error_contains_the_secret(service):
     key = api_keys.generate()
     with pytest.raises(InvalidApiKey) as caught:
         await service.authenticate(key.text)

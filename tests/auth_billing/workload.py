@@ -1,4 +1,4 @@
-"""What tests of money share: who asks, for what, and what must hold of the books whatever has happened."""
+"""Shared by the tests of money: principals, jobs, and the invariants of the books."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def work(job: str, *, gateway: str = "gateway-1", deadline: float = 1e10, most: 
 
 
 async def hold(billing: Billing, who: Principal, works: Sequence[Work]) -> None:
-    """Hold, and wait for what is otherwise written behind the caller's back."""
+    """Hold credit and wait for the batched job write."""
     await billing.reserve(who, works)
     await billing.write([each.job for each in works])
 
 
 async def check_idle(books: Books, organisation: str, paid_in: int, jobs: list[str]) -> int:
-    """Of a system at rest: nothing is held, and account, jobs and ledger say the same. Returns what was spent."""
+    """Check the books of an idle system: no holds, and account, jobs and ledger agree. Return the amount spent."""
     balance = await books.balances.find(organisation)
     assert balance is not None
     found = await books.jobs.find(jobs)

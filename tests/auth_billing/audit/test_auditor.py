@@ -1,4 +1,4 @@
-"""The audit: clean on books that were kept right, at rest and at work; whatever is seeded is found."""
+"""The auditor: consistent books pass at rest and under load, and each seeded difference is found."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Installation:
 
 @pytest.fixture
 async def installation(database_url: str) -> AsyncIterator[Installation]:
-    """Two organisations with money; jobs that were settled, voided, paid back, and one that runs."""
+    """Two organisations with credit; settled, voided and refunded jobs, and a running one."""
     connection = StoreConnection(database_url, operation_ms=20_000)
     await create_indexes(connection)
     books = mongo_books(connection)
@@ -80,13 +80,13 @@ async def installation(database_url: str) -> AsyncIterator[Installation]:
     connection.close()
 
 
-async def test_books_that_were_kept_right_have_no_difference(installation: Installation) -> None:
+async def test_consistent_books_have_no_difference(installation: Installation) -> None:
     report = await installation.audit()
     assert (list(report.differences), report.accounts, report.jobs, report.rows) == ([], 2, 5, 7)
 
 
-async def test_work_in_between_is_no_difference(installation: Installation) -> None:
-    """Jobs are held and settled all the while."""
+async def test_concurrent_settlements_are_not_reported(installation: Installation) -> None:
+    """Jobs are held and settled during the audit."""
     await installation.credit.top_up(ORGANISATION, 10**6, "payment-2")
     billing = Billing(installation.books, price_book(), clock=lambda: LATER)
     over = asyncio.Event()
@@ -113,8 +113,8 @@ async def test_work_in_between_is_no_difference(installation: Installation) -> N
     assert (await installation.audit()).differences == []
 
 
-async def test_a_job_that_is_settled_between_two_reads_is_no_difference(installation: Installation) -> None:
-    """At every look another one."""
+async def test_a_job_settled_between_two_reads_is_not_reported(installation: Installation) -> None:
+    """A different job at each check."""
     jobs = [f"job-{number}" for number in range(6)]
     for job in jobs:
         await hold(installation.billing, principal(), [work(job)])
@@ -267,7 +267,9 @@ SEEDED: dict[str, tuple[str, str, dict[str, Any], set[Check]]] = {
 }
 
 
-async def test_every_kind_of_difference_is_found(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_check_finds_its_seeded_difference(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(auditor, "LOOKS", 1)  # nobody is at work
     found = {}
     for name, (collection, id, change, _) in SEEDED.items():

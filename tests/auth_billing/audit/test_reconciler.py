@@ -1,4 +1,4 @@
-"""The reconciler says what an audit finds, as metrics, and forgets what is no longer so."""
+"""The reconciler publishes an audit's differences as metrics, and resets those that are gone."""
 
 from __future__ import annotations
 

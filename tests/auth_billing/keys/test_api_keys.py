@@ -1,4 +1,4 @@
-"""Keys as text: made, read, told from garbage without a store."""
+"""The format of API keys: generation, parsing, and offline rejection of garbage."""
 
 import re
 import string
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from auth_billing.keys import api_keys
 
 
-def test_a_key_has_the_documented_form_and_reads_back():
+def test_a_key_has_the_documented_form_and_parses():
     key = api_keys.generate()
     assert re.fullmatch(r"hr_live_[0-9A-Za-z]{10}_[0-9A-Za-z_-]{43}_[0-9A-Za-z]{6}", key.text)
     assert api_keys.parse(key.text) == key
@@ -21,7 +21,7 @@ def test_keys_differ_in_id_and_secret():
     assert len({key.key_id for key in keys}) == len({key.secret for key in keys}) == 100
 
 
-def test_a_known_key_is_pinned():
+def test_the_format_is_pinned_by_a_known_key():
     key = api_keys.ApiKey("0123456789", "A" * 43)
     assert api_keys.parse(key.text) == key
     assert key.text == PINNED
@@ -31,7 +31,7 @@ PINNED = "hr_live_0123456789_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA_1CD8pc"
 
 
 @given(st.integers(0, 77), st.sampled_from(string.ascii_letters + string.digits + "_-"))
-def test_every_single_typo_is_found_offline(position, letter):
+def test_each_single_typo_fails_the_checksum(position, letter):
     text = api_keys.ApiKey("0123456789", "q8-_Zk" * 7 + "x").text
     position %= len(text)
     typo = text[:position] + letter + text[position + 1 :]
@@ -39,7 +39,7 @@ def test_every_single_typo_is_found_offline(position, letter):
 
 
 @given(st.text())
-def test_garbage_is_no_key(text):
+def test_garbage_is_rejected(text):
     assert api_keys.parse(text) is None
 
 
@@ -57,7 +57,7 @@ def test_garbage_is_no_key(text):
         lambda t: t[:8] + "é" + t[9:],
     ],
 )
-def test_changed_keys_are_no_keys(change):
+def test_modified_keys_are_rejected(change):
     assert api_keys.parse(change(api_keys.generate().text)) is None
 
 

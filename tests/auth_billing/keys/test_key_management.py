@@ -1,4 +1,4 @@
-"""Who may make and end keys, what a new one may do, and that every end is announced."""
+"""Who may create and revoke keys, which rights a new key has, and that each revocation is published."""
 
 from dataclasses import replace
 
@@ -50,7 +50,7 @@ async def stage():
     return stage
 
 
-async def test_a_key_does_what_was_wished_and_no_more(stage):
+async def test_a_key_has_the_requested_scopes_and_models(stage):
     wish = KeyWish("mine", frozenset({Scope.EMBEDDINGS}), frozenset({"m"}), stage.clock.now + 10)
     issued = await stage.keys.create(MEMBER, "acme-web", wish)
     caller = await stage.service.authenticate(issued.key.text)
@@ -61,7 +61,7 @@ async def test_a_key_does_what_was_wished_and_no_more(stage):
         await stage.service.authenticate(issued.key.text)
 
 
-async def test_keys_by_default_have_what_a_key_of_their_kind_may_have(stage):
+async def test_a_key_has_all_scopes_of_its_kind_by_default(stage):
     project = await stage.keys.create(MEMBER, "acme-web", WISH)
     admin = await stage.keys.create(ADMIN, ADMIN_KEYS, WISH)
     assert [key.record.rights for key in (project, admin)] == [PROJECT_SCOPES, ADMIN_SCOPES]
@@ -84,13 +84,13 @@ async def test_keys_by_default_have_what_a_key_of_their_kind_may_have(stage):
         ),
     ],
 )
-async def test_nobody_makes_a_key_above_his_own_rights(stage, actor, project, wish, by):
+async def test_a_member_cannot_create_a_key_with_more_rights(stage, actor, project, wish, by):
     with pytest.raises(NotPermitted):
         await stage.keys.create(actor, project, wish, by=by)
     assert not stage.store.records
 
 
-async def test_a_key_that_makes_keys_gives_on_what_it_has(stage):
+async def test_a_key_passes_on_no_more_than_its_own_rights(stage):
     by = Principal("k", "acme", "s", scopes=ADMIN_SCOPES, models=frozenset({"m", "n"}))
     wish = KeyWish("k", models=frozenset({"m"}))
     issued = await stage.keys.create(PROGRAM, "acme-web", wish, by=by)
@@ -100,7 +100,7 @@ async def test_a_key_that_makes_keys_gives_on_what_it_has(stage):
 
 
 @pytest.mark.parametrize("project", ["rival-web", "nowhere"])
-async def test_another_organisations_project_is_none(stage, project):
+async def test_another_organisations_project_is_not_found(stage, project):
     with pytest.raises(NoSuchRecord):
         await stage.keys.create(ADMIN, project, WISH)
     with pytest.raises(NoSuchRecord):
@@ -120,12 +120,12 @@ async def test_another_organisations_project_is_none(stage, project):
         KeyWish("k", models=frozenset(f"m{number}" for number in range(MOST_MODELS + 1))),
     ],
 )
-async def test_what_can_not_be_is_refused(stage, wish):
+async def test_invalid_properties_are_refused(stage, wish):
     with pytest.raises(UnacceptableValue):
         await stage.keys.create(ADMIN, "acme-web", wish)
 
 
-async def test_members_see_and_end_their_own_keys_and_administrators_all(stage):
+async def test_members_manage_their_own_keys_and_administrators_all(stage):
     mine = (await stage.keys.create(MEMBER, "acme-web", WISH)).record
     stage.clock.now += 1
     programs = (await stage.keys.create(PROGRAM, "acme-web", WISH)).record
@@ -171,7 +171,7 @@ async def test_a_rotated_key_overlaps_with_its_successor(stage):
         await stage.keys.rotate(MEMBER, "acme-web", old.record.key_id, overlap=20)
 
 
-async def test_a_rotated_keys_budget_goes_on(stage):
+async def test_a_rotated_keys_budget_is_inherited(stage):
     old = await stage.keys.create(MEMBER, "acme-web", KeyWish("k"))
     budget, month = key_budget(old.record.key_id), month_of(stage.clock.now)
     before = Balance("acme", 100, 0, budgets={budget: 50}, used={month: {budget: 30}})
@@ -181,20 +181,20 @@ async def test_a_rotated_keys_budget_goes_on(stage):
     assert after == replace(before, budgets={budget: 50, heir: 50}, used={month: {budget: 30, heir: 30}})
 
 
-async def test_an_overlap_never_makes_a_key_live_longer(stage):
+async def test_an_overlap_never_extends_a_keys_lifetime(stage):
     old = await stage.keys.create(MEMBER, "acme-web", KeyWish("k", expires=stage.clock.now + 5))
     await stage.keys.rotate(MEMBER, "acme-web", old.record.key_id, overlap=20)
     assert stage.store.records[old.record.key_id].expires == stage.clock.now + 5
 
 
 @pytest.mark.parametrize("overlap", [-1, 1e9, float("nan"), float("inf")])
-async def test_overlaps_that_can_not_be(stage, overlap):
+async def test_invalid_overlaps_are_refused(stage, overlap):
     old = await stage.keys.create(MEMBER, "acme-web", WISH)
     with pytest.raises(UnacceptableValue):
         await stage.keys.rotate(MEMBER, "acme-web", old.record.key_id, overlap=overlap)
 
 
-async def test_nobody_gets_another_persons_key_by_rotating_it(stage):
+async def test_another_users_key_cannot_be_rotated(stage):
     old = await stage.keys.create(MEMBER, "acme-web", WISH)
     with pytest.raises(NotPermitted):
         await stage.keys.rotate(ADMIN, "acme-web", old.record.key_id, overlap=0)
@@ -210,7 +210,7 @@ async def test_nobody_gets_another_persons_key_by_rotating_it(stage):
         (KeySet(), {"admin", "members", "programs", "rivals"}),
     ],
 )
-async def test_the_end_of_a_project_a_person_or_an_organisation_ends_its_keys(stage, ended, left):
+async def test_revoking_by_project_user_or_organisation(stage, ended, left):
     made = {
         "admin": await stage.keys.create(ADMIN, ADMIN_KEYS, WISH),
         "members": await stage.keys.create(MEMBER, "acme-web", WISH),
@@ -222,7 +222,7 @@ async def test_the_end_of_a_project_a_person_or_an_organisation_ends_its_keys(st
     assert {name for name, key in made.items() if stage.store.records[key.record.key_id].revoked is None} == left
 
 
-async def test_an_end_of_which_nobody_knows_whether_it_was_stored_is_announced(stage):
+async def test_a_revocation_with_unknown_outcome_is_published(stage):
     key = (await stage.keys.create(MEMBER, "acme-web", WISH)).record
     stage.store.absence.away = True
     with pytest.raises(StoreUnavailable):
@@ -230,7 +230,7 @@ async def test_an_end_of_which_nobody_knows_whether_it_was_stored_is_announced(s
     assert stage.announced == [KeySet(key=key.key_id)]
 
 
-async def test_a_key_made_while_its_project_is_archived_does_not_outlive_it(stage):
+async def test_a_key_created_while_its_project_is_archived_is_revoked(stage):
     add = stage.store.add
 
     async def archived_meanwhile(record):

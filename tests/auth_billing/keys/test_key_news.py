@@ -1,4 +1,4 @@
-"""The news of a key reaches every gateway, and no worker."""
+"""Key invalidations reach each gateway and no worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from router.transport.memory import MemoryTransport
 from tests.auth_billing.conftest import Buses
 
 
-async def test_every_gateway_hears_it_and_no_worker_does(buses: Buses) -> None:
+async def test_each_gateway_receives_it_and_no_worker_does(buses: Buses) -> None:
     gateways = [await buses.others.controls([control_plane.GATEWAYS]) for _ in range(2)]
     worker = await buses.others.controls([control_plane.ALL, control_plane.worker("w")])
     announcer(buses.billing)(KeySet(project="proj"))
@@ -22,6 +22,6 @@ async def test_every_gateway_hears_it_and_no_worker_does(buses: Buses) -> None:
         assert await anext(aiter(worker)) == Drain()
 
 
-async def test_without_a_broker_it_is_only_said(buses: Buses) -> None:
+async def test_without_a_broker_a_warning_is_logged(buses: Buses) -> None:
     bus = Bus(MemoryTransport(buses.broker, "never-started"))
     announcer(bus)(KeySet(project="proj"))

@@ -1,4 +1,4 @@
-"""The pepper is made once, read by its owner only, and the same for all who ask at once."""
+"""The pepper is created once, in a private file, and is the same for concurrent starts."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -8,7 +8,7 @@ from auth_billing.keys.pepper import FILE_NAME, control_secret, load_pepper
 from runtime.lifecycle import StartupError
 
 
-def test_it_is_made_once_and_readable_by_its_owner_only(tmp_path):
+def test_it_is_created_once_and_private(tmp_path):
     pepper = load_pepper(tmp_path)
     path = tmp_path / "secrets" / FILE_NAME
     assert path.stat().st_mode & 0o777 == 0o600
@@ -17,7 +17,7 @@ def test_it_is_made_once_and_readable_by_its_owner_only(tmp_path):
     assert len(pepper) >= 32
 
 
-def test_all_who_start_at_once_get_the_same(tmp_path):
+def test_concurrent_starts_get_the_same_pepper(tmp_path):
     with ThreadPoolExecutor(16) as pool:
         peppers = set(pool.map(load_pepper, [tmp_path] * 64))
     assert len(peppers) == 1
@@ -25,14 +25,14 @@ def test_all_who_start_at_once_get_the_same(tmp_path):
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o620])
-def test_one_that_others_can_read_is_refused(tmp_path, mode):
+def test_a_file_readable_by_other_users_is_refused(tmp_path, mode):
     load_pepper(tmp_path)
     (tmp_path / "secrets" / FILE_NAME).chmod(mode)
     with pytest.raises(StartupError, match="chmod 600"):
         load_pepper(tmp_path)
 
 
-def test_a_short_one_is_refused(tmp_path):
+def test_a_short_pepper_is_refused(tmp_path):
     with pytest.raises(StartupError, match="shorter than 32"):
         load_pepper(tmp_path, "short")
     load_pepper(tmp_path)
@@ -41,18 +41,18 @@ def test_a_short_one_is_refused(tmp_path):
         load_pepper(tmp_path)
 
 
-def test_a_given_one_is_used_and_nothing_written(tmp_path):
+def test_a_configured_pepper_is_used_and_nothing_written(tmp_path):
     assert load_pepper(tmp_path, "g" * 32) == b"g" * 32
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_place_that_cannot_be_written_is_one_clear_line(tmp_path):
+def test_an_unwritable_folder_is_a_startup_error(tmp_path):
     (tmp_path / "secrets").write_text("a file")
     with pytest.raises(StartupError, match="can't use"):
         load_pepper(tmp_path)
 
 
-def test_the_control_secret_follows_from_the_pepper_and_tells_nothing_of_it():
+def test_the_control_secret_is_derived_and_does_not_reveal_the_pepper():
     secrets = {control_secret(pepper) for pepper in (b"p" * 32, b"p" * 32, b"q" * 32)}
     assert len(secrets) == 2
     assert all(len(secret) == 64 for secret in secrets)

@@ -1,4 +1,4 @@
-"""Who may do what: a key never has more rights than one of its kind."""
+"""Scopes: a key never has more rights than its kind allows."""
 
 from dataclasses import replace
 
@@ -28,11 +28,11 @@ def test_rights(project, scopes, rights):
     assert replace(KEY, project=project, scopes=scopes).rights == rights
 
 
-def test_what_a_newer_version_calls_a_scope_is_no_right():
+def test_unknown_scope_names_give_no_right():
     assert known(["embeddings", "world.domination"]) == {Scope.EMBEDDINGS}
 
 
-async def test_a_caller_has_the_rights_of_the_key():
+async def test_a_principal_has_the_scopes_of_its_key():
     store = DictApiKeyStore()
     service = AuthBilling(store, b"p" * 32)
     key = await service.create_api_key("org", "proj", name="n")

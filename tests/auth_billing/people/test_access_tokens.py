@@ -1,4 +1,4 @@
-"""Access tokens: every way that a JWT has been forged elsewhere is refused here (RFC 8725)."""
+"""Access tokens: known forgeries of JWTs are refused (RFC 8725)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOKENS = AccessTokens([SIGNING_KEY, OLD])
 
 
 def forged(*, key: bytes = SIGNING_KEY.key, algorithm: str = "HS256", header: Any = None, **changes: Any) -> str:
-    """A token like ours but for the changes; `None` takes a claim away."""
+    """Return a valid token with changed claims; `None` removes a claim."""
     now = int(time.time())
     payload = {
         "iss": "headrace",
@@ -47,7 +47,7 @@ def forged(*, key: bytes = SIGNING_KEY.key, algorithm: str = "HS256", header: An
 
 
 def spelled(header: Any, payload: Any = None, signature: bytes = b"") -> str:
-    """A token of any header at all."""
+    """Return a token with an arbitrary header."""
     original = forged().split(".")
     parts = [_part(header), original[1] if payload is None else _part(payload), _base64(signature)]
     return ".".join(parts)
@@ -67,17 +67,17 @@ def refuse(token: str) -> None:
     assert len(str(caught.value)) < 100  # never repeats the token
 
 
-def test_what_is_issued_is_read() -> None:
+def test_an_issued_token_is_accepted() -> None:
     assert TOKENS.read(TOKENS.issue(CLAIMS)) == CLAIMS
     assert TOKENS.read(forged()) == CLAIMS
 
 
-def test_no_two_tokens_are_the_same() -> None:
+def test_tokens_are_unique() -> None:
     ids = {jwt.decode(TOKENS.issue(CLAIMS), options={"verify_signature": False})["jti"] for _ in range(8)}
     assert len(ids) == 8
 
 
-def test_while_keys_change_both_verify_and_the_first_signs() -> None:
+def test_during_rotation_both_keys_verify_and_the_first_signs() -> None:
     assert TOKENS.read(AccessTokens([OLD]).issue(CLAIMS)) == CLAIMS
     assert jwt.get_unverified_header(TOKENS.issue(CLAIMS))["kid"] == "k1"
     with pytest.raises(InvalidSession):
@@ -88,24 +88,24 @@ _PUBLIC_PEM = b"-----BEGIN PUBLIC KEY-----\nMFwwDQYJKoZIhvcNAQEBBQADSwAwSAJBAL\n
 
 
 @pytest.mark.parametrize("algorithm", ["none", "NONE", "nOnE", "", None, ["HS256"], 0, {"alg": "HS256"}, "HS257"])
-def test_algorithms_that_are_none(algorithm: Any) -> None:
+def test_the_algorithm_none_is_refused(algorithm: Any) -> None:
     refuse(spelled({"typ": "JWT", "kid": "k1", "alg": algorithm}))
     refuse(spelled({"typ": "JWT", "kid": "k1"}))
 
 
 @pytest.mark.parametrize("algorithm", ["HS384", "HS512"])
-def test_the_right_key_with_another_algorithm(algorithm: str) -> None:
+def test_the_right_key_with_another_algorithm_is_refused(algorithm: str) -> None:
     refuse(forged(algorithm=algorithm, key=SIGNING_KEY.key))
 
 
 @pytest.mark.parametrize("algorithm", ["HS256", "RS256", "ES256", "EdDSA", "PS256"])
-def test_a_public_key_is_no_secret(algorithm: str) -> None:
+def test_a_public_key_is_not_accepted_as_a_secret(algorithm: str) -> None:
     signed = spelled({"typ": "JWT", "kid": "k1", "alg": algorithm}).rpartition(".")[0]
     refuse(f"{signed}.{_base64(hmac.digest(_PUBLIC_PEM, signed.encode(), hashlib.sha256))}")
 
 
 def wrong_claims(now: int) -> list[dict[str, Any]]:
-    """Claims that we do not make; `now` is Unix seconds."""
+    """Return invalid claims; `now` is in Unix seconds."""
     return [
         {"exp": None},
         {"iat": None},
@@ -147,14 +147,14 @@ def wrong_claims(now: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("number", range(len(wrong_claims(0))))
-def test_claims_that_we_do_not_make(number: int) -> None:
+def test_invalid_claims_are_refused(number: int) -> None:
     refuse(forged(**wrong_claims(int(time.time()))[number]))
 
 
 @pytest.mark.parametrize(
     "kid", ["../../dev/null", "' OR 1=1 --", {"$ne": 1}, ["k1"], 1, None, "", "unknown", "K1", "k1\0", "x" * 1_000_000]
 )
-def test_keys_that_are_not_ours(kid: Any) -> None:
+def test_unknown_keys_are_refused(kid: Any) -> None:
     refuse(spelled({"alg": "HS256", "kid": kid}, signature=b"x" * 32))
 
 
@@ -166,7 +166,7 @@ def test_keys_that_are_not_ours(kid: Any) -> None:
         {"jwk": {"kty": "oct", "k": _base64(b"e" * 32)}},
     ],
 )
-def test_keys_in_the_header_are_not_used(header: dict[str, Any]) -> None:
+def test_keys_in_the_header_are_ignored(header: dict[str, Any]) -> None:
     refuse(forged(key=b"e" * 32, header=header))
     assert TOKENS.read(forged(header=header)) == CLAIMS  # and do no harm beside ours
 
@@ -177,11 +177,11 @@ def test_critical_extensions_are_refused(crit: Any) -> None:
 
 
 @pytest.mark.parametrize("use", ["refresh", "id", "", None, ["access"], True])
-def test_other_kinds_of_token(use: Any) -> None:
+def test_other_kinds_of_token_are_refused(use: Any) -> None:
     refuse(forged(token_use=use))
 
 
-def test_what_is_no_jwt_at_all() -> None:
+def test_malformed_tokens_are_refused() -> None:
     for text in (
         "",
         ".",
@@ -203,7 +203,7 @@ def test_what_is_no_jwt_at_all() -> None:
         refuse(spelled({"alg": "HS256", "kid": "k1"}, payload=part))
 
 
-def test_one_changed_letter_is_one_too_many() -> None:
+def test_each_changed_character_is_detected() -> None:
     token = TOKENS.issue(CLAIMS)
     for place in (5, token.index(".") + 5, token.rindex(".") + 5):
         other = "A" if token[place] != "A" else "B"

@@ -1,4 +1,4 @@
-"""Members, invitations and projects: who may do what, and what is refused to whom."""
+"""Members, invitations and projects: permissions and refusals."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ async def test_members_are_listed_with_their_roles(house: House) -> None:
         ("admin", "owner", Role.MEMBER),
     ],
 )
-async def test_nobody_gives_or_takes_a_role_above_his_own(house: House, actor: str, whom: str, role: Role) -> None:
+async def test_an_actor_cannot_assign_or_remove_a_higher_role(house: House, actor: str, whom: str, role: Role) -> None:
     await house.settle(**EVERYBODY)
     with pytest.raises(NotPermitted):
         await house.people.change_role(house.actor(actor), whom, role)
     assert (await house.people.member(ORG, whom)).role is EVERYBODY[whom]
 
 
-async def test_an_administrator_moves_people_below_owners(house: House) -> None:
+async def test_an_administrator_changes_roles_below_owner(house: House) -> None:
     await house.settle(**EVERYBODY)
     assert (await house.people.change_role(house.actor("admin"), "viewer", Role.ADMIN)).role is Role.ADMIN
     await house.people.remove(house.actor("admin"), "member")
@@ -93,7 +93,7 @@ async def test_an_administrator_moves_people_below_owners(house: House) -> None:
         await house.people.remove(house.actor("admin"), "owner")
 
 
-async def test_keys_that_give_more_than_the_role_end_with_it(house: House) -> None:
+async def test_keys_with_more_rights_than_the_new_role_are_revoked(house: House) -> None:
     await house.settle(**EVERYBODY)
     owner = house.actor("owner")
     await house.people.change_role(owner, "viewer", Role.ADMIN)
@@ -108,7 +108,7 @@ async def test_keys_that_give_more_than_the_role_end_with_it(house: House) -> No
     ]
 
 
-async def test_the_last_owner_stays_one(house: House) -> None:
+async def test_the_last_owner_cannot_be_removed(house: House) -> None:
     await house.settle(**EVERYBODY)
     owner = house.actor("owner")
     with pytest.raises(LastOwner):
@@ -121,14 +121,14 @@ async def test_the_last_owner_stays_one(house: House) -> None:
         await house.people.remove(house.actor("admin"), "admin")
 
 
-async def test_anybody_may_leave(house: House) -> None:
+async def test_each_member_may_leave(house: House) -> None:
     await house.settle(**EVERYBODY)
     await house.people.remove(house.actor("viewer"), "viewer")
     with pytest.raises(NotPermitted):
         await house.people.remove(house.actor("member"), "admin")
 
 
-async def test_joining_twice_changes_no_role(house: House) -> None:
+async def test_joining_again_keeps_the_role(house: House) -> None:
     await house.settle(**EVERYBODY)
     await house.people.join(ORG, "viewer", Role.OWNER, 9.0)
     assert (await house.people.member(ORG, "viewer")).role is Role.VIEWER
@@ -145,14 +145,14 @@ async def test_a_token_opens_its_invitation_and_is_not_stored(house: House) -> N
 
 
 @pytest.mark.parametrize("token", ["", "x", "' OR '1'='1", '{"$ne": 1}', "\0", "\ud800", "é" * 43, "x" * 1_000_000])
-async def test_no_other_token_opens_anything(house: House, token: str) -> None:
+async def test_unknown_tokens_are_refused(house: House, token: str) -> None:
     await house.settle(admin=Role.ADMIN)
     await house.invitations.invite(house.actor("admin"), Role.MEMBER)
     with pytest.raises(InvitationVoid):
         await house.invitations.open(token)
 
 
-async def test_an_invitation_ends(house: House) -> None:
+async def test_expired_accepted_and_revoked_invitations_are_refused(house: House) -> None:
     await house.settle(admin=Role.ADMIN)
     (used, a), (revoked, b), (expired, c) = [
         await house.invitations.invite(house.actor("admin"), Role.MEMBER) for _ in range(3)
@@ -177,7 +177,7 @@ async def test_an_invitation_ends(house: House) -> None:
     ("actor", "role"),
     [("viewer", Role.VIEWER), ("member", Role.VIEWER), ("member", Role.OWNER), ("admin", Role.OWNER)],
 )
-async def test_nobody_invites_above_his_role(house: House, actor: str, role: Role) -> None:
+async def test_an_actor_cannot_invite_to_a_higher_role(house: House, actor: str, role: Role) -> None:
     await house.settle(**EVERYBODY)
     with pytest.raises(NotPermitted):
         await house.invitations.invite(house.actor(actor), role)
@@ -194,7 +194,7 @@ async def test_an_administrator_does_not_revoke_an_owners_invitation(house: Hous
         await house.invitations.revoke(Actor("org-2", "", Role.OWNER), invitation.id)
 
 
-async def test_the_first_owners_link_replaces_the_one_before(house: House) -> None:
+async def test_a_new_first_owner_link_voids_the_previous_one(house: House) -> None:
     first = await house.invitations.invite_first_owner(ORG)
     second = await house.invitations.invite_first_owner(ORG)
     with pytest.raises(InvitationVoid):
@@ -225,24 +225,24 @@ async def test_projects(house: House) -> None:
         *("<a@b>", '"a b"@c', "a@[127.0.0.1]", "x" * 255 + "@b", "a@" + "b" * 300, "ﷺ" * 250 + "@b", "a@b\u202e.org"),
     ],
 )
-def test_what_is_no_address(text: str) -> None:
+def test_invalid_addresses_are_refused(text: str) -> None:
     with pytest.raises(UnacceptableValue) as caught:
         checked_email(text)
     assert caught.value.param == "email"
 
 
-def test_addresses_that_look_alike_are_alike() -> None:
+def test_addresses_are_compared_case_folded_and_normalised() -> None:
     assert checked_email(" ＡＤＡ@example.org ") == "ADA@example.org"
     assert fold_email("Straße@EXAMPLE.org") == fold_email("STRASSE@example.org")
     assert checked_email("zażółć.o'neill+x@żółw.example") == "zażółć.o'neill+x@żółw.example"
 
 
 @pytest.mark.parametrize("text", ["", "  ", "x" * 101, "x" * 10_000, "a\nb", "a\0", "a\u202eb", "\u200b", "a\ud800"])
-def test_what_is_no_name(text: str) -> None:
+def test_invalid_names_are_refused(text: str) -> None:
     with pytest.raises(UnacceptableValue):
         checked_name(text)
 
 
-def test_a_name_may_look_like_anything() -> None:
+def test_unusual_names_are_accepted() -> None:
     for name in ("<script>alert(1)</script>", "=HYPERLINK()", "李雷", "O'Brien"):
         assert checked_name(name) == name

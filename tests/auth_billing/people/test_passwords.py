@@ -1,4 +1,4 @@
-"""Passwords: what is one, what is stored of it, and that checks neither pile up nor tell who is unknown."""
+"""Passwords: validation, hashing, bounded work, and equal cost for unknown users."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def passwords():
 
 
 class Counting(argon2.PasswordHasher):
-    """Counts checks; each may be made to wait."""
+    """A hasher that counts its operations and can be made to block."""
 
     def __init__(self) -> None:
         super().__init__(time_cost=1, memory_cost=8, parallelism=1)
@@ -44,11 +44,11 @@ async def test_a_password_is_verified_and_not_stored(passwords):
     assert stored != await passwords.hash(PASSWORD)
 
 
-def test_what_passwords_are_hashed_with_is_what_owasp_asks_for():
+def test_the_hash_parameters_are_owasps_minimum():
     assert owasp_hasher().hash("x").startswith("$argon2id$v=19$m=19456,t=2,p=1$")
 
 
-async def test_two_keyboards_type_the_same_password(passwords):
+async def test_passwords_are_compared_in_nfkc(passwords):
     stored = await passwords.hash("Zażółć ﬁn ①2345")
     assert await passwords.verify(stored, "Zaz\u0307o\u0301łc\u0301 fin 12345")
     assert not await passwords.verify(stored, "Zazolc fin 12345")  # looks alike, is another
@@ -58,25 +58,25 @@ async def test_two_keyboards_type_the_same_password(passwords):
     "password",
     ["", "short", "x" * (MAX_LENGTH + 1), "x" * 1_000_000, "null\0null\0null", "line\nbreaks\n", "\ud800" * 20],
 )
-async def test_what_can_not_become_a_password(passwords, password):
+async def test_invalid_passwords_are_refused(passwords, password):
     with pytest.raises(UnacceptableValue) as caught:
         await passwords.hash(password)
     assert caught.value.param == "password"
 
 
 @pytest.mark.parametrize("wrong", ["", "x", "\0", "x" * MAX_LENGTH, "раssword12", "correct horse\0"])
-async def test_what_is_wrong_is_only_wrong(passwords, wrong):
+async def test_a_wrong_password_does_not_raise(passwords, wrong):
     assert not await passwords.verify(await passwords.hash(PASSWORD), wrong)
 
 
 @pytest.mark.parametrize("long", ["x" * (MAX_LENGTH + 1), "x" * 1_000_000, "\ud800"])
-async def test_what_is_too_long_is_not_hashed(long):
+async def test_too_long_a_password_is_not_hashed(long):
     hasher = Counting()
     assert not await Passwords(hasher).verify(None, long)
     assert hasher.checked == []
 
 
-async def test_nobodys_password_costs_the_same_work_and_is_never_right():
+async def test_an_unknown_user_costs_the_same_work_and_never_matches():
     hasher = Counting()
     passwords = Passwords(hasher)
     stored = await passwords.hash(PASSWORD)
@@ -87,7 +87,7 @@ async def test_nobodys_password_costs_the_same_work_and_is_never_right():
 
 
 @pytest.mark.parametrize("stored", ["", "$argon2id$broken", "plain", "$2b$12$abc"])
-async def test_a_hash_that_is_none_lets_nobody_in(passwords, stored):
+async def test_a_malformed_hash_matches_no_password(passwords, stored):
     assert not await passwords.verify(stored or "x", PASSWORD)
 
 
@@ -99,7 +99,7 @@ async def test_a_weak_hash_is_replaced_and_a_strong_one_kept(passwords):
     assert await passwords.rehash(strong, "short") == strong
 
 
-async def test_more_checks_than_may_wait_are_refused_and_places_come_back():
+async def test_excess_checks_are_refused_until_others_end():
     hasher = Counting()
     hasher.may_go_on.clear()
     passwords = Passwords(hasher, pending=4)

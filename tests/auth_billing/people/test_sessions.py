@@ -1,4 +1,4 @@
-"""Sessions: refresh tokens are used once, thieves end them, and what is ended is over within seconds everywhere."""
+"""Sessions: refresh tokens are single-use, reuse ends the session, and ended sessions are refused within seconds."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def dead(access: BrowserAccess, *tokens: str) -> None:
             await access.sessions.of(token)
 
 
-async def test_whoever_is_signed_in_is_known(access: BrowserAccess, ada: SignedIn) -> None:
+async def test_an_access_token_authenticates_its_session(access: BrowserAccess, ada: SignedIn) -> None:
     session = await access.sessions.of(ada.access)
     assert session == ada.session
     assert (session.user.email, session.role, session.project) == (
@@ -67,9 +67,7 @@ async def test_the_store_sees_no_token(house: PeopleHouse, ada: SignedIn, access
         assert parse(token).secret not in vars(record).values()
 
 
-async def test_an_access_token_lasts_a_quarter_of_an_hour(
-    house: PeopleHouse, access: BrowserAccess, ada: SignedIn
-) -> None:
+async def test_an_access_token_lasts_15_minutes(house: PeopleHouse, access: BrowserAccess, ada: SignedIn) -> None:
     house.clock.now += SECONDS_VALID + 29
     await access.sessions.of(ada.access)
     house.clock.now += 1
@@ -87,7 +85,7 @@ async def test_a_refresh_token_is_exchanged_for_another(
     assert len({ada.refresh, second.refresh, third.refresh}) == 3
 
 
-async def test_a_refresh_token_that_is_used_again_ends_the_session(
+async def test_reusing_a_refresh_token_ends_the_session(
     house: PeopleHouse, access: BrowserAccess, ada: SignedIn
 ) -> None:
     second = await access.sessions.refresh(parse(ada.refresh))
@@ -99,7 +97,7 @@ async def test_a_refresh_token_that_is_used_again_ends_the_session(
     await dead(access, ada.access, second.access)
 
 
-async def test_only_the_direct_predecessor_has_a_grace(access: BrowserAccess, ada: SignedIn) -> None:
+async def test_the_grace_period_covers_only_the_previous_token(access: BrowserAccess, ada: SignedIn) -> None:
     second = await access.sessions.refresh(parse(ada.refresh))
     third = await access.sessions.refresh(parse(second.refresh))
     with pytest.raises(InvalidSession):
@@ -118,27 +116,27 @@ async def test_two_tabs_get_the_same_successor(house: PeopleHouse, ada: SignedIn
 
 
 @pytest.mark.parametrize("other", ["", ".", "x", "sess-1.x", ".AAAA", "é", "\0", "x" * 1_000_000, "a.b.c"])
-async def test_what_is_no_refresh_token(access: BrowserAccess, ada: SignedIn, other: str) -> None:
+async def test_malformed_refresh_tokens_are_refused(access: BrowserAccess, ada: SignedIn, other: str) -> None:
     with pytest.raises(InvalidSession):
         await access.sessions.refresh(parse(other))
     assert await access.sessions.refresh(parse(ada.refresh))
 
 
-async def test_a_guessed_secret_ends_the_session_too(access: BrowserAccess, ada: SignedIn) -> None:
-    """It can't be told from a token that was good before the last two."""
+async def test_a_wrong_secret_ends_the_session(access: BrowserAccess, ada: SignedIn) -> None:
+    """It can't be distinguished from an old, used token."""
     with pytest.raises(InvalidSession):
         await access.sessions.refresh(refresh_tokens.new_token(ada.session.id))
     with pytest.raises(InvalidSession):
         await access.sessions.refresh(parse(ada.refresh))
 
 
-async def test_tokens_are_good_for_one_thing_only(access: BrowserAccess, ada: SignedIn) -> None:
+async def test_access_and_refresh_tokens_are_not_interchangeable(access: BrowserAccess, ada: SignedIn) -> None:
     await dead(access, ada.refresh)
     with pytest.raises(InvalidSession):
         await access.sessions.refresh(parse(ada.access))
 
 
-async def test_a_session_ends_when_it_is_not_used_for_a_week(
+async def test_a_session_ends_after_a_week_of_inactivity(
     house: PeopleHouse, access: BrowserAccess, ada: SignedIn
 ) -> None:
     house.clock.now += SECONDS_IDLE - 1
@@ -148,7 +146,7 @@ async def test_a_session_ends_when_it_is_not_used_for_a_week(
         await access.sessions.refresh(parse(second.refresh))
 
 
-async def test_a_session_ends_after_thirty_days_however_busy(
+async def test_a_session_ends_after_thirty_days_of_use(
     house: PeopleHouse, access: BrowserAccess, ada: SignedIn
 ) -> None:
     token, began = ada.refresh, house.clock()
@@ -160,7 +158,7 @@ async def test_a_session_ends_after_thirty_days_however_busy(
         await access.sessions.refresh(parse(token))
 
 
-async def test_signing_out_ends_one_session_here_at_once_and_elsewhere_within_seconds(
+async def test_sign_out_is_immediate_locally_and_within_seconds_elsewhere(
     house: PeopleHouse, access: BrowserAccess, ada: SignedIn
 ) -> None:
     elsewhere = house.process()
@@ -191,7 +189,7 @@ async def removal(access: BrowserAccess, ada: SignedIn) -> None:
 
 
 @pytest.mark.parametrize("end", [everywhere, password, removal])
-async def test_all_sessions_of_a_person_end_within_seconds_everywhere(
+async def test_all_sessions_of_a_user_end_within_seconds_at_each_gateway(
     house: PeopleHouse, access: BrowserAccess, ada: SignedIn, end: Any
 ) -> None:
     elsewhere = house.process()
@@ -207,7 +205,9 @@ async def test_all_sessions_of_a_person_end_within_seconds_everywhere(
             await elsewhere.sessions.refresh(parse(signed_in.refresh))
 
 
-async def test_another_role_counts_within_seconds(house: PeopleHouse, access: BrowserAccess, ada: SignedIn) -> None:
+async def test_a_role_change_takes_effect_within_seconds(
+    house: PeopleHouse, access: BrowserAccess, ada: SignedIn
+) -> None:
     viewer = await house.settle(access, Role.VIEWER)
     await access.sessions.of(viewer.access)
     await access.people.change_role(ada.session.actor, viewer.session.user.id, Role.ADMIN)
@@ -215,7 +215,7 @@ async def test_another_role_counts_within_seconds(house: PeopleHouse, access: Br
     assert (await access.sessions.of(viewer.access)).role is Role.ADMIN
 
 
-async def test_while_the_store_is_away_who_was_known_a_moment_ago_still_is(
+async def test_while_the_store_is_away_cached_sessions_are_accepted(
     house: PeopleHouse, access: BrowserAccess, ada: SignedIn
 ) -> None:
     await access.sessions.of(ada.access)

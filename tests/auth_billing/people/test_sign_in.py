@@ -1,4 +1,4 @@
-"""Signing in and up: throttled, telling nobody who is known, and giving nobody more than he was invited to."""
+"""Sign-in and sign-up: throttled, without revealing accounts, and with the invitation's role only."""
 
 from __future__ import annotations
 
@@ -46,15 +46,13 @@ def addresses() -> Iterator[str]:
     return (f"10.{number // 250}.{number % 250}.1" for number in range(10**6))
 
 
-async def test_the_right_password_lets_in_whoever_writes_his_address_as_he_likes(
-    house: PeopleHouse, access: BrowserAccess
-) -> None:
+async def test_the_address_is_compared_case_folded(house: PeopleHouse, access: BrowserAccess) -> None:
     await house.settle(access, Role.MEMBER)
     for email in ("member@example.org", "MEMBER@Example.ORG", "ｍember@example.org"):
         assert (await access.sign_in.sign_in(email, PASSWORD, "10.0.0.1")).session.role is Role.MEMBER
 
 
-async def test_who_is_unknown_costs_what_a_wrong_password_costs(house: PeopleHouse) -> None:
+async def test_an_unknown_address_costs_the_same_as_a_wrong_password(house: PeopleHouse) -> None:
     hasher = Counting()
     access = house.process(passwords=Passwords(hasher))
     await house.settle(access, Role.MEMBER)
@@ -71,13 +69,13 @@ async def test_who_is_unknown_costs_what_a_wrong_password_costs(house: PeopleHou
 
 
 @pytest.mark.parametrize("wrong", ["", "x", "\0", "x" * 1_000_000, "correct horsе", "Correct horse", "\ud800"])
-async def test_wrong_passwords(house: PeopleHouse, access: BrowserAccess, wrong: str) -> None:
+async def test_wrong_passwords_are_refused(house: PeopleHouse, access: BrowserAccess, wrong: str) -> None:
     await house.settle(access, Role.MEMBER)
     with pytest.raises(InvalidCredentials):
         await access.sign_in.sign_in("member@example.org", wrong, "10.0.0.1")
 
 
-async def test_ten_tries_a_minute_for_one_account_from_anywhere(house: PeopleHouse) -> None:
+async def test_ten_attempts_a_minute_per_account(house: PeopleHouse) -> None:
     hasher = Counting()
     access = house.process(passwords=Passwords(hasher))
     await house.settle(access, Role.MEMBER)
@@ -95,7 +93,7 @@ async def test_ten_tries_a_minute_for_one_account_from_anywhere(house: PeopleHou
     assert await access.sign_in.sign_in("member@example.org", PASSWORD, "10.0.0.1")
 
 
-async def test_ten_tries_a_minute_from_one_address_for_any_account(house: PeopleHouse, access: BrowserAccess) -> None:
+async def test_ten_attempts_a_minute_per_network_address(house: PeopleHouse, access: BrowserAccess) -> None:
     refused = 0
     for number in range(100):
         with pytest.raises((InvalidCredentials, TooManySignIns)) as caught:
@@ -117,11 +115,11 @@ async def test_ten_tries_a_minute_from_one_address_for_any_account(house: People
         ("x; DROP", "unknown"),
     ],
 )
-def test_what_counts_as_one_place(address: str, network: str) -> None:
+def test_ipv6_addresses_count_by_network(address: str, network: str) -> None:
     assert network_of(address) == network
 
 
-async def test_a_weak_hash_is_made_anew_at_sign_in(house: PeopleHouse) -> None:
+async def test_a_weak_hash_is_replaced_at_sign_in(house: PeopleHouse) -> None:
     weak = Passwords(argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1, hash_len=16))
     signed_in = await house.settle(house.process(passwords=weak), Role.MEMBER)
     before = house.users.users[signed_in.session.user.id]
@@ -134,7 +132,7 @@ async def test_a_weak_hash_is_made_anew_at_sign_in(house: PeopleHouse) -> None:
     assert house.users.users[before.id] == after
 
 
-async def test_a_password_is_changed_by_who_knows_the_old_one(house: PeopleHouse, access: BrowserAccess) -> None:
+async def test_changing_the_password_needs_the_old_one(house: PeopleHouse, access: BrowserAccess) -> None:
     signed_in = await house.settle(access, Role.MEMBER)
     with pytest.raises(InvalidCredentials):
         await access.sign_in.change_password(signed_in.session, "wrong", "another password", "10.0.0.1")
@@ -146,7 +144,7 @@ async def test_a_password_is_changed_by_who_knows_the_old_one(house: PeopleHouse
     assert await access.sign_in.sign_in("member@example.org", "another password", "10.0.0.1")
 
 
-async def test_an_invitation_gives_its_role_once(house: PeopleHouse, access: BrowserAccess) -> None:
+async def test_an_invitation_grants_its_role_once(house: PeopleHouse, access: BrowserAccess) -> None:
     token = await house.invite(Role.ADMIN)
     signed_in = await access.sign_up.by_invitation(token, newcomer("ada"))
     assert (signed_in.session.role, signed_in.session.organisation) == (Role.ADMIN, ORGANISATION)
@@ -157,21 +155,25 @@ async def test_an_invitation_gives_its_role_once(house: PeopleHouse, access: Bro
     assert again.session.user == signed_in.session.user
 
 
-async def test_an_invitation_for_one_address_is_for_no_other(house: PeopleHouse, access: BrowserAccess) -> None:
+async def test_an_invitation_with_an_address_is_for_that_address_only(
+    house: PeopleHouse, access: BrowserAccess
+) -> None:
     token = await house.invite(Role.MEMBER, email="Ada@Example.org")
     with pytest.raises(InvitationVoid):
         await access.sign_up.by_invitation(token, newcomer("eve"))
     assert (await access.sign_up.by_invitation(token, newcomer("ada"))).session.role is Role.MEMBER
 
 
-async def test_without_an_invitation_nobody_is_told_who_is_known(house: PeopleHouse, access: BrowserAccess) -> None:
+async def test_without_an_invitation_existing_accounts_are_not_revealed(
+    house: PeopleHouse, access: BrowserAccess
+) -> None:
     await house.settle(access, Role.MEMBER)
     for who in (newcomer("member"), newcomer("member", "wrong password"), newcomer("nobody")):
         with pytest.raises(InvitationVoid):
             await access.sign_up.by_invitation("x" * 43, who)
 
 
-async def test_who_has_an_account_joins_with_its_password(house: PeopleHouse, access: BrowserAccess) -> None:
+async def test_an_existing_account_joins_with_its_password(house: PeopleHouse, access: BrowserAccess) -> None:
     first = await house.settle(access, Role.MEMBER)
     token = await house.invite(Role.OWNER, "org-other")
     with pytest.raises(InvalidCredentials):
@@ -187,7 +189,7 @@ async def test_who_has_an_account_joins_with_its_password(house: PeopleHouse, ac
         await sign_in("member@example.org", PASSWORD, "10.0.0.1", "org-foreign")
 
 
-async def test_the_first_owner_counts_as_one(house: PeopleHouse, access: BrowserAccess) -> None:
+async def test_the_first_owner_is_counted_as_an_owner(house: PeopleHouse, access: BrowserAccess) -> None:
     await house.accounts.ensure_organisation(Organisation("org-new", "New", 1.0))
     token = await access.invitations.invite_first_owner("org-new")
     owner = await access.sign_up.by_invitation(token, newcomer("ada"))
@@ -207,7 +209,7 @@ async def test_the_first_owner_counts_as_one(house: PeopleHouse, access: Browser
         ({"password": "x" * 1_000_000}, "password"),
     ],
 )
-async def test_what_nobody_can_sign_up_with(
+async def test_invalid_sign_ups_are_refused(
     house: PeopleHouse, access: BrowserAccess, change: dict[str, str], param: str
 ) -> None:
     token = await house.invite(Role.MEMBER)
@@ -217,12 +219,12 @@ async def test_what_nobody_can_sign_up_with(
     assert await access.sign_up.by_invitation(token, newcomer("ada"))  # the invitation is not used up
 
 
-async def test_only_an_operator_opens_the_door(house: PeopleHouse, access: BrowserAccess) -> None:
+async def test_self_registration_is_off_by_default(house: PeopleHouse, access: BrowserAccess) -> None:
     with pytest.raises(SignUpClosed):
         await access.sign_up.uninvited(newcomer("ada"), "Ada's")
 
 
-async def test_an_open_sign_up_makes_an_organisation_of_its_own(house: PeopleHouse) -> None:
+async def test_self_registration_creates_an_organisation(house: PeopleHouse) -> None:
     access = house.process(open_sign_up=True)
     ada = await access.sign_up.uninvited(newcomer("ada"), "Ada's")
     bob = await access.sign_up.uninvited(newcomer("bob"), "Bob's")
@@ -234,7 +236,9 @@ async def test_an_open_sign_up_makes_an_organisation_of_its_own(house: PeopleHou
     assert len(await access.people.members(ada.session.organisation)) == 1
 
 
-async def test_a_session_acts_as_its_person_in_the_default_project(house: PeopleHouse, access: BrowserAccess) -> None:
+async def test_a_sessions_principal_is_its_user_in_the_default_project(
+    house: PeopleHouse, access: BrowserAccess
+) -> None:
     accounts = AuthBilling(DictApiKeyStore(), PEPPER)
     rights = {}
     for role in Role:
@@ -254,7 +258,7 @@ async def test_a_session_acts_as_its_person_in_the_default_project(house: People
     assert Scope.CHAT_COMPLETIONS not in rights[Role.VIEWER]
 
 
-async def test_an_api_key_is_no_password(house: PeopleHouse, access: BrowserAccess) -> None:
+async def test_an_api_key_is_not_a_password(house: PeopleHouse, access: BrowserAccess) -> None:
     await house.settle(access, Role.MEMBER)
     with pytest.raises(InvalidCredentials):
         await access.sign_in.sign_in("member@example.org", generate().text, "10.0.0.1")

@@ -1,4 +1,4 @@
-"""Keys of access tokens: made once, read by their owner only, at most two."""
+"""Signing keys of access tokens: created once, private, at most two."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runtime.lifecycle import StartupError
 A, B = "a:" + "x" * 32, "b:" + "y" * 43
 
 
-def test_one_is_made_once_and_readable_by_its_owner_only(tmp_path):
+def test_a_key_is_created_once_in_a_private_file(tmp_path):
     (key,) = load_signing_keys(tmp_path)
     assert load_signing_keys(tmp_path) == (key,)
     assert len(key.key) >= 32
@@ -20,13 +20,13 @@ def test_one_is_made_once_and_readable_by_its_owner_only(tmp_path):
     assert key.key.decode() not in repr(key)
 
 
-def test_all_who_start_at_once_get_the_same(tmp_path):
+def test_concurrent_starts_get_the_same_key(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(load_signing_keys, [tmp_path] * 16))) == 1
 
 
 @pytest.mark.parametrize("given", [A, f"{A},{B}", f"{B}\n{A}\n".strip(), f"{A}, {B}"])
-def test_given_ones_are_used_in_their_order_and_nothing_written(tmp_path, given):
+def test_configured_keys_are_used_in_order_and_nothing_written(tmp_path, given):
     assert [key.id for key in load_signing_keys(tmp_path, given)] == [
         part[0] for part in given.replace(",", " ").split()
     ]
@@ -36,6 +36,6 @@ def test_given_ones_are_used_in_their_order_and_nothing_written(tmp_path, given)
 @pytest.mark.parametrize(
     "given", ["x", "a:short", f"{A},{A}", f"{A},{B},c:{'z' * 32}", f"{A},", "a:" + "é" * 32, "../:" + "x" * 32]
 )
-def test_what_are_no_keys_is_one_clear_line(tmp_path, given):
+def test_malformed_keys_are_a_startup_error(tmp_path, given):
     with pytest.raises(StartupError, match="HEADRACE_SESSION_SIGNING_KEYS must hold"):
         load_signing_keys(tmp_path, given)

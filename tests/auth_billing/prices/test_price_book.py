@@ -1,4 +1,4 @@
-"""Versions of the price list: only ever added, seen by everybody within seconds. Both stores pass the same tests."""
+"""Versions of the price list: append-only, and seen by each gateway within seconds. Both stores pass these tests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[PriceStore]:
     connection.close()
 
 
-async def test_loading_other_numbers_makes_a_version_and_the_same_ones_none(store: PriceStore) -> None:
+async def test_loading_changed_prices_adds_a_version_and_equal_ones_do_not(store: PriceStore) -> None:
     book = PriceBook(store, clock=FakeClock(5.5))
     first = await book.load(file("1"))
     assert (first.prices, first.at) == (file("1").price_list(1), 5.5)
@@ -45,12 +45,12 @@ async def test_loading_other_numbers_makes_a_version_and_the_same_ones_none(stor
     assert newest.prices == file("1").price_list(3)
 
 
-async def test_many_that_load_at_once_make_one_version(store: PriceStore) -> None:
+async def test_concurrent_loads_add_one_version(store: PriceStore) -> None:
     loaded = await asyncio.gather(*(PriceBook(store).load(file("1")) for _ in range(8)))
     assert {each.prices.version for each in loaded} == {1}
 
 
-async def test_every_gateway_sees_a_new_version_within_seconds(store: PriceStore) -> None:
+async def test_each_gateway_sees_a_new_version_within_seconds(store: PriceStore) -> None:
     seconds = FakeClock()
     book = PriceBook(store, monotonic=seconds)
     with pytest.raises(NoPrice):
@@ -65,7 +65,7 @@ async def test_every_gateway_sees_a_new_version_within_seconds(store: PriceStore
     assert (await book.current()).price("another", ServiceClass.DEFAULT).output == 0
 
 
-async def test_while_the_store_is_away_the_last_prices_are_known() -> None:
+async def test_while_the_store_is_away_the_last_prices_are_used() -> None:
     store, seconds = ListPriceStore(), FakeClock()
     book = PriceBook(store, monotonic=seconds)
     store.absence.away = True
@@ -79,7 +79,7 @@ async def test_while_the_store_is_away_the_last_prices_are_known() -> None:
     assert (await book.current()).version == 1
 
 
-async def test_many_that_ask_at_once_ask_the_store_once() -> None:
+async def test_concurrent_requests_read_the_store_once() -> None:
     store = ListPriceStore()
     book = PriceBook(store)
     await book.load(file("1"))

@@ -1,5 +1,5 @@
 # ruff: noqa: ASYNC240 - small files, written in tests
-"""The operator's price file, watched: wrong at start is refused, wrong later is logged, a change is put in force."""
+"""The watched price file: invalid at start is fatal, invalid later is logged, a valid change is loaded."""
 
 from __future__ import annotations
 
@@ -48,12 +48,14 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-async def test_without_a_file_the_shipped_one_is_in_force(store: ListPriceStore) -> None:
+async def test_without_a_file_the_shipped_prices_are_in_force(store: ListPriceStore) -> None:
     await PriceWatch(PriceBook(store), None).load()
     assert store.versions[-1].prices.default is not None
 
 
-async def test_a_change_is_put_in_force_and_a_mistake_is_not(store: ListPriceStore, file: Path, eventually) -> None:
+async def test_a_valid_change_is_loaded_and_an_invalid_one_is_not(
+    store: ListPriceStore, file: Path, eventually
+) -> None:
     watch, stop = PriceWatch(PriceBook(store), file, every=0.01), asyncio.Event()
     await watch.load()
     running = asyncio.create_task(watch.run(stop))
@@ -71,7 +73,7 @@ async def test_a_change_is_put_in_force_and_a_mistake_is_not(store: ListPriceSto
     assert rates == [1000, 2000, 3000]
 
 
-async def test_what_a_providers_model_costs_stands_in_its_catalogue(store: ListPriceStore, file: Path) -> None:
+async def test_prices_of_a_proxys_models_come_from_its_catalogue(store: ListPriceStore, file: Path) -> None:
     catalogue = file.with_name("proxy.toml")
     catalogue.write_text(CATALOGUE)
     with capture_logs() as logs:
@@ -89,7 +91,7 @@ async def test_what_a_providers_model_costs_stands_in_its_catalogue(store: ListP
 
 
 @pytest.mark.store
-async def test_the_billing_process_does_not_start_with_a_wrong_file(file: Path, database_url: str) -> None:
+async def test_the_billing_process_does_not_start_with_an_invalid_file(file: Path, database_url: str) -> None:
     connection = StoreConnection(database_url, operation_ms=20_000)
     await Housekeeping(BillingSettings(price_file=str(file)), connection).prepare()
     file.write_text(priced("0.00001"))

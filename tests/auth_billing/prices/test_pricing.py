@@ -1,4 +1,4 @@
-"""Prices: exact, looked up by model and class; a file that is wrong is refused in one line."""
+"""Prices: exact, by model and service class; an invalid file is refused with a one-line message."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read(tmp_path: Path, text: str) -> PriceList:
     return price_file.parse(price_file.source(path)).price_list(7)
 
 
-def test_a_price_counts_cached_tokens_apart() -> None:
+def test_cached_tokens_have_their_own_price() -> None:
     price = Price(150, 75, 600, version=1)
     assert price.cost(Usage(prompt_tokens=10, cached_tokens=4, completion_tokens=3)) == 6 * 150 + 4 * 75 + 3 * 600
     assert price.cost(Usage(prompt_tokens=0)) == 0
@@ -58,7 +58,9 @@ def test_a_million_tokens_cost_what_the_file_says(tmp_path: Path) -> None:
         ("any other", ServiceClass.FLEX, Rate(10, 10, 30)),
     ],
 )
-def test_what_the_file_says(tmp_path: Path, model: str, service_class: ServiceClass, rate: Rate) -> None:
+def test_prices_of_a_file_by_model_and_service_class(
+    tmp_path: Path, model: str, service_class: ServiceClass, rate: Rate
+) -> None:
     price = read(tmp_path, GOOD).price(model, service_class)
     assert price == Price(rate.input, rate.cached_input, rate.output, version=7)
 
@@ -69,7 +71,7 @@ def test_without_a_default_other_models_have_no_price(tmp_path: Path) -> None:
         prices.price("x", ServiceClass.DEFAULT)
 
 
-def test_free_and_dearest_are_prices(tmp_path: Path) -> None:
+def test_the_lowest_and_highest_prices_are_valid(tmp_path: Path) -> None:
     prices = read(tmp_path, '[default]\ninput = "0"\noutput = "1000000"')
     assert prices.price("m", ServiceClass.DEFAULT) == Price(0, 0, MOST, version=7)
 
@@ -112,7 +114,7 @@ def test_the_shipped_file_has_a_price_for_every_model() -> None:
         (GOOD, "", "no price in it"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_an_invalid_file_is_a_one_line_error(tmp_path: Path, old: str, new: str, said: str) -> None:
     assert old in GOOD
     with pytest.raises(StartupError) as error:
         read(tmp_path, GOOD.replace(old, new))
@@ -120,6 +122,6 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, old: str, new: str, s
     assert "\n" not in str(error.value) or "not TOML" in said
 
 
-def test_no_file_is_said(tmp_path: Path) -> None:
+def test_a_missing_file_is_a_startup_error(tmp_path: Path) -> None:
     with pytest.raises(StartupError, match="No such file"):
         price_file.source(tmp_path / "none.toml")

@@ -1,4 +1,4 @@
-"""Gateways that share buckets, and one clock for all."""
+"""A fleet of gateways with shared buckets and one clock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BOB = Principal("key-2", "org-1", "salt", project="proj_1")
 
 @dataclass
 class Fleet:
-    """Gateways, and what they share."""
+    """Gateways and the stores and clock that they share."""
 
     defaults: Mapping[Kind, Limits]
     clock: FakeClock = field(default_factory=FakeClock)
@@ -60,13 +60,13 @@ async def charged(gateway: RateLimiter, tokens: int, principal: Principal = ALIC
 
 
 async def at_once(gateway: RateLimiter, requests: int) -> int:
-    """How many of so many simultaneous requests are let in."""
+    """Return how many of the simultaneous requests are admitted."""
     results = await asyncio.gather(*(enter(gateway) for _ in range(requests)), return_exceptions=True)
     return sum(isinstance(result, Allowance) for result in results)
 
 
 @pytest.fixture
 def fleet(request: pytest.FixtureRequest) -> Fleet:
-    """With the limits of a key and of a model that the test's parameter says, as a tuple."""
+    """A fleet with the limits of a key and of a model, given as the test's parameter."""
     key, model = request.param
     return Fleet({Kind.KEY: key, Kind.MODEL: model})

@@ -1,4 +1,4 @@
-"""The arithmetic of buckets, for any sequence of events."""
+"""Properties of the bucket arithmetic, for arbitrary sequences of events."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_new_bucket_is_full_and_an_empty_one_is_empty(capacity: int, period: f
 
 @settings(max_examples=200)
 @given(st.integers(1, 1000), periods, st.lists(st.tuples(pauses, st.integers(1, 1200)), max_size=40))
-def test_within_any_time_it_gives_a_bucketful_and_what_comes_back_meanwhile(
+def test_any_period_yields_at_most_a_bucketful_and_the_refill(
     capacity: int, period: float, asked: list[tuple[float, int]]
 ) -> None:
     rate, full_at, now = Rate(capacity, period), 0.0, now_
@@ -43,7 +43,7 @@ def test_within_any_time_it_gives_a_bucketful_and_what_comes_back_meanwhile(
 
 
 @given(st.integers(1, 10**6), periods, st.floats(0, 2), st.data())
-def test_whoever_waits_as_long_as_told_finds_room_and_not_much_earlier(
+def test_units_are_available_after_the_announced_wait_and_not_much_earlier(
     capacity: int, period: float, emptiness: float, data: st.DataObject
 ) -> None:
     rate = Rate(capacity, period)
@@ -57,7 +57,7 @@ def test_whoever_waits_as_long_as_told_finds_room_and_not_much_earlier(
 
 
 @given(st.integers(1, 1000), periods, st.integers(-5000, 5000))
-def test_neither_gifts_nor_debts_are_without_end(capacity: int, period: float, units: int) -> None:
+def test_surplus_and_debt_are_bounded(capacity: int, period: float, units: int) -> None:
     rate = Rate(capacity, period)
     room = bucket.room(rate, bucket.after(rate, 0.0, now_, units), now_)
     assert -capacity <= room <= capacity
@@ -65,7 +65,7 @@ def test_neither_gifts_nor_debts_are_without_end(capacity: int, period: float, u
 
 
 @given(st.integers(1, 1000), periods, st.floats(-1e7, 1e7), st.integers(0, 1000), pauses)
-def test_a_step_of_the_clock_gives_a_bucketful_at_most_and_locks_nobody_out_for_long(
+def test_a_clock_step_gives_at_most_a_bucketful_and_blocks_briefly(
     capacity: int, period: float, step: float, taken: int, pause: float
 ) -> None:
     rate = Rate(capacity, period)

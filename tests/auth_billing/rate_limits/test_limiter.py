@@ -1,4 +1,4 @@
-"""Requests against limits, by one gateway and by several."""
+"""Rate limits as enforced by one gateway and by several."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def limited(key: Limits | None = None, model: Limits | None = None) -> pytest.Ma
 
 
 @limited()
-async def test_who_is_not_limited_costs_the_store_nothing(fleet: Fleet) -> None:
+async def test_unlimited_requests_cause_no_store_call(fleet: Fleet) -> None:
     gateway = fleet.add()
     for _ in range(100):
         (await charged(gateway, 10**6)).close()
@@ -28,7 +28,7 @@ async def test_who_is_not_limited_costs_the_store_nothing(fleet: Fleet) -> None:
 
 
 @limited(Limits(requests_per_minute=3))
-async def test_requests_beyond_the_limit_are_told_how_long_to_wait(fleet: Fleet) -> None:
+async def test_a_refusal_states_the_wait(fleet: Fleet) -> None:
     gateway = fleet.add()
     for _ in range(3):
         (await enter(gateway)).close()
@@ -45,7 +45,7 @@ async def test_requests_beyond_the_limit_are_told_how_long_to_wait(fleet: Fleet)
 
 
 @limited(Limits(requests_per_minute=3))
-async def test_refusals_write_nothing_and_seldom_ask(fleet: Fleet) -> None:
+async def test_refusals_write_nothing_and_seldom_read(fleet: Fleet) -> None:
     gateway = fleet.add()
     assert await at_once(gateway, 50) == 3
     writes, asked = fleet.store.writes, fleet.store.absence.asked
@@ -57,7 +57,7 @@ async def test_refusals_write_nothing_and_seldom_ask(fleet: Fleet) -> None:
 
 
 @limited(Limits(requests_per_day=5))
-async def test_days_are_limited_too(fleet: Fleet) -> None:
+async def test_requests_per_day_are_limited(fleet: Fleet) -> None:
     gateway = fleet.add()
     assert await at_once(gateway, 10) == 5
     await fleet.pass_time(3600)
@@ -67,7 +67,7 @@ async def test_days_are_limited_too(fleet: Fleet) -> None:
 
 
 @limited(model=Limits(tokens_per_minute=1000))
-async def test_tokens_are_charged_before_and_corrected_after(fleet: Fleet) -> None:
+async def test_tokens_are_charged_in_advance_and_corrected_at_the_end(fleet: Fleet) -> None:
     gateway = fleet.add()
     allowance = await charged(gateway, 900, used=100)
     with pytest.raises(TokenLimitExceeded, match=r"m in project proj_1 on tokens per min.*Requested 200"):
@@ -79,7 +79,7 @@ async def test_tokens_are_charged_before_and_corrected_after(fleet: Fleet) -> No
 
 
 @limited(model=Limits(tokens_per_minute=1000))
-async def test_what_was_used_beyond_the_estimate_is_owed(fleet: Fleet) -> None:
+async def test_tokens_beyond_the_estimate_are_owed(fleet: Fleet) -> None:
     gateway = fleet.add()
     (await charged(gateway, 1000, used=1500)).close()
     await fleet.pass_time(29)
@@ -90,8 +90,8 @@ async def test_what_was_used_beyond_the_estimate_is_owed(fleet: Fleet) -> None:
 
 
 @limited(model=Limits(tokens_per_minute=1000))
-async def test_time_gives_back_once(fleet: Fleet) -> None:
-    """A long request's estimate has come back by the end of its minute: it is not given back again."""
+async def test_refilled_units_are_not_given_back_again(fleet: Fleet) -> None:
+    """A long request's estimate has refilled by the end of its minute."""
     gateway = fleet.add()
     long = await charged(gateway, 1000)
     await fleet.pass_time(61)
@@ -102,7 +102,7 @@ async def test_time_gives_back_once(fleet: Fleet) -> None:
 
 
 @limited(model=Limits(tokens_per_minute=1000))
-async def test_a_request_that_may_be_larger_than_the_limit_takes_all_of_it(fleet: Fleet) -> None:
+async def test_a_request_that_may_exceed_the_limit_takes_all_of_it(fleet: Fleet) -> None:
     gateway = fleet.add()
     allowance = gateway.allowance(ALICE)
     await allowance.enter()
@@ -114,7 +114,7 @@ async def test_a_request_that_may_be_larger_than_the_limit_takes_all_of_it(fleet
 
 
 @limited(Limits(requests_per_minute=10), Limits(tokens_per_minute=100))
-async def test_what_one_limit_refuses_no_other_is_charged_for(fleet: Fleet) -> None:
+async def test_a_refused_request_is_charged_to_no_limit(fleet: Fleet) -> None:
     gateway = fleet.add()
     await charged(gateway, 100)
     for _ in range(20):
@@ -124,7 +124,7 @@ async def test_what_one_limit_refuses_no_other_is_charged_for(fleet: Fleet) -> N
 
 
 @limited(Limits(concurrent_requests=2))
-async def test_slots_are_free_again_at_the_end(fleet: Fleet) -> None:
+async def test_slots_are_freed_when_requests_end(fleet: Fleet) -> None:
     gateway, other = fleet.add(), fleet.add()
     first, second = await enter(gateway), await enter(other)
     for each in (gateway, other):
@@ -138,7 +138,7 @@ async def test_slots_are_free_again_at_the_end(fleet: Fleet) -> None:
 
 
 @limited(Limits(concurrent_requests=4))
-async def test_slots_of_a_gateway_that_dies_are_free_after_its_lease(fleet: Fleet) -> None:
+async def test_slots_of_a_crashed_gateway_expire(fleet: Fleet) -> None:
     dying, alive = fleet.add(), fleet.add()
     assert await at_once(dying, 3) == 3
     await enter(alive)
@@ -150,7 +150,7 @@ async def test_slots_of_a_gateway_that_dies_are_free_after_its_lease(fleet: Flee
 
 
 @limited(Limits(concurrent_requests=4))
-async def test_slots_of_long_requests_are_kept(fleet: Fleet) -> None:
+async def test_slots_of_long_requests_are_renewed(fleet: Fleet) -> None:
     gateway, other = fleet.add(), fleet.add()
     assert await at_once(gateway, 4) == 4
     await fleet.pass_time(300)
@@ -158,7 +158,7 @@ async def test_slots_of_long_requests_are_kept(fleet: Fleet) -> None:
 
 
 @limited(Limits(concurrent_requests=1000))
-async def test_slots_of_many_cost_few_writes(fleet: Fleet) -> None:
+async def test_slots_of_many_requests_cost_few_writes(fleet: Fleet) -> None:
     gateway = fleet.add()
     for _ in range(500):
         (await enter(gateway)).close()
@@ -167,7 +167,7 @@ async def test_slots_of_many_cost_few_writes(fleet: Fleet) -> None:
 
 
 @limited(Limits(concurrent_requests=1))
-async def test_a_request_that_is_cancelled_while_it_asks_leaves_nothing(fleet: Fleet) -> None:
+async def test_a_request_cancelled_during_a_store_call_takes_nothing(fleet: Fleet) -> None:
     gateway = fleet.add()
     allowance = gateway.allowance(ALICE)
     entering = asyncio.create_task(allowance.enter())
@@ -190,7 +190,7 @@ async def test_a_few_writes_serve_many_requests(fleet: Fleet) -> None:
 
 
 @limited(Limits(requests_per_minute=60), Limits(tokens_per_minute=6000))
-async def test_gateways_together_let_in_no_more_than_the_limit_and_nearly_all_of_it(fleet: Fleet) -> None:
+async def test_all_gateways_together_admit_the_limit_and_no_more(fleet: Fleet) -> None:
     """Ten minutes of twice the load that is allowed, on five gateways, with corrections of half of the tokens."""
     gateways, random_ = [fleet.add() for _ in range(5)], random.Random(7)
     admitted, running = [], []
@@ -211,7 +211,7 @@ async def test_gateways_together_let_in_no_more_than_the_limit_and_nearly_all_of
 
 
 @limited(Limits(requests_per_minute=60))
-async def test_what_a_gateway_does_not_use_others_can(fleet: Fleet) -> None:
+async def test_units_unused_by_one_gateway_serve_the_others(fleet: Fleet) -> None:
     first, second = fleet.add(), fleet.add()
     for _ in range(20):
         await enter(first)
@@ -220,7 +220,7 @@ async def test_what_a_gateway_does_not_use_others_can(fleet: Fleet) -> None:
 
 
 @limited(Limits(requests_per_minute=60))
-async def test_while_the_store_is_away_the_lease_is_used_up_and_then_nothing_runs(fleet: Fleet) -> None:
+async def test_while_the_store_is_away_only_leased_units_are_admitted(fleet: Fleet) -> None:
     gateway = fleet.add()
     for _ in range(20):
         await enter(gateway)
@@ -241,7 +241,7 @@ async def test_while_the_store_is_away_the_lease_is_used_up_and_then_nothing_run
 
 
 @limited(Limits(requests_per_minute=10))
-async def test_a_change_of_limits_counts_everywhere_within_seconds(fleet: Fleet) -> None:
+async def test_a_change_of_limits_reaches_each_gateway_within_seconds(fleet: Fleet) -> None:
     first, second = fleet.add(), fleet.add()
     await enter(first)
     await enter(second)
@@ -262,7 +262,7 @@ async def test_a_project_is_limited_across_its_keys() -> None:
 
 
 @limited(Limits(requests_per_minute=8, concurrent_requests=20))
-async def test_a_gateway_that_stops_gives_back_what_it_has(fleet: Fleet) -> None:
+async def test_a_stopping_gateway_gives_back_its_units_and_slots(fleet: Fleet) -> None:
     stopping, other = fleet.add(), fleet.add()
     for _ in range(4):
         (await enter(stopping)).close()
@@ -271,7 +271,7 @@ async def test_a_gateway_that_stops_gives_back_what_it_has(fleet: Fleet) -> None
 
 
 @limited(Limits(requests_per_minute=8))
-async def test_leases_that_nobody_needs_are_forgotten(fleet: Fleet) -> None:
+async def test_unused_leases_are_dropped(fleet: Fleet) -> None:
     gateway = fleet.add()
     (await enter(gateway)).close()
     assert len(gateway) == 2  # the key's and the project's
