@@ -1,8 +1,7 @@
-"""What a model's folder says about how its embeddings are made, in the layout of Sentence Transformers.
+"""Reads the embedding configuration (pooling, longest input) of a model folder in Sentence Transformers' layout.
 
-`modules.json` names the steps (transformer, pooling, normalising), `1_Pooling/config.json` the pooling,
-`sentence_bert_config.json` the longest input. A folder without them is an encoder whose tokens are averaged. Reads JSON
-only; no torch.
+`modules.json` lists the steps (transformer, pooling, normalising), `1_Pooling/config.json` has the pooling,
+`sentence_bert_config.json` the longest input. Without these files the token states are averaged. Must not import torch.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ Pooling = Literal["mean", "cls", "max", "last"]
 
 _POOLINGS: dict[str, Pooling] = {
     "mean_tokens": "mean",
-    "mean_sqrt_len_tokens": "mean",  # a factor of the length, which normalising takes out again
+    "mean_sqrt_len_tokens": "mean",  # differs by a factor of the length, which normalising removes
     "cls_token": "cls",
     "max_tokens": "max",
     "lasttoken": "last",
@@ -29,19 +28,19 @@ _SERVED = {"Transformer", "Pooling", "Normalize"}
 
 @dataclass(frozen=True)
 class EmbedderConfig:
-    """How the states of a text's tokens become its vector."""
+    """How an embedding model computes the vector of a text."""
 
     pooling: Pooling = "mean"
     max_tokens: int | None = None
-    """The longest input that the model was made for; `None`: as many as it has positions."""
+    """Longest input in tokens that the model was trained for; `None`: the number of its positions."""
     lowercase: bool = False
 
 
 def read_config(folder: Path) -> EmbedderConfig:
-    """Read a model's folder.
+    """Read the embedding configuration of a model folder.
 
     Raises:
-        UnsupportedModel: it has a step that is not served.
+        UnsupportedModel: the model has a step or a pooling that is not served.
         BadWeights: a file is damaged, or leads out of the folder.
     """
     own = _object(folder / "sentence_bert_config.json")

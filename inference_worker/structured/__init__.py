@@ -1,4 +1,4 @@
-"""Structured output: a grammar says which tokens may come next, and the others are masked when sampling.
+"""Structured output: compiles grammars and masks the tokens that they do not allow next.
 
-Built on llguidance (ADR 0012). Knows token ids and bytes; not requests, queues or models.
+Built on llguidance (ADR 0012).
 """

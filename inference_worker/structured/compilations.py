@@ -1,6 +1,6 @@
-"""Requests whose grammars are being compiled, in a thread of their own: the engine steps on meanwhile.
+"""Compiles the grammars of requests in a thread, while the engine continues to step.
 
-The library lets go of the interpreter's lock while it works. Knows requests, not who schedules them.
+llguidance releases the GIL while it compiles.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _log = structlog.get_logger(__name__)
 
 
 def no_vocabulary() -> Vocabulary:
-    """Of a model without a tokenizer.
+    """Stand in for the vocabulary of a model without a tokenizer.
 
     Raises:
         UnsupportedModel: always.
@@ -36,17 +36,17 @@ def no_vocabulary() -> Vocabulary:
 
 @dataclass(frozen=True)
 class Constrained:
-    """A request ready to be scheduled, and the matchers of its choices."""
+    """A request whose grammar is compiled, with the matchers of its choices."""
 
     request: GenerationRequest
     matchers: list[Matcher]
 
 
 class Compilations:
-    """Takes requests with a grammar; gives them back when it is compiled, or says why it can't be."""
+    """Requests that wait for their grammar to be compiled."""
 
     def __init__(self, read: ReadVocabulary, width: int, eos_token_ids: Collection[int]) -> None:
-        """`read` is called in the thread, at once: reading a vocabulary takes a while."""
+        """Call `read` in the thread at once, because reading a vocabulary takes long."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="grammars")
         self._compiler = self._thread.submit(lambda: GrammarCompiler(read(), width, eos_token_ids))
         self._waiting: dict[str, tuple[GenerationRequest, Future[list[Matcher]]]] = {}
@@ -55,20 +55,20 @@ class Compilations:
         return len(self._waiting)
 
     def begin(self, request: GenerationRequest, grammar: Grammar) -> None:
-        """Compile `grammar` for `request`, whose id is not waiting."""
+        """Start compiling `grammar` for `request`, whose id must not be waiting."""
         self._waiting[request.id] = request, self._thread.submit(self._matchers, request, grammar)
 
     def knows(self, request: str) -> bool:
-        """Whether a request waits for its grammar."""
+        """Return whether a request waits for its grammar."""
         return request in self._waiting
 
     def abort(self, request: str) -> None:
-        """Forget a request; unknown ids are fine."""
+        """Remove a request; does nothing for unknown ids."""
         if request in self._waiting:
             self._waiting.pop(request)[1].cancel()
 
     def take(self, patience: float = 0.0) -> list[Constrained | RequestFailed]:
-        """What is done, in the order in which it came; waits up to `patience` seconds for something."""
+        """Return compiled and failed requests in order of arrival, waiting up to `patience` seconds for the first."""
         if not self._waiting:
             return []
         futures = [future for _, future in self._waiting.values()]
@@ -96,5 +96,5 @@ def _outcome(request: GenerationRequest, future: Future[list[Matcher]]) -> Const
         return RequestFailed(request=request.id, message=f"{error}.", in_grammar=True)
     if isinstance(error, ModelError):
         return RequestFailed(request=request.id, message="This model can't follow grammars.", in_grammar=True)
-    _log.error("a grammar failed", request=request.id, exc_info=error)
+    _log.error("grammar compilation failed", request=request.id, exc_info=error)
     return RequestFailed(request=request.id, message="the grammar could not be compiled")

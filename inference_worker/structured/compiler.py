@@ -1,7 +1,7 @@
-"""From a grammar of the wire to a matcher.
+"""Compiles a request's grammar to a matcher.
 
-Compiling is lazy and fast: about a millisecond, whatever the schema; its automaton grows while it is used. The limits
-here bound both, in steps of work and not in seconds, so that a grammar is refused on every machine or on none.
+Compiling is lazy and takes about a millisecond for any schema; the automaton grows while it is used. The limits here
+bound both, in steps of work instead of seconds, so that all machines reject the same grammars.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ LIMITS = llguidance.LLParserLimits(
     max_grammar_size=200_000,
     verbose_errors=False,
 )
-"""About 20 ms to compile, 7 ms for one mask, and 40 MB for the automaton, at the very most."""
+"""Bounds of about 20 ms to compile, 7 ms per mask, and 40 MB for the automaton."""
 
 JSON_OPTIONS = {"whitespace_pattern": r"\n[ \t]{0,40}| "}
-"""Between two parts of a JSON text: nothing, a space, or a line break and an indentation. Without a bound a model that
-has lost its way writes white space until its tokens are used up."""
+"""White space between two JSON tokens: none, a space, or a line break and an indentation. Without a bound, a confused
+model writes white space until its tokens are used up."""
 
 
 HEADER = '%llguidance {"no_forcing": true}\n'
-"""Text that a grammar leaves no choice about may be written in any tokens: the model picks among them as always."""
+"""Lets the model sample also where only one text is possible, since it may be tokenised in several ways."""
 
 
 class GrammarCompiler:
-    """Compiles for one vocabulary. Equal grammars in use at the same time share one automaton.
+    """Compiler for one vocabulary. Equal grammars in use at the same time share one automaton.
 
-    Nothing is kept of a grammar that is not in use: memory is bounded by the sequences that run. Use from any thread.
+    Unused grammars are not cached, so the running sequences bound the memory. Thread-safe.
     """
 
     def __init__(self, vocabulary: Vocabulary, width: int, eos_token_ids: Collection[int]) -> None:
-        """See `vocabulary.trie`.
+        """Index the vocabulary; arguments as for `vocabulary.trie`.
 
         Raises:
-            UnsupportedModel: the model has no end of sequence.
+            UnsupportedModel: the model has no end-of-sequence token.
         """
         if not eos_token_ids:
             raise UnsupportedModel("no token ends a sequence")
@@ -60,10 +60,10 @@ class GrammarCompiler:
         self._lock = threading.Lock()
 
     def matcher(self, grammar: Grammar) -> Matcher:
-        """A matcher at the beginning.
+        """Return a matcher at the grammar's start.
 
         Raises:
-            GrammarRejected: it can't be compiled within the limits.
+            GrammarRejected: the grammar is invalid or exceeds the limits.
         """
         with self._lock:
             compiled = self._in_use.get(grammar)
@@ -75,7 +75,7 @@ class GrammarCompiler:
 
     def _compile(self, grammar: Grammar) -> Compiled:
         inner = llguidance.LLMatcher(self._trie, _source(grammar), log_level=0, limits=LIMITS)
-        # The first mask is the most work: a grammar that can't pay for it is refused before anything is generated.
+        # The first mask takes the most work: compute it to reject a grammar that exceeds the limits right away.
         if not inner.is_error():
             inner.compute_bitmask()
         if inner.is_error():
@@ -84,7 +84,7 @@ class GrammarCompiler:
 
 
 def _source(grammar: Grammar) -> str:
-    """In the library's own notation, which is Lark's with JSON schemas in it."""
+    """Return the grammar in llguidance's notation: Lark with embedded JSON schemas."""
     library = llguidance.LLMatcher
     try:
         return library.grammar_from_lark(HEADER + _rules(grammar))

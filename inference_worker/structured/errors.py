@@ -1,7 +1,7 @@
-"""Errors of structured output.
+"""Exceptions of structured output.
 
 WorkerError
-└── GrammarRejected    not a grammar, or too much work; the message is for the client
+└── GrammarRejected    the grammar is invalid or too complex; the message is for the client
 """
 
 from __future__ import annotations
@@ -10,4 +10,4 @@ from inference_worker.errors import WorkerError
 
 
 class GrammarRejected(WorkerError):
-    """A grammar that can't be used; the message is one line for the client."""
+    """Raised when a grammar is invalid or too complex; the message is one line for the client."""

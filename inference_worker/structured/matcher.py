@@ -1,7 +1,6 @@
-"""How far a choice has come in its grammar.
+"""Tracks the position of a choice in its grammar.
 
-A matcher never raises for what a model or a client did: it goes wrong, says why in `error`, and only the request that
-it belongs to fails. Knows token ids, not scores.
+A matcher does not raise because of a model's or a client's mistake: it sets `error`, and only its own request fails.
 """
 
 from __future__ import annotations
@@ -17,51 +16,51 @@ NOTHING_LEFT = "no token is left that the grammar and the request's other fields
 
 @dataclass(frozen=True, eq=False, weakref_slot=True, slots=True)
 class Compiled:
-    """A compiled grammar, at its beginning."""
+    """A compiled grammar."""
 
     inner: llguidance.LLMatcher
     ends: frozenset[int]
-    """Tokens that say that the output is complete."""
+    """End-of-sequence token ids, allowed once the output is complete."""
 
     def matcher(self) -> Matcher:
-        """One that begins here; all of them share the automaton."""
+        """Return a matcher at the grammar's start; all matchers share the automaton."""
         return Matcher(self, self.inner.deep_copy())
 
 
 def one_line(message: str) -> str:
-    """What the library complains of, as a part of a sentence: without its place in, and a quotation of, our source."""
+    """Return the library's error message as part of a sentence, without positions in and quotations of the source."""
     complaint = re.split(r"\n\s*\d+ \| ", message.replace("<non-verbose/>", ""))[0]
     complaint = re.sub(r"^at \d+\(\d+\): ", "", complaint)
     return " ".join(complaint.split())[:300].rstrip(".") or "it can't be compiled"
 
 
 class Matcher:
-    """The state of one choice."""
+    """Grammar state of one choice."""
 
     def __init__(self, compiled: Compiled, inner: llguidance.LLMatcher) -> None:
         self._compiled = compiled
         self.inner = inner
         self.error: str | None = None
-        """Why it can't go on; one line, fit for the client."""
+        """Why the choice can't continue, in one line for the client; `None` if it can."""
 
     def fork(self) -> Matcher:
-        """Another one in the same state."""
+        """Return an independent copy in the same state."""
         return Matcher(self._compiled, self.inner.deep_copy())
 
     def accept(self, tokens: Iterable[int]) -> None:
-        """Go on by these tokens; what is not allowed leaves an `error`."""
+        """Advance by `tokens`; set `error` if the grammar does not allow them."""
         if self.error is not None:
             return
-        spent = self.inner.is_error()  # by a limit, while the mask was computed
+        spent = self.inner.is_error()  # a limit was exceeded while the mask was computed
         if not self.inner.consume_tokens(list(tokens)):
             self.error = one_line(self.inner.get_error()) if spent else NOTHING_LEFT
 
     @property
     def ends(self) -> frozenset[int]:
-        """Tokens that say that the output is complete."""
+        """End-of-sequence token ids, allowed once the output is complete."""
         return self._compiled.ends
 
     @property
     def ended(self) -> bool:
-        """What was generated is complete, and nothing can follow."""
+        """Whether the output is complete and no token can follow."""
         return self.error is None and self.inner.is_stopped()

@@ -1,8 +1,8 @@
-"""Objects of a JSON schema that may have any further properties get none.
+"""Adds `additionalProperties: false` to the objects of a JSON schema that do not mention further properties.
 
-A model that may add keys without end does, until its tokens are used up; what it writes without them fits the schema
-just as well. vLLM with xgrammar does the same. Left alone is what its parts describe together: there a property that
-one part does not name may be another's.
+A model that may add keys does so until its tokens are used up, and output without them matches the schema too. vLLM
+with xgrammar does the same. Schemas composed of several parts (`allOf` and the like) stay unchanged, because a
+property that one part does not name may be another's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SINGLE = ("items", "additionalProperties", "additionalItems", "contains", "not"
 
 
 def closed(schema: Schema) -> Schema:
-    """`schema` with `additionalProperties: false` wherever it names properties and does not say; or as it is."""
+    """Return `schema` with `additionalProperties: false` added to its objects, or unchanged if it is composed."""
     return _closed(schema) if not any(map(_composed, _all(schema))) else schema
 
 

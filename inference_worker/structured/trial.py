@@ -1,8 +1,8 @@
-"""Compiles a client's grammar for trial where it can do no harm, before the engine hears of it.
+"""Checks clients' grammars in a sandbox process before they reach the engine.
 
-The worker's side: it asks a warm process (`trial_process.py`), which forks a child for each grammar. The child has
-little CPU time, memory and patience, and is simply gone afterwards. So a grammar that the library's own limits do not
-catch (`compiler.LIMITS`) costs its sender a refusal and nobody else anything.
+This is the worker's side. The sandbox process (`trial_process.py`) forks a child for each grammar, with limits on CPU
+time, wall-clock time and memory. So a grammar that exceeds them despite the library's own limits (`compiler.LIMITS`)
+is rejected without affecting other requests.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from inference_worker.structured.vocabulary import Vocabulary
 from router.messages import Grammar
 
 STARTING = 15.0
-"""Seconds that the warm process may take to answer, its start included."""
+"""Seconds that the sandbox process may take to answer, including its start."""
 AT_ONCE = 8
-"""Trials side by side; the others wait."""
+"""Maximum concurrent checks; further ones wait."""
 REMEMBERED = 10_000
-"""Verdicts, of at most some 500 bytes each."""
+"""Cached results, of at most some 500 bytes each."""
 
 UNCHECKED = "it could not be checked"
 
@@ -36,7 +36,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Trials:
-    """The trials of one vocabulary. `check` on one event loop, `start` and `close` from any thread."""
+    """Grammar checks for one vocabulary. Call `check` on one event loop, `start` and `close` from any thread."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
@@ -46,10 +46,10 @@ class Trials:
         self._helper: _Helper | None = None
 
     async def check(self, grammar: Grammar) -> None:
-        """Return if `grammar` compiles within bounds.
+        """Return if `grammar` compiles within the limits.
 
         Raises:
-            GrammarRejected: it does not.
+            GrammarRejected: the grammar is invalid or exceeds the limits.
         """
         digest = hashlib.sha256(f"{grammar.kind}\0{grammar.source}".encode()).digest()
         if digest not in self._verdicts:
@@ -64,13 +64,13 @@ class Trials:
             raise GrammarRejected(verdict)
 
     def start(self) -> None:
-        """Start the warm process, unless it runs."""
+        """Start the sandbox process unless it is running."""
         with self._lock:
             if self._helper is None or not self._helper.alive:
                 self._helper = _Helper(self._vocabulary)
 
     def close(self) -> None:
-        """End the warm process."""
+        """Kill the sandbox process."""
         with self._lock:
             if self._helper is not None:
                 self._helper.kill()
@@ -85,16 +85,16 @@ class Trials:
             async with asyncio.timeout(STARTING):
                 return await asyncio.wrap_future(helper.ask(grammar))
         except TimeoutError:
-            _log.error("the process that tries grammars does not answer")
+            _log.error("the grammar process does not answer")
             helper.kill()
             raise GrammarRejected(UNCHECKED) from None
 
 
 class _Helper:
-    """One run of the warm process."""
+    """One run of the sandbox process."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        # Spawn, not fork: this process has threads. The new one has none, so that it may fork.
+        # Spawn, not fork: this process has threads. The sandbox process has none, so that it may fork.
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=serve, args=(vocabulary, theirs), name="grammars", daemon=True)
@@ -107,7 +107,7 @@ class _Helper:
         threading.Thread(target=self._listen, name="grammar-verdicts", daemon=True).start()
 
     def ask(self, grammar: Grammar) -> Future[str | None]:
-        """The verdict to come: why the grammar is refused, or `None`."""
+        """Send a grammar; the future's result is the reason of its rejection, or `None` if it is valid."""
         answer: Future[str | None] = Future()
         with self._lock:
             self._number += 1
@@ -120,7 +120,7 @@ class _Helper:
         return answer
 
     def kill(self) -> None:
-        """End it now; open questions are answered by `GrammarRejected`."""
+        """Kill the process; pending checks raise `GrammarRejected`."""
         self.alive = False
         self._process.kill()
         self._process.join()

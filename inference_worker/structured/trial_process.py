@@ -1,7 +1,7 @@
-"""The warm process behind `trial.py`: forks a child for each grammar, and ends those that take too much.
+"""Sandbox process of `trial.py`: forks a child for each grammar, and kills children that exceed their limits.
 
-It has no threads and a small heap, so a fork takes about a millisecond. Children have little CPU time, memory and
-patience, a lower priority than the engine, and say one thing: why the grammar is refused, or nothing.
+It has no threads and a small heap, so a fork takes about a millisecond. Children have limits on CPU time, wall-clock
+time and memory and a lower priority than the engine, and report why the grammar is rejected, or "".
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from inference_worker.structured.vocabulary import Vocabulary
 from router.messages import Grammar
 
 CPU_SECONDS = 0.4
-"""That a trial may take."""
+"""CPU seconds of one check."""
 PATIENCE = 5.0
-"""Seconds until it is over on a machine that is too busy to give it those."""
+"""Wall-clock seconds of one check, for machines too busy to provide the CPU seconds."""
 MEMORY = 512 * 2**20
-"""Bytes of address space beyond what the warm process has."""
+"""Bytes of address space of a child beyond that of the sandbox process."""
 NICENESS = 5
 
 TOO_MUCH = "it is too complex to be compiled"
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A grammar to try."""
+    """A grammar to check."""
 
     number: int
     grammar: Grammar
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """Why it is refused; `None`: it is fine."""
+    """Result of a check: the reason of the rejection, or `None` for a valid grammar."""
 
     number: int
     reason: str | None
@@ -56,14 +56,14 @@ class _Trial:
 
 
 def serve(vocabulary: Vocabulary, pipe: Connection) -> None:
-    """Answer questions until the other end is closed; the process's main function."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides when we end
-    # Which tokens end a sequence does not matter to what is tried.
+    """Answer checks until the pipe is closed; the main function of the sandbox process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent ends this one
+    # Any token may stand for the end of sequence, because it does not affect the check.
     answer(GrammarCompiler(vocabulary, len(vocabulary.tokens), [min(vocabulary.controls, default=0)]), pipe)
 
 
 def answer(compiler: GrammarCompiler, pipe: Connection) -> None:
-    """Try grammars, several side by side."""
+    """Check grammars, several concurrently, until the pipe is closed."""
     decoder = msgspec.msgpack.Decoder(Question)
     trials: dict[Connection, _Trial] = {}
     with suppress(EOFError, OSError):
@@ -93,12 +93,12 @@ def _begin(compiler: GrammarCompiler, question: Question, trials: dict[Connectio
 
 
 def _try(compiler: GrammarCompiler, grammar: Grammar, answers: Connection) -> None:
-    """In the child; does not return."""
+    """Check a grammar in the child process, and exit."""
     try:
         _confine()
         answers.send_bytes(_verdict(compiler, grammar).encode())
     finally:
-        os._exit(0)  # whatever happened: no answer is one
+        os._exit(0)  # also after an exception: a missing answer counts as a rejection
 
 
 def _confine() -> None:
@@ -111,7 +111,7 @@ def _confine() -> None:
 
 
 def _verdict(compiler: GrammarCompiler, grammar: Grammar) -> str:
-    """Why it is refused; empty: it is fine."""
+    """Return the reason of the rejection, or "" for a valid grammar."""
     try:
         compiler.matcher(grammar)
     except GrammarRejected as error:
@@ -120,7 +120,7 @@ def _verdict(compiler: GrammarCompiler, grammar: Grammar) -> str:
 
 
 def _end(answers: Connection, trial: _Trial, pipe: Connection) -> None:
-    """Say what became of a trial; a child that has said nothing was ended by a limit."""
+    """Send the result of a check; a child that exited without one exceeded a limit."""
     try:
         reason = answers.recv_bytes().decode()
     except (EOFError, OSError):

@@ -1,4 +1,4 @@
-"""What a grammar has to know of a vocabulary: the bytes of each token. Knows no tokenizer: nothing is ever encoded."""
+"""The vocabulary as grammars need it: the bytes of each token, without a tokenizer."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Vocabulary:
     """The tokens of a model.
 
     Attributes:
-        tokens: bytes by token id; empty for ids that nothing has.
-        controls: ids that are no text. A grammar allows them only where it names them.
+        tokens: bytes by token id; empty for unused ids.
+        controls: ids of control tokens. A grammar allows them only where it names them.
     """
 
     tokens: list[bytes]
@@ -22,10 +22,10 @@ class Vocabulary:
 
 
 def trie(vocabulary: Vocabulary, width: int, eos_token_ids: Collection[int]) -> llguidance.LLTokenizer:
-    """Index a vocabulary for masks of `width` tokens (what the model gives scores for); takes about 0.1 s.
+    """Index a vocabulary for masks of `width` tokens (the model's number of logits); takes about 0.1 s.
 
     Args:
-        eos_token_ids: at least one; they end what a grammar matches.
+        eos_token_ids: at least one; allowed once the output is complete.
     """
     return llguidance.LLTokenizer(
         llguidance.TokenizerWrapper(_Tokens(vocabulary, width, min(eos_token_ids))),
@@ -35,7 +35,7 @@ def trie(vocabulary: Vocabulary, width: int, eos_token_ids: Collection[int]) -> 
 
 
 class _Tokens:
-    """In the shape that the library asks for."""
+    """Adapter of a vocabulary to llguidance's tokenizer interface."""
 
     def __init__(self, vocabulary: Vocabulary, width: int, eos_token_id: int) -> None:
         self.tokens = vocabulary.tokens[:width]
@@ -44,5 +44,5 @@ class _Tokens:
         self.bos_token_id = None
 
     def __call__(self, text: str | bytes) -> list[int]:
-        """Asked for only to guess at forced tokens, which we never do."""
+        """Return no ids: llguidance encodes only to find forced tokens, which `no_forcing` disables."""
         return []

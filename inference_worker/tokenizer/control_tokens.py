@@ -1,14 +1,13 @@
-"""Keeps the control tokens that users write apart from those that the template writes.
+"""Escapes control tokens in users' text, so that only those of the chat template act as control tokens.
 
 `<|im_start|>` inside a message must reach the model as plain text, or users could forge turns of the conversation
-(and, with placeholder tokens, crash models: CVE-2026-44222). Templates look into contents (trim, split, `in`),
-so contents can't be swapped for placeholders while one is rendered. Instead each control token in a
-user's string is broken by a marker, a Unicode noncharacter after its first character; the template is
-rendered; then only unbroken ones are control tokens, and the markers are taken out again before the text
-between them is tokenised.
+(and, with placeholder tokens, crash models: CVE-2026-44222). Templates inspect contents (trim, split, `in`), so
+contents can't be replaced by placeholders during rendering. Instead a marker, a Unicode noncharacter, is inserted
+after the first character of each control token in users' strings; the template is rendered; then only unbroken
+control tokens count, and the markers are removed before the text between them is tokenised.
 
-A string that *ends* like the beginning of a control token gets a marker too, so that one can't be put
-together from two strings. This module knows strings, not ids or templates.
+A string that *ends* with the beginning of a control token gets a marker too, so that two strings can't be joined
+into one.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 
 MARKERS = "".join(chr(code) for code in range(0xFDD0, 0xFDF0))
-"""Noncharacters: Unicode keeps them for such internal use, and they never belong in a text (Unicode 15, 23.7)."""
+"""Possible markers: noncharacters, which Unicode reserves for internal use (Unicode 15, section 23.7)."""
 
 Json = TypeVar("Json")
 
 
 @dataclass(frozen=True)
 class ControlToken:
-    """A token that directs the model. `left_strip`, `right_strip`: it takes the whitespace beside it with it."""
+    """A special token of a vocabulary. `left_strip`, `right_strip`: whether it absorbs adjacent whitespace."""
 
     text: str
     id: int
@@ -36,17 +35,17 @@ class ControlToken:
 
 @dataclass(frozen=True)
 class Plain:
-    """A stretch of text with no control token in it. `first`: nothing is before it."""
+    """Text without control tokens. `first`: whether the rendered prompt begins with it."""
 
     text: str
     first: bool
 
 
 class ControlTokens:
-    """The control tokens of one model."""
+    """The control tokens of one vocabulary."""
 
     def __init__(self, tokens: Iterable[ControlToken]) -> None:
-        # A single character can't be broken in two; no known model has such a control token.
+        # A marker can't break a single character; no known model has such a control token.
         self._tokens = {token.text: token for token in tokens if len(token.text) > 1}
         longest_first = sorted(self._tokens, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
@@ -55,11 +54,11 @@ class ControlTokens:
         self.ids = frozenset(token.id for token in self._tokens.values())
 
     def ids_of(self, texts: Iterable[str]) -> frozenset[int]:
-        """The ids of those of `texts` that are control tokens."""
+        """Return the ids of those of `texts` that are control tokens."""
         return frozenset(self._tokens[text].id for text in texts if text in self._tokens)
 
     def protect(self, value: Json, marker: str) -> Json:
-        """Break every control token in every string (keys too) of a JSON value by `marker`."""
+        """Insert `marker` into every control token in every string (keys too) of a JSON value."""
         return cast(Json, self._protect(value, marker))
 
     def _protect(self, value: object, marker: str) -> object:
@@ -72,7 +71,7 @@ class ControlTokens:
         return value
 
     def _break(self, text: str, marker: str) -> str:
-        # Until nothing changes: breaking one token may uncover another that overlapped it.
+        # Repeat until nothing changes: breaking one token may leave another that overlapped it.
         while (broken := self._pattern.sub(lambda match: match[0][0] + marker + match[0][1:], text)) != text:
             text = broken
         longest = min(self._longest_beginning, len(text))
@@ -81,7 +80,7 @@ class ControlTokens:
         return text
 
     def split(self, rendered: str, marker: str) -> Iterator[int | Plain]:
-        """The control tokens' ids and the text between them, in order, markers removed."""
+        """Yield the control tokens' ids and the text between them, in order, with markers removed."""
         at, strip = 0, False
         for match in self._pattern.finditer(rendered):
             token = self._tokens[match[0]]
@@ -98,13 +97,13 @@ class ControlTokens:
 
 
 def unused_marker(texts: Iterable[str]) -> str:
-    """A marker that is in none of `texts`; "" if there is none, which no honest text brings about."""
+    """Return a marker that occurs in none of `texts`, or "" if all occur, as only hostile texts achieve."""
     joined = set().union(*map(set, texts))
     return next((marker for marker in MARKERS if marker not in joined), "")
 
 
 def strings(value: object) -> Iterator[str]:
-    """Every string in a JSON value, keys too."""
+    """Yield every string in a JSON value, keys too."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

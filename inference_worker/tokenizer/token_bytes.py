@@ -1,9 +1,7 @@
-"""The bytes that each token stands for, by id, for the two families of vocabularies that language models have.
+"""Computes the UTF-8 bytes of each token of a vocabulary, by id.
 
 Byte-level BPE (GPT-2, section 2.2 of its paper): each character of a token stands for one byte. SentencePiece with byte
-fallback: `▁` is a space, `<0x0A>` is a byte, all else is UTF-8. Added tokens are themselves.
-
-This module does not know how tokens are put together again (`detokenizer.py`).
+fallback: `▁` is a space, `<0x0A>` is a byte, all else is UTF-8. Added tokens stand for their own text.
 """
 
 from __future__ import annotations
@@ -14,16 +12,16 @@ from typing import Any
 from inference_worker.errors import UnsupportedModel
 
 MAX_IDS = 2**22
-"""No vocabulary has four million tokens; a table by id is made of what a file says."""
+"""Largest vocabulary accepted, so that a hostile file can't ask for a huge table; real ones have under a million."""
 
 _BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 def token_bytes(definition: dict[str, Any]) -> list[bytes]:
-    """Bytes by token id of a `tokenizer.json`; empty for ids that nothing has.
+    """Return the bytes by token id of a `tokenizer.json`; empty for unused ids.
 
     Raises:
-        UnsupportedModel: its decoder belongs to neither family, or an id is out of range.
+        UnsupportedModel: the decoder belongs to neither family, or an id is out of range.
     """
     pieces = _pieces(definition["model"].get("vocab"))
     added = {token["id"]: token["content"] for token in definition.get("added_tokens") or []}
@@ -39,7 +37,7 @@ def token_bytes(definition: dict[str, Any]) -> list[bytes]:
 
 
 def byte_alphabet() -> dict[str, int]:
-    """GPT-2's printable characters for the 256 byte values."""
+    """Return GPT-2's mapping from printable characters to the 256 byte values."""
     printable = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}

@@ -1,11 +1,8 @@
-"""Text to token ids and back, on Hugging Face's `tokenizers` library.
+"""Encodes text to token ids and back with Hugging Face's `tokenizers` library, without control tokens in users' text.
 
-Two rules of ours stand over the library's: user text never becomes a control token (the library would match
-`<|im_end|>` anywhere), so the library gets the vocabulary without them; and the bytes of each token are known one by
-one, so that a detokeniser can work incrementally.
-
-Does not know where a tokenizer comes from (`tokenizer_files.py`), conversations, or torch. `encode` may take a
-while for long texts: call it off the event loop (it releases the interpreter's lock).
+The library would match `<|im_end|>` anywhere in a text, so it gets the vocabulary without control tokens. Decoding
+uses a table of each token's bytes, so that a detokeniser can work incrementally. `encode` may take long for long
+texts: call it off the event loop (it releases the GIL).
 """
 
 from __future__ import annotations
@@ -22,17 +19,17 @@ from inference_worker.tokenizer.control_tokens import ControlToken, ControlToken
 from inference_worker.tokenizer.token_bytes import token_bytes
 
 Definition = dict[str, Any]
-"""What `tokenizer.json` holds."""
+"""Content of a `tokenizer.json`."""
 
 
 class Tokenizer:
-    """The vocabulary of one model, read-only: safe to share between threads."""
+    """Tokenizer of one model. Read-only, so safe to share between threads."""
 
     def __init__(self, definition: Definition) -> None:
-        """Build it from a `tokenizer.json`.
+        """Build the tokenizer from a `tokenizer.json`.
 
         Raises:
-            UnsupportedModel: of a kind that the library or we don't know.
+            UnsupportedModel: the library or `token_bytes` does not support this kind of tokenizer.
         """
         self.controls = ControlTokens(_controls(definition))
         plain = _without_controls(definition)
@@ -40,31 +37,31 @@ class Tokenizer:
         self._inner = _build(_without_first_prefix(plain))
         self.bytes_of: list[bytes] = token_bytes(definition)
         self.added = {token["content"]: token["id"] for token in definition.get("added_tokens") or []}
-        """Ids of the tokens that stand beside the vocabulary, control tokens and others, by their text."""
+        """Ids of added tokens (control tokens and others) by their text."""
         self.normalizer: Any = definition.get("normalizer")
-        """What is done to a text before it is split; as in the definition."""
+        """The `normalizer` of the definition."""
         self.max_token_bytes = max(map(len, self.bytes_of), default=0)
 
     @property
     def vocab_size(self) -> int:
-        """Ids are below this; the model's output may be wider (padded)."""
+        """Number of ids; the model's output may be wider (padded)."""
         return len(self.bytes_of)
 
     def encode(self, text: str) -> list[int]:
-        """Ids of plain text as a whole prompt, with the model's own prefix (beginning of sequence), if it has one."""
+        """Return the ids of plain text as a whole prompt, with the model's beginning-of-sequence token, if any."""
         return list(self._plain.encode_batch_fast([text], add_special_tokens=True)[0].ids)
 
     def encode_inside(self, text: str) -> list[int]:
-        """Ids of plain text as it is within a longer one."""
+        """Return the ids of plain text that stands within a longer text."""
         return list(self._inner.encode_batch_fast([text], add_special_tokens=False)[0].ids)
 
     def decode(self, ids: Iterable[int], *, skip_controls: bool) -> str:
-        """The text of `ids`, without that of control tokens if `skip_controls`."""
+        """Return the text of `ids`, without that of control tokens if `skip_controls`."""
         shown = (id_ for id_ in ids if not (skip_controls and id_ in self.controls.ids))
         return b"".join(map(self.token_data, shown)).decode(errors="replace")
 
     def encode_rendered(self, rendered: str, marker: str) -> list[int]:
-        """Ids of a rendered template: unbroken control tokens by id, all else as plain text, `marker` removed."""
+        """Return the ids of a rendered template: unbroken control tokens as such, the rest without `marker` as text."""
         parts = list(self.controls.split(rendered, marker))
         plain = iter(self._encode_plain([part for part in parts if isinstance(part, Plain)]))
         ids: list[int] = []
@@ -73,25 +70,25 @@ class Tokenizer:
         return ids
 
     def token_text(self, token_id: int) -> str:
-        """One token alone as text, replacement characters where it is a part of a character; "" if unknown."""
+        """Return one token's text, with U+FFFD for incomplete characters; "" if the id is unknown."""
         return self.token_data(token_id).decode(errors="replace")
 
     def token_data(self, token_id: int) -> bytes:
-        """UTF-8 of one token, perhaps a part of a character; empty outside the vocabulary."""
+        """Return one token's bytes, possibly of an incomplete character; empty outside the vocabulary."""
         return self.bytes_of[token_id] if 0 <= token_id < len(self.bytes_of) else b""
 
     def _encode_plain(self, parts: list[Plain]) -> Iterable[list[int]]:
-        # Two encoders, for some vocabularies put a space before a text, but only at its very beginning.
+        # Two encoders, because some vocabularies add a space at the very beginning of a text only.
         for part in parts:
             encoder = self._plain if part.first else self._inner
             yield encoder.encode_batch_fast([part.text], add_special_tokens=False)[0].ids
 
 
 def plain_encoder(definition: Definition) -> tokenizers.Tokenizer:
-    """The library's tokenizer, for which control tokens in a text are plain text.
+    """Return the library's tokenizer of a definition, changed to encode control tokens as plain text.
 
     Raises:
-        UnsupportedModel: of a kind that the library does not know.
+        UnsupportedModel: the library does not support this kind of tokenizer.
     """
     return _build(_without_controls(definition))
 
@@ -99,7 +96,7 @@ def plain_encoder(definition: Definition) -> tokenizers.Tokenizer:
 def _build(definition: Definition) -> tokenizers.Tokenizer:
     try:
         built = tokenizers.Tokenizer.from_str(json.dumps(definition))
-    except Exception as error:  # the library raises nothing finer
+    except Exception as error:  # the library raises nothing more specific
         raise UnsupportedModel(f"the tokenizer is not understood: {error}") from error
     built.no_padding()
     built.no_truncation()
@@ -115,7 +112,7 @@ def _controls(definition: Definition) -> list[ControlToken]:
 
 
 def _without_controls(definition: Definition) -> Definition:
-    """The same tokenizer without control tokens, in both places where they can be matched."""
+    """Return the definition without control tokens, neither as added tokens nor in the model's vocabulary."""
     changed = copy.copy(definition)
     tokens = definition.get("added_tokens") or []
     controls = {token["content"] for token in tokens if token.get("special")}
@@ -129,7 +126,7 @@ def _hide(model: Definition, controls: set[str]) -> Definition:
     if isinstance(vocabulary, dict):
         kept = {text: id_ for text, id_ in vocabulary.items() if text not in controls or text == model.get("unk_token")}
         return {**model, "vocab": kept}
-    if isinstance(vocabulary, list):  # Unigram: the place is the id, so rename to what no text contains
+    if isinstance(vocabulary, list):  # Unigram: the index is the id, so rename instead of removing
         return {
             **model,
             "vocab": [[f"\ufffe{text}" if text in controls else text, score] for text, score in vocabulary],

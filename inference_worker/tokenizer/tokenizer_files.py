@@ -1,7 +1,7 @@
-"""Where a model's text side comes from: a folder in Hugging Face's layout, or a GGUF file.
+"""Reads a model's tokenizer and chat template from a folder in Hugging Face's layout or from a GGUF file.
 
-Reads `tokenizer.json`, `tokenizer_config.json` and `chat_template.jinja`; no weights, no torch, no network.
-The engine, which knows no text, reads its vocabulary here: the bytes of each token.
+Reads `tokenizer.json`, `tokenizer_config.json` and `chat_template.jinja`. The engine reads its vocabulary (the bytes
+of each token, for grammars) here too. Must not import torch or use the network.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NAMED_TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token")
 
 @dataclass(frozen=True)
 class TextFiles:
-    """Tokenizer, chat template (if the model has one), and the named tokens that templates may use."""
+    """Tokenizer, chat template (if the model has one), and the named tokens that the template may use."""
 
     tokenizer: Tokenizer
     chat_template: str | None
@@ -31,18 +31,18 @@ class TextFiles:
 
 
 def read_text_files(path: Path) -> TextFiles:
-    """Read a model folder or a .gguf file.
+    """Read the tokenizer and chat template of a model folder or a .gguf file.
 
     Raises:
         ModelNotFound: there is no tokenizer at `path`.
         BadWeights: a file is damaged.
-        UnsupportedModel: a kind of tokenizer that is not served.
+        UnsupportedModel: the kind of tokenizer is not served.
     """
     return _from_gguf(read_tokenizer(path)) if path.is_file() else _from_folder(path)
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
-    """Read the bytes of each token, without building a tokenizer. Errors as in `read_text_files`."""
+    """Read the bytes of each token, without building a tokenizer. Raises the errors of `read_text_files`."""
     definition = tokenizer_definition(read_tokenizer(path)) if path.is_file() else _definition(path)
     try:
         added = definition.get("added_tokens") or []
@@ -103,7 +103,7 @@ def _chat_template(folder: Path, config: dict[str, Any]) -> str | None:
         except (OSError, ValueError) as error:
             raise BadWeights(f"can't read {file}: {error}") from error
     template = config.get("chat_template")
-    if isinstance(template, list):  # several by name; one that is for tools only is not used
+    if isinstance(template, list):  # several named templates; the one for tools is not used
         named = {entry["name"]: entry["template"] for entry in template}
         template = named.get("default")
     return template if isinstance(template, str) else None

@@ -1,7 +1,7 @@
-"""A `tokenizer.json` made from the vocabulary of a GGUF file.
+"""Converts the vocabulary of a GGUF file to a `tokenizer.json`.
 
-Only byte-level BPE with a pre-tokenizer whose name we know: a GGUF names its pre-tokenizer but does not describe it.
-The expressions are those of the models' own `tokenizer.json` files and of llama.cpp's `llama-vocab.cpp`.
+Only byte-level BPE with a pre-tokenizer listed here: a GGUF names its pre-tokenizer but does not describe it.
+The regular expressions are those of the models' `tokenizer.json` files and of llama.cpp's `llama-vocab.cpp`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _DIGITS_FIRST = {"smollm", "starcoder", "refact", "command-r"}
 
 
 def tokenizer_definition(gguf: GGUFTokenizer) -> dict[str, Any]:
-    """Describe the GGUF's tokenizer as a `tokenizer.json`.
+    """Return the GGUF's tokenizer as a `tokenizer.json`.
 
     Raises:
-        UnsupportedModel: not byte-level BPE, or with a pre-tokenizer that is not known here.
+        UnsupportedModel: the tokenizer is not byte-level BPE, or its pre-tokenizer is not listed here.
     """
     if gguf.model != "gpt2":
         raise UnsupportedModel(

@@ -1,1 +1,1 @@
-"""Encoder models: texts in, one vector of length one for each out, on the same queues as models that generate."""
+"""Embedding models: encoders that compute one normalised vector per text, fed by the same kind of queues."""

@@ -1,7 +1,7 @@
-"""Which inputs are computed together: as many as a token budget holds, of lengths so near that little is padding.
+"""Groups inputs into batches: as many as a token budget holds, of similar lengths so that little is padding.
 
-Requests take turns at naming a batch's longest input, so a small one never waits for all of a large one; what still
-fits beside it comes from every request, oldest first. Plain Python on lengths; no torch.
+Requests take turns at choosing a batch's longest input, so a small request never waits for all of a large one; the
+rest of the batch comes from all requests, oldest first. Must not import torch.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 MAX_PADDING = 0.125
-"""Part of a batch that may be padding ..."""
+"""Largest share of padding in a batch with more than `FREE_PADDING` padding tokens."""
 FREE_PADDING = 256
-"""... or so many tokens, if that is more: computing them costs less than another batch."""
+"""Padding tokens that any batch may have, because computing them takes less time than another batch."""
 
 
 @dataclass(frozen=True)
 class PendingInput:
-    """Input `index` of a request, to be embedded."""
+    """Input `index` of a request, waiting to be embedded."""
 
     request: str
     index: int
@@ -26,21 +26,21 @@ class PendingInput:
 
 
 class Batcher:
-    """The inputs that wait, by request and by length."""
+    """Waiting inputs, by request and by length."""
 
     def __init__(self, max_tokens: int) -> None:
-        """`max_tokens` of a batch, padding included; a single input may be longer."""
+        """`max_tokens` is the size of a batch including padding; a single input may exceed it."""
         self._max_tokens = max_tokens
         self._requests: OrderedDict[str, OrderedDict[int, PendingInput]] = OrderedDict()
-        """Those of a request, the longest first; whose turn it is, first."""
+        """Inputs by request and index, longest first; the request whose turn it is comes first."""
         self._lengths: dict[int, OrderedDict[tuple[str, int], PendingInput]] = {}
 
     def __len__(self) -> int:
-        """Requests with inputs that wait."""
+        """Return the number of requests with waiting inputs."""
         return len(self._requests)
 
     def add(self, request: str, inputs: Sequence[list[int]], *, without: Collection[int] = ()) -> None:
-        """Let a request's inputs wait, but for those of the indexes `without`."""
+        """Add a request's inputs, except those at the indexes `without`."""
         pending = [PendingInput(request, index, ids) for index, ids in enumerate(inputs) if index not in without]
         pending.sort(key=lambda each: len(each.ids), reverse=True)
         self._requests[request] = OrderedDict((each.index, each) for each in pending)
@@ -48,12 +48,12 @@ class Batcher:
             self._lengths.setdefault(len(each.ids), OrderedDict())[request, each.index] = each
 
     def drop(self, request: str) -> None:
-        """Forget a request; unknown ones are fine."""
+        """Remove a request; does nothing for unknown ids."""
         for each in list(self._requests.get(request, {}).values()):
             self._remove(each)
 
     def next_batch(self) -> list[PendingInput]:
-        """Take the inputs to be computed next, the longest first; empty if none waits."""
+        """Remove and return the inputs of the next batch, longest first; empty if none waits."""
         if not self._requests:
             return []
         request, waiting = next(iter(self._requests.items()))

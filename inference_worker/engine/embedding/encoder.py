@@ -1,7 +1,7 @@
-"""An encoder model: token ids to vectors, by `transformers`' own model code in evaluation mode.
+"""Loads and runs an encoder model with the model code of `transformers`: token ids to vectors.
 
-Safetensors only, never a repository's own code. Whether a model can be computed in padded batches is tried before it is
-served, so no list of architectures can go out of date. Does not know requests.
+Safetensors only, never a repository's own code. Loading tests whether padded batches give correct vectors, instead of
+relying on a list of architectures.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from inference_worker.errors import UnsupportedModel
 from inference_worker.model_files.embedding_folder import EmbedderConfig
 
 FALLBACK_LENGTH = 512
-"""Longest input of a model that names no limit."""
+"""Longest input in tokens of a model whose configuration has no limit."""
 TOLERANCE = {torch.float32: 1e-3, torch.float16: 3e-2, torch.bfloat16: 1e-1}
-"""Largest difference between a padded text and the same alone, as a share of the largest number."""
+"""Largest difference of a vector in a padded batch from the vector alone, as a share of its largest number."""
 
 
 class Encoder:
-    """A loaded model with its pooling."""
+    """A loaded encoder with its pooling."""
 
     def __init__(self, model: PreTrainedModel, config: EmbedderConfig) -> None:
-        """Wrap and try it.
+        """Wrap the model and test it.
 
         Raises:
-            UnsupportedModel: padded batches do not give what single texts give.
+            UnsupportedModel: the model computes other vectors in padded batches than for single texts.
         """
         self._model = model
         self._pooling = config.pooling
@@ -42,13 +42,13 @@ class Encoder:
         self.vocab_size: int = model.config.vocab_size
         self.dimensions = self._try()
         self.positions = _positions(model)
-        """The longest input that can be computed."""
+        """Longest input in tokens that can be computed."""
         self.max_tokens = min(config.max_tokens or self.positions, self.positions)
-        """The longest that it was made for."""
+        """Longest input in tokens that the model was trained for."""
 
     @torch.inference_mode()
     def embed(self, texts: Sequence[list[int]]) -> Tensor:
-        """The vectors of token id lists, not normalised: [texts, dimensions], float32, on the CPU."""
+        """Return the vectors of token id lists, not normalised: [texts, dimensions], float32, on the CPU."""
         lengths = torch.tensor([len(ids) for ids in texts])
         width = int(lengths.max())
         padded = torch.tensor([ids + [self._padding] * (width - len(ids)) for ids in texts])
@@ -70,13 +70,13 @@ class Encoder:
         return int(alone.shape[1])
 
     def _some_ids(self, count: int) -> list[int]:
-        """Ids that differ, none of them the padding's."""
+        """Return distinct test ids without the padding id."""
         ids = [(place * 7919 + count) % self.vocab_size for place in range(1, count + 1)]
         return [id_ if id_ != self._padding else self._padding + 1 for id_ in ids]
 
 
 def _positions(model: PreTrainedModel) -> int:
-    """Positions that a text can have. Some families (RoBERTa's) count them from behind the padding's id."""
+    """Return the maximum positions of a text. Some families (RoBERTa's) count them from the padding id on."""
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
             taken = 0 if module.padding_idx is None else module.padding_idx + 1
@@ -85,16 +85,16 @@ def _positions(model: PreTrainedModel) -> int:
 
 
 def load(folder: Path, config: EmbedderConfig, dtype: torch.dtype, device: torch.device) -> Encoder:
-    """Load the safetensors in `folder` and try the model out.
+    """Load the encoder in `folder` from its safetensors and test it.
 
     Raises:
-        UnsupportedModel: no encoder, or one that does not run in padded batches.
+        UnsupportedModel: the model is not an encoder, or does not work in padded batches.
         BadWeights: the checkpoint is damaged or incomplete.
     """
     described = read_config(folder)
     if getattr(described, "is_encoder_decoder", False):
         raise UnsupportedModel(f"{described.model_type} is an encoder-decoder: no embeddings of it are served")
     SafetensorsFolder(folder).shapes()
-    # The pooler is a head for classification, which embeddings do not go through.
+    # The pooler is a classification head, which embeddings do not use.
     model = from_pretrained(AutoModel, folder, described, dtype, unused="pooler.")
     return Encoder(model.to(device).eval().requires_grad_(False), config)

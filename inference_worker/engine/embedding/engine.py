@@ -1,6 +1,6 @@
-"""The engine that embeds: a step is one batch. Token ids in, vectors out; `engine_main.py` steps it.
+"""Engine of an embedding model: each step computes one batch of token ids to vectors; `engine_main.py` steps it.
 
-Cancels are heard between batches, so a batch is no larger than the token budget. Knows no text, queue or process.
+Cancellations take effect between batches, so a batch is no larger than the token budget.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from inference_worker.model_files.model_source import ModelSource
 from inference_worker.settings import EngineSettings
 
 CPU_BATCH_TOKENS = 512
-"""More at once does not make a CPU faster, and cancels and others would wait longer."""
+"""Maximum tokens of a batch on the CPU: larger batches are not faster, and delay cancellations and other requests."""
 
 log = structlog.get_logger(__name__)
 
 
 class EmbeddingEngine:
-    """One encoder and the inputs that wait for it. Not thread-safe."""
+    """One encoder and its waiting inputs. Not thread-safe."""
 
     def __init__(self, model: Encoder, settings: EngineSettings) -> None:
-        """Build it around a loaded model.
+        """Create an engine for a loaded model.
 
         Raises:
-            ModelError: the settings ask for longer inputs than the model has positions for.
+            ModelError: `max_model_len` exceeds the model's positions.
         """
         self._model = model
         self._settings = settings
@@ -47,20 +47,20 @@ class EmbeddingEngine:
 
     @classmethod
     def load_model(cls, source: ModelSource, settings: EngineSettings) -> EmbeddingEngine:
-        """Load the model and build an engine around it.
+        """Load the model and create its engine.
 
         Raises:
-            ModelError: it can't be loaded.
+            ModelError: the model can't be loaded.
         """
         if settings.quantization not in ("auto", "none"):
             raise ModelError(f"quantization {settings.quantization}: encoders are served as they are")
         device = torch.device(settings.device)
-        # Encoders are small, and their vectors are compared with others': all digits, unless told otherwise.
+        # Default to float32: encoders are small, and vectors are compared with those of other runs.
         dtype = number_format("float32" if settings.dtype == "auto" else settings.dtype, device)
         return cls(encoder.load(source.path, read_config(source.path), dtype, device), settings)
 
     def ready(self) -> Ready:
-        """What was loaded, and its limits."""
+        """Return the engine's description and limits."""
         return Ready(
             max_model_len=self._max_tokens,
             vocab_size=self._model.vocab_size,
@@ -75,18 +75,18 @@ class EmbeddingEngine:
         )
 
     def add(self, request: EmbeddingRequest) -> None:
-        """Take a request in."""
+        """Add a request."""
         self._dimensions[request.id] = request.dimensions
         self._batcher.add(request.id, request.inputs, without=frozenset(request.embedded))
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Drop a request. Unknown ids are ignored; there are no choices."""
+        """Remove a request. Unknown ids are ignored, and so is `choice`."""
         del choice
         self._batcher.drop(request)
         self._dimensions.pop(request, None)
 
     def step(self) -> list[VectorEvent]:
-        """Compute one batch."""
+        """Compute one batch and return its vectors."""
         batch = self._batcher.next_batch()
         self._steps += 1
         self._tokens += sum(len(each.ids) for each in batch)
@@ -94,22 +94,22 @@ class EmbeddingEngine:
         return self._compute(batch)
 
     def has_work(self) -> bool:
-        """There is something to step for."""
+        """Return whether inputs are waiting."""
         return len(self._batcher) > 0
 
     def load(self) -> EngineLoad:
-        """Counters and gauges."""
+        """Return the counters and gauges."""
         return EngineLoad(
             running=len(self._batcher), prompt_tokens=self._tokens, steps=self._steps, step_tokens=self._step_tokens
         )
 
     def failures(self) -> list[RequestFailed]:
-        """Requests that failed since the last call."""
+        """Return the requests that failed since the last call."""
         failures, self._failures = self._failures, []
         return failures
 
     def _compute(self, batch: Sequence[PendingInput]) -> list[VectorEvent]:
-        """The vectors of a batch; one that can't be computed is tried input by input, so that only the guilty fail."""
+        """Compute a batch; if it fails, compute each input alone, so that only the faulty requests fail."""
         try:
             vectors = self._model.embed([each.ids for each in batch])
         except torch.AcceleratorError:

@@ -1,4 +1,4 @@
-"""From the states of a text's tokens to its vector."""
+"""Pools the hidden states of a text's tokens to one vector."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ from inference_worker.model_files.embedding_folder import Pooling
 
 
 def pool(states: Tensor, lengths: Tensor, pooling: Pooling) -> Tensor:
-    """One vector a text.
+    """Return one vector per text: [texts, size] in float32, not normalised.
 
     Args:
-        states: [texts, width, size], padded on the right.
+        states: hidden states, [texts, width, size], padded on the right.
         lengths: [texts], tokens of each text, at least 1.
-        pooling: how.
-
-    Returns:
-        [texts, size] in float32, not normalised.
+        pooling: the model's kind of pooling.
     """
     states = states.float()
     if pooling == "cls":
@@ -32,5 +29,5 @@ def pool(states: Tensor, lengths: Tensor, pooling: Pooling) -> Tensor:
 
 
 def shortened(vectors: Tensor, dimensions: int | None) -> Tensor:
-    """The leading `dimensions` numbers of each vector, brought to length one."""
+    """Return the leading `dimensions` numbers of each vector (`None`: all), normalised."""
     return F.normalize(vectors[..., :dimensions], dim=-1)

@@ -1,7 +1,7 @@
-"""Makes impossible, in the scores of a step, the tokens that its grammars do not allow.
+"""Masks the logits of tokens that a sequence's grammar does not allow.
 
-One bit a token on the host, filled for all rows at once by the library's own threads, and one operation on the scores.
-On a device that runs behind the host, the bits are filled while the model still computes.
+llguidance's threads fill one bit per token on the host for all rows at once; one operation then masks the logits. On
+an asynchronous device the bits are filled while the model still computes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from inference_worker.engine.sequence import Sequence
 from inference_worker.structured.matcher import Matcher
 
 Words = npt.NDArray[np.int32]
-"""[C, W]: bit b of word w says whether token 32 * w + b is allowed."""
+"""Token bitmasks, [C, W]: bit b of word w is set if token 32 * w + b is allowed."""
 
 
 @dataclass(frozen=True)
 class _Run:
-    """Rows `first ..` of one choice: its next token, then that after each of its drafts."""
+    """Consecutive rows of one choice, from `first` on: its next token, then the token after each of its drafts."""
 
     matcher: Matcher
     first: int
@@ -34,20 +34,20 @@ class _Run:
 
 
 class Masks:
-    """Fills and applies the masks of one engine."""
+    """Token masks of one engine."""
 
     def __init__(self) -> None:
         self._threads = llguidance.LLExecutor()
 
     def apply(self, logits: Tensor, sequences: Rows[Sequence]) -> None:
-        """Set what is not allowed to minus infinity, in place.
+        """Set the logits of tokens that are not allowed to minus infinity, in place.
 
-        A row whose grammar allows nothing is left as it is: whatever is drawn there, its matcher will refuse it. Where
-        the request's own bans leave nothing of what the grammar allows, one token remains that the matcher will refuse.
+        A row whose grammar allows no token stays unmasked, because its matcher rejects any sampled token. If the
+        request's own bans exclude all tokens that the grammar allows, one token remains that the matcher rejects.
 
         Args:
             logits: [R, V].
-            sequences: R of them; drafts of a choice follow it.
+            sequences: R sequences; drafts of a choice follow it.
         """
         rows = [row for row, sequence in enumerate(sequences) if sequence.matcher is not None]
         if not rows:
@@ -80,7 +80,7 @@ class Masks:
 
 
 def _runs(sequences: list[Sequence]) -> Iterator[_Run]:
-    """Each choice with its drafts: the rows that share its matcher."""
+    """Yield each choice with its drafts: the consecutive rows that share a matcher."""
     first = 0
     for row, sequence in enumerate(sequences):
         following = sequences[row + 1] if row + 1 < len(sequences) else None
@@ -95,9 +95,9 @@ def _bans(sequence: Sequence) -> bool:
 
 
 def _ban_ends(row: Words, sequence: Sequence, ends: frozenset[int]) -> None:
-    """No end of sequence where it is to be ignored, and no stop token below `min_tokens`, unless nothing else is left.
+    """Mask end tokens with `ignore_eos`, and stop tokens below `min_tokens`, unless no other token is allowed.
 
-    So the grammar comes first: what is complete ends, however short.
+    So the grammar has precedence: a complete output ends, however short.
     """
     wanted = sequence.sampling
     early = sequence.stop_ids if sequence.generated < wanted.min_tokens else frozenset[int]()
@@ -113,6 +113,6 @@ def _ban_ends(row: Words, sequence: Sequence, ends: frozenset[int]) -> None:
 
 
 def _banned(words: Words, logits: Tensor) -> Tensor:
-    """[C, W] bits to [C, V] bool on the device of the scores."""
+    """Return the inverse of the bits [C, W] as bools [C, V] on the device of the logits."""
     bits = np.unpackbits((~words).view(np.uint8), axis=1, bitorder="little", count=logits.shape[1])
     return torch.from_numpy(bits).view(torch.bool).to(logits.device, non_blocking=True)

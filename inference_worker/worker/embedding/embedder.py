@@ -1,6 +1,6 @@
-"""What embedding is: inputs to the engine, its vectors to the gateway, in the order in which they are made.
+"""Runs embedding jobs: sends tokenised inputs to the engine and its vectors to the gateway, in order of completion.
 
-How jobs get into the engine and end is `engine_jobs.py`'s business. No torch here.
+`engine_jobs.py` has what all jobs share: admission, the engine's restarts, and the ends of jobs. Must not import torch.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from router.transport.base import Delivery
 
 @dataclass(eq=False)
 class EmbeddingJob(EngineJob):
-    """One attempt at a job that is answered with vectors."""
+    """One attempt at an embedding job."""
 
     tokens: dict[int, int] = field(default_factory=dict)
-    """By input whose vector was not yet made: how many tokens it has."""
+    """Number of tokens by index, for the inputs not embedded yet."""
     embedded_tokens: int = 0
-    """Of vectors made, by earlier attempts too."""
+    """Tokens of the embedded inputs, including those of earlier attempts."""
 
     def rest(self, request: EngineRequest) -> EngineRequest:
-        """The inputs without a vector."""
+        """Return `request` without the inputs already embedded."""
         if not isinstance(request, EmbeddingRequest):
             return request
         embedded = [index for index in range(len(request.inputs)) if index not in self.tokens]
@@ -35,22 +35,22 @@ class EmbeddingJob(EngineJob):
 
     @property
     def finished(self) -> bool:
-        """Whether all vectors have been made."""
+        """Whether all inputs are embedded."""
         return self.request is not None and not self.tokens
 
     @property
     def usage(self) -> Usage:
-        """Tokens of the inputs whose vectors were released."""
+        """Usage so far: the tokens of the inputs whose vectors were released."""
         return Usage(prompt_tokens=self.embedded_tokens)
 
     @property
     def digest(self) -> str:
-        """None: there are no generated ids to be checked."""
+        """Always "": an embedding job has no generated ids to check."""
         return ""
 
 
 class Embedder(EngineJobs[EmbeddingJob]):
-    """Jobs that are answered with vectors."""
+    """Job handler of a worker whose model computes embeddings."""
 
     task = Task.EMBED
 
@@ -60,16 +60,16 @@ class Embedder(EngineJobs[EmbeddingJob]):
 
     @property
     def max_token_bytes(self) -> int:
-        """See `EngineJobs`."""
+        """Assumed UTF-8 bytes of the longest token."""
         return MAX_TOKEN_BYTES
 
     @property
     def prompt_bounds(self) -> PromptBounds:
-        """See `EngineJobs`."""
+        """Coefficients of an upper bound on an input's tokens."""
         return self._text.bounds
 
     def open(self, job: Job, delivery: Delivery) -> EmbeddingJob:
-        """See `EngineJobs`."""
+        """Create a new attempt at `job`."""
         return EmbeddingJob(job, delivery)
 
     async def _prepare(self, running: EmbeddingJob) -> None:
@@ -81,7 +81,7 @@ class Embedder(EngineJobs[EmbeddingJob]):
 
     def _take(self, running: EmbeddingJob, event: EngineEvent) -> None:
         if not isinstance(event, VectorEvent) or event.index not in running.tokens:
-            return  # the second time, after the engine had died
+            return  # embedded a second time, after an engine crash
         tokens = running.tokens.pop(event.index)
         running.embedded_tokens += tokens
         self.tokens += tokens

@@ -1,6 +1,6 @@
-"""Texts to token ids for a model that embeds, and the checks that need its tokenizer.
+"""Text side of an embedding model: tokenises and validates the inputs of jobs.
 
-User text never becomes a control token, as everywhere (`text/tokenizer.py`). Knows no queue, no engine and no torch.
+User text never becomes a control token (see `text/tokenizer.py`). Must not import torch.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from inference_worker.worker.text.prompt_bounds import text_bounds
 from router.messages import EmbeddingPrompt, FailureCode, Job
 
 MAX_TOKEN_BYTES = 400
-"""A limit where there is none: WordPiece makes one token of a word that it does not know, of up to 100 characters or
-of any length, and nothing of spaces. Text of more bytes a token than this is refused unread."""
+"""Assumed bytes of the longest token. There is no real limit: WordPiece encodes an unknown word of up to 100 characters
+(or any length) as one token, and drops spaces. Text with more bytes per token is rejected before it is tokenised."""
 MAX_REQUEST_TOKENS = 300_000
-"""Of all inputs of a request together, as OpenAI has it."""
+"""Maximum tokens of all inputs of a request, as in OpenAI's API."""
 THREADS = 2
 
 
 class EmbeddingText:
-    """The text side of a model that embeds."""
+    """Text side of one embedding model."""
 
     def __init__(self, definition: Definition, config: EmbedderConfig) -> None:
-        """`definition`: what `tokenizer.json` holds.
+        """Build the tokenizer from `definition`, the content of `tokenizer.json`.
 
         Raises:
-            UnsupportedModel: of a kind that the library does not know.
+            UnsupportedModel: the library does not support this kind of tokenizer.
         """
         self._encoder = plain_encoder(definition)
         self._lowercase = config.lowercase
@@ -42,12 +42,12 @@ class EmbeddingText:
 
     @classmethod
     def of(cls, folder: Path) -> EmbeddingText:
-        """The text side of a model's folder.
+        """Create the text side of the model in `folder`.
 
         Raises:
             ModelNotFound: there is no tokenizer.
             BadWeights: a file is damaged.
-            UnsupportedModel: of a kind that is not served.
+            UnsupportedModel: the kind of tokenizer is not served.
         """
         path = folder / "tokenizer.json"
         try:
@@ -60,14 +60,14 @@ class EmbeddingText:
             raise UnsupportedModel(f"{path} is not a tokenizer: {error!r}") from error
 
     def close(self) -> None:
-        """Let the threads go."""
+        """Stop the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def prepare(self, job: Job, request_id: str, ready: Ready) -> EmbeddingRequest:
-        """Tokenise and check a job, in a thread.
+        """Tokenise and validate a job in a thread.
 
         Raises:
-            PromptRejected: the model can't take it.
+            PromptRejected: the model can't process the inputs or an option.
         """
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._prepare, job, request_id, ready)
 
@@ -83,7 +83,7 @@ class EmbeddingText:
         return EmbeddingRequest(id=request_id, inputs=inputs, dimensions=prompt.dimensions, embedded=job.embedded)
 
     def _ids(self, inputs: list[str | list[int]], ready: Ready) -> list[list[int]]:
-        """Ids of each input: of texts with the model's own beginning and end, token ids as they are."""
+        """Return the ids of each input: texts with the model's begin and end tokens, token ids unchanged."""
         texts = [self._readable(each, ready) for each in inputs if isinstance(each, str)]
         encoded = iter(self._encoder.encode_batch_fast(texts, add_special_tokens=True))
         return [list(next(encoded).ids) if isinstance(each, str) else each for each in inputs]
@@ -112,7 +112,7 @@ def _check(inputs: list[list[int]], ready: Ready) -> None:
 
 
 def _too_long(tokens: int, ready: Ready) -> PromptRejected:
-    """OpenAI's own words, which clients search for."""
+    """Return the rejection in OpenAI's wording, which clients search for."""
     message = (
         f"This model's maximum context length is {ready.max_model_len} tokens. "
         f"However, an input has {tokens} tokens. Please reduce its length."

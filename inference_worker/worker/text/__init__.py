@@ -1,1 +1,1 @@
-"""Text in and out: templates, tokenising, detokenising, stop strings. Never imports torch."""
+"""Text processing of the worker: chat templates, tokenising, detokenising, stop strings. Must not import torch."""

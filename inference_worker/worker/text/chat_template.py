@@ -1,10 +1,10 @@
-"""Renders a conversation by the model's own Jinja template, in a sandbox with limits.
+"""Renders a conversation with the model's own Jinja chat template, in a sandbox with limits.
 
-The template came with the model and is treated as hostile (CVE-2024-34359 and its kind): immutable sandbox, no
-access to Python's internals, limits on time and size. Clients never supply templates. The names and filters are those
+The template came with the model and is treated as hostile (for example CVE-2024-34359): immutable sandbox, no access
+to Python's internals, limits on time and size. Clients never supply templates. Global names and filters are those
 that Hugging Face's templates expect (`transformers/utils/chat_template_utils.py`).
 
-Does not know tokens: control tokens written by users are made harmless before and after (`control_tokens.py`).
+Control tokens in users' text are escaped before rendering and unescaped afterwards (`control_tokens.py`).
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ from inference_worker.worker.text.tool_calls.family import Family, tool_style
 from router.messages import ChatPrompt, FailureCode, ToolMode
 
 TIME_LIMIT = 2.0
-"""Seconds that one rendering may take."""
+"""Maximum seconds of one rendering."""
 SIZE_LIMIT = 16 * 1024 * 1024
-"""Characters that one rendering may produce."""
+"""Maximum characters of one rendering."""
 
 LARGEST_POWER, LARGEST_BITS = 64, 4096
+"""Largest operand of `**`, and the most bits of an operand of `*`, in a template."""
 _WIDE = re.compile(r"%[^%a-zA-Z]*(\d{4}|\*)")
-"""A `%` format with a width of thousands, or one that comes from outside."""
+"""A `%` format with a width of four digits, or one that is an argument."""
 
 _OWN_NAMES = frozenset({"messages", "tools", "documents", "add_generation_prompt", "continue_final_message"})
 _TEMPLATE_ERRORS = (
@@ -50,17 +51,17 @@ _TEMPLATE_ERRORS = (
     TypeError,
     ValueError,
 )
-"""What a foreign template can raise when it meets a conversation that it was not written for."""
+"""Exceptions of a template that was not written for the given conversation."""
 
 
 class ChatTemplate:
-    """One model's template, compiled once. Safe to share between threads."""
+    """Compiled chat template of one model. Safe to share between threads."""
 
     def __init__(self, source: str, named_tokens: dict[str, str]) -> None:
-        """Compile `source`. `named_tokens` (`bos_token`, ...) are there for the template to write.
+        """Compile `source`. The template can refer to `named_tokens` (`bos_token`, ...).
 
         Raises:
-            UnsupportedModel: it is no Jinja template.
+            UnsupportedModel: `source` is not a valid Jinja template.
         """
         self._environment = _Sandbox()
         self._named_tokens = named_tokens
@@ -71,15 +72,15 @@ class ChatTemplate:
         except (jinja2.TemplateError, RecursionError) as error:
             raise UnsupportedModel(f"the model's chat template can't be compiled: {error}") from error
         self.options = frozenset(names) - _OWN_NAMES - named_tokens.keys() - self._environment.globals.keys()
-        """Names that a client may set by `chat_template_kwargs`."""
+        """Template variables that a client may set in `chat_template_kwargs`."""
         self.tool_style = tool_style(source, reads_tools="tools" in names)
-        """How the model is told of tools, and in which markup it calls them."""
+        """How tools are described to the model, and the markup of its calls."""
 
     def render(self, prompt: ChatPrompt) -> str:
-        """The conversation as the model was trained to read it.
+        """Render the conversation as the model's prompt text.
 
         Raises:
-            PromptRejected: the template refuses the conversation, or an option that it does not read was set.
+            PromptRejected: the template rejects the conversation, or does not use an option that the client set.
         """
         unknown = sorted(prompt.template_kwargs.keys() - self.options)
         if unknown:
@@ -107,23 +108,23 @@ class ChatTemplate:
         return _cut_after_final(rendered, messages) if prompt.continue_final_message else rendered
 
     def _with_tools(self, messages: list[Message], prompt: ChatPrompt) -> tuple[list[Message], list[Message] | None]:
-        """The messages and tools that the template is given."""
+        """Return the messages and tools to render, in the form that the template expects."""
         if not self.tool_style.in_template:
-            # A model that was not trained to be told of tools it must not call is not told of them.
-            told = prompt.tools if prompt.tool_choice.mode is not ToolMode.NONE else None
-            return as_plain(messages, told or []), None
+            # Leave out tools that must not be called: such a model was not trained to ignore them.
+            tools = prompt.tools if prompt.tool_choice.mode is not ToolMode.NONE else None
+            return as_plain(messages, tools or []), None
         if self.tool_style.family is Family.MISTRAL:
             messages = with_short_ids(messages)
         return messages, prompt.tools or None
 
     def _effort(self, effort: str) -> dict[str, str | int | float | bool | None]:
-        """How much to think, in the words of this template."""
-        words: dict[str, str | int | float | bool | None] = {}
+        """Return the template variables that stand for a reasoning effort, as far as the template has them."""
+        variables: dict[str, str | int | float | bool | None] = {}
         if effort and "reasoning_effort" in self.options:
-            words["reasoning_effort"] = effort
+            variables["reasoning_effort"] = effort
         if effort == "none" and "enable_thinking" in self.options:
-            words["enable_thinking"] = False
-        return words
+            variables["enable_thinking"] = False
+        return variables
 
     def _message(self, message: dict[str, Any]) -> dict[str, Any]:
         shaped = {**message, "content": flatten(message.get("content"))}
@@ -133,10 +134,10 @@ class ChatTemplate:
 
 
 def flatten(content: Any) -> str:
-    """Content as one string: a list of text parts is joined, nothing is "".
+    """Return a message's content as one string: text parts joined, "" for `None`.
 
     Raises:
-        PromptRejected: a part that is not text.
+        PromptRejected: a part is not text.
     """
     if content is None or isinstance(content, str):
         return content or ""
@@ -148,7 +149,7 @@ def flatten(content: Any) -> str:
 
 
 def _cut_after_final(rendered: str, messages: list[dict[str, Any]]) -> str:
-    """Drop what the template wrote after the last message, so that the model goes on with it."""
+    """Drop the text that the template added after the last message, so that the model continues that message."""
     final = messages[-1]["content"].strip() if messages else ""
     at = rendered.rfind(final)
     if not final or at < 0:
@@ -159,11 +160,11 @@ def _cut_after_final(rendered: str, messages: list[dict[str, Any]]) -> str:
 
 
 class _LimitExceeded(jinja2.TemplateError):
-    """The rendering took too long or grew too large."""
+    """Raised when a rendering takes too long or becomes too large."""
 
 
 class _Generation(jinja2.ext.Extension):
-    """`{% generation %}`: marks the assistant's words for training; here its body stands as it is."""
+    """The tag `{% generation %}`, which marks the assistant's text for training: renders its body unchanged."""
 
     tags = {"generation"}  # noqa: RUF012 - Jinja's own declaration
 
@@ -173,10 +174,10 @@ class _Generation(jinja2.ext.Extension):
 
 
 class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
-    """Jinja's sandbox with a clock, which every look-up, call, loop and operator checks, and a limit of sizes.
+    """Jinja's sandbox with a deadline, checked at every look-up, call, loop and operator, and with size limits.
 
-    Operators are intercepted so that Jinja does not compute them while it compiles (`"a" * 10**10`), nor at all
-    where the result would be of no use but to fill the memory.
+    Operators are intercepted so that Jinja does not evaluate them at compile time (`"a" * 10**10`), and so that a
+    result that would only exhaust memory is never computed.
     """
 
     intercepted_binops = frozenset({"+", "*", "**", "%"})
@@ -188,7 +189,7 @@ class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
         self.globals.update(raise_exception=_refuse, strftime_now=_now_as, range=self._range)
 
     def render_within(self, template: jinja2.Template, **variables: Any) -> str:
-        """Render within the limits of time and size."""
+        """Render within `TIME_LIMIT` and `SIZE_LIMIT`."""
         self._clock.deadline = time.monotonic() + TIME_LIMIT
         pieces, size = [], 0
         for piece in template.generate(**variables):
@@ -228,7 +229,7 @@ class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
 
 
 def _is_bounded(operator: str, left: Any, right: Any) -> bool:
-    """Whether a result has `SIZE_LIMIT` elements at most, or a number that is no larger than people write."""
+    """Return whether an operator's result has at most `SIZE_LIMIT` elements, or is a number of bounded size."""
     sizes = [len(value) if isinstance(value, str | list | tuple) else None for value in (left, right)]
     if operator == "+":
         return sum(size or 0 for size in sizes) <= SIZE_LIMIT
@@ -250,7 +251,7 @@ def _to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    # Jinja's own filter escapes HTML, which no model was trained on.
+    # Unlike Jinja's own filter, this one does not escape HTML, because models were trained on plain JSON.
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 

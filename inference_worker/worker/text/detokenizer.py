@@ -1,8 +1,7 @@
-"""Token bytes to text, one token at a time, never half a character.
+"""Decodes token bytes to text incrementally, in whole characters.
 
-UTF-8's own incremental decoder does the work: bytes of an unfinished character wait for the next token,
-bytes that can't be one become U+FFFD. So the pieces joined equal the whole decoded at once, however it is cut (save an
-unfinished character at the very end, which is never shown).
+Bytes of an incomplete UTF-8 character wait for the next token; invalid bytes become U+FFFD. So the joined output
+equals the text decoded at once (except for an incomplete character at the very end, which is never output).
 """
 
 from __future__ import annotations
@@ -11,16 +10,16 @@ import codecs
 
 
 class Detokenizer:
-    """The decoder of one sequence."""
+    """Incremental decoder of one sequence."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def push(self, data: bytes) -> str:
-        """Take the bytes of one token; returns the characters that are now whole."""
+        """Add the bytes of one token; return the characters that it completes."""
         return self._decoder.decode(data)
 
     @property
     def between_characters(self) -> bool:
-        """Whether nothing waits for the rest of a character."""
+        """Whether no incomplete character is pending."""
         return not self._decoder.getstate()[0]

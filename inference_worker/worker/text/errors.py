@@ -1,7 +1,7 @@
-"""Errors of the text layer. Knows no queue and no HTTP; `code` is the wire's word for what went wrong.
+"""Exceptions of text processing.
 
 WorkerError
-└── PromptRejected    this prompt can't be generated from; the message is for the client
+└── PromptRejected    the model can't process a prompt or an option; the message is for the client
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from router.messages import FailureCode
 
 
 class PromptRejected(WorkerError):
-    """A prompt or option that the model can't take. `message` is for the client, `param` names the field."""
+    """Raised when the model can't process a prompt or an option. The client gets `message`; `param` is the field."""
 
     def __init__(self, code: FailureCode, message: str, param: str | None = None) -> None:
         super().__init__(message)

@@ -1,6 +1,6 @@
-"""Filling in between two texts, for models trained to (Bavarian et al. 2022): prefix, suffix, then the middle.
+"""Prompts for fill-in-the-middle (Bavarian et al. 2022): prefix, suffix, then the model generates the middle.
 
-Models disagree about the names of the three tokens that separate the parts only. Does not know requests.
+Models differ only in the names of the three control tokens that separate the parts.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ _NAMES = (
     ("▁<PRE>", "▁<SUF>", "▁<MID>"),
     ("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),
 )
-"""Qwen, CodeGemma; StarCoder; SantaCoder; Code Llama; DeepSeek."""
+"""Names of the three tokens in Qwen and CodeGemma, StarCoder, SantaCoder, Code Llama, DeepSeek."""
 
 
 def fill_in_ids(tokenizer: Tokenizer, text: str, suffix: str) -> list[int] | None:
-    """A prompt whose continuation belongs between `text` and `suffix`; `None`: the model has no tokens for it."""
+    """Return a prompt to generate the text between `text` and `suffix`; `None` if the model lacks the tokens."""
     for names in _NAMES:
         marks = [tokenizer.added[name] for name in names if name in tokenizer.added]
         if len(marks) == len(names):

@@ -1,11 +1,9 @@
-"""One choice on its way out: token events in, deltas out.
+"""Converts the token events of one choice to text that is safe to send.
 
-A token is released when all of its text is safe to show: whole characters, no part of a possible stop string, and
-not undecided between words and a tool call. Its id and its log probability travel with it, so what a client has seen
-is always exactly the text of the ids it was sent: text is never taken back, never billed before it is delivered,
-and a resumed job can start from the ids alone.
-
-Does not know the queue; the worker makes `Delta`s of what comes out.
+A token is released when all of its text is final: whole characters, not part of a possible stop string, and not
+undecided between text and a tool call. Its id and log probability are released with it, so the text that a client
+has is always exactly that of the ids it was sent: text is never retracted, never billed before it is delivered, and
+a redelivered job can resume from the ids alone.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from router.messages import FinishReason, SamplingParams, TextOptions, TokenLogp
 
 @dataclass(frozen=True)
 class Release:
-    """What may go to the client now: tokens from position `start` on, with their text and what they add to calls."""
+    """Tokens that may be sent now, from position `start` on, with their text and tool call deltas."""
 
     start: int
     ids: list[int]
@@ -38,17 +36,17 @@ class Release:
 
 @dataclass
 class _Held:
-    """Tokens not yet released, the oldest first, and their raw text."""
+    """Tokens not yet released, oldest first, and their raw text."""
 
     tokens: deque[tuple[int, PositionLogprobs | None, int]] = field(default_factory=deque)
-    """Id, log probabilities, and the length of `text` at which it is whole; -1: it ends within a character."""
+    """Id, log probabilities, and length of `text` at the token's end, or -1 if that is within a character."""
     text: str = ""
     read: int = 0
-    """How much of `text` has been searched for calls."""
+    """Characters of `text` already searched for tool calls."""
 
 
 class OutputText:
-    """The text of one choice."""
+    """Output text of one choice."""
 
     def __init__(
         self,
@@ -58,9 +56,9 @@ class OutputText:
         delivered: Sequence[int] = (),
         calls: CallText | None = None,
     ) -> None:
-        """Begin a choice, or go on after the ids in `delivered`, which a client already has.
+        """Begin a choice, or resume it after the ids in `delivered`, which the client already has.
 
-        `calls` finds the tool calls in it; without, all is text.
+        `calls` finds tool calls in the text; `None` if there can be none.
         """
         self._calls = calls
         self._hidden = tokenizer.controls.ids if options.skip_special_tokens else frozenset()
@@ -76,43 +74,42 @@ class OutputText:
         self._position = 0
         self.finished = False
         for token_id in delivered:
-            self._take(token_id, None)
+            self._add(token_id, None)
         if calls is not None:
             calls.resume_after(self._held.text)
         self._held = _Held()
 
     @property
     def held_ids(self) -> list[int]:
-        """Ids of tokens that are not released yet."""
+        """Ids of the tokens not yet released."""
         return [id_ for id_, _, _ in self._held.tokens]
 
     def push(self, event: TokenEvent) -> Release | None:
-        """Take an event; returns what can be released by it, if anything. Nothing more comes after a `finish`."""
+        """Add an event's tokens; return what can now be released, if anything. Returns `None` once finished."""
         if self.finished:
             return None
         for index, token_id in enumerate(event.token_ids):
             logprobs = event.logprobs[index] if event.logprobs else None
-            silent = self._ends_silently(event, index)
-            stop = self._take(token_id, logprobs, silent=silent)
+            stop = self._add(token_id, logprobs, hidden=self._is_hidden_stop(event, index))
             if stop is not None:
                 return self._finish("stop", stop)
             if self._last_call_ended(len(self._held.text) - self._stops.held_back):
                 return self._finish("stop", None)
         if event.finish_reason is not None:
-            return self._finish(event.finish_reason, self._named_stop(event.stop_token))
+            return self._finish(event.finish_reason, self._reported_stop(event.stop_token))
         return self._release(self._safe_length())
 
-    def _ends_silently(self, event: TokenEvent, index: int) -> bool:
+    def _is_hidden_stop(self, event: TokenEvent, index: int) -> bool:
         is_stop = event.stop_token is not None and index == len(event.token_ids) - 1
         return is_stop and not self._options.include_stop_str_in_output
 
-    def _named_stop(self, token: int | None) -> int | None:
-        # A stop by the model's own end of text is not news; OpenAI's clients of vLLM expect null there.
+    def _reported_stop(self, token: int | None) -> int | None:
+        # As in vLLM, `stop_reason` is null if the model's own end of sequence token ended the text.
         return token if token in self._sampling.stop_token_ids else None
 
-    def _take(self, token_id: int, logprobs: PositionLogprobs | None, *, silent: bool = False) -> str | None:
-        """Add one token; returns the stop string that it completes, having cut the text there."""
-        text = self._detokenizer.push(b"" if silent else self._data(token_id))
+    def _add(self, token_id: int, logprobs: PositionLogprobs | None, *, hidden: bool = False) -> str | None:
+        """Add one token. If it completes a stop string, cut the text there and return the stop string."""
+        text = self._detokenizer.push(b"" if hidden else self._data(token_id))
         before = len(self._held.text)
         stop = self._match(text)
         if stop is not None:
@@ -128,7 +125,7 @@ class OutputText:
         return b"" if token_id in self._hidden else self._tokenizer.token_data(token_id)
 
     def _match(self, text: str) -> tuple[str, int] | None:
-        # As in vLLM, what comes before `min_tokens` can't stop the text.
+        # As in vLLM, text before `min_tokens` can't match a stop string.
         return self._stops.push(text) if self._position >= self._sampling.min_tokens else None
 
     def _cut(self, before: int, text: str, stop: tuple[str, int]) -> str:
@@ -137,7 +134,7 @@ class OutputText:
         return (self._held.text + text)[:end]
 
     def _last_call_ended(self, safe: int) -> bool:
-        """Look for calls in the first `safe` characters; whether no more may follow, having cut the text there."""
+        """Parse tool calls up to `safe`. If no further call is allowed, cut the text there and return true."""
         if self._calls is None:
             return False
         self._calls.push(self._held.text[self._held.read : safe])
@@ -150,7 +147,7 @@ class OutputText:
         return len(self._held.text) - self._stops.held_back if self._calls is None else self._calls.decided
 
     def _release(self, safe: int) -> Release | None:
-        """Release the longest run of tokens that ends between characters within the first `safe` of the text."""
+        """Release as many tokens as end between characters within the first `safe` characters of the text."""
         for count in range(len(self._held.tokens), 0, -1):
             if 0 <= self._held.tokens[count - 1][2] <= safe:
                 return self._pop(count)

@@ -1,7 +1,6 @@
-"""Everything between a job's text and the engine's token ids: `prepare` on the way in, `open` on the way out.
+"""Text side of a generating model: `prepare` turns a job into an engine request, `open` decodes its output.
 
-Does not know queues or the engine's process; checks here are those that need the vocabulary or the context
-length, which a gateway does not have.
+Validates what a gateway can't, because it needs the vocabulary or the context length.
 """
 
 from __future__ import annotations
@@ -42,23 +41,23 @@ from router.messages import (
 )
 
 THREADS = 2
-"""Enough that one huge prompt does not hold up the others; the library itself uses all cores."""
+"""Tokenising threads. Two are enough that a huge prompt does not block others; the library itself uses all cores."""
 SHORT = 1000
-"""Characters or ids of a prompt that is prepared on the spot: a thread is not woken and back in less time."""
+"""Characters or ids up to which a prompt is prepared on the event loop, which takes less time than a thread switch."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What the engine can take: context length in tokens, and ids below `vocab_size`."""
+    """Limits of the engine: context length in tokens, and ids below `vocab_size`."""
 
     max_model_len: int
     vocab_size: int
 
 
 class TextProcessor:
-    """The text side of one model."""
+    """Text side of one generating model: tokenizer, chat template and grammar checks."""
 
     def __init__(self, tokenizer: Tokenizer, template: ChatTemplate | None) -> None:
         self.tokenizer = tokenizer
@@ -69,7 +68,7 @@ class TextProcessor:
 
     @classmethod
     def of(cls, files: TextFiles) -> TextProcessor:
-        """The text side of a model's files.
+        """Create the processor of a model from its text files.
 
         Raises:
             UnsupportedModel: the chat template can't be compiled.
@@ -79,24 +78,26 @@ class TextProcessor:
         template = ChatTemplate(files.chat_template, files.named_tokens)
         style = template.tool_style
         _log.info(
-            "tool calls", markup=style.family.value, told_by="template" if style.in_template else "system message"
+            "tool call markup",
+            markup=style.family.value,
+            tools_in="template" if style.in_template else "system message",
         )
         return cls(files.tokenizer, template)
 
     def warm_up(self) -> None:
-        """Start what would else be started for the first grammar."""
+        """Start the grammar process ahead of the first grammar."""
         self._trials.start()
 
     def close(self) -> None:
-        """Let the threads go, and the process that tries grammars."""
+        """Stop the threads and the grammar process."""
         self._trials.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def prepare(self, job: Job, request_id: str, limits: Limits) -> GenerationRequest:
-        """Template, tokenise and check a job, in a thread unless it is short; its grammar is tried in a process apart.
+        """Render, tokenise and validate a job, in a thread unless it is short; check its grammar in another process.
 
         Raises:
-            PromptRejected: the model can't take it.
+            PromptRejected: the model can't process the prompt or an option.
         """
         if _is_short(job):
             request = self._prepare(job, request_id, limits)
@@ -104,10 +105,10 @@ class TextProcessor:
             loop = asyncio.get_running_loop()
             request = await loop.run_in_executor(self._threads, self._prepare, job, request_id, limits)
         if request.grammar is not None:
-            await self._try(request.grammar)
+            await self._check_grammar(request.grammar)
         return request
 
-    async def _try(self, grammar: Grammar) -> None:
+    async def _check_grammar(self, grammar: Grammar) -> None:
         try:
             await self._trials.check(grammar)
         except GrammarRejected as error:
@@ -115,12 +116,12 @@ class TextProcessor:
             raise PromptRejected(FailureCode.INVALID_PARAMETER, message, grammar.param) from error
 
     def open(self, job: Job, choice: int) -> OutputText:
-        """Begin the text of one choice."""
+        """Create the output text of one choice, resumed after the job's delivered ids."""
         delivered = job.delivered[choice] if choice < len(job.delivered) else ()
         return OutputText(self.tokenizer, job.sampling, job.text, delivered, self._calls(job, choice))
 
     def _calls(self, job: Job, choice: int) -> CallText | None:
-        """What finds calls in a choice, where there may be some."""
+        """Return the tool call parser of a choice, or `None` if it can have no calls."""
         if self._template is None:
             return None
         reader = reader_of(job.prompt, self._template.tool_style, job.grammar)
@@ -147,7 +148,7 @@ class TextProcessor:
         )
 
     def _bad_words(self, words: list[str]) -> list[list[int]]:
-        """Each word as it is tokenised within a text, and behind a space."""
+        """Return the token sequences of each word within a text, without and with a space before it."""
         spelled = [spelling for word in words for spelling in (word, f" {word.lstrip()}")]
         return [ids for ids in map(self.tokenizer.encode_inside, dict.fromkeys(spelled)) if ids]
 
@@ -196,17 +197,17 @@ class TextProcessor:
         return self.tokenizer.encode_rendered(rendered, marker)
 
     def _check_size(self, text: str, job: Job, limits: Limits) -> None:
-        """Refuse what can't fit whatever its tokens are, without spending time on finding them."""
+        """Reject a text that can't fit into the context, without spending time on tokenising it."""
         if job.text.truncate_prompt_tokens is not None:
             return
-        # Normalisers may shorten a text, hence the factor.
+        # The factor 4 allows for normalisers that shorten a text.
         least = len(text) // (4 * max(1, self.tokenizer.max_token_bytes))
         if least >= limits.max_model_len:
             raise _too_long(least, job, limits)
 
 
 def _is_short(job: Job) -> bool:
-    """Whether all that a job asks for surely takes little time: nothing that a template may make much of."""
+    """Return whether a job certainly takes little time to prepare: no tools or options, which templates may repeat."""
     prompt = job.prompt
     if job.text.bad_words:
         return False
@@ -219,12 +220,12 @@ def _is_short(job: Job) -> bool:
 
 
 def _within(limit: int, sizes: Iterable[int]) -> bool:
-    """Whether the sum is at most `limit`; looks no further than needed."""
+    """Return whether the sum of `sizes` is at most `limit`, reading no more of them than needed."""
     return all(total <= limit for total in accumulate(sizes))
 
 
 def _truncated(prompt_ids: list[int], job: Job, limits: Limits) -> list[int]:
-    """The last tokens, as many as the job says; -1: as leave room for those to generate."""
+    """Keep the last `truncate_prompt_tokens` ids; -1 keeps as many as leave space for the output."""
     kept = job.text.truncate_prompt_tokens
     if kept == -1:
         kept = limits.max_model_len - _tokens_wanted(job)
@@ -232,9 +233,9 @@ def _truncated(prompt_ids: list[int], job: Job, limits: Limits) -> list[int]:
 
 
 def _sampling(job: Job, rest: int) -> SamplingParams:
-    """With the operator's limit where the client has set none; `rest` of the context is not the prompt's."""
+    """Apply the operator's default `max_tokens`, at most `rest` (the context left beside the prompt)."""
     sampling = job.sampling
-    if job.begun and sampling.prompt_logprobs is not None:  # whoever has a token has been told of the prompt
+    if job.begun and sampling.prompt_logprobs is not None:  # they were delivered before the first token
         sampling = msgspec.structs.replace(sampling, prompt_logprobs=None)
     if sampling.max_tokens is not None or sampling.default_max_tokens is None:
         return sampling
@@ -276,25 +277,25 @@ def _outside(token_id: int, limits: Limits) -> str:
 
 
 def _too_long(prompt_tokens: int, job: Job, limits: Limits) -> PromptRejected:
-    """OpenAI's own words, which clients search for."""
+    """Return the rejection in OpenAI's wording, which clients search for."""
     chat = isinstance(job.prompt, ChatPrompt)
     limit = f"This model's maximum context length is {limits.max_model_len} tokens."
     if prompt_tokens >= limits.max_model_len:
-        told = (
+        detail = (
             f"However, your messages resulted in {prompt_tokens} tokens. Please reduce the length of the messages."
             if chat
             else f"However, your prompt has {prompt_tokens} tokens. Please reduce the length of the prompt."
         )
     else:
         wanted = job.sampling.max_tokens or 1
-        told = (
+        detail = (
             f"However, you requested {prompt_tokens + wanted} tokens ({prompt_tokens} in the "
             f"{'messages' if chat else 'prompt'}, {wanted} in the completion). Please reduce the length of the "
             f"{'messages' if chat else 'prompt'} or completion."
         )
-    return PromptRejected(FailureCode.CONTEXT_LENGTH_EXCEEDED, f"{limit} {told}", "messages" if chat else "prompt")
+    return PromptRejected(FailureCode.CONTEXT_LENGTH_EXCEEDED, f"{limit} {detail}", "messages" if chat else "prompt")
 
 
 def _readable(messages: list[Message]) -> list[Message]:
-    # Before control tokens are broken, or one could be put together from two parts, or hidden in JSON's escapes.
+    # Do this before control tokens are escaped: two parts, or JSON's escapes, could form a control token.
     return [with_objects({**message, "content": flatten(message.get("content"))}) for message in messages]

@@ -1,7 +1,7 @@
-"""What bounds the tokens of a model's prompts from above (`router.messages.PromptBounds`): read and measured once.
+"""Computes the upper bound on a model's prompt tokens (`router.messages.PromptBounds`), once at start-up.
 
-How many tokens a text has at most follows from the tokenizer's definition. What the chat template adds is measured on
-short conversations, with a margin: a template is a program, and nobody can say more of it. Does not know who asks.
+The most tokens that a text can have follow from the tokenizer's definition. The tokens that the chat template adds are
+measured on short conversations, with a margin, because a template is a program that can't be analysed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from inference_worker.worker.text.errors import PromptRejected
 from router.messages import ChatPrompt, PromptBounds
 
 MARGIN = 1.25
-"""Measured numbers are taken so many times; dates and the like make templates write more on some days than on others.
-"""
+"""Factor on measured numbers, because dates and the like make templates longer on some days."""
 SPARE = 4
-"""And so many tokens more."""
+"""Tokens added to measured numbers."""
 
 Message = dict[str, Any]
 
@@ -43,14 +42,14 @@ _LONGER = (
     ([_USER, _CALL], [_USER, _CALL, _RESULT]),
     ([_USER, _CALL, _RESULT], [_USER, _CALL, _RESULT, _ANSWER]),
 )
-"""Conversations and the same with one message more. A call adds what it is written as, which is counted apart."""
+"""Pairs of a conversation and the same with one more message. The bytes of tool calls are counted separately."""
 _EFFORTS = ("", "none", "high")
 _HARMLESS = frozenset({"Strip", "StripAccents", "Lowercase", "Prepend"})
 _FORMS = {"NFC": "NFC", "NFD": "NFD", "NFKC": "NFKC", "NFKD": "NFKD", "BertNormalizer": "NFD", "Precompiled": "NFKC"}
 
 
 def prompt_bounds(tokenizer: Tokenizer, template: ChatTemplate | None) -> PromptBounds:
-    """The bounds of a model that generates; without a template it takes no conversations."""
+    """Return the bounds of a generating model; without a chat template only those of texts."""
     bounds = text_bounds(tokenizer.normalizer, lambda text: len(tokenizer.encode(text)))
     if template is None or not bounds.per_byte:
         return bounds
@@ -60,14 +59,14 @@ def prompt_bounds(tokenizer: Tokenizer, template: ChatTemplate | None) -> Prompt
 
     try:
         return _with_conversations(bounds, tokens)
-    except PromptRejected:  # even one word of a user: nobody will have a conversation with it
+    except PromptRejected:  # the template rejects every conversation
         return bounds
 
 
 def text_bounds(normalizer: Any, tokens: Callable[[str], int]) -> PromptBounds:
-    """The bounds of plain texts; `tokens` counts those of one with the model's own beginning and end.
+    """Return the bounds of plain texts; `tokens` counts the tokens of a text, begin and end tokens included.
 
-    `normalizer`: as in `tokenizer.json`. Nothing is known where it may make a text longer in ways of its own.
+    `normalizer` is that of `tokenizer.json`; if it may lengthen a text by an unknown factor, there are no bounds.
     """
     forms: set[str] = set()
     for step in _steps(normalizer):
@@ -94,7 +93,7 @@ def _with_conversations(bounds: PromptBounds, tokens: Callable[[ChatPrompt], int
 
 
 def _growth(tokens: Callable[[ChatPrompt], int]) -> Iterable[int]:
-    """What one message more adds, where the template takes it."""
+    """Yield the tokens that one more message adds, for each pair that the template accepts."""
     for shorter, longer in _LONGER:
         yield from _counted(tokens, longer, less=shorter)
 
@@ -127,7 +126,7 @@ def _steps(normalizer: Any) -> Iterable[dict[str, Any]]:
 
 
 def _shortens(step: dict[str, Any]) -> bool:
-    """Whether it only replaces something by what is no longer, or by SentencePiece's sign for a space."""
+    """Return whether a step only replaces text by text that is no longer, or by SentencePiece's space symbol."""
     if step["type"] != "Replace":
         return False
     pattern, content = step["pattern"].get("String"), step["content"]

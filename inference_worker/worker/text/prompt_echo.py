@@ -1,6 +1,6 @@
-"""What a client may have back of its prompt: its ids and text, and the log probabilities of its tokens.
+"""Replies about the prompt itself (`echo`, `prompt_logprobs`): its ids, text and log probabilities.
 
-Long prompts are told in parts. Does not know when.
+The log probabilities of long prompts are split over several replies.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from inference_worker.worker.text.readable_logprobs import readable
 from router.messages import Job, PromptEcho, PromptLogprobs, TextPrompt
 
 PART = 128
-"""Positions in one reply at most: with 20 alternatives each about 100 kB of JSON."""
+"""Maximum positions of one reply: about 100 kB of JSON with 20 alternatives each."""
 
 
 def prompt_echo(tokenizer: Tokenizer, job: Job, attempt: str, prompt_ids: list[int]) -> PromptEcho:
-    """The prompt as the model got it; a text that was not cut as it was sent."""
+    """Return the prompt as the model got it: a text prompt that was not truncated as sent, any other decoded."""
     whole = isinstance(job.prompt, TextPrompt) and job.text.truncate_prompt_tokens is None
     text = (
         job.prompt.text
@@ -28,7 +28,7 @@ def prompt_echo(tokenizer: Tokenizer, job: Job, attempt: str, prompt_ids: list[i
 
 
 def prompt_logprobs(tokenizer: Tokenizer, job: Job, attempt: str, scores: PromptScores) -> Iterator[PromptLogprobs]:
-    """What a step told of the prompt's log probabilities, in parts."""
+    """Yield the replies with the log probabilities of the prompt that an engine step reported."""
     for start in range(0, len(scores.logprobs), PART):
         part = slice(start, start + PART)
         yield PromptLogprobs(

@@ -1,4 +1,4 @@
-"""Log probabilities of token ids as a client reads them: with each token's own text."""
+"""Converts log probabilities from token ids to the API's form, with each token's text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from router.messages import TokenAlternative, TokenLogprob
 
 
 def readable(tokenizer: Tokenizer, logprobs: PositionLogprobs) -> TokenLogprob:
-    """Those of one position."""
+    """Return the log probabilities of one position with token texts."""
     return TokenLogprob(
         _alternative(tokenizer, logprobs.chosen), [_alternative(tokenizer, one) for one in logprobs.top]
     )

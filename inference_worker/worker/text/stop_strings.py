@@ -1,8 +1,8 @@
-"""Finds stop strings in text that arrives in pieces, and says how much of it may already be shown.
+"""Finds stop strings in streamed text, and how many characters must be held back because they may begin one.
 
-The automaton of Knuth, Morris and Pratt (1977), one per stop string, fed character by character: its state is
-the length of the longest end of the text that begins a stop string, which is exactly what must be held back.
-So the result does not depend on how the text was cut, and each character costs amortised constant time.
+Uses the automaton of Knuth, Morris and Pratt (1977), one per stop string, fed character by character: its state is
+the length of the longest suffix of the text that begins the stop string, which is exactly what must be held back.
+So the result does not depend on how the text was split, and each character takes amortised constant time.
 
 The first stop string to be *completed* ends the text; of several completed by the same character, the longest.
 """
@@ -13,18 +13,18 @@ from collections.abc import Sequence
 
 
 class StopStrings:
-    """Matches one text against a few stop strings."""
+    """Incremental matcher of one text against several stop strings."""
 
     def __init__(self, stops: Sequence[str]) -> None:
         self._automata = [_Automaton(stop) for stop in sorted(filter(None, stops), key=len, reverse=True)]
 
     @property
     def held_back(self) -> int:
-        """Characters at the end of the text that may be the beginning of a stop string."""
+        """Number of characters at the end of the text that may begin a stop string."""
         return max([automaton.matched for automaton in self._automata], default=0) if self._automata else 0
 
     def push(self, text: str) -> tuple[str, int] | None:
-        """Take the next piece; returns the stop string completed in it and how much of `text` it needed."""
+        """Add text; return the stop string completed in it and the number of characters of `text` up to its end."""
         if not self._automata:
             return None
         for count, character in enumerate(text, start=1):
@@ -44,7 +44,7 @@ class _Automaton:
         self._fallback = _borders(pattern)
 
     def push(self, character: str) -> bool:
-        """Take a character; whether the pattern is complete."""
+        """Add a character; return whether it completes the pattern."""
         while self.matched and self.pattern[self.matched] != character:
             self.matched = self._fallback[self.matched - 1]
         if self.pattern[self.matched] == character:
@@ -53,7 +53,7 @@ class _Automaton:
 
 
 def _borders(pattern: str) -> list[int]:
-    """For each prefix, the length of its longest proper prefix that is also its end."""
+    """Return, for each prefix, the length of its longest proper prefix that is also its suffix."""
     borders = [0] * len(pattern)
     length = 0
     for index in range(1, len(pattern)):

@@ -1,4 +1,4 @@
-"""Tools in and calls out: how models are told of tools, and how their calls are found in what they write.
+"""Tool calling: describes tools to the model and finds its calls in the generated text.
 
-Nothing that a model writes is ever evaluated: calls are found by automata that read JSON character by character.
+Generated text is never evaluated: automata find the calls, reading JSON character by character.
 """

@@ -1,9 +1,9 @@
-"""Reads one call, character by character, in the two ways in which models spell calls.
+"""Automata that recognise one tool call, character by character, in the two notations that models use.
 
     {"name": "weather", "arguments": {"city": "Łódź"}}
     weather[ARGS]{"city": "Łódź"}
 
-Does not know what stands around a call (`call_reader.py`), and builds nothing of the arguments.
+They report where the arguments are without parsing them. `call_reader.py` handles the markup around calls.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from inference_worker.worker.text.tool_calls.json_scanner import SPACE, JsonScan
 
 _ARGUMENTS = ("arguments", "parameters")
 _STRINGS = ("name", "id", "type")
-"""Other keys that models add; no call has any more."""
+"""Keys with string values that a call may have besides its arguments."""
 _MAX_HEAD = 128
-"""Characters of a name with its tags."""
+"""Maximum characters of a name with its tags."""
 
 
 class CallAutomaton(Protocol):
-    """One call as far as it has come. Offsets are characters from its first one."""
+    """Incremental recogniser of one call. Offsets are characters from the call's first one."""
 
     name: str
-    """Once known: one of the functions that may be called."""
+    """Name of the called function, one of those allowed; "" until it is known."""
     arguments_at: int
-    """Where the arguments begin; -1: they have not."""
+    """Offset of the arguments, or -1 before they begin."""
     arguments_end: int
-    """Where they have ended; -1: they have not."""
+    """Offset of the arguments' end, or -1 before it."""
     done: bool
 
     def push(self, character: str) -> bool:
-        """Take the next character; false: this is no call, or its end."""
+        """Add a character; return false if the text is not a call, or the call was complete."""
 
     def skip(self, text: str, at: int) -> int:
-        """Take so many characters of `text` from `at` on as are plainly arguments; returns how many."""
+        """Consume characters of `text` from `at` on that are certainly arguments; return their number."""
 
 
 class CallObject:
-    """A call as a JSON object. It may lack arguments; nothing but a string or the arguments is in it."""
+    """Recogniser of a call as a JSON object with string values and arguments, which may be missing."""
 
     def __init__(self, names: Set[str]) -> None:
         self.name = ""
@@ -155,7 +155,7 @@ class CallObject:
 
 
 class NamedCall:
-    """A call as a name, perhaps `[CALL_ID]...`, perhaps `[ARGS]`, and the arguments."""
+    """Recogniser of a call as a name, an optional `[CALL_ID]...`, an optional `[ARGS]`, and the arguments."""
 
     def __init__(self, names: Set[str]) -> None:
         self.name = ""

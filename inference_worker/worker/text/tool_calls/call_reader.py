@@ -1,11 +1,10 @@
-"""Tells a model's calls from its words, character by character.
+"""Parses generated text into text for the client, arguments of tool calls, and markup, character by character.
 
-Every character of the raw text becomes a part of exactly one span, in order: text for the client, arguments of a call,
-or markup that nobody sees. What a character is depends on the characters only, never on how they were cut. It is
-decided as soon as it can be: words are held back while they may be markup; a call is a call once its function is known
-(to be one of those that may be called) and its arguments begin. What looked like a call and is none is text.
+Every character of the raw text belongs to exactly one span, in order. The result depends on the characters only, never
+on how they were split, and each is decided as early as possible: text is held back while it may be markup; a call is
+recognised once its function is known (and one of those allowed) and its arguments begin. Otherwise it is text.
 
-A call that breaks after that stays as far as it has come, and what follows is text; then not `all_complete`.
+A call that becomes invalid after that keeps the arguments so far, and the rest is text; `all_complete` is then false.
 """
 
 from __future__ import annotations
@@ -17,15 +16,14 @@ from inference_worker.worker.text.tool_calls.json_scanner import SPACE
 from inference_worker.worker.text.tool_calls.markup import Kind, Markup, Span
 
 MAX_HELD = 64 * 1024
-"""Characters that may be held back; then they are text."""
+"""Maximum characters held back; beyond it they are text."""
 
 
 class CallReader:
-    """Reads one choice. `names`: the functions that may be called."""
+    """Incremental parser of one choice's text; `names` are the functions that may be called."""
 
     def __init__(self, markup: Markup, names: Set[str], *, several: bool = True, only_calls: bool = False) -> None:
-        """`several`: more than one call; else `finished` with the first. `only_calls`: there are no words beside them,
-        so what is left over at the end is no text."""
+        """Without `several`, it is `finished` after the first call. With `only_calls`, a remainder is markup."""
         self.calls = 0
         self.finished = False
         self._broken = False
@@ -37,25 +35,25 @@ class CallReader:
         self._spans: list[Span] = []
         self._held: list[str] = []
         self._marker = ""
-        """The end of what is held, if it may be the beginning of a marker."""
+        """The end of the held characters, if it may begin a marker."""
         self._said = False
-        """Whether there have been words since the last call."""
+        """Whether there was text since the last call."""
         self._in_list = False
         self._call: CallAutomaton = CallObject(names)
         self._call_at = 0
-        """Where in `_held` the call begins."""
+        """Index in `_held` where the call begins."""
         self._given = False
-        """Whether the call has been given out."""
+        """Whether the beginning of the call was output."""
         self._incomplete = False
-        """Whether it has, and its arguments have not ended."""
+        """Whether a call was output whose arguments have not ended."""
 
     @property
     def all_complete(self) -> bool:
-        """Whether there are calls, and each has all its arguments."""
+        """Whether there are calls, and all their arguments are complete."""
         return self.calls > 0 and not (self._broken or self._incomplete)
 
     def push(self, text: str) -> list[Span]:
-        """Take more text; returns what is decided by it. Once `finished`, nothing is taken any more."""
+        """Add text; return the spans that it decides. Once `finished`, text is ignored."""
         at = 0
         while at < len(text) and not self.finished:
             if skipped := self._skip(text, at):
@@ -69,7 +67,7 @@ class CallReader:
         return self._taken()
 
     def _skip(self, text: str, at: int) -> int:
-        """Take what is plainly words or arguments at once, which is most of it; returns how many characters."""
+        """Consume text that is certainly plain text or arguments, the bulk of it, at once; return its length."""
         if self._held:
             return 0
         if self._step == self._in_call:
@@ -85,15 +83,15 @@ class CallReader:
         return len(words)
 
     def finish(self) -> list[Span]:
-        """There is no more text: what was held back."""
+        """End the text; return the spans held back."""
         after_call = self.calls and not self._said
         only_space = all(character in SPACE for character in self._held)
-        begun = self._step in (self._before_call, self._in_call)  # a further call, cut off before it was one
+        begun = self._step in (self._before_call, self._in_call)  # a further call, cut off before it was recognised
         leftover = self._step in (self._between, self._closer) or (after_call and (only_space or begun))
         self._give(Kind.MARKUP if leftover or self._only_calls else Kind.TEXT)
         return self._taken()
 
-    # Outside of calls. A step returns whether it has taken the character; if not, the next step sees it again.
+    # Outside of calls. A step returns whether it consumed the character; if not, the next step gets it again.
 
     def _content(self, character: str) -> bool:
         if self._marked(self.markup.opener, character):
@@ -113,7 +111,7 @@ class CallReader:
         return True
 
     def _marked(self, marker: str, character: str) -> bool:
-        """Whether `character` begins `marker`, or goes on with it."""
+        """Consume `character` if it begins or continues `marker`; return whether it does."""
         if not marker.startswith(self._marker + character):
             return False
         self._marker += character
@@ -164,13 +162,13 @@ class CallReader:
         return True
 
     def _give_call(self) -> None:
-        """What is held has become a call: with its first arguments, or with all of them if its name came last."""
+        """Output the held characters as a call, with its first arguments, or all of them if the name came last."""
         call, at = self._call, self._call_at
         begin = at + call.arguments_at
         if call.arguments_at >= 0:
             end = at + call.arguments_end if call.arguments_end >= 0 else len(self._held)
             arguments = "".join(self._held[begin:end])
-        else:  # no arguments are an empty object, in the place of the last character
+        else:  # a call without arguments gets an empty object, in place of its last character
             begin, end, arguments = len(self._held) - 1, len(self._held), "{}"
         after = len(self._held) - end
         self._held.clear()
@@ -216,7 +214,7 @@ class CallReader:
     # Decisions
 
     def _fail(self) -> bool:
-        """What is held is words after all; the character that shows it is looked at again."""
+        """Output the held characters as text; the current character is examined again."""
         self._broken = self._broken or self._incomplete
         self._marker = ""
         self._give(Kind.TEXT)

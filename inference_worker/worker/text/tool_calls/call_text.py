@@ -1,6 +1,6 @@
-"""The raw text of one choice, taken apart into what the client sees as text and what it sees as calls.
+"""Splits the raw text of one choice into the client's text and its tool call deltas.
 
-Gives out any first part of what is decided, so that a token's text and its share of a call leave with the token.
+Decided text can be taken in any amounts, so that a token's text and its part of a call are sent with the token.
 """
 
 from __future__ import annotations
@@ -15,45 +15,45 @@ from router.messages import ToolCallDelta, joined_calls
 
 
 class CallText:
-    """One choice; `choice` names it among all choices of all jobs, so that a resumed one gives its calls equal ids."""
+    """Splitter of one choice. `choice` is its unique id, so that a resumed choice gives its calls the same ids."""
 
     def __init__(self, reader: CallReader, choice: str, tokens: Set[int]) -> None:
         self.tokens = tokens
-        """Control tokens that are a part of the markup: their text is needed."""
+        """Control tokens that are part of the markup, whose text must therefore be passed to `push`."""
         self.decided = 0
-        """Characters that `take` can give."""
+        """Number of characters that `take` can return."""
         self._reader = reader
         self._choice = choice
         self._spans: deque[Span] = deque()
         self._given = 0
-        """Characters that are with a client, though it is not yet decided what they are."""
+        """Undecided characters that the client already has."""
 
     @property
     def finished(self) -> bool:
-        """Whether no more may follow."""
+        """Whether no further text is allowed."""
         return self._reader.finished
 
     @property
     def all_complete(self) -> bool:
-        """Whether there are calls, and each has all its arguments."""
+        """Whether there are calls, and all their arguments are complete."""
         return self._reader.all_complete
 
     def push(self, text: str) -> None:
-        """Take more of the raw text."""
+        """Add raw text."""
         self._keep(self._reader.push(text))
 
     def resume_after(self, text: str) -> None:
-        """Take the raw text that a client already has."""
+        """Add raw text that the client already has, so that `take` does not return it."""
         self.push(text)
         self._given = len(text) - self.decided
         self.take(self.decided)
 
     def finish(self) -> None:
-        """There is no more: what was undecided is decided."""
+        """End the text and decide the undecided characters."""
         self._keep(self._reader.finish())
 
     def take(self, length: int) -> tuple[str, list[ToolCallDelta] | None]:
-        """The next `length` characters, which must be decided: their text, and what they add to calls."""
+        """Return the text and the call deltas of the next `length` characters, which must be decided."""
         text: list[str] = []
         calls: list[ToolCallDelta] = []
         self.decided -= length
@@ -84,5 +84,5 @@ class CallText:
 
 
 def call_id(choice: str, index: int) -> str:
-    """The id of a choice's call: the same whenever and wherever it is asked for."""
+    """Return the id of a choice's call, the same on every worker and attempt."""
     return f"call_{hashlib.sha256(f'{choice}/{index}'.encode()).hexdigest()[:24]}"

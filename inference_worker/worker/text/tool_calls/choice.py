@@ -1,5 +1,4 @@
-"""What a request's tools and its choice of them mean for what the model writes: which grammar it is held to, and how
-calls are told from words."""
+"""Derives the output grammar and the tool call parser from a request's `tools` and `tool_choice`."""
 
 from __future__ import annotations
 
@@ -12,10 +11,10 @@ from router.messages import ChatPrompt, Grammar, Prompt, ToolMode
 
 
 def grammar_of(prompt: Prompt, response: Grammar | None) -> Grammar | None:
-    """What the whole output must match; `response` is what the client asked of its text.
+    """Return the grammar of the whole output; `response` is the request's grammar for its text.
 
     Raises:
-        PromptRejected: calls and such a text exclude each other.
+        PromptRejected: `response` can't be combined with tools.
     """
     if not isinstance(prompt, ChatPrompt) or not (tools := _callable(prompt)):
         return response
@@ -26,7 +25,7 @@ def grammar_of(prompt: Prompt, response: Grammar | None) -> Grammar | None:
 
 
 def reader_of(prompt: Prompt, style: ToolStyle, response: Grammar | None) -> CallReader | None:
-    """What tells calls from words; `None`: there are only words."""
+    """Return the parser of a choice's tool calls, or `None` if it can have no calls."""
     if not isinstance(prompt, ChatPrompt) or not (tools := _callable(prompt)):
         return None
     choice = prompt.tool_choice
@@ -37,7 +36,7 @@ def reader_of(prompt: Prompt, style: ToolStyle, response: Grammar | None) -> Cal
 
 
 def _callable(prompt: ChatPrompt) -> list[dict[str, Any]]:
-    """The tools that may be called."""
+    """Return the tools that may be called."""
     choice = prompt.tool_choice
     if choice.mode is ToolMode.NONE:
         return []

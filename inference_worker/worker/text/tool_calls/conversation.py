@@ -1,8 +1,7 @@
-"""Tools, calls and results in a conversation, in the form that a chat template expects.
+"""Converts tools, tool calls and tool results in a conversation to the form that a chat template expects.
 
-Templates take a call's arguments as an object, clients send them as a string. Where a template knows nothing of tools,
-they become plain messages: descriptions in the system message, calls in the assistant's words, results in the user's.
-Does not know Jinja or control tokens.
+Templates take a call's arguments as an object, clients send them as a string. For a template without tool support
+they become plain messages: descriptions in the system message, calls in the assistant's, results in the user's.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any, NoReturn
 Message = dict[str, Any]
 
 MAX_DEPTH = 64
-"""Arguments that are nested deeper stay a string."""
+"""Nesting beyond which arguments stay a string."""
 MISTRAL_ID_LENGTH = 9
 
 _INSTRUCTIONS = """\
@@ -33,11 +32,11 @@ For each function call, return a json object with function name and arguments wi
 <tool_call>
 {{"name": <function-name>, "arguments": <args-json-object>}}
 </tool_call>"""
-"""The words that Hermes and Qwen were trained with, which other models have seen too."""
+"""The prompt that Hermes and Qwen were trained with, and that other models have seen too."""
 
 
 def with_objects(message: Message) -> Message:
-    """A message whose calls have their arguments as objects, where they are JSON objects."""
+    """Return the message with its calls' arguments as objects, where they are JSON objects."""
     calls = message.get("tool_calls")
     return {**message, "tool_calls": [_with_object(call) for call in calls]} if calls else message
 
@@ -65,7 +64,7 @@ def _depth_within(value: Any, limit: int) -> bool:
 
 
 def with_short_ids(messages: Sequence[Message]) -> list[Message]:
-    """Messages whose call ids have the nine letters and digits that Mistral's templates insist on."""
+    """Return the messages with call ids of nine letters and digits, which Mistral's templates require."""
     return [_with_short_ids(message) for message in messages]
 
 
@@ -85,7 +84,7 @@ def _short(id_: str) -> str:
 
 
 def as_plain(messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> list[Message]:
-    """The same conversation for a template that knows no tools, in the Hermes markup."""
+    """Return the conversation for a template without tool support, in the Hermes markup."""
     plain: list[Message] = []
     for is_result, group in groupby(messages, key=lambda message: message.get("role") == "tool"):
         if is_result:

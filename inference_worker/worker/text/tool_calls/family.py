@@ -1,8 +1,7 @@
-"""In which markup a model writes its calls: decided once, from its chat template.
+"""Determines from a model's chat template in which markup the model writes tool calls.
 
-A template that neither reads `tools` nor writes calls in a markup that we know is never shown tools: they are described
-to the model in the Hermes markup, in words of our own (`conversation.py`). So calling works with any model, as well as
-the model can follow an instruction.
+If the template does not use `tools`, or writes calls in an unknown markup, tools are described in the system message
+instead, in the Hermes markup (`conversation.py`). So calling works with any model that follows the instruction.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ from inference_worker.worker.text.tool_calls.markup import Markup
 
 
 class Family(StrEnum):
-    """A markup for calls."""
+    """A family of tool call markups."""
 
     HERMES = "hermes"
     """`<tool_call>{"name": ..., "arguments": {...}}</tool_call>`: Nous Hermes, Qwen 2.5 and 3, and others."""
     LLAMA3 = "llama3"
-    """`{"name": ..., "parameters": {...}}` as the whole message, perhaps after `<|python_tag|>`."""
+    """`{"name": ..., "parameters": {...}}` as the whole message, optionally after `<|python_tag|>`."""
     MISTRAL = "mistral"
     """`[TOOL_CALLS]`, then a JSON list of calls, or (since Mistral Small 3.1) `name[ARGS]{...}` for each."""
 
 
 @dataclass(frozen=True)
 class ToolStyle:
-    """How one model is told of tools and answers. `in_template`: its template does the telling."""
+    """Markup of one model's calls. `in_template`: whether its chat template describes the tools."""
 
     family: Family
     in_template: bool
@@ -41,15 +40,15 @@ MARKUPS: Mapping[Family, Markup] = {
     ),
 }
 FORCED = Markup(bare=True)
-"""Calls alone, as a grammar makes any model write them: one as an object, or a list of them."""
+"""Calls that a grammar enforces from any model: one as a JSON object, or a list of them."""
 
 
 _OTHER_MARKUP = ("<function=", "<arg_key>", "<parameter=")
-"""Arguments as tags: the calls of Qwen3-Coder, GLM and their kin, which begin like those of Hermes."""
+"""Markup with arguments as tags (Qwen3-Coder, GLM), which begins like that of Hermes."""
 
 
 def tool_style(template: str, *, reads_tools: bool) -> ToolStyle:
-    """The style of a model with this chat template."""
+    """Return the tool style of a model from its chat template; `reads_tools`: whether the template uses `tools`."""
     family = _family(template) if reads_tools else None
     return ToolStyle(family or Family.HERMES, in_template=family is not None)
 

@@ -1,10 +1,10 @@
-"""Grammars that make a model call tools: JSON that any model can be held to, whatever markup it was trained with.
+"""Grammars that force a model to call tools, as JSON and independent of the markup that the model was trained with.
 
     [{"name": "weather", "arguments": {"city": "Łódź"}}]        one call or more
     {"name": "weather", "arguments": {"city": "Łódź"}}          exactly one
 
-A function's parameters are narrowed to what they name: an object that does not speak of additional properties gets
-none, or a weak model would make them up without end. What matches the narrower schema matches the client's.
+Parameters without `additionalProperties` are narrowed to the named properties, or a weak model would invent further
+ones without end. Arguments that match the narrower schema match the client's too.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from router.messages import FailureCode, Grammar, GrammarKind
 Schema = dict[str, Any]
 
 MAX_CALLS = 128
-"""As many as a message may bring back."""
+"""Maximum calls of one answer, as many as a request's message may contain."""
 _DATA = frozenset({"const", "default", "enum", "examples"})
-"""Keywords whose values are no schemas: a `$ref` in them is a word like any other."""
+"""Keywords whose values are data, so that a `$ref` in them is not a reference."""
 _MAPS = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
-"""Keywords whose values are schemas by name."""
+"""Keywords whose values are objects of schemas."""
 _IDENTITY = frozenset({"$schema", "$id"})
 _OPEN = frozenset(
     {"additionalProperties", "patternProperties", "unevaluatedProperties", "allOf", "anyOf", "oneOf", "$ref"}
 )
-"""Keywords beside which nothing can be said of additional properties."""
+"""Keywords beside which `additionalProperties: false` must not be added."""
 
 
 def calls_grammar(tools: Sequence[Mapping[str, Any]], *, parallel: bool) -> Grammar:
-    """Makes the whole output calls of these tools: one, or several if `parallel`."""
+    """Return a grammar whose matches are one call of these tools, or a list of calls if `parallel`."""
     definitions: Schema = {}
     one = _call(tools, definitions)
     return _grammar(_list_of(one) if parallel else one, definitions, "tools")
 
 
 def calls_or_response_grammar(tools: Sequence[Mapping[str, Any]], response: Grammar, *, parallel: bool) -> Grammar:
-    """Makes the whole output calls of these tools, or else what `response` asks for.
+    """Return a grammar whose matches are calls of these tools or match `response`.
 
     Raises:
-        PromptRejected: it asks for something that is not JSON.
+        PromptRejected: `response` is not a grammar of JSON.
     """
     definitions: Schema = {}
     one = _call(tools, definitions)
@@ -65,7 +65,7 @@ def _response_schema(response: Grammar) -> Schema:
 
 
 def _call(tools: Sequence[Mapping[str, Any]], definitions: Schema) -> Schema:
-    """The schema of one call, whose arguments are put into `definitions`."""
+    """Return the schema of one call; adds the schemas of the arguments to `definitions`."""
     choices = []
     for number, tool in enumerate(tools):
         place = f"tool{number}"
@@ -95,7 +95,7 @@ def _grammar(schema: Schema, definitions: Schema, param: str) -> Grammar:
 
 
 def _moved(schema: Any, place: str) -> Any:
-    """A schema that stands at `place` of another: what it refers to has moved with it."""
+    """Return `schema` for use at JSON pointer `place` of another schema, with its references adjusted."""
     if isinstance(schema, list):
         return [_moved(each, place) for each in schema]
     if not isinstance(schema, dict):

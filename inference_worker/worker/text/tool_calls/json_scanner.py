@@ -1,6 +1,6 @@
-"""Checks one JSON value (RFC 8259) as it arrives, character by character, and builds nothing of it.
+"""Validates one JSON value (RFC 8259) incrementally, character by character, without building it.
 
-A hostile text costs what its characters cost: no recursion, no backtracking, nesting bounded.
+Takes constant time per character even for hostile text: no recursion, no backtracking, bounded nesting.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NUMBER_MAY_END = frozenset({"zero", "integer", "fraction", "exponent"})
 
 
 class JsonScanner:
-    """One value: an object, an array or a string. `done` with its last character."""
+    """Incremental validator of one object, array or string; `done` once it is complete."""
 
     def __init__(self) -> None:
         self.done = False
@@ -38,15 +38,15 @@ class JsonScanner:
         self._step: Callable[[str], bool] = self._value
         self._in_key = False
         self._rest = ""
-        """What is still to come of a literal, or an escape's hexadecimal digits."""
+        """Expected rest of a literal, or one character per missing hexadecimal digit of an escape."""
         self._number = ""
 
     def push(self, character: str) -> bool:
-        """Take the next character; false: it can't go on like that."""
+        """Add a character; return whether the value is still valid."""
         return not self.done and self._step(character)
 
     def skip(self, text: str, at: int) -> int:
-        """Take as much of `text` from `at` on as is plainly within a string; returns how many characters that is."""
+        """Consume characters of `text` from `at` on that are certainly within a string; return their number."""
         return _PLAIN.match(text, at).end() - at if self._step == self._in_string else 0  # type: ignore[union-attr]
 
     # Before a value

@@ -1,4 +1,4 @@
-"""The words of the reader of calls: how a model marks calls, and what becomes of each character of its text."""
+"""Types of the tool call parser: the markup of calls, and the spans of parsed text."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from enum import Enum
 
 @dataclass(frozen=True)
 class Markup:
-    """How a model marks calls. A marker's first character is in it only once, so a failed match never overlaps another.
+    """Markup of tool calls: between opener and closer is one call as an object, or a list of calls.
 
-    Between opener and closer: one call as an object, or a list of them.
+    A marker must not repeat its first character, so that a failed match never overlaps another one.
     """
 
     opener: str = ""
     closer: str = ""
     bare: bool = False
-    """A message that begins like a call needs no opener."""
+    """Whether a message that begins with a call needs no opener."""
     separator: str = ""
-    """Between calls that are in no list."""
+    """Separator of calls outside a list."""
     named: bool = False
-    """A call may be `name[ARGS]{...}` instead."""
+    """Whether a call may also be `name[ARGS]{...}`."""
     tokens: frozenset[str] = frozenset()
-    """Control tokens that are a part of it."""
+    """Control tokens of the markup."""
 
 
 class Kind(Enum):
-    """What a stretch of raw text is to the client."""
+    """What a span of raw text is for the client."""
 
     TEXT = "text"
     ARGUMENTS = "arguments"
@@ -35,7 +35,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Span:
-    """So many characters of the raw text. `name` (of the call's function) comes with the first of its arguments."""
+    """`length` characters of the raw text. The first span of a call's arguments has the function's `name`."""
 
     length: int
     kind: Kind
@@ -44,7 +44,7 @@ class Span:
     name: str = ""
 
     def split(self, at: int) -> tuple[Span, Span]:
-        """The first `at` characters, and the others."""
+        """Return the first `at` characters and the rest as two spans."""
         return (
             Span(at, self.kind, self.text[:at], self.call, self.name),
             Span(self.length - at, self.kind, self.text[at:], self.call),
