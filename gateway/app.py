@@ -1,6 +1,6 @@
-"""Puts a gateway together: the FastAPI application and the two tasks that listen for it.
+"""Assembles a gateway: the FastAPI application, its components and its background tasks.
 
-Does not make or start the bus (whoever runs the process does), and does not know about ports or signals.
+The process that runs the gateway creates and starts the bus, opens ports and handles signals.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from router.registry import ModelRegistry
 from runtime.lifecycle import StartupError
 
 LOAD_SECONDS = 1.0
-"""Between two words to other gateways of what waits here."""
+"""Interval of this gateway's load reports to the other gateways."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class GatewayServices:
-    """What a gateway stands on."""
+    """The services that a gateway depends on."""
 
     bus: Bus
     accounts: AuthBilling
@@ -65,10 +65,10 @@ class GatewayServices:
 
 
 def create_app(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
-    """The application. Its lifespan listens on `services.bus`, which must be started by then.
+    """Return the application. Start `services.bus` before the application's lifespan, which consumes from it.
 
     Raises:
-        StartupError: a route is neither behind a key nor marked public, or the file of aliases is wrong.
+        StartupError: A route neither requires a key nor is marked public, or the alias file is invalid.
     """
     app = FastAPI(
         title="Headrace", lifespan=_lifespan, redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None
@@ -78,16 +78,16 @@ def create_app(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
         app.include_router(routes.router)
     app.add_middleware(RequestContext, metrics=app.state.gateway.metrics)
     error_handlers.install(app)
-    if unguarded := open_routes(app):
-        raise StartupError(f"routes without authentication: {', '.join(unguarded)}")
+    if unauthenticated := open_routes(app):
+        raise StartupError(f"routes without authentication: {', '.join(unauthenticated)}")
     return app
 
 
 def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
-    """Connect the parts.
+    """Create and connect the gateway's components.
 
     Raises:
-        StartupError: the file of aliases is wrong.
+        StartupError: The alias file is invalid.
     """
     metrics = GatewayMetrics(services.metrics)
     services.bus.on_refused_control(lambda reason: metrics.controls_refused.labels(reason).inc())
@@ -134,15 +134,15 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     tasks = [
         asyncio.create_task(_supervise(gateway, gateway.inbox.run(windows))),
         asyncio.create_task(_supervise(gateway, _observe(gateway.catalogue, statuses))),
-        asyncio.create_task(_supervise(gateway, _heed(gateway, controls))),
-        asyncio.create_task(_supervise(gateway, _tell(gateway))),
+        asyncio.create_task(_supervise(gateway, _apply_controls(gateway, controls))),
+        asyncio.create_task(_supervise(gateway, _report_load(gateway))),
         asyncio.create_task(_supervise(gateway, gateway.protection.run())),
         asyncio.create_task(_supervise(gateway, gateway.accounts.last_uses.keep_written())),
         asyncio.create_task(_supervise(gateway, gateway.limits.run())),
         asyncio.create_task(_supervise(gateway, gateway.billing.run())),
     ]
     try:
-        # A gateway that has not heard every worker yet would call their models unknown (404).
+        # Until every worker has sent a heartbeat, their models would be unknown (404).
         await asyncio.sleep(gateway.settings.registry_warmup)
         yield
     finally:
@@ -162,7 +162,7 @@ async def _observe(catalogue: Catalogue, statuses: Feed[WorkerStatus]) -> None:
         catalogue.observe(status)
 
 
-async def _heed(gateway: Gateway, controls: Feed[Control]) -> None:
+async def _apply_controls(gateway: Gateway, controls: Feed[Control]) -> None:
     async for control in controls:
         match control:
             case KeysChanged():
@@ -171,19 +171,19 @@ async def _heed(gateway: Gateway, controls: Feed[Control]) -> None:
                 gateway.queues.observe(control)
 
 
-async def _tell(gateway: Gateway) -> None:
-    """Let other gateways know what waits here, again and again."""
+async def _report_load(gateway: Gateway) -> None:
+    """Report this gateway's load to the other gateways at a fixed interval."""
     while True:
         with suppress(BrokerUnavailable):
             gateway.bus.send_control(control_plane.GATEWAYS, gateway.queues.report())
         await asyncio.sleep(LOAD_SECONDS)
 
 
-async def _supervise(gateway: Gateway, listening: Coroutine[Any, Any, None]) -> None:
-    """A gateway that hears nothing must not pretend to work: its requests fail, and the log says why."""
+async def _supervise(gateway: Gateway, task: Coroutine[Any, Any, None]) -> None:
+    """Run a background task; if it dies, log why and fail all running requests, which may depend on it."""
     try:
-        await listening
+        await task
     except Exception:
-        _log.critical("a listening task died", exc_info=True)
+        _log.critical("a background task died", exc_info=True)
         gateway.inbox.fail_all(UpstreamUnreachable())
         raise

@@ -1,37 +1,37 @@
-"""What can go wrong with a request, and the one table that says what a client then sees.
+"""The gateway's exceptions, and the table that translates every exception to an HTTP response.
 
 GatewayError
-├── MalformedHttp             the request line, a header or the framing is wrong
+├── MalformedHttp             invalid request line, header or framing
 │   ├── TooManyHeaders
 │   └── HeadTooSlow
-├── InvalidRequest            a field is wrong; `param` names it
+├── InvalidRequest            invalid field; `param` names it
 │   ├── UnsupportedParameter
 │   ├── InvalidIdempotencyKey
 │   └── ContextLengthExceeded
-├── NotAuthenticated          no usable key was sent
-├── AmbiguousCredentials      more than one was
-├── ScopeMissing              the key is good, and not for this
-├── TooManyConnections        from one address, on which nobody has shown a key
+├── NotAuthenticated          no usable API key
+├── AmbiguousCredentials      more than one API key
+├── ScopeMissing              valid key without the required scope
+├── TooManyConnections        too many unauthenticated connections from one address
 ├── UnknownUrl, MethodNotAllowed
-├── ExportsBusy               as many tables are being made as may be at a time
+├── ExportsBusy               maximum number of concurrent exports reached
 ├── ModelNotFound
-├── ModelUnavailable          the model is known, but nobody serves it now
-├── BrokerDown                known from a local flag, before anything was tried
-├── Overloaded                so is this; `reason` says by what, `retry_after` for how long
-└── GenerationError           the job was opened, and did not finish
-    ├── JobFailed             the worker says so; `failure` says why
-    ├── JobCancelled          somebody else cancelled it
+├── ModelUnavailable          known model without a live worker
+├── BrokerDown                no connection to the broker (checked locally, before publishing)
+├── Overloaded                load shed (checked locally); `reason` names the limit
+└── GenerationError           an opened generation did not finish
+    ├── JobFailed             a worker reported a failure; `failure` is its code
+    ├── JobCancelled          cancelled, but not by this gateway
     ├── DeadlinePassed
-    ├── WorkerLost            the worker went, and no other one can go on where it stopped
-    ├── NotQueued             its turn had come, and the broker did not take it
-    ├── UpstreamUnreachable   the broker went meanwhile
-    ├── RepliesLost           a gap in the tokens
+    ├── WorkerLost            the worker died and no other worker can resume the job
+    ├── NotQueued             the broker refused the job when its slot became free
+    ├── UpstreamUnreachable   connection to the broker lost
+    ├── RepliesLost           gap in the tokens
     ├── SlowClient            the client does not read
-    ├── ClientDisconnected    the client has gone
+    ├── ClientDisconnected
     └── ServerShutdown
 
-The message of a `GatewayError` is for the client and holds no internals. Errors of other packages get the message that
-the table gives them. This module knows neither FastAPI nor requests.
+A `GatewayError`'s message is sent to the client and must not reveal internals. For errors of other packages the table
+provides the message.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ from router.messages import Failed, FailureCode
 from runtime.strict_json import BodyBrokenOff, BodyTooLarge, BodyTooSlow, MalformedRequest, UnsupportedMediaType
 
 LONGEST_RETRY_AFTER = 60
-"""Seconds; OpenAI's clients do not wait for more than two minutes, whatever an upstream says."""
+"""Largest `Retry-After` in seconds; OpenAI's clients ignore values above two minutes."""
 
 
 class GatewayError(Exception):
-    """Base of what the gateway itself finds wrong."""
+    """Base of the errors that the gateway raises; the message is sent to the client."""
 
     message = "The request could not be handled."
 
@@ -80,43 +80,43 @@ class GatewayError(Exception):
         super().__init__(message or self.message)
         self.param = param
         self.code = code
-        """Overrides the table's code."""
+        """OpenAI error code; `None`: the table's code."""
 
 
 class MalformedHttp(GatewayError):
-    """The request line, a header or the framing is wrong; the connection is closed."""
+    """Raised for an invalid request line, header or framing; the connection is closed."""
 
     message = "The request is not valid HTTP."
 
 
 class TooManyHeaders(MalformedHttp):
-    """More headers than any client of ours needs."""
+    """Raised for a request with more than the maximum number of headers."""
 
 
 class HeadTooSlow(MalformedHttp):
-    """The request line and the headers did not arrive in time."""
+    """Raised when the request line and the headers did not arrive in time."""
 
     message = "The request's headers did not arrive in time."
 
 
 class InvalidRequest(GatewayError):
-    """A field is missing, or has the wrong type or value; `param` names it."""
+    """Raised for a field that is missing or has an invalid type or value; `param` names it."""
 
 
 class UnsupportedParameter(InvalidRequest):
-    """A field that the specification knows and we do not offer."""
+    """Raised for a field of OpenAI's specification that is not supported here."""
 
 
 class InvalidIdempotencyKey(InvalidRequest):
-    """The header is there, and its value can't be a key."""
+    """Raised for an `Idempotency-Key` header without a valid key."""
 
 
 class ContextLengthExceeded(InvalidRequest):
-    """The prompt can't fit into the model's context."""
+    """Raised for a prompt that does not fit into the model's context."""
 
 
 class NotAuthenticated(GatewayError):
-    """No usable key was sent."""
+    """Raised for a request without a usable API key."""
 
     message = (
         "You didn't provide an API key. Provide it in an Authorization header using Bearer auth "
@@ -125,69 +125,69 @@ class NotAuthenticated(GatewayError):
 
 
 class AmbiguousCredentials(GatewayError):
-    """More than one credential was sent."""
+    """Raised for a request with more than one API key."""
 
     message = "The request carries more than one API key."
 
 
 class ScopeMissing(GatewayError):
-    """The key is good, and was not given the right to this."""
+    """Raised for a valid API key that lacks the scope that the route requires."""
 
 
 class TooManyConnections(GatewayError):
-    """From this address come too many connections without a key."""
+    """Raised for a connection from an address with too many unauthenticated connections."""
 
     message = "There are too many connections without an API key from your address."
 
 
 class UnknownUrl(GatewayError):
-    """No such route."""
+    """Raised for a path without a route."""
 
 
 class MethodNotAllowed(GatewayError):
-    """The route exists, with another method."""
+    """Raised for a route that exists with another method."""
 
 
 class ExportsBusy(GatewayError):
-    """As many tables are being made as may be at a time."""
+    """Raised while the maximum number of concurrent exports is running."""
 
     message = "Other exports are under way. Please try again in a moment."
 
 
 class ModelNotFound(GatewayError):
-    """No worker has served this model within memory, or this caller may not ask for it."""
+    """Raised for a model that no worker has served recently, or that the caller may not use."""
 
 
 class ModelUnavailable(GatewayError):
-    """The model is known, but nobody serves it now."""
+    """Raised for a known model without a live worker."""
 
     message = "No worker is serving this model at the moment. Please try again later."
 
 
 class BrokerDown(GatewayError):
-    """There is no broker to queue the job at; known from a local flag."""
+    """Raised while the connection to the broker is down, before a job is published."""
 
     message = "The service is temporarily unavailable. Please try again later."
 
 
 class Overloaded(GatewayError):
-    """More work than can be begun in time; nothing was held or queued for it."""
+    """Raised to shed load before any credit is held or job is queued."""
 
     message = "The service is overloaded. Please try again later."
 
     def __init__(self, reason: str, wait: float) -> None:
-        """`reason` is a word for metrics; `wait`: seconds after which it may be otherwise, at most infinite."""
+        """`reason` is the metric's label; `wait` the expected seconds until requests are accepted, maybe infinite."""
         super().__init__()
         self.reason = reason
         self.retry_after = max(1, math.ceil(min(wait, LONGEST_RETRY_AFTER)))
 
 
 class GenerationError(GatewayError):
-    """The job was opened, and did not finish."""
+    """Base of the errors that end an opened generation."""
 
 
 class JobFailed(GenerationError):
-    """The worker says that the job failed."""
+    """Raised when a worker reports that the job failed."""
 
     def __init__(self, failed: Failed) -> None:
         super().__init__(failed.message, param=failed.param)
@@ -196,74 +196,74 @@ class JobFailed(GenerationError):
 
 
 class JobCancelled(GenerationError):
-    """Somebody else cancelled the job."""
+    """Raised when a job was cancelled, but not by this gateway."""
 
     message = "The request was cancelled."
 
 
 class DeadlinePassed(GenerationError):
-    """The request took longer than it may."""
+    """Raised when a request did not finish before its deadline."""
 
     message = "The request was not finished before its deadline."
 
 
 class WorkerLost(GenerationError):
-    """The worker went, and no other one can go on where it stopped."""
+    """Raised when the worker died and no other worker can resume the job."""
 
     message = "The worker that was generating the answer was lost."
 
 
 class NotQueued(GenerationError):
-    """It had waited for its tenant's turn, and then the broker did not take it: nothing of it was begun."""
+    """Raised when a job that had waited for a free slot was refused by the broker; no worker has begun it."""
 
     message = BrokerDown.message
 
 
 class UpstreamUnreachable(GenerationError):
-    """The broker went while the request was running."""
+    """Raised when the connection to the broker is lost while a request is running."""
 
     message = "The connection to the workers was lost."
 
 
 class RepliesLost(GenerationError):
-    """A part of the answer was lost on its way."""
+    """Raised when replies are missing, so that the answer has a gap."""
 
     message = "A part of the answer was lost. Please try again."
 
 
 class SlowClient(GenerationError):
-    """The client does not read what it asked for."""
+    """Raised when a client does not read its response."""
 
     message = "The client reads too slowly."
 
 
 class ClientDisconnected(GenerationError):
-    """The client has gone; nobody sees this one."""
+    """Raised when the client has disconnected, so this error reaches no client."""
 
     message = "The client closed the connection."
 
 
 class ServerShutdown(GenerationError):
-    """The gateway is stopping, and its patience is over."""
+    """Raised for requests that still run when the gateway's shutdown grace period ends."""
 
     message = "The server is shutting down. Please try again."
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a client sees of an error. `message`: for errors that bring none that is fit for clients."""
+    """The HTTP response to an error. `message` replaces the exception's own where that is not meant for clients."""
 
     status: int
     type: str
     code: str | None
     retry_after: int | None = None
     retry_until: int | None = None
-    """Drawn at random up to this: those who were refused together do not come again together."""
+    """Upper bound of a random `Retry-After`, which spreads the retries of clients that were refused together."""
     should_retry: bool | None = None
     message: str | Callable[[Any], str] | None = None
 
     def message_of(self, error: Exception) -> str:
-        """What is said of `error`."""
+        """Return the message that the client gets for `error`."""
         if self.message is None:
             return str(error)
         return self.message if isinstance(self.message, str) else self.message(error)
@@ -284,19 +284,19 @@ _CLOSED = "Your account is not active: new requests are not taken."
 _INTERNAL = "The server had an error while processing your request."
 
 
-def _of_credit(error: InsufficientCredit) -> str:
+def _credit_message(error: InsufficientCredit) -> str:
     return (
         f"You exceeded your current quota: this request may cost up to {usd(error.needed)} USD; "
         f"{usd(error.available)} USD of credit are left. A smaller max_tokens needs less."
     )
 
 
-def _of_budget(error: BudgetExhausted) -> str:
+def _budget_message(error: BudgetExhausted) -> str:
     kind = error.budget.partition(":")[0]
-    whose = {"key": "this API key", "project": "this project"}.get(kind, "this organization")
+    owner = {"key": "this API key", "project": "this project"}.get(kind, "this organization")
     return (
         f"You exceeded your current quota: this request may cost up to {usd(error.needed)} USD; "
-        f"{usd(max(0, error.left))} USD of the monthly budget of {whose} are left. A smaller max_tokens needs less."
+        f"{usd(max(0, error.left))} USD of the monthly budget of {owner} are left. A smaller max_tokens needs less."
     )
 
 
@@ -326,8 +326,8 @@ TABLE: Mapping[type[Exception] | FailureCode, Answer] = {
     RateLimitExceeded: Answer(429, "requests", "rate_limit_exceeded"),
     TokenLimitExceeded: Answer(429, "tokens", "rate_limit_exceeded"),
     LargerThanLimit: Answer(429, "tokens", "rate_limit_exceeded", should_retry=False),
-    InsufficientCredit: Answer(429, _QUOTA, "insufficient_quota", should_retry=False, message=_of_credit),
-    BudgetExhausted: Answer(429, _QUOTA, "insufficient_quota", should_retry=False, message=_of_budget),
+    InsufficientCredit: Answer(429, _QUOTA, "insufficient_quota", should_retry=False, message=_credit_message),
+    BudgetExhausted: Answer(429, _QUOTA, "insufficient_quota", should_retry=False, message=_budget_message),
     AccountClosed: Answer(429, _QUOTA, "billing_not_active", should_retry=False, message=_CLOSED),
     CreditError: Answer(400, _REQUEST, "invalid_value"),
     NoPrice: Answer(503, _SERVER, "model_unavailable", should_retry=False, message=_NO_PRICE),
@@ -373,14 +373,14 @@ TABLE: Mapping[type[Exception] | FailureCode, Answer] = {
 
 
 def answer_to(error: Exception) -> Answer:
-    """The table's row for an error: by failure code if it has one, else by its class or the nearest base."""
+    """Return the table's row for an error: by failure code if it has one, else by its class or the nearest base."""
     if isinstance(error, JobFailed):
         return TABLE[error.failure]
     return next(TABLE[kind] for kind in type(error).__mro__ if kind in TABLE)
 
 
 def error_body(error: Exception) -> dict[str, Any]:
-    """OpenAI's error body: all four keys, always."""
+    """Return OpenAI's error body; all four keys are always present."""
     answer = answer_to(error)
     return {
         "error": {
@@ -393,13 +393,13 @@ def error_body(error: Exception) -> dict[str, Any]:
 
 
 def error_headers(error: Exception) -> dict[str, str]:
-    """The headers that tell a client whether and when to try again."""
+    """Return the response headers of an error: authentication challenge and retry hints."""
     answer = answer_to(error)
     headers: dict[str, str] = {}
     if answer.status == 401:
         headers["www-authenticate"] = "Bearer"
     if answer.status == 429 and answer.should_retry is None and isinstance(error, RateLimitExceeded):
-        headers |= _wait(error.wait)
+        headers |= _retry_headers(error.wait)
     retry_after = getattr(error, "retry_after", None) or answer.retry_after
     if retry_after is not None and answer.retry_until is not None:
         retry_after = random.randint(retry_after, answer.retry_until)  # noqa: S311 - no secret
@@ -410,7 +410,7 @@ def error_headers(error: Exception) -> dict[str, str]:
     return headers
 
 
-def _wait(seconds: float) -> dict[str, str]:
-    """When to try again: in whole seconds for everybody, to the millisecond for OpenAI's clients."""
+def _retry_headers(seconds: float) -> dict[str, str]:
+    """Return `Retry-After` in whole seconds, and in milliseconds for OpenAI's clients."""
     milliseconds = min(max(1, math.ceil(seconds * 1000)), LONGEST_RETRY_AFTER * 1000)
     return {"retry-after": str(-(-milliseconds // 1000)), "retry-after-ms": str(milliseconds)}

@@ -1,7 +1,6 @@
-"""Our own OpenAPI document, at `/openapi.json`: routes say what they take and give by `described`.
+"""Builds the OpenAPI document of `/openapi.json`; routes declare their models with `described`.
 
-Bodies are read by a reader of ours (`dependencies.py`), which FastAPI knows nothing of, so their models are put into
-the document here. Does not know what a request does.
+Bodies are not read by FastAPI (`dependencies.py`), so their models are added to the document here.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from gateway.openai.query import QueryParameters, described_parameters
 
 _SCHEMAS = "#/components/schemas/"
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    "4XX": {"model": ErrorBody, "description": "What is wrong with the request"},
-    "5XX": {"model": ErrorBody, "description": "What is wrong with the service"},
+    "4XX": {"model": ErrorBody, "description": "Error of the request"},
+    "5XX": {"model": ErrorBody, "description": "Error of the service"},
 }
 
 
@@ -34,15 +33,15 @@ def described(
     query: type[QueryParameters] | None = None,
     streamed: type[ApiModel] | None = None,
 ) -> dict[str, Any]:
-    """Arguments for a route that takes `query` or `body` and answers by `answer`, or by events with `streamed`."""
+    """Return the route arguments that document its `body` or `query`, its response `answer` or events of `streamed`."""
     content: dict[str, Any] = {}
     if streamed is not None:
-        # What describes a stream of events describes one of them, before OpenAPI 3.2 has a word for it.
+        # Before OpenAPI 3.2 there is no schema of an event stream, so this is the schema of one event.
         data = {"type": "string", "description": f"A {streamed.__name__}; `[DONE]` in the last event"}
         event = {"type": "object", "properties": {"data": data}, "required": ["data"]}
         content["text/event-stream"] = {"schema": event}
     arguments: dict[str, Any] = {
-        "responses": {200: {"model": answer, "description": "The answer", "content": content}, **_ERRORS}
+        "responses": {200: {"model": answer, "description": "The response", "content": content}, **_ERRORS}
     }
     extra: dict[str, Any] = {}
     if body is not None:
@@ -55,7 +54,7 @@ def described(
 
 
 def described_files(media_types: Sequence[str], *, query: type[QueryParameters]) -> dict[str, Any]:
-    """Arguments for a route that takes `query` and answers by a file of one of these types."""
+    """Return the route arguments that document its `query` and a file of one of `media_types` as its response."""
     schema = {"type": "string", "format": "binary"}
     content = {each.partition(";")[0]: {"schema": schema} for each in media_types}
     return {
@@ -66,8 +65,8 @@ def described_files(media_types: Sequence[str], *, query: type[QueryParameters])
 
 
 def describe(routes: Sequence[BaseRoute]) -> dict[str, Any]:
-    """The document of these routes."""
-    document = get_openapi(title="Headrace", version="1", summary="An API as OpenAI's", routes=routes)
+    """Return the OpenAPI document of `routes`."""
+    document = get_openapi(title="Headrace", version="1", summary="An OpenAI-compatible API", routes=routes)
     _, schemas = models_json_schema(
         [(body, "validation") for body in (*ENDPOINTS.values(), *BODIES)], ref_template=_SCHEMAS + "{model}"
     )

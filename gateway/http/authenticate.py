@@ -1,7 +1,7 @@
-"""Who is asking, and whether they may. Every route names the scope that its callers need, unless it is marked public;
-an app with another route does not start.
+"""Authentication by API key and authorisation by scope, as a dependency of each route.
 
-A dependency of the routes, never a match on paths: what the Host header or the path says cannot get round it.
+Every route declares the scope that its callers need or is marked public; an application with any other route does not
+start. Because it is a dependency and not a match on paths, a crafted Host header or path cannot bypass it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
 class ApiKeySecurity(SecurityBase):
-    """`Authorization: Bearer KEY`, and no other way: never a query parameter, which would end up in logs.
+    """Security dependency that reads `Authorization: Bearer KEY` and requires `scope`, before the body is read.
 
-    Whoever has no right to `scope` gets no further, not even to having the body read.
+    A key in a query parameter is not accepted, because it would end up in logs.
     """
 
     def __init__(self, scope: Scope) -> None:
@@ -40,15 +40,15 @@ class ApiKeySecurity(SecurityBase):
         self.scheme_name = "ApiKey"
 
     async def __call__(self, request: Request) -> Principal:
-        """The caller; raises as `caller` does."""
+        """Return the caller; raises as `caller` does."""
         return await self.caller(request)
 
     async def caller(self, request: Request) -> Principal:
-        """Who is asking.
+        """Return the authenticated principal.
 
         Raises:
-            NotAuthenticated, AmbiguousCredentials, InvalidApiKey, StoreUnavailable: not known who that is.
-            ScopeMissing: known, and not allowed.
+            NotAuthenticated, AmbiguousCredentials, InvalidApiKey, StoreUnavailable: The caller can't be authenticated.
+            ScopeMissing: The key lacks `scope`.
         """
         gateway = gateway_of(request)
         principal = await gateway.accounts.authenticate(read_key(request.headers))
@@ -60,12 +60,12 @@ class ApiKeySecurity(SecurityBase):
 
 
 def read_key(headers: Headers) -> str:
-    """The one API key that a request carries.
+    """Return the one API key in a request's headers.
 
     Raises:
-        NotAuthenticated: none, or not as a bearer token.
-        AmbiguousCredentials: several.
-        InvalidApiKey: it can't be one, by its length or letters.
+        NotAuthenticated: There is no bearer token.
+        AmbiguousCredentials: There is more than one key.
+        InvalidApiKey: The token is too long or has characters that no key has.
     """
     sent = headers.getlist("authorization")
     other = headers.getlist("x-api-key")
@@ -81,24 +81,24 @@ def read_key(headers: Headers) -> str:
 
 
 def public(endpoint: Endpoint) -> Endpoint:
-    """Mark an endpoint as one that anybody may call."""
+    """Mark an endpoint as public: it may be called without an API key."""
     setattr(endpoint, PUBLIC, True)
     return endpoint
 
 
 def open_routes(app: FastAPI) -> list[str]:
-    """Paths of routes that neither need a key nor are marked public: there must be none."""
-    return [route.path or repr(route) for route in iter_route_contexts(app.routes) if not _is_closed_or_public(route)]
+    """Return the paths of routes that neither require a key nor are marked public, of which there must be none."""
+    return [route.path or repr(route) for route in iter_route_contexts(app.routes) if not _is_guarded_or_public(route)]
 
 
-def _is_closed_or_public(route: RouteContext) -> bool:
+def _is_guarded_or_public(route: RouteContext) -> bool:
     if not isinstance(route.original_route, APIRoute):
         return False
     return getattr(route.endpoint, PUBLIC, False) is True or guard_of(route.dependant) is not None
 
 
 def guard_of(dependant: Dependant) -> ApiKeySecurity | None:
-    """What asks for the caller's key among a route's dependencies."""
+    """Return the `ApiKeySecurity` among a route's dependencies, or `None`."""
     if isinstance(dependant.call, ApiKeySecurity):
         return dependant.call
     return next((guard for inner in dependant.dependencies if (guard := guard_of(inner)) is not None), None)

@@ -1,8 +1,7 @@
-"""What routes ask for by type: the gateway, the caller, and the request's validated body.
+"""FastAPI dependencies of the routes: the gateway, the authenticated caller, and the validated body.
 
-The body is read here rather than by FastAPI, whose reader has no limits and whose parser is not strict. It is read
-after the caller is known. What is asked of models comes as one dependency: FastAPI's price is per dependency, and is
-paid for every request.
+The body is read here rather than by FastAPI, whose reader has no limits and whose parser is not strict, and only after
+the caller is authenticated. Model endpoints use a single dependency, because each dependency costs time per request.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Body = TypeVar("Body", bound=RequestBody)
 
 
 class Asking(NamedTuple, Generic[Body]):
-    """Who asks for what, and of which gateway."""
+    """An authorised request: the caller, the validated body, and the gateway that serves it."""
 
     caller: Principal
     body: Body
@@ -35,27 +34,27 @@ class Asking(NamedTuple, Generic[Body]):
 
 
 class Asked(ApiKeySecurity, Generic[Body]):
-    """The body of callers with a right to `scope`, read as `kind`."""
+    """Dependency that authorises the caller for `scope`, then reads the body as `kind`."""
 
     def __init__(self, scope: Scope, kind: type[Body]) -> None:
         super().__init__(scope)
         self._kind = kind
 
-    async def __call__(self, request: Request) -> Asking[Body]:  # type: ignore[override]  # more than the caller
-        """The caller and the body; raises as `caller` does.
+    async def __call__(self, request: Request) -> Asking[Body]:  # type: ignore[override]
+        """Return the authorised request; raises as `caller` does.
 
         Raises:
-            BrokerDown, Overloaded, RateLimitExceeded, StoreUnavailable: it may not run now.
-            MalformedRequest, InvalidRequest: the body is not what it should be.
+            BrokerDown, Overloaded, RateLimitExceeded, StoreUnavailable: The request may not run now.
+            MalformedRequest, InvalidRequest: The body is invalid.
         """
         caller = await self.caller(request)
         return Asking(caller, await _read(request, caller, self._kind), gateway_of(request))
 
 
 def body_of(kind: type[Body], guard: ApiKeySecurity) -> Callable[..., Coroutine[Any, Any, Body]]:
-    """A dependency that reads the body as `kind`, for callers whom `guard` lets in."""
+    """Return a dependency that reads the body as `kind` for callers that `guard` authorises."""
 
-    async def read(request: Request, caller: Principal = Security(guard)) -> Body:  # noqa: B008 - as FastAPI has it
+    async def read(request: Request, caller: Principal = Security(guard)) -> Body:  # noqa: B008 - FastAPI's convention
         return await _read(request, caller, kind)
 
     return read
@@ -71,7 +70,7 @@ async def _read(request: Request, caller: Principal, kind: type[Body]) -> Body:
 
 
 async def _the_gateway(request: Request) -> Gateway:
-    return gateway_of(request)  # a coroutine: FastAPI calls plain functions in a thread, which costs more than all else
+    return gateway_of(request)  # async, because FastAPI runs plain functions in a thread, which is far slower
 
 
 TheGateway = Annotated[Gateway, Depends(_the_gateway)]

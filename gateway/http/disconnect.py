@@ -1,4 +1,4 @@
-"""Notices that a client has gone, and ends the generation of its answer, or the waiting for it, then."""
+"""Detection of client disconnects, which cancels the client's generation or its wait for a shared response."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def ended_with(receive: Receive, generation: Generation) -> AsyncIterator[None]:
-    """The generation fails as soon as the client goes, inside and after; an error that leaves closes it.
+    """Abandon the generation as soon as the client disconnects, also after the block; an error in the block closes it.
 
-    Read the body first.
+    Read the request's body first.
     """
-    watch = asyncio.create_task(_watch(receive, generation))
+    watch = asyncio.create_task(_abandon_on_disconnect(receive, generation))
     generation.on_close(watch.cancel)
     try:
         yield
@@ -30,13 +30,13 @@ async def ended_with(receive: Receive, generation: Generation) -> AsyncIterator[
         raise
 
 
-async def unless_gone(receive: Receive, waiting: Coroutine[Any, Any, T]) -> T:
-    """What `waiting` returns. Read the body first.
+async def unless_gone(receive: Receive, coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return the result of `coroutine`, which is cancelled if the client disconnects. Read the request's body first.
 
     Raises:
-        ClientDisconnected: the client went before that.
+        ClientDisconnected: The client disconnected before the coroutine returned.
     """
-    work, watch = asyncio.create_task(waiting), asyncio.create_task(_gone(receive))
+    work, watch = asyncio.create_task(coroutine), asyncio.create_task(_disconnected(receive))
     try:
         await asyncio.wait({work, watch}, return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
@@ -47,11 +47,11 @@ async def unless_gone(receive: Receive, waiting: Coroutine[Any, Any, T]) -> T:
             task.cancel()
 
 
-async def _watch(receive: Receive, generation: Generation) -> None:
-    await _gone(receive)
+async def _abandon_on_disconnect(receive: Receive, generation: Generation) -> None:
+    await _disconnected(receive)
     generation.abandon()
 
 
-async def _gone(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

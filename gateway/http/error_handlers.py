@@ -1,6 +1,6 @@
-"""Turns every exception into OpenAI's error body: FastAPI's own `{"detail": …}` is never seen.
+"""Exception handlers of the application: answer every exception by OpenAI's error body, never by `{"detail": ...}`.
 
-Knows no error by name but Starlette's and FastAPI's: what each looks like is `errors.py`'s table.
+Status and body of each error are in the error table; only Starlette's and FastAPI's own errors are translated here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from runtime.strict_json import MalformedRequest
 
 
 def install(app: FastAPI) -> None:
-    """Handle every error of `app` in OpenAI's way."""
+    """Install the exception handlers in `app`."""
     app.add_exception_handler(Overloaded, _overloaded)
     for kind in (GatewayError, MalformedRequest, PublishError, AccountError):
         app.add_exception_handler(kind, _answer)
@@ -36,7 +36,7 @@ def install(app: FastAPI) -> None:
 
 
 def error_response(error: Exception) -> JSONResponse:
-    """The complete response to an error."""
+    """Return the response to an error."""
     return JSONResponse(error_body(error), answer_to(error).status, error_headers(error))
 
 
@@ -56,7 +56,7 @@ async def _invalid(_request: Request, _error: Exception) -> JSONResponse:
 async def _http(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):
         return error_response(error)
-    method, path = request.method[:32], request.scope["path"][:200]  # never `request.url`: the Host header is in it
+    method, path = request.method[:32], request.scope["path"][:200]  # not `request.url`, which has the Host header
     if error.status_code == 404:
         return error_response(UnknownUrl(f"Invalid URL ({method} {path})"))
     if error.status_code == 405:

@@ -1,4 +1,4 @@
-"""The parts of a running gateway, put together once and found from a request."""
+"""The components of a running gateway, which routes reach through the request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from router.registry import ModelRegistry
 
 @dataclass(frozen=True)
 class Gateway:
-    """What routes need."""
+    """The components that routes use."""
 
     settings: GatewaySettings
     bus: Bus
@@ -46,10 +46,10 @@ class Gateway:
     metrics: GatewayMetrics
     strangers: Strangers
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    """The server takes no new connections, and waits for those that it has."""
+    """Set when the server has stopped accepting connections and waits for running requests."""
 
 
 def gateway_of(request: Request) -> Gateway:
-    """The gateway that serves `request`."""
+    """Return the gateway that serves `request`."""
     gateway: Gateway = request.app.state.gateway
     return gateway

@@ -1,7 +1,7 @@
-"""HTTP/1.1 on one connection: uvicorn's h11 protocol, and what a public server needs besides.
+"""HTTP/1.1 protocol of one connection: uvicorn's h11 protocol with the limits that a public server needs.
 
-What is not HTTP is refused in OpenAI's shape, with a request id, and the connection ends; a connection on which no
-request arrives in time is closed. Knows no route: what is well-formed HTTP goes on to the application.
+Malformed HTTP is answered by OpenAI's error body with a request id, and the connection is closed; so is a connection on
+which no request arrives in time. Every well-formed request goes to the application.
 """
 
 from __future__ import annotations
@@ -18,56 +18,56 @@ from gateway.http.request_context import new_request_id, standing_headers
 from gateway.http.strangers import Strangers
 
 HEAD_SECONDS = 10.0
-"""In which the head of a request arrives, from its first byte."""
-LEAVING_SECONDS = 1.0
-"""How long a server that ends hears connections on which nothing is asked: a request may be on its way."""
+"""Time for a request line and its headers to arrive, from their first byte."""
+STOPPING_SECONDS = 1.0
+"""How long a stopping server keeps an idle connection open, because a request may be on its way."""
 
 
 class GatewayProtocol(H11Protocol):
-    """The protocol of every connection."""
+    """The protocol of one client connection."""
 
     _head_timer: asyncio.TimerHandle | None = None
-    _leaving = False
+    _stopping = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A silent connection is given up as one that was used before."""
+        """Start the idle timeout, and count the connection as unauthenticated."""
         super().connection_made(transport)
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
-        # Behind a proxy that is trusted all connections are the proxy's, and how many there are is its affair.
+        # Behind a trusted proxy all connections are the proxy's, which limits their number itself.
         if self.client is None or self.config.proxy_headers:
             return
         if not self._strangers.arrives(self.client):
             self._refuse(TooManyConnections())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """No timer outlives its connection."""
+        """Cancel the connection's timers, and stop counting it."""
         self._unset_keepalive_if_required()
-        self._watch_head(waiting=False)
+        self._set_head_timer(incomplete=False)
         if self.client is not None:
             self._strangers.leaves(self.client)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read on, and see whether the head of a request is still incomplete."""
+        """Parse data, and run a timer while the head of a request is incomplete."""
         super().data_received(data)
-        if self._leaving and self.cycle is not None:
+        if self._stopping and self.cycle is not None:
             self.cycle.keep_alive = False
-        self._watch_head(waiting=self.conn.their_state is h11.IDLE and not self.transport.is_closing())
+        self._set_head_timer(incomplete=self.conn.their_state is h11.IDLE and not self.transport.is_closing())
 
     def shutdown(self) -> None:
-        """The server ends: what is asked from now on is the connection's last."""
+        """Close the connection after its current request, or after a grace period if it is idle."""
         if self.cycle is not None and not self.cycle.response_complete:
             super().shutdown()
-        elif not self._leaving:
-            self._leaving = True
-            self.loop.call_later(min(LEAVING_SECONDS, self._gateway.settings.shutdown_grace), self._leave)
+        elif not self._stopping:
+            self._stopping = True
+            self.loop.call_later(min(STOPPING_SECONDS, self._gateway.settings.shutdown_grace), self._close)
 
-    def _leave(self) -> None:
+    def _close(self) -> None:
         if not self.transport.is_closing():
             super().shutdown()
 
     def send_400_response(self, _msg: str) -> None:
-        """What was received is not HTTP."""
+        """Answer data that is not HTTP."""
         self._refuse(MalformedHttp())
 
     @property
@@ -79,15 +79,15 @@ class GatewayProtocol(H11Protocol):
     def _strangers(self) -> Strangers:
         return self._gateway.strangers
 
-    def _watch_head(self, *, waiting: bool) -> None:
-        if waiting and self._head_timer is None:
+    def _set_head_timer(self, *, incomplete: bool) -> None:
+        if incomplete and self._head_timer is None:
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self._refuse, HeadTooSlow())
-        elif not waiting and self._head_timer is not None:
+        elif not incomplete and self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
 
     def _refuse(self, error: Exception) -> None:
-        """Answer, unless an answer is under way already, and hang up."""
+        """Send an error response, unless another response has begun, and close the connection."""
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
             self.cycle.message_event.set()

@@ -1,8 +1,8 @@
-"""Around every request: its id, trace and time, in headers, logs and metrics; and the last net under exceptions.
+"""ASGI middleware of every request: request id, trace, duration, metrics, and the last exception handler.
 
-Also refuses by the headers alone what no route should see, and hears a client out that is refused before it has sent
-all: a connection that ends with something unread is reset, and with it the refusal may be lost that the client has not
-read yet (RFC 9112, 9.6). Pure ASGI, so that streams pass through untouched. Knows no route and no body.
+It also refuses requests with invalid headers, and drains the body of a request that is refused before it was read:
+closing a connection with unread data resets it, and the client may lose the response (RFC 9112, section 9.6). It is
+pure ASGI so that streams pass through without a copy.
 """
 
 from __future__ import annotations
@@ -26,25 +26,24 @@ from gateway.metrics import GatewayMetrics
 from runtime import tracing
 
 OPENAI_VERSION = "2020-10-01"
-"""The version of the API's conventions that OpenAI itself sends."""
+"""Value of the `openai-version` header that OpenAI sends."""
 
 MAX_HEADERS = 128
 
-HEAR_OUT_SECONDS = 0.5
-HEAR_OUT_BYTES = 256 * 1024
-"""How long, and for how much, a client is heard out that has its refusal already."""
+DRAIN_SECONDS = 0.5
+DRAIN_BYTES = 256 * 1024
+"""Limits of draining the body of a refused request, in seconds and bytes."""
 
 _CLIENT_ID = re.compile(r"[\x21-\x7e]{1,512}")
 _HOST = re.compile(rb"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
-"""A name or an address, and a port: nothing that could be taken for a part of a path."""
-
+"""Valid `Host` headers: a name or an address, and a port; nothing that could be mistaken for part of a path."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass
 class _Progress:
-    """What has passed through so far."""
+    """Progress of one request through the middleware."""
 
     id: str
     client_id: str | None
@@ -54,30 +53,30 @@ class _Progress:
 
 
 class RequestContext:
-    """The middleware."""
+    """The middleware that wraps every request."""
 
     def __init__(self, app: ASGIApp, metrics: GatewayMetrics) -> None:
         self._app = app
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
+        """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        progress = _begin(headers)
+        progress = _start(headers)
         structlog.contextvars.bind_contextvars(request_id=progress.id)
         token = trace_context.attach(tracing.extract(dict(headers)))
         try:
-            await self._pass(scope, receive, send, progress)
+            await self._handle(scope, receive, send, progress)
         finally:
             trace_context.detach(token)
             rate_limits.leave(scope)
-            self._count(scope, progress)
+            self._record(scope, progress)
             structlog.contextvars.unbind_contextvars("request_id")
 
-    async def _pass(self, scope: Scope, receive: Receive, send: Send, progress: _Progress) -> None:
+    async def _handle(self, scope: Scope, receive: Receive, send: Send, progress: _Progress) -> None:
         async def received() -> Message:
             message = await receive()
             progress.body_read = progress.body_read or not message.get("more_body", False)
@@ -89,34 +88,34 @@ class RequestContext:
                 _add_headers(MutableHeaders(scope=message), progress, rate_limits.headers(scope))
             elif not (progress.body_read or message.get("more_body", False)):
                 await send({**message, "more_body": True})
-                await _hear_out(received)
+                await _drain(received)
                 message = {"type": "http.response.body"}
             await send(message)
 
         try:
-            if (objection := _objection(scope)) is not None:
-                progress.body_read = False  # nor is anything else that comes on this connection
-                await error_response(objection)(scope, received, sent)
+            if (error := _header_error(scope)) is not None:
+                progress.body_read = False  # nothing else on this connection is read either
+                await error_response(error)(scope, received, sent)
             else:
                 await self._app(scope, received, sent)
-        except Exception as error:  # noqa: BLE001 - the last net: a client gets an OpenAI-shaped 500, a person the log
+        except Exception as failure:  # noqa: BLE001 - the last handler answers and logs every exception
             _log.exception("request failed")
             if progress.status is None:
-                await error_response(error)(scope, received, sent)
+                await error_response(failure)(scope, received, sent)
 
-    def _count(self, scope: Scope, progress: _Progress) -> None:
+    def _record(self, scope: Scope, progress: _Progress) -> None:
         route = getattr(scope.get("route"), "path", "unmatched")
         self._metrics.requests.labels(route, _method(scope["method"]), str(progress.status or 499)).inc()
         self._metrics.request_seconds.labels(route).observe(time.monotonic() - progress.began)
 
 
 def new_request_id() -> str:
-    """An id for support to ask for."""
+    """Return a new request id."""
     return f"req_{uuid.uuid4().hex}"
 
 
 def standing_headers(request_id: str, seconds: float) -> dict[str, str]:
-    """The headers of every response; `seconds`: since the request's headers were here."""
+    """Return the headers of every response. `seconds`: time since the request's headers were received."""
     return {
         "x-request-id": request_id,
         "openai-processing-ms": str(int(seconds * 1000)),
@@ -125,8 +124,8 @@ def standing_headers(request_id: str, seconds: float) -> dict[str, str]:
     }
 
 
-def _objection(scope: Scope) -> GatewayError | None:
-    """What is wrong with the headers, whatever the route."""
+def _header_error(scope: Scope) -> GatewayError | None:
+    """Return the error of invalid headers, which are refused for every route."""
     headers: list[tuple[bytes, bytes]] = scope["headers"]
     if scope.get("http_version", "1.1") not in ("1.0", "1.1"):
         return MalformedHttp("The version of HTTP must be 1.1 or 1.0.")
@@ -140,24 +139,24 @@ def _objection(scope: Scope) -> GatewayError | None:
     return MalformedHttp("The length of the body is stated in two ways.") if framing > 1 else None
 
 
-def _begin(headers: Headers) -> _Progress:
-    asked = headers.get("x-client-request-id", "")
+def _start(headers: Headers) -> _Progress:
+    client_id = headers.get("x-client-request-id", "")
     return _Progress(
         id=new_request_id(),
-        client_id=asked if _CLIENT_ID.fullmatch(asked) else None,
+        client_id=client_id if _CLIENT_ID.fullmatch(client_id) else None,
         began=time.monotonic(),
         body_read="transfer-encoding" not in headers and headers.get("content-length", "0") == "0",
     )
 
 
-async def _hear_out(receive: Receive) -> None:
-    """Read the rest of a body that nobody needs, within limits."""
-    heard = 0
+async def _drain(receive: Receive) -> None:
+    """Read and discard the rest of a body, within limits."""
+    drained = 0
     with suppress(TimeoutError):
-        async with asyncio.timeout(HEAR_OUT_SECONDS):
-            while heard < HEAR_OUT_BYTES:
+        async with asyncio.timeout(DRAIN_SECONDS):
+            while drained < DRAIN_BYTES:
                 message = await receive()
-                heard += len(message.get("body", b""))
+                drained += len(message.get("body", b""))
                 if message["type"] == "http.disconnect" or not message.get("more_body", False):
                     return
 
@@ -168,7 +167,7 @@ def _add_headers(headers: MutableHeaders, progress: _Progress, limits: dict[str,
     if progress.client_id:
         headers["x-client-request-id"] = progress.client_id
     if not progress.body_read:
-        # Refused before it was read: what is still to come is not read either.
+        # The request was refused before its body was read, so the connection can't be reused.
         headers["connection"] = "close"
 
 

@@ -1,7 +1,6 @@
-"""Runs an application as an HTTP server inside the process's event loop, and ends it with patience.
+"""HTTP server: runs an application under uvicorn on the process's event loop, with a graceful shutdown.
 
-uvicorn does HTTP, on h11, which is strict about malformed requests (`http_protocol.py`). Knows ports and shutdown,
-not routes.
+uvicorn uses h11, which is strict about malformed requests (`http_protocol.py`).
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from runtime.lifecycle import StartupError
 from runtime.metrics import OpsServer
 
 FAREWELL_SECONDS = 5
-"""For the last events of streams that are ended at shutdown."""
+"""Time after the grace period in which the last events of interrupted streams are sent."""
 UNREAD_MILLISECONDS = 60_000
-"""After so long the kernel gives up on a client that reads nothing."""
+"""Time after which the kernel closes the connection of a client that does not read (`TCP_USER_TIMEOUT`)."""
 SEND_BUFFER_BYTES = 256 * 1024
-"""That the kernel may hold of an answer that its client does not read (it takes twice that for itself); left alone it
-would take megabytes, and the gateway would hear of a slow client as late."""
+"""Kernel send buffer per connection (the kernel doubles it). The default of megabytes would hide a slow client for as
+long as it takes to fill."""
 KEEP_ALIVE_SECONDS = 75
-"""Longer than load balancers keep idle connections (60 s), so that it is they who close them."""
+"""Idle timeout of connections: longer than load balancers' (60 s), so that the load balancer closes them first."""
 
 _log = structlog.get_logger(__name__)
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: the process has its own. `listening` is set when it is."""
+    """A uvicorn server without signal handlers, which the process installs itself. `listening` is set once it is."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -53,24 +52,24 @@ class _Server(uvicorn.Server):
             self.listening.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take whoever has connected by now, which closing alone would reset, then nobody."""
-        last = [connection for listener in sockets or () for connection in _take_the_last(listener)]
+        """Accept the connections in the listeners' backlogs, which closing would reset, then shut down."""
+        backlog = [connection for listener in sockets or () for connection in _accept_backlog(listener)]
         for server in self.servers:
             server.close()
-        for connection in last:
+        for connection in backlog:
             await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
         await super().shutdown(sockets)
 
     def _protocol(self) -> asyncio.Protocol:
-        """As uvicorn makes it for connections that it takes itself."""
+        """Create a connection's protocol as uvicorn does for connections that it accepts itself."""
         return GatewayProtocol(self.config, self.server_state, self.lifespan.state)
 
 
 async def serve_app(app: FastAPI, settings: GatewaySettings, stop: asyncio.Event) -> None:
-    """Serve an application made by `create_app` until `stop` is set and its requests are done, or out of grace.
+    """Serve an application of `create_app` until `stop` is set and its requests have ended or the grace period has.
 
     Raises:
-        StartupError: a port is taken, an address is not ours, or the application does not start.
+        StartupError: A port is in use, an address is not local, or the application does not start.
     """
     gateway: Gateway = app.state.gateway
     listener = bind(settings.host, settings.port)
@@ -92,10 +91,10 @@ async def serve_app(app: FastAPI, settings: GatewaySettings, stop: asyncio.Event
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket.
+    """Return a listening TCP socket.
 
     Raises:
-        StartupError: the port is taken, or the address is not ours.
+        StartupError: The port is in use, or the address is not local.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -110,24 +109,24 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _take_the_last(listener: socket.socket) -> list[socket.socket]:
-    """All connections that wait for us; nobody can connect from then on."""
-    taken = []
+def _accept_backlog(listener: socket.socket) -> list[socket.socket]:
+    """Accept all pending connections, then stop listening."""
+    accepted = []
     with contextlib.suppress(BlockingIOError):
         while True:
-            taken.append(listener.accept()[0])
+            accepted.append(listener.accept()[0])
     listener.shutdown(socket.SHUT_RDWR)
-    return taken
+    return accepted
 
 
 def listener_address(server: uvicorn.Server) -> tuple[str, int]:
-    """Where a started server listens (the port may have been chosen by the system)."""
+    """Return the address and port on which a started server listens; the system may have chosen the port."""
     host, port = server.servers[0].sockets[0].getsockname()[:2]
     return host, port
 
 
 def live(gateway: Gateway) -> dict[str, Any]:
-    """What the gateway is doing, for `headrace ps`."""
+    """Return the gateway's current state for `headrace ps`."""
     return {
         "gateway": gateway.settings.gateway_id,
         "broker": gateway.bus.state.value,
@@ -159,7 +158,7 @@ async def _until(event: asyncio.Event, serving: asyncio.Task[None]) -> None:
 
 
 async def _shut_down(server: uvicorn.Server, serving: asyncio.Task[None], gateway: Gateway, grace: float) -> None:
-    """No new connections; `grace` seconds for running requests; then each of them gets an error of its own."""
+    """Stop accepting connections, wait `grace` seconds for running requests, then fail the rest with an error."""
     server.should_exit = True
     gateway.stopping.set()
     await asyncio.wait({serving}, timeout=grace)

@@ -1,9 +1,8 @@
-"""An answer as a stream of Server-Sent Events: one write for all that has come.
+"""Streaming responses of Server-Sent Events, with one write for all events that are ready.
 
-It is sent by the task of its request, and by no other: a stream costs what its writes cost. Comments keep the
-connection open while there is nothing to say, and tell those who stand in line where; a client that does not read is
-given up. Shutdown is the server's. After the status line an error can only be an event: it is the last frame then,
-without `[DONE]`. Does not know what a frame says.
+The request's own task sends the stream; no other task or queue is involved. Comments keep an idle connection open and
+report the queue position of a waiting request. A client that does not read is disconnected. After the status line an
+error can only be sent as an event, which is then the last one, without `[DONE]`.
 """
 
 from __future__ import annotations
@@ -31,52 +30,52 @@ MEDIA_TYPE = "text/event-stream"
 _log = structlog.get_logger(__name__)
 
 
-class _Line:
-    """The way to one client: each message within the operator's patience, and a comment when there was none lately."""
+class _KeepAliveSender:
+    """Sends messages to one client, each with a timeout, and a comment whenever none was sent for an interval."""
 
     def __init__(self, send: Send, settings: GatewaySettings, comment: Callable[[], bytes]) -> None:
         self._send = send
-        self._patience = settings.send_timeout
+        self._timeout = settings.send_timeout
         self._ping_interval = settings.ping_interval
         self._comment = comment
         self._loop = asyncio.get_running_loop()
         self._ping: asyncio.TimerHandle | None = None
-        self._pinging: asyncio.Task[None] | None = None
+        self._ping_task: asyncio.Task[None] | None = None
 
     async def send(self, message: Message) -> None:
-        """Say something.
+        """Send a message.
 
         Raises:
-            SlowClient: the client does not read.
+            SlowClient: The client did not read it in time.
         """
-        self.hang_up()
+        self.stop_pings()
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._timeout):
                 await self._send(message)
         except TimeoutError:
             raise SlowClient from None
         if message.get("more_body", True):
-            self._ping_later()
+            self._schedule_ping()
 
-    def hang_up(self) -> None:
-        """No comments from now on."""
-        for under_way in (self._ping, self._pinging):
-            if under_way is not None:
-                under_way.cancel()
+    def stop_pings(self) -> None:
+        """Cancel the scheduled comment and one that is being sent."""
+        for pending in (self._ping, self._ping_task):
+            if pending is not None:
+                pending.cancel()
 
-    def _ping_later(self) -> None:
-        self._ping = self._loop.call_later(self._ping_interval, self._ping_now)
+    def _schedule_ping(self) -> None:
+        self._ping = self._loop.call_later(self._ping_interval, self._start_ping)
 
-    def _ping_now(self) -> None:
-        self._pinging = self._loop.create_task(self._say_comment())
+    def _start_ping(self) -> None:
+        self._ping_task = self._loop.create_task(self._send_comment())
 
-    async def _say_comment(self) -> None:
+    async def _send_comment(self) -> None:
         await self._send({"type": "http.response.body", "body": self._comment(), "more_body": True})
-        self._ping_later()
+        self._schedule_ping()
 
 
 class _Stream(StreamingResponse):
-    """Frames, and a `comment` while there are none."""
+    """A response that streams frames, and the result of `comment` while there are none."""
 
     def __init__(
         self,
@@ -90,22 +89,22 @@ class _Stream(StreamingResponse):
         self._comment = comment
 
     async def stream_response(self, send: Send) -> None:
-        """Send all of it.
+        """Send the whole stream.
 
         Raises:
-            SlowClient: the client does not read; nothing can be said to it any more.
+            SlowClient: The client does not read; nothing more can be sent to it.
         """
-        line = _Line(send, self._settings, self._comment)
+        sender = _KeepAliveSender(send, self._settings, self._comment)
         frames: Any = self.body_iterator
         try:
             async with aclosing(frames):
-                await super().stream_response(line.send)
+                await super().stream_response(sender.send)
         finally:
-            line.hang_up()
+            sender.stop_pings()
 
 
 class SharedEventStream(_Stream):
-    """The frames of an answer that other requests may read too: nobody's leaving ends it."""
+    """A stream whose frames other requests may read too, so that a client's disconnect does not end its generation."""
 
     def __init__(
         self, gateway: Gateway, frames: AsyncIterator[bytes], headers: Mapping[str, str], comment: Callable[[], bytes]
@@ -113,7 +112,7 @@ class SharedEventStream(_Stream):
         super().__init__(gateway, _or_error(frames), headers, comment)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Stream until the end, or the client's."""
+        """Stream until the end or the client's disconnect."""
         try:
             with suppress(ClientDisconnected):
                 await unless_gone(receive, self.stream_response(send))
@@ -122,10 +121,10 @@ class SharedEventStream(_Stream):
 
 
 class EventStream(_Stream):
-    """Streams `events`, which read `generation`; closes the generation whatever happens.
+    """A stream of `events` that are made from `generation`, which is closed at the end in any case.
 
-    Each item is whole frames, in ASCII, sent together. Whoever opened the generation sees to it that it ends when the
-    client leaves (`disconnect.py`).
+    Each item is one or more whole frames in ASCII, sent together. The route that opened the generation must watch for
+    the client's disconnect (`disconnect.py`).
     """
 
     def __init__(self, gateway: Gateway, generation: Generation, events: AsyncIterator[str]) -> None:
@@ -133,16 +132,16 @@ class EventStream(_Stream):
             return comment_on(generation.waiting)
 
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-        super().__init__(gateway, _or_error(_to_the_end(events, generation)), headers, comment)
+        super().__init__(gateway, _or_error(_with_done(events, generation)), headers, comment)
         self._generation = generation
         self._streams_open = gateway.metrics.streams_open
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Stream until the end, an error, or the client's."""
+        """Stream until the end, an error, or the client's disconnect."""
         with self._streams_open.track_inprogress():
             try:
                 await self.stream_response(send)
-            except SlowClient as error:  # without its last chunk the connection is closed
+            except SlowClient as error:  # the response stays incomplete, so the server closes the connection
                 self._generation.close(error)
                 _log.info("client does not read, stream closed", job=self._generation.jobs[0].id)
             finally:
@@ -150,7 +149,7 @@ class EventStream(_Stream):
 
 
 def comment_on(outlook: Outlook | None) -> bytes:
-    """A comment, which clients ignore: where a request stands in line, if it does."""
+    """Return a comment, which clients ignore, with the request's queue position if it is waiting."""
     if outlook is None or not outlook.position:
         return PING
     if outlook.seconds is None or math.isinf(outlook.seconds):
@@ -158,26 +157,26 @@ def comment_on(outlook: Outlook | None) -> bytes:
     return f": queue position {outlook.position}, about {math.ceil(outlook.seconds)} s\n\n".encode()
 
 
-async def _to_the_end(events: AsyncIterator[str], generation: Generation) -> AsyncIterator[bytes]:
-    """`events`, encoded; the last of them with `[DONE]`."""
+async def _with_done(events: AsyncIterator[str], generation: Generation) -> AsyncIterator[bytes]:
+    """Encode `events`, and append `[DONE]` to the last one."""
     if (outlook := generation.waiting) is not None and outlook.position:
         yield comment_on(outlook)
     async for text in events:
         if generation.finished:
             yield (text + DONE).encode("ascii")
-        elif text:  # a batch need not show anything
+        elif text:  # a batch of replies may have no visible event
             yield text.encode("ascii")
 
 
 async def _or_error(frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """`frames`; or as far as they come, and the error."""
+    """Yield `frames`, and an error frame if they end in an error."""
     try:
-        async for frames_of_now in frames:
-            yield frames_of_now
+        async for data in frames:
+            yield data
     except ClientDisconnected:
         return
     except GatewayError as error:
         yield frame(error_body(error)).encode("ascii")
-    except Exception as error:  # noqa: BLE001 - the status line is sent: whatever this is, the client must hear of it
+    except Exception as error:  # noqa: BLE001 - the status line is sent, so any error must reach the client as a frame
         _log.exception("stream broke")
         yield frame(error_body(error)).encode("ascii")

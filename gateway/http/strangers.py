@@ -1,7 +1,7 @@
-"""Connections on which nobody has shown a key: so many of one address, and no more.
+"""Limit on this gateway's unauthenticated connections per client address.
 
-Only those count that have been silent or refused for a while: many clients behind one address may connect at the same
-moment, and each shows its key with its first request. Knows no HTTP; this gateway's connections only.
+Only connections older than a grace period count, because many clients behind one address may connect at the same
+moment, and each authenticates with its first request.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import time
 from collections.abc import Callable
 from itertools import islice
 
-PATIENCE_SECONDS = 2.0
-"""In which a client shows its key."""
+GRACE_SECONDS = 2.0
+"""Time in which a new connection should authenticate; younger connections do not count."""
 
 Peer = tuple[str, int]
-"""Address and port: a connection."""
+"""Client address and port, which identify a connection."""
 
 
 class Strangers:
-    """The connections without a key, by where they come from. `most`: of one address (of IPv6, one /64 network)."""
+    """The unauthenticated connections, by client address or IPv6 /64 network; `limit` is the maximum of each."""
 
-    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._most = most
+    def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limit = limit
         self._clock = clock
         self._since: dict[str, dict[Peer, float]] = {}
 
@@ -30,23 +30,23 @@ class Strangers:
         return sum(len(peers) for peers in self._since.values())
 
     def arrives(self, peer: Peer) -> bool:
-        """A connection is made; false if it is one too many."""
-        now, peers = self._clock(), self._since.setdefault(_origin(peer[0]), {})
-        if len(peers) >= self._most and next(islice(peers.values(), self._most - 1, None)) <= now - PATIENCE_SECONDS:
+        """Count a new connection. Return false, and do not count it, if its address has reached the limit."""
+        now, peers = self._clock(), self._since.setdefault(_network(peer[0]), {})
+        if len(peers) >= self._limit and next(islice(peers.values(), self._limit - 1, None)) <= now - GRACE_SECONDS:
             return False
         peers[peer] = now
         return True
 
     def leaves(self, peer: Peer) -> None:
-        """It is closed, or somebody is known on it now. Idempotent."""
-        origin = _origin(peer[0])
-        peers = self._since.get(origin, {})
+        """Stop counting a connection that was closed or has authenticated. Idempotent."""
+        network = _network(peer[0])
+        peers = self._since.get(network, {})
         peers.pop(peer, None)
         if not peers:
-            self._since.pop(origin, None)
+            self._since.pop(network, None)
 
 
-def _origin(host: str) -> str:
+def _network(host: str) -> str:
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

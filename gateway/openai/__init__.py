@@ -1,1 +1,1 @@
-"""OpenAI's API as pydantic models: shapes and limits, no behaviour."""
+"""OpenAI's API as pydantic models: field names, types and limits of requests and responses."""

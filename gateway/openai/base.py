@@ -1,8 +1,7 @@
-"""What all request bodies share: strict types, unknown fields ignored, fields that we do not offer refused by name.
+"""Base classes of request and response models: strict types, unknown fields ignored, unsupported fields refused.
 
-What a field does here is said where it is declared: its docstring is the line in `docs/openai-compatibility.md` and in
-our OpenAPI document (`compatibility.py` says how). Source: OpenAI's API specification; extras as vLLM names them.
-Knows no HTTP.
+A field's docstring is its description in `docs/openai-compatibility.md` (written by `compatibility.py`) and in the
+OpenAPI document. Source: OpenAI's API specification; extensions as vLLM names them.
 """
 
 from __future__ import annotations
@@ -19,25 +18,24 @@ from gateway.errors import InvalidRequest, UnsupportedParameter
 T = TypeVar("T")
 
 IGNORED = "x-ignored"
-"""Marks a field in our OpenAPI document."""
+"""Key that marks an ignored field in the OpenAPI document."""
 Ignored = Annotated[T, Field(json_schema_extra={IGNORED: True})]
-"""A field that is validated and has no effect, on purpose."""
-
+"""Type of a request field that is validated and has no effect, on purpose."""
 
 Extra = Annotated[T | None, Field(exclude_if=lambda value: value is None)]
-"""A field of an answer that OpenAI's does not have: absent unless it was asked for."""
+"""Type of a response field that is left out where it is `None`."""
 
 
 @dataclass(frozen=True)
 class Refused:
-    """A field that is not offered. `neutral`: values (besides null) that ask for nothing, and are let pass."""
+    """A request field that is not supported. `neutral`: values besides null that have no effect and are accepted."""
 
     why: str
     neutral: tuple[Any, ...] = ()
 
 
 class ApiModel(BaseModel):
-    """No coercion ("3", true and 2.0 are not 3), no NaN, unknown fields ignored."""
+    """Base of all API models: no coercion ("3", true and 2.0 are not 3), no NaN, unknown fields ignored."""
 
     model_config = ConfigDict(
         strict=True,
@@ -50,17 +48,18 @@ class ApiModel(BaseModel):
 
 
 class RequestBody(ApiModel):
-    """A request body: `parse` is the way in."""
+    """Base of all request bodies. Create one with `parse`."""
 
     not_offered: ClassVar[Mapping[str, Refused]] = {}
+    """Fields that are refused, by name."""
 
     @classmethod
     def parse(cls, value: Any) -> Self:
         """Validate decoded JSON.
 
         Raises:
-            UnsupportedParameter: it asks for something that we do not offer.
-            InvalidRequest: a field is wrong; `param` names it.
+            UnsupportedParameter: A field in `not_offered` has a value that is not neutral.
+            InvalidRequest: A field is invalid; `param` names it.
         """
         if not isinstance(value, dict):
             raise InvalidRequest("The request body must be a JSON object.", code="invalid_type")
@@ -68,25 +67,26 @@ class RequestBody(ApiModel):
         try:
             return cls.model_validate(value)
         except ValidationError as error:
-            raise _explain(error, value) from error
+            raise _invalid_request(error, value) from error
 
     @classmethod
     def _refuse_not_offered(cls, value: dict[str, Any]) -> None:
         for name in sorted(value.keys() & cls.not_offered.keys()):
-            asked, refused = value[name], cls.not_offered[name]
-            if asked is not None and not any(_same(asked, neutral) for neutral in refused.neutral):
+            given, refused = value[name], cls.not_offered[name]
+            if given is not None and not any(_is_same(given, neutral) for neutral in refused.neutral):
                 raise UnsupportedParameter(f"'{name}' with this value is not supported: {refused.why}.", param=name)
 
 
-def _same(asked: Any, neutral: Any) -> bool:
-    return type(asked) is type(neutral) and bool(asked == neutral)
+def _is_same(given: Any, neutral: Any) -> bool:
+    return type(given) is type(neutral) and bool(given == neutral)
 
 
 _FIELD = "field"
+"""Key of an error's context that holds the name of the invalid field."""
 
 
 def contradiction(field: str, message: str) -> PydanticCustomError:
-    """What a validator of the whole model raises: `field` is what does not go with another one."""
+    """Return the error that a validator of a whole model raises where `field` conflicts with another field."""
     return PydanticCustomError("invalid_value", "{message}", {"message": message, _FIELD: (field,)})
 
 
@@ -97,27 +97,27 @@ _CODES = {
     "unsupported_parameter": "unsupported_parameter",
 }
 _MESSAGES = {"union_tag_invalid": "Input should be one of the roles of a message"}
-"""Of pydantic's messages, those that repeat the input."""
+"""Replacements of those messages of pydantic that would repeat the input."""
 _DISCRIMINATOR = "role"
-"""The one field that chooses between shapes."""
+"""The only field that selects a member of a union."""
 
 
-def _explain(error: ValidationError, value: dict[str, Any]) -> InvalidRequest:
-    """The most specific of pydantic's complaints, as one sentence. The input itself is never repeated."""
-    complaints = []
+def _invalid_request(error: ValidationError, value: dict[str, Any]) -> InvalidRequest:
+    """Return the most specific of pydantic's errors as one sentence, which must not repeat the input."""
+    errors = []
     for item in error.errors(include_url=False, include_input=False):
         kind = item["type"]
-        place = (*item["loc"], *item.get("ctx", {}).get(_FIELD, ()))
-        complaints.append((_path(place, value, kind=kind), kind, _MESSAGES.get(kind, item["msg"])))
-    path, kind, message = max(complaints, key=lambda complaint: len(complaint[0]))
-    param = _spell(path) or None
+        loc = (*item["loc"], *item.get("ctx", {}).get(_FIELD, ()))
+        errors.append((_path(loc, value, kind=kind), kind, _MESSAGES.get(kind, item["msg"])))
+    path, kind, message = max(errors, key=lambda each: len(each[0]))
+    param = _format_path(path) or None
     code = _CODES.get(kind) or ("invalid_type" if kind.endswith("_type") else "invalid_value")
     where = f"Invalid '{param}': " if param else ""
     return InvalidRequest(f"{where}{message[:300]}.".replace("..", "."), param=param, code=code)
 
 
 def _path(loc: tuple[int | str, ...], value: Any, *, kind: str) -> list[int | str]:
-    """The part of a location that exists in the input: pydantic also names the members of unions that it tried."""
+    """Return the part of a location that exists in the input: pydantic also lists the union members that it tried."""
     path: list[int | str] = []
     for step in loc:
         if _has(value, step):
@@ -136,7 +136,7 @@ def _has(value: Any, step: int | str) -> bool:
     return isinstance(value, dict) and step in value
 
 
-def _spell(path: list[int | str]) -> str:
-    """`["messages", 0, "content"]` as `messages[0].content`."""
-    spelled = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return spelled.removeprefix(".")[:200]
+def _format_path(path: list[int | str]) -> str:
+    """Format `["messages", 0, "content"]` as `messages[0].content`."""
+    formatted = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return formatted.removeprefix(".")[:200]

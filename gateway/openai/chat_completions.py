@@ -1,4 +1,4 @@
-"""The request and the answer of `/v1/chat/completions`.
+"""Request and response models of `/v1/chat/completions`.
 
 Source: `CreateChatCompletionRequest`, `CreateChatCompletionResponse`, `CreateChatCompletionStreamResponse` of OpenAI's
 specification.
@@ -39,14 +39,14 @@ RESERVED_TEMPLATE_ARGUMENTS = frozenset(
         "truncation",
     }
 )
-"""Arguments of `apply_chat_template` itself: never a client's to set."""
+"""Arguments of `apply_chat_template` itself, which a client must not set."""
 
 TemplateName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
 TemplateValue = bool | int | float | Annotated[str, StringConstraints(max_length=1024)] | None
 
 
 class Prediction(ApiModel):
-    """Text that the answer will probably contain."""
+    """Text that the answer will probably contain (OpenAI's predicted outputs)."""
 
     type: Literal["content"]
     content: Content
@@ -70,48 +70,48 @@ class ChatCompletionRequest(SamplingRequest):
     }
 
     messages: Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES)]
-    """The conversation; content is a string or text parts for every role, `developer` is `system` where the model's
-    template does not know it."""
+    """The conversation. Content is a string or text parts for every role; `developer` becomes `system` where the
+    model's template has no such role."""
     max_completion_tokens: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = None
-    """Tokens to generate at most, whatever `max_tokens` (its old name) says; neither: the operator's limit, or what the
-    context has left if that is less."""
+    """Maximum number of tokens to generate; takes precedence over `max_tokens`, its deprecated name. Without either,
+    the operator's limit or the rest of the context applies, whichever is less."""
     echo: bool | None = None
-    """The answer begins with the last message, if that is the assistant's."""
+    """Begin the answer with the last message, if that is the assistant's."""
     logprobs: bool | None = None
-    """The log probability of each token of the answer, before temperature, penalties and cuts."""
+    """Return the log probability of each token of the answer, before temperature, penalties and truncation."""
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
-    """And so many of the most likely tokens at each position."""
+    """Number of most likely tokens to return at each position; needs `logprobs`."""
     tools: Tools | None = None
-    """Functions that the model may call, at most 128; custom tools are refused. A call that must be made matches its
-    schema, `strict` or not; with `auto` the arguments are the model's own."""
+    """Functions that the model may call, at most 128; custom tools are refused. A forced call matches its schema, with
+    or without `strict`; with `auto` the arguments are not constrained."""
     tool_choice: Choice | None = None
     """`none`, `auto`, `required`, a function or `allowed_tools`."""
     parallel_tool_calls: bool | None = None
-    """More than one call in an answer; default true."""
+    """Allow more than one call in an answer; default true."""
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
-    """Told to models whose chat template reads it; `none` also sets `enable_thinking` to false; others ignore it."""
+    """Passed to chat templates that read it; `none` also sets `enable_thinking` to false. Other models ignore it."""
     verbosity: Ignored[Literal["low", "medium", "high"] | None] = None
-    """No model knows it."""
+    """No served model has this option."""
     prediction: Ignored[Prediction | None] = None
-    """A hint for speed only: tokens are guessed from the prompt anyway."""
+    """A hint for speed only: draft tokens are taken from the prompt anyway."""
     audio: Ignored[dict[str, Any] | None] = None
-    """How spoken answers sound; whether an answer is spoken is said by `modalities`, which offers text."""
+    """Format of spoken answers; `modalities`, which selects them, supports text only."""
     safety_identifier: Ignored[Annotated[str, StringConstraints(max_length=64)] | None] = None
-    """An API key says who asks."""
+    """Callers are identified by their API key."""
     prompt_cache_key: Ignored[Annotated[str, StringConstraints(max_length=512)] | None] = None
-    """Cached prompts are found by their content."""
+    """The prefix cache is looked up by content."""
     prompt_cache_retention: Ignored[Literal["in_memory", "in-memory", "24h"] | None] = None
-    """Prompts are kept as long as there is room."""
+    """Prefixes stay cached until their blocks are needed."""
     prompt_cache_options: Ignored[dict[str, Any] | None] = None
-    """Prompts are kept as long as there is room."""
+    """Prefixes stay cached until their blocks are needed."""
     include_reasoning: Ignored[bool | None] = None
-    """Reasoning is a part of the text."""
+    """Reasoning is part of the text."""
     add_generation_prompt: bool | None = None
-    """Begin the assistant's turn; default true, unless the final message is continued."""
+    """End the prompt with the start of an assistant message; default true, unless the final message is continued."""
     continue_final_message: bool | None = None
-    """Go on with the last message, which must be the assistant's."""
+    """Continue the last message, which must be the assistant's."""
     chat_template_kwargs: Annotated[dict[TemplateName, TemplateValue], Field(max_length=32)] | None = None
-    """Options of the model's chat template (such as `enable_thinking`): scalars, and only names that it reads."""
+    """Variables of the model's chat template (such as `enable_thinking`): scalars, and only names that it reads."""
 
     @field_validator("messages")
     @classmethod
@@ -121,8 +121,8 @@ class ChatCompletionRequest(SamplingRequest):
 
     @field_validator("tool_choice")
     @classmethod
-    def _possible(cls, choice: Choice | None, info: ValidationInfo) -> Choice | None:
-        if "tools" in info.data:  # else they are wrong themselves
+    def _is_possible(cls, choice: Choice | None, info: ValidationInfo) -> Choice | None:
+        if "tools" in info.data:  # missing where `tools` itself is invalid
             check_choice(choice, info.data["tools"] or [])
         return choice
 
@@ -145,33 +145,33 @@ class ChatCompletionRequest(SamplingRequest):
 
     @property
     def may_call(self) -> bool:
-        """Whether the answer may have tool calls in it."""
+        """Whether the answer may contain tool calls."""
         return bool(self.tools) and self.tool_choice != "none"
 
     @property
     def names_a_tool(self) -> bool:
-        """Whether a certain tool must be called."""
+        """Whether `tool_choice` forces a call of one named tool."""
         return isinstance(self.tool_choice, NamedTool)
 
     @property
     def token_limit(self) -> int | None:
-        """`max_completion_tokens`, or its deprecated name."""
+        """Maximum number of tokens to generate: `max_completion_tokens`, or else the deprecated `max_tokens`."""
         return self.max_completion_tokens if self.max_completion_tokens is not None else self.max_tokens
 
     @property
     def echoed(self) -> str:
-        """What the answer begins with, besides what the model says."""
+        """Text that each choice begins with before the generated text; empty without `echo`."""
         last = self.messages[-1]
         return (text_of(last.content) or "") if self.echo and isinstance(last, AssistantMessage) else ""
 
     @property
     def top_logprobs_wanted(self) -> int | None:
-        """`top_logprobs` if logprobs are wanted at all."""
+        """Number of most likely tokens to return at each position; `None` without `logprobs`."""
         return (self.top_logprobs or 0) if self.logprobs else None
 
 
 class TopLogprob(ApiModel):
-    """One candidate token; `bytes` is its UTF-8."""
+    """A token, its log probability, and its text as UTF-8 `bytes`."""
 
     token: str
     logprob: float
@@ -179,7 +179,7 @@ class TopLogprob(ApiModel):
 
 
 class TokenLogprob(TopLogprob):
-    """The chosen token and the most likely candidates at its position."""
+    """The sampled token and the most likely tokens at its position."""
 
     top_logprobs: list[TopLogprob]
 
@@ -192,7 +192,7 @@ class ChoiceLogprobs(ApiModel):
 
 
 class ChatAnswerMessage(ApiModel):
-    """What the model said: words, calls or both. `tool_calls` are left out where there are none."""
+    """The assistant's message: text, tool calls or both. `tool_calls` is left out where there are none."""
 
     role: Literal["assistant"] = "assistant"
     content: str | None
@@ -201,7 +201,7 @@ class ChatAnswerMessage(ApiModel):
 
 
 class ChatChoice(ApiModel):
-    """One of the `n` answers."""
+    """One of the `n` choices of a chat completion."""
 
     index: int
     message: ChatAnswerMessage
@@ -211,7 +211,7 @@ class ChatChoice(ApiModel):
 
 
 class ChatCompletion(ApiModel):
-    """The answer without streaming."""
+    """The response without streaming."""
 
     id: str
     object: Literal["chat.completion"] = "chat.completion"
@@ -226,14 +226,14 @@ class ChatCompletion(ApiModel):
 
 
 class FunctionCallDelta(ApiModel):
-    """More of a call: its function in the first chunk, then more of its arguments."""
+    """A chunk's part of a function call: its name in the first chunk, then more of its arguments."""
 
     name: str | None = None
     arguments: str
 
 
 class ToolCallChunk(ApiModel):
-    """More of one of a message's calls; `id`, `type` and the function's name are sent once."""
+    """A chunk's part of one tool call; `id`, `type` and the function's name are sent once."""
 
     index: int
     id: str | None = None
@@ -242,7 +242,7 @@ class ToolCallChunk(ApiModel):
 
 
 class ChatDelta(ApiModel):
-    """What a chunk adds to a choice's message; only the keys that are sent."""
+    """A chunk's addition to a choice's message; keys without a value are left out."""
 
     role: Literal["assistant"] | None = None
     content: str | None = None
@@ -261,7 +261,7 @@ class ChatChunkChoice(ApiModel):
 
 
 class ChatCompletionChunk(ApiModel):
-    """One frame of the stream."""
+    """One event of the stream."""
 
     id: str
     object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
@@ -272,4 +272,4 @@ class ChatCompletionChunk(ApiModel):
     choices: list[ChatChunkChoice]
     usage: CompletionUsage | None = None
     prompt_token_ids: Extra[list[int]] = None
-    """In the first chunk."""
+    """Token ids of the prompt, in the first chunk only."""

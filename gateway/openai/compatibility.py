@@ -1,13 +1,10 @@
-"""What each field of each request does here, as the tables of `docs/openai-compatibility.md`.
+"""Writes the tables of `docs/openai-compatibility.md`: how each request field behaves here.
 
     python -m gateway.openai.compatibility > docs/openai-compatibility.md
 
-writes the document; a test compares it with the code, and the code with the field names of OpenAI's specification.
-To put a field into a table, declare it in the request's model: its docstring is what it does. `Ignored[...]` as its
-type says that it has no effect, an entry of `not_offered` that asking for it is answered by 400. A new endpoint is
-added to `ENDPOINTS`.
-
-Knows the request models only.
+writes the document. A test compares it with the code, and the code with the field names of OpenAI's specification.
+To add a field to a table, declare it in the request's model; its docstring is the description. The type `Ignored[...]`
+marks a field without effect, an entry of `not_offered` one that is answered by 400. Add a new endpoint to `ENDPOINTS`.
 """
 
 from __future__ import annotations
@@ -26,18 +23,18 @@ ENDPOINTS: Mapping[str, type[RequestBody]] = {
     "/v1/embeddings": EmbeddingRequest,
 }
 
-HEAD = """# Compatibility with OpenAI's API
+PREAMBLE = """# Compatibility with OpenAI's API
 
-Every field that OpenAI's specification or vLLM (as an extra) has for a request, and what it does here. *Honoured*: as
-they have it. *Ignored*: checked, and without effect on purpose. *Refused*: 400 that names the field, unless its value
-asks for nothing. Null is the same as leaving a field out. A field that is not in these tables is ignored.
+Every request field of OpenAI's specification and of vLLM's extensions, and how it behaves here. *Honoured*: as
+specified. *Ignored*: validated, and without effect on purpose. *Refused*: answered by 400 that names the field, unless
+its value has no effect. Null is the same as leaving a field out. A field that is not in these tables is ignored.
 
 Written by `python -m gateway.openai.compatibility`.
 """
 
 
 class Row(NamedTuple):
-    """One field."""
+    """One row of a table: a field, its behaviour here, and its description."""
 
     field: str
     behaviour: str
@@ -45,13 +42,13 @@ class Row(NamedTuple):
 
 
 def rows(request: type[RequestBody]) -> list[Row]:
-    """Every field that a request knows, in order of name."""
+    """Return a row for every declared or refused field of a request, sorted by name."""
     return sorted([*_declared(request), *_refused(request)])
 
 
 def page() -> str:
-    """The document."""
-    lines = [HEAD]
+    """Return the whole document as Markdown."""
+    lines = [PREAMBLE]
     for path, request in ENDPOINTS.items():
         lines += [f"## `POST {path}`\n", "| field | here | what it does |", "|---|---|---|"]
         lines += [f"| `{row.field}` | {row.behaviour} | {row.meaning} |" for row in rows(request)]

@@ -1,4 +1,4 @@
-"""The request and the answer of `/v1/completions`.
+"""Request and response models of `/v1/completions`.
 
 Source: `CreateCompletionRequest`, `CreateCompletionResponse` of OpenAI's specification.
 """
@@ -31,15 +31,15 @@ class CompletionRequest(SamplingRequest):
     }
 
     prompt: Annotated[Prompts, PlainValidator(prompts_up_to(MAX_PROMPTS)), WithJsonSchema(prompts_schema(MAX_PROMPTS))]
-    """Text, token ids, or a list of either: up to 64 prompts, none of them empty, each answered `n` times."""
+    """Text, token ids, or a list of either: up to 64 prompts, none of them empty, each with `n` choices."""
     suffix: Annotated[str, StringConstraints(max_length=MAX_SUFFIX)] | None = None
-    """Fill in between a text and this, by models whose vocabulary has tokens for it; others answer 400."""
+    """Text after the insertion (fill-in-the-middle); models whose vocabulary has no tokens for it answer 400."""
     max_tokens: Annotated[int, Field(ge=0, le=INT32_MAX)] | None = None
-    """Tokens to generate at most, default 16; 0 with `echo` and `logprobs` only looks at the prompt."""
+    """Maximum number of tokens to generate, default 16; 0 with `echo` and `logprobs` only scores the prompt."""
     echo: bool | None = None
-    """The answer begins with the prompt; with `logprobs` so do they, null for the first token."""
+    """Begin the answer with the prompt. With `logprobs`, those of the prompt come first, null for its first token."""
     logprobs: Annotated[int, Field(ge=0, le=5)] | None = None
-    """The log probability of each token of the answer, and so many of the most likely ones at its position."""
+    """Return the log probability of each token of the answer, and of so many of the most likely tokens."""
 
     @model_validator(mode="after")
     def _consistent_completion(self) -> Self:
@@ -49,29 +49,29 @@ class CompletionRequest(SamplingRequest):
 
     @property
     def token_limit(self) -> int | None:
-        """16 unless said otherwise, as the specification has it."""
+        """Maximum number of tokens to generate: `max_tokens`, or the specification's default of 16."""
         return self.max_tokens if self.max_tokens is not None else DEFAULT_MAX_TOKENS
 
     @property
     def prompt_logprobs_wanted(self) -> int | None:
-        """`prompt_logprobs`, or as many as `logprobs` if the prompt is echoed."""
+        """Number of most likely tokens to return at each position of the prompt; with `echo` at least `logprobs`."""
         echoed = self.logprobs if self.echo else None
-        wanted = [count for count in (self.prompt_logprobs, echoed) if count is not None]
-        return max(wanted, default=None)
+        counts = [count for count in (self.prompt_logprobs, echoed) if count is not None]
+        return max(counts, default=None)
 
     @property
     def prompt_wanted(self) -> bool:
-        """Whether the answer has anything of the prompt in it."""
+        """Whether the response contains any part of the prompt."""
         return bool(self.echo) or super().prompt_wanted
 
     @property
     def top_logprobs_wanted(self) -> int | None:
-        """`logprobs` itself."""
+        """Number of most likely tokens to return at each position (`logprobs`); `None`: no log probabilities."""
         return self.logprobs
 
 
 class CompletionLogprobs(ApiModel):
-    """Log probabilities of a choice's tokens; offsets count characters of its text. The first of a prompt has none."""
+    """Log probabilities of a choice's tokens. Offsets count characters of its text; a prompt's first token has null."""
 
     tokens: list[str]
     token_logprobs: list[float | None]
@@ -80,7 +80,7 @@ class CompletionLogprobs(ApiModel):
 
 
 class CompletionChoice(ApiModel):
-    """Choice `prompt * n + choice`."""
+    """One choice of a completion; `index` is the prompt's number times `n` plus the choice's number."""
 
     index: int
     text: str
@@ -92,7 +92,7 @@ class CompletionChoice(ApiModel):
 
 
 class Completion(ApiModel):
-    """The answer; also one frame of its stream (then `usage` is absent, null, or in the last frame)."""
+    """The response; also one event of its stream (then `usage` is absent, null, or in the last event)."""
 
     id: str
     object: Literal["text_completion"] = "text_completion"

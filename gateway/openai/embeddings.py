@@ -1,4 +1,4 @@
-"""The request and the answer of `/v1/embeddings`.
+"""Request and response models of `/v1/embeddings`.
 
 Source: `CreateEmbeddingRequest`, `CreateEmbeddingResponse` of OpenAI's specification.
 """
@@ -28,15 +28,15 @@ class EmbeddingRequest(RequestBody):
     }
 
     model: Annotated[str, StringConstraints(min_length=1, max_length=256)]
-    """The model to ask, as `/v1/models` names it (`task`: `embed`)."""
+    """Name of the model, as `/v1/models` lists it (`task`: `embed`)."""
     input: Annotated[Prompts, PlainValidator(prompts_up_to(MAX_INPUTS)), WithJsonSchema(prompts_schema(MAX_INPUTS))]
-    """Text, token ids, or a list of either: up to 2,048 inputs, none of them empty; token ids are taken as they are."""
+    """Text, token ids, or a list of either: up to 2,048 inputs, none of them empty. Token ids are used unchanged."""
     encoding_format: Literal["float", "base64"] | None = None
     """`float` (default), or `base64` of float32 in little-endian order."""
     dimensions: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = None
-    """Keep so many leading numbers of each vector and bring it back to length one; by default all."""
+    """Number of leading components of each vector to keep, renormalised to length one; default all."""
     user: Ignored[Annotated[str, StringConstraints(max_length=512)] | None] = None
-    """An API key says who asks."""
+    """Callers are identified by their API key."""
 
 
 class Embedding(ApiModel):
@@ -48,14 +48,14 @@ class Embedding(ApiModel):
 
 
 class EmbeddingUsage(ApiModel):
-    """Tokens of all inputs; nothing else is used."""
+    """Number of tokens of all inputs, which is also the total."""
 
     prompt_tokens: int
     total_tokens: int
 
 
 class EmbeddingList(ApiModel):
-    """The answer: a vector an input, in their order."""
+    """The response: one vector per input, in order of the inputs."""
 
     object: Literal["list"] = "list"
     data: list[Embedding]

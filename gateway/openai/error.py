@@ -1,4 +1,4 @@
-"""The body of every error, for our own OpenAPI document; `gateway/errors.py` makes them."""
+"""Models of error bodies for the OpenAPI document; the bodies themselves are built from the error table."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from gateway.openai.base import ApiModel
 
 
 class ErrorDetail(ApiModel):
-    """All four keys are always there."""
+    """The `error` object of an error body. All four keys are always present."""
 
     message: str
     type: str
     param: str | None
-    """The field that is wrong, if one is."""
+    """Name of the invalid field, or null."""
     code: str | None
 
 
 class ErrorBody(ApiModel):
-    """What comes with a status from 400 on, and as an event of a stream that fails."""
+    """Body of every response with a status of 400 or more, and of the last event of a failed stream."""
 
     error: ErrorDetail

@@ -1,7 +1,7 @@
-"""JSON schemas from clients: their shape and size, checked before anything is made of them.
+"""Checks clients' JSON schemas (drafts 6 to 2020-12) for well-formedness and size before they are sent to a worker.
 
-Drafts 6 to 2020-12. Whether a grammar can be made of a schema is found out by a worker. Every check here is one walk
-over a schema of bounded size; nothing is fetched, and no pattern is run.
+Whether a schema can be compiled to a grammar is decided by the worker. Every check here walks a schema of bounded size;
+no reference is fetched, and no pattern is executed.
 """
 
 from __future__ import annotations
@@ -16,105 +16,106 @@ from pydantic_core import PydanticCustomError
 MAX_BYTES = 128 * 1024
 MAX_DEPTH = 48
 MAX_VALUES = 10_000
-"""Objects, arrays and plain values of a schema together."""
+"""Maximum number of objects, arrays and scalars in a schema."""
 MAX_ENUM = 1_000
-"""Values of all `enum`s together, as OpenAI has it."""
+"""Maximum number of values of all `enum`s of a schema, as OpenAI limits it."""
 MAX_COUNT = 100_000
-"""Of what `minItems`, `maxLength` and their like may say."""
+"""Largest value of `minItems`, `maxLength` and the other counting keywords."""
 MAX_PATTERN = 2_048
-"""Characters of a regular expression."""
+"""Maximum length of a regular expression in characters."""
 
 _TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
-_ONE = frozenset(
+_SCHEMA_KEYWORDS = frozenset(
     {"additionalItems", "additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"}
     | {"unevaluatedItems", "unevaluatedProperties"}
 )
-_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_MAPS = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
+_SCHEMA_LIST_KEYWORDS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_SCHEMA_MAP_KEYWORDS = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
 
 _ATOM = r"(?:\\.|\[(?:\\.|[^\]\\])*\]|[^()\[\]\\|])"
-_NESTED = re.compile(rf"\((?:\?:)?{_ATOM}(?:[+*]|\{{\d+,\d*\}})\??\)(?:[+*]|\{{\d+,\}})")
+_NESTED_REPETITION = re.compile(rf"\((?:\?:)?{_ATOM}(?:[+*]|\{{\d+,\d*\}})\??\)(?:[+*]|\{{\d+,\}})")
 
 
 def check_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """`schema`, if it may be handed to a worker.
+    """Return `schema` if it may be sent to a worker.
 
     Raises:
-        PydanticCustomError: it is no schema, is too large, or refers to what is not in it.
+        PydanticCustomError: It is not a schema, is too large, or has a reference to something outside itself.
     """
-    if _values(schema, 1) > MAX_VALUES or len(json.dumps(schema)) > MAX_BYTES:
-        raise _wrong(f"a schema may have at most {MAX_VALUES} values and {MAX_BYTES} bytes")
+    if _count_values(schema, 1) > MAX_VALUES or len(json.dumps(schema)) > MAX_BYTES:
+        raise _error(f"a schema may have at most {MAX_VALUES} values and {MAX_BYTES} bytes")
     enums = 0
-    for each, where in _schemas(schema, "schema"):
+    for each, where in _subschemas(schema, "schema"):
         for keyword, value in each.items():
             _check(keyword, value, f"{where}.{keyword}")
         enums += len(each.get("enum", ()))
         if "$ref" in each:
-            _follow(schema, each["$ref"], f"{where}.$ref")
+            _check_reference(schema, each["$ref"], f"{where}.$ref")
     if enums > MAX_ENUM:
-        raise _wrong(f"a schema may have at most {MAX_ENUM} enum values")
+        raise _error(f"a schema may have at most {MAX_ENUM} enum values")
     return schema
 
 
 def check_pattern(pattern: str) -> str:
-    """`pattern`, if its length is in bounds and it is no classic trap such as `(a+)+`.
+    """Return `pattern` if its length is in bounds and it has no nested repetition such as `(a+)+`.
 
-    It can't hurt us (our automata do not backtrack), but whoever checks the answer against the same schema.
+    Such patterns are safe in a worker, whose automata do not backtrack, but not in a client that validates the answer
+    against the same schema with a backtracking engine.
 
     Raises:
-        PydanticCustomError: it is not.
+        PydanticCustomError: The pattern is refused.
     """
     if not 1 <= len(pattern) <= MAX_PATTERN:
-        raise _wrong(f"a regular expression must have 1 to {MAX_PATTERN} characters")
-    if _NESTED.search(pattern):
-        raise _wrong("a regular expression repeats nothing but a repetition, such as (a+)+")
+        raise _error(f"a regular expression must have 1 to {MAX_PATTERN} characters")
+    if _NESTED_REPETITION.search(pattern):
+        raise _error("a regular expression repeats nothing but a repetition, such as (a+)+")
     return pattern
 
 
-def _values(value: Any, depth: int) -> int:
+def _count_values(value: Any, depth: int) -> int:
     if depth > MAX_DEPTH:
-        raise _wrong(f"a schema may be nested at most {MAX_DEPTH} levels deep")
+        raise _error(f"a schema may be nested at most {MAX_DEPTH} levels deep")
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return 1 + sum(_values(each, depth + 1) for each in inside)
+    return 1 + sum(_count_values(each, depth + 1) for each in inside)
 
 
-def _schemas(schema: Any, where: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """Every schema that is an object, and the way to it."""
+def _subschemas(schema: Any, where: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """Iterate over a schema and its subschemas, each with its path; boolean schemas are skipped."""
     if isinstance(schema, bool):
         return
     if not isinstance(schema, dict):
-        raise _no_schema(where)
+        raise _invalid_schema(where)
     yield schema, where
     for keyword, value in schema.items():
         at = f"{where}.{keyword}"
-        if keyword in _ONE and not isinstance(value, list):
-            yield from _schemas(value, at)
-        elif keyword in _LISTS or keyword == "items":
-            if not isinstance(value, list) or (keyword in _LISTS and not value):
-                raise _no_schema(at)
+        if keyword in _SCHEMA_KEYWORDS and not isinstance(value, list):
+            yield from _subschemas(value, at)
+        elif keyword in _SCHEMA_LIST_KEYWORDS or keyword == "items":
+            if not isinstance(value, list) or (keyword in _SCHEMA_LIST_KEYWORDS and not value):
+                raise _invalid_schema(at)
             for index, each in enumerate(value):
-                yield from _schemas(each, f"{at}[{index}]")
-        elif keyword in _MAPS:
+                yield from _subschemas(each, f"{at}[{index}]")
+        elif keyword in _SCHEMA_MAP_KEYWORDS:
             if not isinstance(value, dict):
-                raise _no_schema(at)
+                raise _invalid_schema(at)
             for name, each in value.items():
-                yield from _schemas(each, f"{at}.{name}")
+                yield from _subschemas(each, f"{at}.{name}")
 
 
 def _check(keyword: str, value: Any, where: str) -> None:
-    """One keyword that is no schema itself."""
+    """Check the value of a keyword whose value is not a schema."""
     if keyword == "pattern" and isinstance(value, str):
         check_pattern(value)
     elif keyword == "patternProperties":
         for pattern in value:
             check_pattern(pattern)
-    elif not _fits(keyword, value):
-        raise _no_schema(where)
+    elif not _is_valid(keyword, value):
+        raise _invalid_schema(where)
 
 
-def _fits(keyword: str, value: Any) -> bool:
-    """Whether a keyword has a value of its kind; keywords that we do not know have any."""
-    return keyword not in _KINDS or _KINDS[keyword](value)
+def _is_valid(keyword: str, value: Any) -> bool:
+    """Return whether a keyword's value has the right type; unknown keywords may have any value."""
+    return keyword not in _VALUE_CHECKS or _VALUE_CHECKS[keyword](value)
 
 
 def _is_number(value: Any) -> bool:
@@ -134,7 +135,7 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-_KINDS: Mapping[str, Callable[[Any], bool]] = {
+_VALUE_CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "type": _is_type,
     "enum": lambda value: isinstance(value, list) and bool(value),
     "required": lambda value: isinstance(value, list) and all(map(_is_text, value)),
@@ -146,20 +147,20 @@ _KINDS: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
-def _follow(root: dict[str, Any], reference: Any, where: str) -> None:
-    """A reference must lead, within this schema, to something that is not only a reference back."""
+def _check_reference(root: dict[str, Any], reference: Any, where: str) -> None:
+    """Check that a `$ref` resolves within `root` and that its chain of references ends."""
     seen: set[str] = set()
     while isinstance(reference, str):
         if reference in seen:
-            raise _wrong("a $ref leads back to itself: look at '{where}'", where)
+            raise _error("a $ref leads back to itself: look at '{where}'", where)
         seen.add(reference)
-        target = _target(root, reference, where)
+        target = _resolve(root, reference, where)
         reference = target.get("$ref") if isinstance(target, dict) else None
 
 
-def _target(root: Any, reference: str, where: str) -> Any:
+def _resolve(root: Any, reference: str, where: str) -> Any:
     if reference != "#" and not reference.startswith("#/"):
-        raise _wrong("a $ref must lead into the schema itself, as '#/$defs/name' does: look at '{where}'", where)
+        raise _error("a $ref must lead into the schema itself, as '#/$defs/name' does: look at '{where}'", where)
     target = root
     for step in reference.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
@@ -168,13 +169,13 @@ def _target(root: Any, reference: str, where: str) -> Any:
         elif isinstance(target, dict) and name in target:
             target = target[name]
         else:
-            raise _wrong("a $ref leads nowhere: look at '{where}'", where)
+            raise _error("a $ref leads nowhere: look at '{where}'", where)
     return target
 
 
-def _no_schema(where: str) -> PydanticCustomError:
-    return _wrong("not a valid JSON schema: look at '{where}'", where)
+def _invalid_schema(where: str) -> PydanticCustomError:
+    return _error("not a valid JSON schema: look at '{where}'", where)
 
 
-def _wrong(message: str, where: str = "") -> PydanticCustomError:
+def _error(message: str, where: str = "") -> PydanticCustomError:
     return PydanticCustomError("invalid_value", message, {"where": where[:100]})

@@ -1,4 +1,4 @@
-"""The messages of a conversation, by role. Content is a string or a list of parts; only text parts are offered yet."""
+"""Chat messages by role. Content is a string or a list of parts; only text parts are supported."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pydantic_core import PydanticCustomError
 from gateway.openai.base import ApiModel
 
 MAX_PARTS = 1024
-_LATER = ("image_url", "input_audio", "file", "input_text", "input_image", "video_url", "audio_url")
+_UNSUPPORTED_PARTS = ("image_url", "input_audio", "file", "input_text", "input_image", "video_url", "audio_url")
 
 Name = Annotated[str, StringConstraints(max_length=256)]
 
 
 class ContentPart(ApiModel):
-    """A part of a message: text, or (of an assistant) a refusal."""
+    """A part of a message's content: text or, in an assistant's message, a refusal."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -33,7 +33,7 @@ class ContentPart(ApiModel):
 
     @model_validator(mode="after")
     def _known(self) -> Self:
-        if self.type in _LATER:
+        if self.type in _UNSUPPORTED_PARTS:
             raise PydanticCustomError("unsupported_parameter", "content parts other than text are not supported yet")
         if self.type not in ("text", "refusal"):
             raise PydanticCustomError("invalid_value", "the type of a content part must be 'text'")
@@ -43,7 +43,7 @@ class ContentPart(ApiModel):
 
     @property
     def plain(self) -> str:
-        """The text of the part."""
+        """Text of the part, or of its refusal."""
         return (self.text if self.type == "text" else self.refusal) or ""
 
 
@@ -51,14 +51,14 @@ Content = str | Annotated[list[ContentPart], Field(min_length=1, max_length=MAX_
 
 
 class FunctionCall(ApiModel):
-    """A call that an assistant made; `arguments` is JSON, or what the model took for it."""
+    """A function call of the assistant. `arguments` is JSON as the model wrote it, so it may be invalid."""
 
     name: Name
     arguments: str
 
 
 class ToolCall(ApiModel):
-    """A call that an assistant made, with the id that its result refers to."""
+    """A tool call of the assistant, with the id that its tool message refers to."""
 
     id: Annotated[str, StringConstraints(min_length=1, max_length=256)]
     type: Literal["function"] = "function"
@@ -66,7 +66,7 @@ class ToolCall(ApiModel):
 
 
 class InstructionMessage(ApiModel):
-    """What the application tells the model."""
+    """A system or developer message."""
 
     role: Literal["system", "developer"]
     content: Content
@@ -74,7 +74,7 @@ class InstructionMessage(ApiModel):
 
 
 class UserMessage(ApiModel):
-    """What the user says."""
+    """A user's message."""
 
     role: Literal["user"]
     content: Content
@@ -82,7 +82,7 @@ class UserMessage(ApiModel):
 
 
 class AssistantMessage(ApiModel):
-    """What the model said, or called. Says nothing only if it calls or refuses."""
+    """An assistant's message: content, a refusal or tool calls, at least one of them."""
 
     role: Literal["assistant"]
     content: Content | None = None
@@ -92,7 +92,7 @@ class AssistantMessage(ApiModel):
     function_call: FunctionCall | None = None
 
     @model_validator(mode="after")
-    def _says_something(self) -> Self:
+    def _is_not_empty(self) -> Self:
         if self.content is None and self.refusal is None and not self.tool_calls and self.function_call is None:
             raise PydanticCustomError(
                 "missing_content", "an assistant's message needs 'content' unless it has 'tool_calls'"
@@ -109,7 +109,7 @@ class ToolMessage(ApiModel):
 
 
 class FunctionMessage(ApiModel):
-    """The result of a call, in the deprecated form."""
+    """The result of a function call, in the deprecated form."""
 
     role: Literal["function"]
     content: Content | None
@@ -122,23 +122,24 @@ Message = Annotated[
 
 
 def text_of(content: str | list[ContentPart] | None) -> str | None:
-    """Content as one string; parts are joined by newlines, as vLLM does for templates that know strings only."""
+    """Return content as one string. Parts are joined by newlines, as vLLM does for templates without content parts."""
     return content if content is None or isinstance(content, str) else "\n".join(part.plain for part in content)
 
 
 def to_wire(message: Message) -> dict[str, Any]:
-    """A message as the chat template reads it: OpenAI's shape, without nulls, content as a string.
+    """Return a message as chat templates read it: OpenAI's fields without nulls, content as a string.
 
-    Calls and results in the deprecated form are given the form that templates know.
+    Function calls and results in the deprecated form become tool calls and tool messages.
     """
     fields = message.model_dump(exclude_none=True)
     fields["content"] = text_of(message.content) or ""
     if isinstance(message, FunctionMessage):
-        return {"role": "tool", **_without(fields, "role"), "tool_call_id": _old_id(message.name)}
+        return {"role": "tool", **_without(fields, "role"), "tool_call_id": _legacy_call_id(message.name)}
     if isinstance(message, AssistantMessage):
         fields["content"] = fields["content"] or message.refusal or ""
         if message.function_call and not message.tool_calls:
-            call = {"id": _old_id(message.function_call.name), "type": "function", "function": fields["function_call"]}
+            call_id = _legacy_call_id(message.function_call.name)
+            call = {"id": call_id, "type": "function", "function": fields["function_call"]}
             fields["tool_calls"] = [call]
         return _without(fields, "function_call", *([] if fields.get("tool_calls") else ["tool_calls"]))
     return fields
@@ -148,33 +149,33 @@ def _without(fields: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name not in names}
 
 
-def _old_id(name: str) -> str:
-    """The deprecated form has no ids: a result belongs to the last call of its function."""
+def _legacy_call_id(name: str) -> str:
+    """Return the id of a function call in the deprecated form, where results are matched by function name."""
     return f"call_{name}"
 
 
 def check_tool_results(messages: list[Message]) -> None:
-    """Each tool message must answer a call of the assistant's message before it, and each call must be answered.
+    """Check that tool messages answer the calls of the assistant's message before them, each call once.
 
     Raises:
-        PydanticCustomError: as OpenAI says it.
+        PydanticCustomError: A message is out of order, or a tool message is missing.
     """
-    waiting: set[str] = set()
+    unanswered: set[str] = set()
     calls: set[str] = set()
     for index, message in enumerate(messages):
         if isinstance(message, ToolMessage):
             if message.tool_call_id not in calls:
-                raise _out_of_place(index, "has a 'tool_call_id' that no 'tool_calls' right before it has")
-            waiting.discard(message.tool_call_id)
+                raise _order_error(index, "has a 'tool_call_id' that no 'tool_calls' right before it has")
+            unanswered.discard(message.tool_call_id)
             continue
-        if waiting:
-            raise _out_of_place(index, "comes before each of the 'tool_calls' has its tool message")
-        asked = message.tool_calls if isinstance(message, AssistantMessage) else None
-        calls = {call.id for call in asked or []}
-        waiting = set(calls)
-    if waiting:
-        raise _out_of_place(len(messages) - 1, "leaves 'tool_calls' without their tool messages")
+        if unanswered:
+            raise _order_error(index, "comes before each of the 'tool_calls' has its tool message")
+        tool_calls = message.tool_calls if isinstance(message, AssistantMessage) else None
+        calls = {call.id for call in tool_calls or []}
+        unanswered = set(calls)
+    if unanswered:
+        raise _order_error(len(messages) - 1, "leaves 'tool_calls' without their tool messages")
 
 
-def _out_of_place(index: int, what: str) -> PydanticCustomError:
+def _order_error(index: int, what: str) -> PydanticCustomError:
     return PydanticCustomError("invalid_value", f"messages[{index}] {what}")

@@ -1,4 +1,4 @@
-"""The answer of `/v1/models`."""
+"""Response models of `/v1/models`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from router.messages import Task
 
 
 class Model(ApiModel):
-    """A model that can be asked, by one of its names. With vLLM's extras.
+    """A served model under one of its names, with vLLM's extensions.
 
     Attributes:
-        root: the model's own name: what an answer says, and another than `id` for an alias.
-        max_model_len: the context length in tokens.
-        task: what it is for.
+        root: Name of the model itself, which responses carry; differs from `id` for an alias.
+        max_model_len: Context length in tokens.
+        task: Whether the model generates text or embeds it.
     """
 
     id: str
@@ -29,7 +29,7 @@ class Model(ApiModel):
 
 
 class ModelList(ApiModel):
-    """All models that the caller may use."""
+    """List of the models that the caller may use."""
 
     object: Literal["list"] = "list"
     data: list[Model]

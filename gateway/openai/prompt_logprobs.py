@@ -1,4 +1,4 @@
-"""vLLM's shape of log probabilities of a prompt."""
+"""Log probabilities of a prompt, in vLLM's format."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gateway.openai.base import ApiModel
 
 
 class PromptLogprob(ApiModel):
-    """One token at a position of the prompt. `rank` 1: no token was likelier."""
+    """One token at a position of the prompt. `rank` counts from 1, the most likely token of the vocabulary."""
 
     logprob: float
     rank: int
@@ -14,4 +14,4 @@ class PromptLogprob(ApiModel):
 
 
 PromptLogprobs = list[dict[int, PromptLogprob] | None]
-"""One entry a token; the first has none."""
+"""One entry per token of the prompt, by token id; null for the first token."""

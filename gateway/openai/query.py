@@ -1,7 +1,7 @@
-"""Query strings: read as strictly as bodies are. A parameter that a route does not have is refused, never passed on.
+"""Strict parsing of query strings: an unknown or invalid parameter is refused, never ignored.
 
-Lists are repeated parameters, `models=a&models=b` or `models[]=a&models[]=b` (as OpenAI's clients write them), ranges
-`effective_at[gte]=1`. Knows no route.
+Lists are repeated parameters, `models=a&models=b` or `models[]=a&models[]=b` (as OpenAI's clients write them); ranges
+are written `effective_at[gte]=1`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ QueryText = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 
 
 class QueryParameters(RequestBody):
-    """The parameters of a route: `parse_query` is the way in."""
+    """Base of a route's query parameters. Create one with `parse_query`."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
@@ -45,17 +45,17 @@ class QueryParameters(RequestBody):
         """Validate the names and values of a query string.
 
         Raises:
-            InvalidRequest: one is unknown, wrong, or there more than once; `param` names it.
+            InvalidRequest: A parameter is unknown, invalid or repeated; `param` names it.
         """
         given: dict[str, Any] = {}
         for number, (name, value) in enumerate(items):
             if number >= MAX_PARAMETERS:
                 raise InvalidRequest(f"The query has more than {MAX_PARAMETERS} parameters.")
-            cls._put(given, name, value)
+            cls._add(given, name, value)
         return cls.parse(given)
 
     @classmethod
-    def _put(cls, given: dict[str, Any], name: str, value: str) -> None:
+    def _add(cls, given: dict[str, Any], name: str, value: str) -> None:
         match = _NAME.fullmatch(name)
         field = None if match is None else cls.model_fields.get(match[1])
         if match is None or field is None:
@@ -72,7 +72,7 @@ class QueryParameters(RequestBody):
 
 
 def described_parameters(kind: type[QueryParameters]) -> list[dict[str, Any]]:
-    """The parameters, for our OpenAPI document."""
+    """Return the parameters' descriptions for the OpenAPI document."""
     schema = kind.model_json_schema()
     required, definitions = schema.get("required", []), schema.get("$defs", {})
     return [

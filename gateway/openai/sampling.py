@@ -1,6 +1,6 @@
-"""The fields of a request that say how tokens are picked and where generation stops; the same for every endpoint.
+"""Request fields for sampling, stop conditions and log probabilities, shared by both generating endpoints.
 
-Ranges are OpenAI's, and vLLM's for its extras.
+Ranges are OpenAI's, and vLLM's for its extensions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ INT64_MAX = 2**63 - 1
 MAX_LOGIT_BIAS = 1024
 MAX_BAD_WORDS = 64
 MAX_ALLOWED_TOKENS = 4096
-"""Both are looked at in every step."""
+"""Maximum length of `allowed_token_ids`; like bad words, these cost time in every decode step."""
 
 TokenId = Annotated[int, Field(ge=0, le=INT32_MAX)]
 StopString = Annotated[str, StringConstraints(min_length=1, max_length=256)]
@@ -36,16 +36,16 @@ Metadata = Annotated[
 
 
 class StreamOptions(ApiModel):
-    """`stream_options`; the extras of other servers are ignored."""
+    """Body field `stream_options`; other servers' extensions are ignored."""
 
     include_usage: bool | None = None
-    """A last chunk with no choices and the usage; `usage` is null in the others."""
+    """Send a last chunk with the usage and no choices; `usage` is null in the other chunks."""
     include_obfuscation: Ignored[bool | None] = None
-    """No padding is sent: frames join the tokens of a window, and TLS is the operator's."""
+    """No padding is sent: an event joins the tokens of a window, and the operator provides TLS."""
 
 
 class SamplingRequest(RequestBody):
-    """Base of chat completions and completions."""
+    """Base of the request bodies of chat completions and completions."""
 
     not_offered: ClassVar[Mapping[str, Refused]] = {
         "use_beam_search": Refused("tokens are drawn, not searched for", (False,)),
@@ -72,83 +72,84 @@ class SamplingRequest(RequestBody):
     }
 
     model: Annotated[str, StringConstraints(min_length=1, max_length=256)]
-    """The model to ask, as `/v1/models` names it."""
+    """Name of the model, as `/v1/models` lists it."""
     max_tokens: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = None
-    """Tokens to generate at most; together with the prompt they must fit into the context."""
+    """Maximum number of tokens to generate; together with the prompt they must fit into the context."""
     min_tokens: Annotated[int, Field(ge=0, le=INT32_MAX)] | None = None
-    """Tokens to generate at least: before that neither stop tokens nor stop strings end the text."""
+    """Minimum number of tokens to generate, before which neither stop tokens nor stop strings end the text."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    """Default 1; 0, or anything below 0.00001, is greedy."""
+    """Sampling temperature, default 1. Values below 0.00001 mean greedy decoding."""
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Draw from the most likely tokens that have this probability together."""
+    """Sample from the most likely tokens whose probabilities sum to this value (nucleus sampling)."""
     top_k: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
-    """Draw from so many of the most likely tokens; -1 and 0: from all."""
+    """Sample from this number of most likely tokens; -1 or 0: from all."""
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Draw from tokens with at least this part of the most likely one's probability."""
+    """Sample from tokens with at least this fraction of the most likely token's probability."""
     presence_penalty: Penalty | None = None
-    """Subtracted from the logit of every token that was generated already."""
+    """Subtracted from the logit of every token that was already generated."""
     frequency_penalty: Penalty | None = None
     """Subtracted from a token's logit once for each time that it was generated."""
     repetition_penalty: Annotated[float, Field(gt=0, le=2)] | None = None
     """Divides (multiplies, if negative) the logit of every token in the prompt or the answer."""
     logit_bias: LogitBias | None = None
-    """Added to the logits of token ids; at most 1,024 of them."""
+    """Values added to logits, by token id; at most 1,024 of them."""
     seed: Annotated[int, Field(ge=-INT64_MAX - 1, le=INT64_MAX)] | None = None
-    """Equal seeds give equal answers, whatever else the server is doing."""
+    """Seed of the sampler. Equal seeds give equal answers, whatever else is in the batch."""
     n: Annotated[int, Field(ge=1, le=128)] | None = None
-    """Answers to the same prompt; above the operator's limit (16 by default) 400."""
+    """Number of choices; above the operator's limit (16 by default) the answer is 400."""
     best_of: Annotated[int, Field(ge=1, le=20)] | None = None
-    """Make so many answers, all of them counted, and return the `n` with the highest log probability a token."""
+    """Number of candidates to generate, all billed; the `n` with the highest log probability per token are returned."""
     stop: StopString | Annotated[list[StopString], Field(max_length=4)] | None = None
-    """The text ends before any of these."""
+    """Strings that end the text; they are not part of it."""
     stop_token_ids: Annotated[list[TokenId], Field(max_length=128)] | None = None
-    """Tokens that end the text, besides the model's own end."""
+    """Tokens that end the text, besides the model's end-of-sequence tokens."""
     ignore_eos: bool | None = None
-    """Go on after the model's own end."""
+    """Continue after an end-of-sequence token."""
     include_stop_str_in_output: bool | None = None
-    """Show the stop string or stop token too."""
+    """Include the stop string or stop token in the text."""
     bad_words: Annotated[list[BadWord], Field(max_length=MAX_BAD_WORDS)] | None = None
-    """Words that are not generated, as they are tokenised alone and after a space."""
+    """Words that are not generated, tokenised both alone and after a space."""
     allowed_token_ids: Annotated[list[TokenId], Field(min_length=1, max_length=MAX_ALLOWED_TOKENS)] | None = None
-    """Only these tokens are generated."""
+    """The only tokens that may be generated."""
     truncate_prompt_tokens: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
-    """Keep so many of the prompt's last tokens; -1: as many as fit."""
+    """Number of the prompt's last tokens to keep; -1: as many as fit."""
     prompt_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
-    """The log probability of each token of the prompt, and so many of the most likely ones; not in a stream."""
+    """Return the log probability of each token of the prompt, and of so many of the most likely tokens; not in a
+    stream."""
     return_token_ids: bool | None = None
-    """`token_ids` of the answer and `prompt_token_ids` beside the text."""
+    """Return `token_ids` of the answer and `prompt_token_ids` beside the text."""
     return_tokens_as_token_ids: bool | None = None
-    """Tokens in log probabilities are written as `token_id:5`."""
+    """Write tokens in log probabilities as `token_id:5`."""
     skip_special_tokens: bool | None = None
-    """Default true: control tokens leave no text."""
+    """Leave special tokens out of the text; default true."""
     response_format: ResponseFormat | None = None
-    """`text`, `json_object` or `json_schema`: tokens that would not match are never drawn. A schema that can't be
-    enforced as a whole is answered by 400. An object that names its properties gets no others unless the schema says
-    so."""
+    """`text`, `json_object` or `json_schema`: tokens that would not match are never sampled. A schema that can't be
+    fully enforced is answered by 400. An object that lists its properties gets no others unless the schema allows
+    them."""
     structured_outputs: StructuredOutputs | None = None
     """The same for one of `json`, `json_object`, `regex`, `choice` and `grammar` (Lark)."""
     stream: bool | None = None
-    """Server-Sent Events as the tokens come."""
+    """Send Server-Sent Events as tokens are generated."""
     stream_options: StreamOptions | None = None
     """`include_usage` adds a last chunk with the usage; `include_obfuscation` is ignored."""
     service_tier: Literal["auto", "default", "flex", "priority", "fast"] | None = None
-    """The queue: `fast` is `priority`, `auto` is `default`; the answer names the one used."""
+    """Service class of the request: `fast` is `priority`, `auto` is `default`; the response names the class used."""
     user: Ignored[Annotated[str, StringConstraints(max_length=512)] | None] = None
-    """An API key says who asks."""
+    """Callers are identified by their API key."""
     metadata: Ignored[Metadata | None] = None
-    """Nothing is stored that it could be attached to."""
+    """Responses are not stored, so there is no object to attach it to."""
     store: Ignored[bool | None] = None
-    """Nothing is stored."""
+    """Responses are not stored."""
     cache_salt: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
-    """Keeps cached prompts apart within a tenant, as tenants are always kept apart."""
+    """Separates cached prefixes within a tenant; tenants are always separated."""
     request_id: Ignored[Annotated[str, StringConstraints(max_length=512)] | None] = None
-    """Ids are ours; send `X-Client-Request-Id` to find a request again."""
+    """The server chooses the id; send `X-Client-Request-Id` to find a request again."""
     session_id: Ignored[Annotated[str, StringConstraints(max_length=512)] | None] = None
-    """Any worker can answer any request."""
+    """Any worker can run any request."""
     return_token_offsets: Ignored[bool | None] = None
     """For vLLM's render endpoints only."""
     stream_interval: Ignored[Annotated[int, Field(ge=1)] | None] = None
-    """Tokens leave in windows of about 10 ms."""
+    """Tokens are sent in windows of about 10 ms."""
     watermarking: Ignored[bool | None] = None
     """Answers carry no watermark."""
 
@@ -184,32 +185,32 @@ class SamplingRequest(RequestBody):
 
     @property
     def token_limit(self) -> int | None:
-        """Tokens to generate at most; `None`: as many as the operator allows."""
+        """Maximum number of tokens to generate; `None`: the operator's limit."""
         return self.max_tokens
 
     @property
     def top_logprobs_wanted(self) -> int | None:
-        """Alternatives to report at each position; `None`: no logprobs at all."""
+        """Number of most likely tokens to return at each position; `None`: no log probabilities."""
         return None
 
     @property
     def prompt_logprobs_wanted(self) -> int | None:
-        """Alternatives to report at each position of the prompt; `None`: no logprobs of it at all."""
+        """Number of most likely tokens to return at each position of the prompt; `None`: no log probabilities of it."""
         return self.prompt_logprobs
 
     @property
     def prompt_wanted(self) -> bool:
-        """Whether the answer has anything of the prompt in it."""
+        """Whether the response contains any part of the prompt."""
         return bool(self.return_token_ids) or self.prompt_logprobs_wanted is not None
 
     @property
     def choices(self) -> int:
-        """`n`, with its default."""
+        """Number of choices to return: `n`, default 1."""
         return self.n or 1
 
     @property
     def candidates(self) -> int:
-        """Choices to generate: as many, or more to select from."""
+        """Number of choices to generate: `best_of`, default `n`."""
         return self.best_of or self.choices
 
     @property
@@ -219,7 +220,7 @@ class SamplingRequest(RequestBody):
 
     @property
     def stop_strings(self) -> list[str]:
-        """`stop` as a list."""
+        """Stop strings as a list, whichever form `stop` has."""
         if self.stop is None:
             return []
         return [self.stop] if isinstance(self.stop, str) else list(self.stop)

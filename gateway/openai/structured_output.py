@@ -1,7 +1,8 @@
-"""What an answer must look like: OpenAI's `response_format`, and `structured_outputs` as vLLM has it.
+"""Structured output: models of OpenAI's `response_format` and vLLM's `structured_outputs`.
 
-Shapes and sizes only: a worker finds out whether a grammar can be made of it. Source: `ResponseFormatText`,
-`ResponseFormatJsonObject`, `ResponseFormatJsonSchema` of OpenAI's specification; `StructuredOutputsParams` of vLLM.
+Only types and sizes are checked here; the worker decides whether it can compile a grammar. Source:
+`ResponseFormatText`, `ResponseFormatJsonObject`, `ResponseFormatJsonSchema` of OpenAI's specification;
+`StructuredOutputsParams` of vLLM.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Schema = Annotated[dict[str, Any], AfterValidator(check_schema)]
 
 
 def _decoded(value: Any) -> Any:
-    """A schema, which vLLM's clients may send as text too."""
+    """Decode a schema that was sent as text, which vLLM allows."""
     if not isinstance(value, str):
         return value
     try:
@@ -31,44 +32,45 @@ def _decoded(value: Any) -> Any:
 
 
 class NamedSchema(ApiModel):
-    """`response_format.json_schema`."""
+    """Value of `response_format.json_schema`: a schema and its name."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
     description: Annotated[str, StringConstraints(max_length=16_384)] | None = None
     """Not shown to the model."""
     schema_: Schema = Field(alias="schema")
     strict: bool | None = None
-    """The answer matches the schema whether it is set or not."""
+    """The answer matches the schema whether this is set or not."""
 
 
 class ResponseFormat(ApiModel):
-    """OpenAI's `response_format`."""
+    """Value of OpenAI's `response_format`."""
 
     type: Literal["text", "json_object", "json_schema"]
     json_schema: NamedSchema | None = None
 
     @model_validator(mode="after")
-    def _has_its_schema(self) -> Self:
+    def _has_schema(self) -> Self:
         if self.type == "json_schema" and self.json_schema is None:
             raise PydanticCustomError("missing_content", "'json_schema' must be given with this type")
         return self
 
     def grammar(self) -> Grammar | None:
-        """What a worker has to enforce; `None`: nothing."""
+        """Return the grammar that the worker enforces; `None` for plain text."""
         if self.type == "json_schema" and self.json_schema is not None:
             return Grammar(kind=GrammarKind.JSON_SCHEMA, source=_text(self.json_schema.schema_))
         return Grammar(kind=GrammarKind.JSON_OBJECT) if self.type == "json_object" else None
 
 
 class StructuredOutputs(ApiModel):
-    """vLLM's `structured_outputs`: exactly one of these."""
+    """Value of vLLM's `structured_outputs`: exactly one of these fields."""
 
     model_config = ConfigDict(extra="forbid")
 
     json_: Annotated[Schema, BeforeValidator(_decoded)] | None = Field(default=None, alias="json")
     json_object: Literal[True] | None = None
     regex: Annotated[str, AfterValidator(check_pattern)] | None = None
-    """In the syntax of Rust's `regex`: no look-around, no back-references; the whole answer matches."""
+    """Regular expression that the whole answer matches, in the syntax of Rust's `regex`: no look-around, no
+    back-references."""
     choice: (
         Annotated[
             list[Annotated[str, StringConstraints(min_length=1, max_length=4096)]],
@@ -77,7 +79,7 @@ class StructuredOutputs(ApiModel):
         | None
     ) = None
     grammar: Annotated[str, StringConstraints(min_length=1, max_length=MAX_BYTES)] | None = None
-    """Context-free, in Lark's notation."""
+    """Context-free grammar in Lark's notation."""
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
@@ -88,7 +90,7 @@ class StructuredOutputs(ApiModel):
         return self
 
     def as_grammar(self) -> Grammar:
-        """What a worker has to enforce."""
+        """Return the grammar that the worker enforces."""
         kind, source = self._kind()
         return Grammar(kind=kind, source=source, param="structured_outputs")
 
@@ -105,7 +107,7 @@ class StructuredOutputs(ApiModel):
 
 
 def grammar_of(response_format: ResponseFormat | None, structured_outputs: StructuredOutputs | None) -> Grammar | None:
-    """The grammar of a request; only one of the two is given."""
+    """Return the grammar of a request, which sets at most one of the two fields."""
     if structured_outputs is not None:
         return structured_outputs.as_grammar()
     return response_format.grammar() if response_format is not None else None

@@ -1,8 +1,8 @@
-"""The tools of a chat request, and which of them the model may or must call.
+"""Models of a chat request's `tools` and `tool_choice`.
 
 Source: `ChatCompletionTool`, `ChatCompletionToolChoiceOption` of OpenAI's specification; names and counts as OpenAI
-limits them. Only function tools are offered. Whether a grammar can be made of a function's `parameters` is found out by
-a worker, and only if a call is forced.
+limits them. Only function tools are supported. Whether a function's `parameters` can be compiled to a grammar is
+decided by the worker, and only where a call is forced.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ ToolName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 
 
 def _schema(parameters: dict[str, Any]) -> dict[str, Any]:
-    """`parameters`, if they are a schema of an object.
+    """Return `parameters` if they are the schema of an object.
 
     Raises:
-        PydanticCustomError: they are not.
+        PydanticCustomError: They are not.
     """
     if parameters.get("type", "object") != "object":
         raise PydanticCustomError("invalid_value", "the schema of a function's parameters must have the type 'object'")
@@ -34,13 +34,13 @@ def _schema(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 class FunctionDefinition(ApiModel):
-    """A function that the model may call. No `parameters`: it takes none."""
+    """A function that the model may call; without `parameters` it takes none."""
 
     name: ToolName
     description: Annotated[str, StringConstraints(max_length=16_384)] | None = None
     parameters: Annotated[dict[str, Any], AfterValidator(_schema)] | None = None
     strict: bool | None = None
-    """Forced calls match the schema whether it is set or not; others are the model's own."""
+    """Forced calls match the schema whether this is set or not; other calls are not constrained."""
 
 
 def _only_functions(kind: Any) -> Any:
@@ -53,7 +53,7 @@ FunctionType = Annotated[Literal["function"], BeforeValidator(_only_functions)]
 
 
 class FunctionTool(ApiModel):
-    """A tool of the only kind that is offered."""
+    """A function tool, the only supported type."""
 
     type: FunctionType
     function: FunctionDefinition
@@ -69,13 +69,13 @@ Tools = Annotated[list[FunctionTool], Field(max_length=MAX_TOOLS), AfterValidato
 
 
 class FunctionName(ApiModel):
-    """A function by its name."""
+    """A reference to a function by name."""
 
     name: ToolName
 
 
 class NamedTool(ApiModel):
-    """`{"type": "function", "function": {"name": ...}}`: this one must be called."""
+    """A forced call of one function: `{"type": "function", "function": {"name": ...}}`."""
 
     type: FunctionType
     function: FunctionName
@@ -89,7 +89,7 @@ class AllowedTools(ApiModel):
 
 
 class AllowedToolsChoice(ApiModel):
-    """`{"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}`."""
+    """A restriction to some tools: `{"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}`."""
 
     type: Literal["allowed_tools"]
     allowed_tools: AllowedTools
@@ -99,10 +99,10 @@ Choice = Literal["none", "auto", "required"] | NamedTool | AllowedToolsChoice
 
 
 def check_choice(choice: Choice | None, tools: Sequence[FunctionTool]) -> None:
-    """A choice must be possible with the tools that are there.
+    """Check that a `tool_choice` is possible with the request's `tools`.
 
     Raises:
-        PydanticCustomError: it is not.
+        PydanticCustomError: A named tool is missing, or there are no tools.
     """
     if choice is None or choice in ("none", "auto"):
         return
@@ -114,9 +114,9 @@ def check_choice(choice: Choice | None, tools: Sequence[FunctionTool]) -> None:
 
 
 def choice_to_wire(choice: Choice | None, parallel: bool | None) -> ToolChoice:
-    """What a worker has to know of `tool_choice` and `parallel_tool_calls`."""
+    """Return the message form of `tool_choice` and `parallel_tool_calls`."""
     if isinstance(choice, NamedTool):
-        # One named function is called once.
+        # A named function is called exactly once.
         return ToolChoice(mode=ToolMode.REQUIRED, names=_names(choice), parallel=False)
     names = _names(choice)
     mode = choice.allowed_tools.mode if isinstance(choice, AllowedToolsChoice) else choice or "auto"
@@ -132,7 +132,7 @@ def _names(choice: Choice | None) -> list[str]:
 
 
 def tools_to_wire(tools: Sequence[FunctionTool]) -> list[dict[str, Any]]:
-    """Tools as chat templates read them: in one order of keys, with parameters even if there are none."""
+    """Return tools as chat templates read them: keys in a fixed order, with `parameters` even where there are none."""
     return [{"type": "function", "function": _function(tool.function)} for tool in tools]
 
 

@@ -1,4 +1,4 @@
-"""`usage` of every answer."""
+"""Models of the `usage` object of chat completions and completions."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from router.messages import Usage
 
 
 class PromptTokensDetails(ApiModel):
-    """`cached_tokens` are part of the prompt's tokens."""
+    """Breakdown of the prompt's tokens; `cached_tokens` were found in the prefix cache."""
 
     cached_tokens: int = 0
     audio_tokens: int = 0
 
 
 class CompletionTokensDetails(ApiModel):
-    """All zero: no model of ours reasons or speaks apart from its text."""
+    """Breakdown of the generated tokens. All zero: reasoning and audio are not counted apart from text."""
 
     reasoning_tokens: int = 0
     audio_tokens: int = 0
@@ -23,7 +23,7 @@ class CompletionTokensDetails(ApiModel):
 
 
 class CompletionUsage(ApiModel):
-    """Tokens of one request over all its prompts and choices."""
+    """Number of tokens of one request, over all its prompts and choices."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -33,7 +33,7 @@ class CompletionUsage(ApiModel):
 
     @classmethod
     def of(cls, usage: Usage) -> CompletionUsage:
-        """The worker's count in OpenAI's shape."""
+        """Convert the worker's count to OpenAI's fields."""
         return cls(
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,

@@ -1,1 +1,1 @@
-"""One file an endpoint."""
+"""HTTP routes, one module per endpoint."""

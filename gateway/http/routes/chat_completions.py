@@ -1,4 +1,4 @@
-"""`POST /v1/chat/completions`."""
+"""Route of `POST /v1/chat/completions`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ router = APIRouter(route_class=IdempotentRoute)
     **described(ChatCompletion, body=ChatCompletionRequest, streamed=ChatCompletionChunk),
 )
 async def create_chat_completion(request: Request, asking: AskingChat) -> Response:
-    """Answer a conversation."""
+    """Generate the assistant's next message of a conversation."""
     caller, body, gateway = asking
     reservation = await gateway.admission.admit(caller, body)
     job = dispatch.to_job(body, reservation, origin_of(request, gateway, stream=bool(body.stream)))
@@ -39,10 +39,10 @@ async def create_chat_completion(request: Request, asking: AskingChat) -> Respon
         named=body.names_a_tool,
     )
     bill = gateway.billing.open(reservation, [job], streamed=bool(body.stream))
-    generation = gateway.generations.open([job], bill)  # before publish: no chunk can be missed
+    generation = gateway.generations.open([job], bill)  # before publish, so that no reply is missed
     async with ended_with(request.receive, generation):
         await rate_limits.charge(request, reservation, [job], generation.tokens_used)
-        await generation.publish(tracing.inject())  # confirmed, or the generation is closed
+        await generation.publish(tracing.inject())  # returns when confirmed; the generation is closed on an error
         if body.stream:
             await generation.begun(gateway.settings.header_delay)
             return EventStream(gateway, generation, answer.events(generation))

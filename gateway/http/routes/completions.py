@@ -1,4 +1,4 @@
-"""`POST /v1/completions`: one job a prompt, answered together."""
+"""Route of `POST /v1/completions`: one job per prompt, answered together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ router = APIRouter(route_class=IdempotentRoute)
 
 @router.post("/v1/completions", **described(Completion, body=CompletionRequest, streamed=Completion))
 async def create_completion(request: Request, asking: AskingCompletion) -> Response:
-    """Continue each prompt `n` times; choice `prompt * n + i` is the i-th continuation of a prompt."""
+    """Continue each prompt `n` times; choice `prompt * n + i` is the i-th continuation of that prompt."""
     caller, body, gateway = asking
     reservation = await gateway.admission.admit(caller, body)
     jobs = dispatch.to_jobs(body, reservation, origin_of(request, gateway, stream=bool(body.stream)))

@@ -1,4 +1,4 @@
-"""`POST /v1/embeddings`: all inputs of a request are one job."""
+"""Route of `POST /v1/embeddings`: one job for all inputs of a request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ router = APIRouter(route_class=IdempotentRoute)
 
 @router.post("/v1/embeddings", **described(EmbeddingList, body=EmbeddingRequest))
 async def create_embeddings(request: Request, asking: AskingEmbeddings) -> Response:
-    """A vector of length one for each input, in their order."""
+    """Return an embedding (a vector of length one) for each input, in order of the inputs."""
     caller, body, gateway = asking
     reservation = await gateway.admission.admit_embeddings(caller, body)
     job = dispatch.to_embedding_job(body, reservation, origin_of(request, gateway, stream=False))
@@ -33,11 +33,11 @@ async def create_embeddings(request: Request, asking: AskingEmbeddings) -> Respo
         await rate_limits.charge(request, reservation, [job], generation.tokens_used)
         await generation.publish(tracing.inject())
         vectors = await collect_vectors(generation)
-    written = await asyncio.to_thread(
+    body_bytes = await asyncio.to_thread(
         embedding_answer.write,
         vectors,
         model=reservation.model.name,
         usage=generation.usage,
         as_base64=body.encoding_format == "base64",
     )
-    return Response(written, media_type="application/json")
+    return Response(body_bytes, media_type="application/json")

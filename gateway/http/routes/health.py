@@ -1,4 +1,4 @@
-"""`GET /healthz`, `GET /readyz`: for load balancers, without a key, from memory. Metrics are on the ops port."""
+"""Routes of `GET /healthz` and `GET /readyz` for load balancers: public, and answered from memory."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ router = APIRouter()
 @router.get("/healthz")
 @public
 async def healthz() -> Response:
-    """The process lives."""
+    """Report that the process is alive."""
     return JSONResponse({"status": "ok"})
 
 
 @router.get("/readyz")
 @public
 async def readyz(gateway: TheGateway) -> Response:
-    """It can take requests: the broker takes publishes, and the gateway keeps up."""
+    """Report whether requests are accepted: the broker accepts publishes and the event loop is not overloaded."""
     gateway.protection.check()
     return JSONResponse({"status": "ready"})

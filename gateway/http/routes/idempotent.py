@@ -1,7 +1,7 @@
-"""The route class of endpoints that honour the `Idempotency-Key` header; without the header it costs a look.
+"""Route class of endpoints that honour the `Idempotency-Key` header.
 
-A request with a key is authenticated and read here, and again by the route if it runs: the kept answer of somebody
-else, or of another body, is never shown.
+A request with a key is authenticated and its body read here, and again by the route if it runs, so that a stored
+response is never returned to another tenant or for another body.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _KEY = re.compile(rb"[\x20-\x7e]{1,255}")
 
 
 class IdempotentRoute(APIRoute):
-    """A route whose POST runs once per key."""
+    """A route whose POST runs once per idempotency key."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, by running or by repeating."""
+        """Handle a request: run the route, join its running request, or replay the stored response."""
         keys = [value for name, value in scope["headers"] if name == HEADER]
         if not keys or scope["method"] != "POST":
             await super().handle(scope, receive, send)
@@ -51,14 +51,14 @@ class IdempotentRoute(APIRoute):
             await response(scope, receive, send)
 
     async def _read(self, request: Request, gateway: Gateway, keys: list[bytes]) -> tuple[KeyedRequest, bytes]:
-        """The request within its scope, and its body.
+        """Return the request's identity (tenant, route, key, fingerprint) and its body.
 
         Raises:
-            InvalidIdempotencyKey: there are several, or it is empty, too long, or not printable ASCII.
-            Exception: whatever the route itself would say of the caller or the bytes of the body.
+            InvalidIdempotencyKey: The header is repeated, empty, too long, or not printable ASCII.
+            Exception: Any error with which the route itself would refuse the caller or the body.
         """
         if (guard := guard_of(self.dependant)) is None:
-            raise NotAuthenticated  # never of an app that has started: such a route is an open one
+            raise NotAuthenticated  # unreachable: the application refuses to start with such a route
         principal = await guard.caller(request)
         gateway.protection.check()
         await rate_limits.enter(request, principal)
@@ -74,12 +74,12 @@ class IdempotentRoute(APIRoute):
 
 
 def _fingerprint(value: Any) -> str:
-    """The same for JSON that differs in order and spacing only."""
+    """Return a hash of a JSON value that does not depend on key order or white space."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 async def _response(gateway: Gateway, answer: LiveAnswer, *, repeated: bool) -> Response:
-    """The answer, for one of its readers."""
+    """Return the response for one of the clients that read `answer`."""
     head = await answer.started()
     headers = _headers(head, repeated=repeated or answer.is_repetition)
     if head.is_stream:

@@ -1,4 +1,4 @@
-"""`GET /v1/models`, `GET /v1/models/{id}`; an id may contain slashes."""
+"""Routes of `GET /v1/models` and `GET /v1/models/{id}`; an id may contain slashes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ router = APIRouter()
 
 @router.get("/v1/models", **described(ModelList))
 async def list_models(caller: ModelReader, gateway: TheGateway) -> Response:
-    """The models that the caller may ask for and that are served, or were within the hour, by all their names."""
+    """List the models that the caller may use and that were served within the last hour, under all their names."""
     return json_response(
         ModelList(data=[_model(name, model) for name, model in gateway.catalogue.listed(caller.models)])
     )
@@ -23,7 +23,7 @@ async def list_models(caller: ModelReader, gateway: TheGateway) -> Response:
 
 @router.get("/v1/models/{name:path}", **described(Model))
 async def retrieve_model(name: str, caller: ModelReader, gateway: TheGateway) -> Response:
-    """One model."""
+    """Return one model."""
     return json_response(_model(name, gateway.catalogue.find(name, caller.models)))
 
 

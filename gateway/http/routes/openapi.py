@@ -1,4 +1,4 @@
-"""`GET /openapi.json`: what this API takes and gives, for whoever generates clients or tests from it. No secrets."""
+"""Route of `GET /openapi.json`: the public description of this API, for generators of clients and tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ router = APIRouter()
 @router.get("/openapi.json", include_in_schema=False)
 @public
 async def openapi(request: Request) -> Response:
-    """The document; made once."""
+    """Return the OpenAPI document, which is built at the first request."""
     app: FastAPI = request.app
     if app.openapi_schema is None:
         app.openapi_schema = describe(app.routes)

@@ -1,4 +1,4 @@
-"""What the generating routes share: where their jobs come from, and how a model becomes a response."""
+"""Helpers of the routes: the origin of a request's jobs, and JSON responses from models."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from gateway.openai.base import ApiModel
 
 
 def origin_of(request: Request, gateway: Gateway, *, stream: bool) -> dispatch.Origin:
-    """The origin of a request's jobs."""
+    """Return the origin (gateway, deadline, default limit) of a request's jobs."""
     settings = gateway.settings
     until = dispatch.deadline(request.headers, stream=stream, longest=settings.max_request_seconds)
     return dispatch.Origin(settings.gateway_id, until, settings.default_max_tokens)
 
 
 def json_response(model: ApiModel) -> Response:
-    """A model as JSON."""
+    """Return a response with a model as JSON."""
     return Response(model.model_dump_json(), media_type="application/json")

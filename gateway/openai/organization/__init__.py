@@ -1,1 +1,1 @@
-"""Shapes of `/v1/organization`, as OpenAI's specification has them: what its clients send and read."""
+"""Request and response models of `/v1/organization`, after OpenAI's specification."""

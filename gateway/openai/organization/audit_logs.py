@@ -1,6 +1,6 @@
-"""The audit log. Source: `AuditLog` and `/organization/audit_logs` in OpenAI's specification.
+"""Models of the audit log. Source: `AuditLog` and `/organization/audit_logs` in OpenAI's specification.
 
-What was done is under a name of its own, the event's: `{"type": "project.created", "project.created": {...}}`.
+An event's details are in a field named after its type: `{"type": "project.created", "project.created": {...}}`.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ Texts = Annotated[list[QueryText], Field(default_factory=list, max_length=100)]
 
 
 class AuditLogUser(ApiModel):
-    """Who did it."""
+    """The user behind an audited action."""
 
     id: str
     email: str
 
 
 class AuditLogSession(ApiModel):
-    """Somebody who had signed in."""
+    """A signed-in session that performed an audited action."""
 
     user: AuditLogUser
     ip_address: str
 
 
 class AuditLogApiKey(ApiModel):
-    """An API key, and whose it is."""
+    """An API key that performed an audited action, with its owner."""
 
     id: str
     type: Literal["user", "service_account"]
@@ -41,7 +41,7 @@ class AuditLogApiKey(ApiModel):
 
 
 class AuditLogActor(ApiModel):
-    """One of the two."""
+    """The session or the API key that performed an audited action."""
 
     type: Literal["session", "api_key"]
     session: Extra[AuditLogSession] = None
@@ -49,13 +49,13 @@ class AuditLogActor(ApiModel):
 
 
 class AuditLogProject(ApiModel):
-    """Where it was done."""
+    """The project in which an audited action was performed."""
 
     id: str
 
 
 class AuditLog(ApiModel):
-    """One act. `actor` is null if it was the operator, at the command line."""
+    """One entry of the audit log. `actor` is null for an action of the operator at the command line."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
@@ -67,11 +67,11 @@ class AuditLog(ApiModel):
 
 
 class AuditLogList(ItemList[AuditLog]):
-    """A page of acts, newest first."""
+    """A page of audit log entries, newest first."""
 
 
 class TimeRange(QueryParameters):
-    """Unix seconds."""
+    """A range of times in Unix seconds."""
 
     gt: QueryInt | None = None
     gte: QueryInt | None = None
@@ -80,16 +80,16 @@ class TimeRange(QueryParameters):
 
 
 class AuditLogQuery(PageQuery):
-    """Which acts; of several kinds of condition all count."""
+    """Query of the audit log; an entry must match all of its conditions."""
 
     effective_at: TimeRange = TimeRange()
-    """When it was done."""
+    """Time of the action."""
     project_ids: Texts
     event_types: Annotated[list[Annotated[Event, Field(strict=False)]], Field(default_factory=list, max_length=100)]
     actor_ids: Texts
-    """Users or keys."""
+    """Ids of the users or API keys that acted."""
     actor_emails: Texts
     resource_ids: Texts
-    """What it was done to."""
+    """Ids of the objects acted on."""
     before: QueryText | None = None
-    """The id of an entry: those just before it in the list. Not with `after`."""
+    """Id of an entry; the page ends just before it in the list. Excludes `after`."""

@@ -1,4 +1,4 @@
-"""All bodies that administration takes, for our OpenAPI document."""
+"""Request bodies of the organisation API, listed for the OpenAPI document."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""API keys and service accounts. Source: `ProjectApiKey`, `ProjectServiceAccount`, `AdminApiKey` and their requests.
+"""Models of API keys and service accounts.
 
-A key's `value` is its text: only in the answer that makes it. Ours say more than OpenAI's: scopes, models, expiry.
+Source: `ProjectApiKey`, `ProjectServiceAccount`, `AdminApiKey` and their requests in OpenAI's specification; scopes,
+models and expiry are extensions. A key's `value` is its secret text, which only the response that creates it contains.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ ModelName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
 def shown_key(key_id: str) -> str:
-    """A key's id as clients see it; "" (nobody's key) stays."""
+    """Return a key's id with the prefix that clients see; "" (no key) stays ""."""
     return PREFIX + key_id if key_id else ""
 
 
 def key_id_of(shown: str) -> str:
-    """The id that is shown so."""
+    """Return the key id behind one that clients see: the inverse of `shown_key`."""
     return shown.removeprefix(PREFIX)
 
 
 class KeyOwner(ApiModel):
-    """A person or a service account."""
+    """The user or service account that owns a key."""
 
     id: str
     name: str
@@ -44,7 +45,7 @@ class KeyOwner(ApiModel):
 
 
 class ProjectKeyOwner(ApiModel):
-    """One of the two."""
+    """The owner of a project's key: a user or a service account."""
 
     type: Literal["user", "service_account"]
     user: Extra[KeyOwner] = None
@@ -52,7 +53,7 @@ class ProjectKeyOwner(ApiModel):
 
 
 class ProjectApiKey(ApiModel):
-    """A key of a project."""
+    """An API key of a project."""
 
     object: Literal["organization.project.api_key"] = "organization.project.api_key"
     id: str
@@ -63,55 +64,55 @@ class ProjectApiKey(ApiModel):
     expires_at: int | None
     scopes: list[str]
     models: list[str] | None
-    """Those that it may ask for; null: all."""
+    """Names of the models that the key may use; null: all."""
     owner_project_access: Literal["active", "inactive"] = "active"
     owner: ProjectKeyOwner
 
 
 class ProjectApiKeyList(ItemList[ProjectApiKey]):
-    """A page of keys."""
+    """A page of a project's API keys."""
 
 
 class ProjectApiKeyQuery(PageQuery):
-    """Which keys."""
+    """Query of a project's API keys."""
 
     owner_project_access: Literal["active", "inactive", "any"] = "active"
-    """A key ends with its owner's access: none is inactive."""
+    """Access of the keys' owners. Keys are revoked together with their owner's access, so none is inactive."""
 
 
 class ProjectApiKeyDeleted(Deleted):
-    """A key that is good for nothing any more."""
+    """Confirmation that a project's API key was revoked."""
 
     object: Literal["organization.project.api_key.deleted"] = "organization.project.api_key.deleted"
 
 
 class KeyCreate(RequestBody):
-    """Body of `POST .../service_accounts/{service_account_id}/api_keys`. All but `name` and `scopes` are ours."""
+    """Body of `POST .../service_accounts/{service_account_id}/api_keys`. All but `name` and `scopes` are extensions."""
 
     name: Name | None = None
     scopes: Annotated[list[ScopeName], Field(min_length=1, max_length=16)] | None = None
-    """What it may do; by default all that a project's key may."""
+    """Scopes of the key; default: all scopes of project keys."""
     expires_in_seconds: Lifetime | None = None
     models: Annotated[list[ModelName], Field(min_length=1, max_length=100)] | None = None
-    """Those that it may ask for; by default all."""
+    """Models that the key may use; default: all."""
     spend_limit: SpendLimitUpdate | None = None
-    """A monthly budget of its own, which counts from its first request."""
+    """Monthly budget of the key, in force from its first request."""
 
 
 class ServiceAccountCreate(RequestBody):
-    """Body of `POST .../service_accounts`: an account, and its first key. All but the first two are ours."""
+    """Body of `POST .../service_accounts`: an account and its first key. All but two fields are extensions."""
 
     name: Name
     create_service_account_only: bool | None = None
-    """Without a key."""
+    """Create no key."""
     scopes: Annotated[list[ScopeName], Field(min_length=1, max_length=16)] | None = None
-    """What its key may do; by default all that a project's key may."""
+    """Scopes of the key; default: all scopes of project keys."""
     expires_in_seconds: Lifetime | None = None
-    """Of its key."""
+    """Lifetime of the key."""
     models: Annotated[list[ModelName], Field(min_length=1, max_length=100)] | None = None
-    """Those that its key may ask for; by default all."""
+    """Models that the key may use; default: all."""
     spend_limit: SpendLimitUpdate | None = None
-    """A monthly budget of its key, which counts from its first request."""
+    """Monthly budget of the key, in force from its first request."""
 
 
 class ServiceAccountUpdate(RequestBody):
@@ -135,7 +136,7 @@ class CreatedKey(ApiModel):
 
 
 class ServiceAccount(ApiModel):
-    """An owner of keys that is nobody."""
+    """A service account: an owner of API keys that is not a person."""
 
     object: Literal["organization.project.service_account"] = "organization.project.service_account"
     id: str
@@ -145,7 +146,7 @@ class ServiceAccount(ApiModel):
 
 
 class CreatedServiceAccount(ServiceAccount):
-    """With its first key."""
+    """A new service account with its first key."""
 
     api_key: CreatedKey | None
 
@@ -155,20 +156,20 @@ class ServiceAccountList(ItemList[ServiceAccount]):
 
 
 class ServiceAccountDeleted(Deleted):
-    """A service account whose keys are good for nothing any more."""
+    """Confirmation that a service account was deleted and its keys were revoked."""
 
     object: Literal["organization.project.service_account.deleted"] = "organization.project.service_account.deleted"
 
 
 class AdminKeyOwner(KeyOwner):
-    """Who made it."""
+    """The user or service account that created an admin API key."""
 
     type: Literal["user", "service_account"]
     object: Literal["organization.user", "organization.service_account"]
 
 
 class AdminApiKey(ApiModel):
-    """A key for administration."""
+    """An admin API key of the organisation."""
 
     object: Literal["organization.admin_api_key"] = "organization.admin_api_key"
     id: str
@@ -182,19 +183,19 @@ class AdminApiKey(ApiModel):
 
 
 class AdminApiKeyList(ItemList[AdminApiKey]):
-    """A page of keys."""
+    """A page of admin API keys."""
 
 
 class AdminApiKeyCreate(RequestBody):
-    """Body of `POST /v1/organization/admin_api_keys`; `scopes` is ours."""
+    """Body of `POST /v1/organization/admin_api_keys`; `scopes` is an extension."""
 
     name: Name
     expires_in_seconds: Lifetime | None = None
     scopes: Annotated[list[ScopeName], Field(min_length=1, max_length=16)] | None = None
-    """`organization.read` for one that changes nothing."""
+    """Scopes of the key; `organization.read` alone makes it read-only. Default: those of the calling key."""
 
 
 class AdminApiKeyDeleted(Deleted):
-    """A key that is good for nothing any more."""
+    """Confirmation that an admin API key was revoked."""
 
     object: Literal["organization.admin_api_key.deleted"] = "organization.admin_api_key.deleted"

@@ -1,4 +1,4 @@
-"""Lists that are read a page at a time, and what pages are asked for by."""
+"""Models of paginated lists and of their query parameters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Limit = Annotated[QueryInt, Field(ge=1, le=100)]
 
 
 class ItemList(ApiModel, Generic[T]):
-    """A page; `last_id` is the `after` of the next one."""
+    """A page of a list; `last_id` is the `after` of the next page."""
 
     object: Literal["list"] = "list"
     data: list[T]
@@ -25,23 +25,23 @@ class ItemList(ApiModel, Generic[T]):
 
 
 class PageQuery(QueryParameters):
-    """Which page."""
+    """Query parameters of a paginated list."""
 
     limit: Limit = 20
-    """How many items a page has at most."""
+    """Maximum number of items per page."""
     after: QueryText | None = None
-    """The id of the last item of the page before."""
+    """Id of the last item of the previous page."""
 
 
 class OrderedPageQuery(PageQuery):
-    """Which page, in which order."""
+    """Query parameters of a paginated list with a choice of order."""
 
     order: Literal["asc", "desc"] = "asc"
-    """By time of creation."""
+    """Order by time of creation."""
 
 
 class Deleted(ApiModel):
-    """What is said of something that is gone."""
+    """Base of confirmations that an object was deleted."""
 
     id: str
     deleted: Literal[True] = True

@@ -1,4 +1,4 @@
-"""Projects and who belongs to them. Source: `Project`, `ProjectUser` and their requests in OpenAI's specification."""
+"""Models of projects and their users. Source: `Project`, `ProjectUser` and their requests in OpenAI's specification."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gateway.openai.organization.lists import ItemList, PageQuery
 from gateway.openai.query import QueryBool
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
-_ELSEWHERE: Mapping[str, Refused] = {
+_NOT_OFFERED: Mapping[str, Refused] = {
     "external_key_id": Refused("the store encrypts nothing by keys from outside"),
     "residency": Refused("data is where the operator's store is"),
 }
 
 
 class Project(ApiModel):
-    """A part of the organisation with keys, limits and budgets of its own."""
+    """A project: a part of the organisation with its own keys, limits and budgets."""
 
     id: str
     object: Literal["organization.project"] = "organization.project"
@@ -34,16 +34,16 @@ class ProjectList(ItemList[Project]):
 
 
 class ProjectQuery(PageQuery):
-    """Which projects."""
+    """Query of the organisation's projects."""
 
     include_archived: QueryBool = False
-    """Those too that are out of use."""
+    """Include archived projects."""
 
 
 class ProjectCreate(RequestBody):
     """Body of `POST /v1/organization/projects`."""
 
-    not_offered: ClassVar[Mapping[str, Refused]] = _ELSEWHERE
+    not_offered: ClassVar[Mapping[str, Refused]] = _NOT_OFFERED
 
     name: Name
 
@@ -51,13 +51,13 @@ class ProjectCreate(RequestBody):
 class ProjectUpdate(RequestBody):
     """Body of `POST /v1/organization/projects/{project_id}`."""
 
-    not_offered: ClassVar[Mapping[str, Refused]] = _ELSEWHERE
+    not_offered: ClassVar[Mapping[str, Refused]] = _NOT_OFFERED
 
     name: Name | None = None
 
 
 class ProjectUser(ApiModel):
-    """A person of the organisation, who may use all of its projects."""
+    """A user of a project. Every member of the organisation may use all of its projects."""
 
     object: Literal["organization.project.user"] = "organization.project.user"
     id: str
@@ -68,4 +68,4 @@ class ProjectUser(ApiModel):
 
 
 class ProjectUserList(ItemList[ProjectUser]):
-    """A page of people."""
+    """A page of a project's users."""

@@ -1,4 +1,7 @@
-"""Rate limits of a project. Source: `ProjectRateLimit`, `ProjectRateLimitUpdateRequest` in OpenAI's specification."""
+"""Models of a project's rate limits.
+
+Source: `ProjectRateLimit`, `ProjectRateLimitUpdateRequest` in OpenAI's specification.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,14 @@ from gateway.openai.organization.lists import ItemList, PageQuery
 from gateway.openai.query import QueryInt
 
 ANY_MODEL = "*"
-"""In the place of a model: all that a project asks for."""
+"""Model name of the limits on a project's requests to all models together."""
 
 Limit = Annotated[int, Field(ge=1, le=UNLIMITED)]
-_NO_SUCH_WORK = Refused("nothing of that kind is served")
+_NOT_SERVED = Refused("nothing of that kind is served")
 
 
 class RateLimit(ApiModel):
-    """How much of one model a project may use; with the model `*`, of all together. A thousand million is no limit."""
+    """Rate limits of a project for one model; the model `*` stands for all together. 1,000,000,000 means no limit."""
 
     object: Literal["project.rate_limit"] = "project.rate_limit"
     id: str
@@ -29,27 +32,27 @@ class RateLimit(ApiModel):
     max_tokens_per_1_minute: int
     max_requests_per_1_day: int
     max_concurrent_requests: int
-    """Ours."""
+    """Maximum number of requests that run at the same time (an extension)."""
 
 
 class RateLimitList(ItemList[RateLimit]):
-    """A page of limits."""
+    """A page of a project's rate limits."""
 
 
 class RateLimitQuery(PageQuery):
-    """Which limits."""
+    """Query of a project's rate limits."""
 
     limit: Annotated[QueryInt, Field(ge=1, le=100)] = 100
-    """How many items a page has at most."""
+    """Maximum number of items per page."""
 
 
 class RateLimitUpdate(RequestBody):
-    """Body of `POST .../rate_limits/{rate_limit_id}`: what is to change; `max_concurrent_requests` is ours."""
+    """Body of `POST .../rate_limits/{rate_limit_id}`: the limits to change."""
 
     not_offered: ClassVar[Mapping[str, Refused]] = {
-        "max_images_per_1_minute": _NO_SUCH_WORK,
-        "max_audio_megabytes_per_1_minute": _NO_SUCH_WORK,
-        "batch_1_day_max_input_tokens": _NO_SUCH_WORK,
+        "max_images_per_1_minute": _NOT_SERVED,
+        "max_audio_megabytes_per_1_minute": _NOT_SERVED,
+        "batch_1_day_max_input_tokens": _NOT_SERVED,
     }
 
     max_requests_per_1_minute: Limit | None = None

@@ -1,4 +1,7 @@
-"""Monthly budgets. Source: `ProjectSpendLimitResource`, `OrganizationSpendLimitResource`; keys have them here too."""
+"""Models of monthly budgets of an organisation, a project or (an extension) an API key.
+
+Source: `ProjectSpendLimitResource`, `OrganizationSpendLimitResource` in OpenAI's specification.
+"""
 
 from __future__ import annotations
 
@@ -15,36 +18,36 @@ class SpendLimitUpdate(RequestBody):
     """Body of `POST .../spend_limit`."""
 
     threshold_amount: Annotated[int, Field(ge=1, le=10**11)]
-    """In cents."""
+    """Budget in cents."""
     currency: Literal["USD"]
     interval: Literal["month"]
-    """Of UTC."""
+    """Calendar month in UTC."""
 
     @property
     def nano(self) -> int:
-        """In nano-USD."""
+        """Budget in nano-USD."""
         return self.threshold_amount * NANO_PER_CENT
 
 
 class Enforcement(ApiModel):
-    """Whether it refuses anything now."""
+    """Whether a budget is used up, so that requests are refused."""
 
     status: Literal["inactive", "enforcing"]
 
 
 class SpendLimit(ApiModel):
-    """A monthly budget, which nothing overruns: a request is refused if what it may cost does not fit."""
+    """A monthly budget. A request is refused if its maximum cost exceeds what is left, so a budget is never overrun."""
 
     object: Literal["organization.spend_limit", "project.spend_limit", "project.api_key.spend_limit"]
     threshold_amount: int
-    """In cents, rounded down."""
+    """Budget in cents, rounded down."""
     currency: Literal["USD"] = "USD"
     interval: Literal["month"] = "month"
     enforcement: Enforcement
 
 
 class SpendLimitDeleted(ApiModel):
-    """No budget any more."""
+    """Confirmation that a budget was removed."""
 
     object: Literal[
         "organization.spend_limit.deleted", "project.spend_limit.deleted", "project.api_key.spend_limit.deleted"

@@ -1,4 +1,8 @@
-"""Usage and costs. Source: `UsageResponse`, `UsageTimeBucket` and the queries of `/organization/usage` and `/costs`."""
+"""Models of usage and cost reports.
+
+Source: `UsageResponse`, `UsageTimeBucket` and the queries of `/organization/usage` and `/costs` in OpenAI's
+specification.
+"""
 
 from __future__ import annotations
 
@@ -14,36 +18,36 @@ Seconds = Annotated[QueryInt, Field(ge=0, le=2**40)]
 
 
 class UsageQuery(QueryParameters):
-    """What all of them are asked by. Buckets begin at whole minutes, hours or days of UTC."""
+    """Query parameters of all reports. Buckets begin at whole minutes, hours or days in UTC."""
 
     start_time: Seconds
-    """From then on, in Unix seconds."""
+    """Start of the period in Unix seconds, inclusive."""
     end_time: Seconds | None = None
-    """Until before then; by default until now. A year after `start_time` at most."""
+    """End of the period in Unix seconds, exclusive; at most a year after `start_time`, default now."""
     project_ids: Ids
     api_key_ids: Ids
     page: QueryText | None = None
-    """`next_page` of the page before."""
+    """`next_page` of the previous page."""
 
 
 class CompletionsUsageQuery(UsageQuery):
-    """How usage of text generation is asked for."""
+    """Query of the usage of chat completions and completions."""
 
     bucket_width: Literal["1m", "1h", "1d"] = "1d"
     user_ids: Ids
     models: Ids
     batch: QueryBool | None = None
-    """Nothing runs in batches: `true` finds nothing."""
+    """The Batch API is not offered, so `true` returns empty buckets."""
     group_by: Annotated[
         list[Literal["project_id", "user_id", "api_key_id", "model", "batch", "service_tier"]],
         Field(default_factory=list, max_length=6),
     ]
     limit: Annotated[QueryInt, Field(ge=1, le=1440)] | None = None
-    """Buckets in a page: 7 days (31 at most), 24 hours (168) or 60 minutes (1,440)."""
+    """Buckets per page: 7 days (31 at most), 24 hours (168) or 60 minutes (1,440)."""
 
 
 class EmbeddingsUsageQuery(UsageQuery):
-    """How usage of embeddings is asked for."""
+    """Query of the usage of embeddings."""
 
     bucket_width: Literal["1m", "1h", "1d"] = "1d"
     user_ids: Ids
@@ -52,28 +56,28 @@ class EmbeddingsUsageQuery(UsageQuery):
         list[Literal["project_id", "user_id", "api_key_id", "model"]], Field(default_factory=list, max_length=4)
     ]
     limit: Annotated[QueryInt, Field(ge=1, le=1440)] | None = None
-    """Buckets in a page: 7 days (31 at most), 24 hours (168) or 60 minutes (1,440)."""
+    """Buckets per page: 7 days (31 at most), 24 hours (168) or 60 minutes (1,440)."""
 
 
 class CostsQuery(UsageQuery):
-    """How costs are asked for."""
+    """Query of costs."""
 
     bucket_width: Literal["1d"] = "1d"
     group_by: Annotated[
         list[Literal["project_id", "line_item", "api_key_id"]], Field(default_factory=list, max_length=3)
     ]
     limit: Annotated[QueryInt, Field(ge=1, le=180)] = 7
-    """Days in a page."""
+    """Days per page."""
 
 
 class ExportQuery(QueryParameters):
-    """Which jobs a table has, and as what."""
+    """Query of an export: the jobs to include and the file format."""
 
     format: Literal["csv", "xlsx"]
     start_time: Seconds
-    """From then on, in Unix seconds."""
+    """Start of the period in Unix seconds, inclusive."""
     end_time: Seconds | None = None
-    """Until before then; by default until now. A year after `start_time` at most."""
+    """End of the period in Unix seconds, exclusive; at most a year after `start_time`, default now."""
     project_ids: Ids
     user_ids: Ids
     api_key_ids: Ids
@@ -81,7 +85,7 @@ class ExportQuery(QueryParameters):
 
 
 class _Grouped(ApiModel):
-    """Null where nothing is grouped by it."""
+    """Group of a usage result; a field is null unless the query groups by it."""
 
     project_id: str | None = None
     user_id: str | None = None
@@ -90,12 +94,12 @@ class _Grouped(ApiModel):
 
 
 class CompletionsUsage(_Grouped):
-    """Tokens of generated text and its prompts."""
+    """Usage of chat completions and completions in one bucket and group."""
 
     object: Literal["organization.usage.completions.result"] = "organization.usage.completions.result"
     input_tokens: int
     input_cached_tokens: int
-    """Part of the input."""
+    """Input tokens that were found in the prefix cache."""
     input_uncached_tokens: int
     output_tokens: int
     input_audio_tokens: int = 0
@@ -106,7 +110,7 @@ class CompletionsUsage(_Grouped):
 
 
 class EmbeddingsUsage(_Grouped):
-    """Tokens that were embedded."""
+    """Usage of embeddings in one bucket and group."""
 
     object: Literal["organization.usage.embeddings.result"] = "organization.usage.embeddings.result"
     input_tokens: int
@@ -114,28 +118,28 @@ class EmbeddingsUsage(_Grouped):
 
 
 class Amount(ApiModel):
-    """USD; exact to a billionth."""
+    """An amount of US dollars, exact to a billionth."""
 
     value: float
     currency: Literal["usd"] = "usd"
 
 
 class Costs(ApiModel):
-    """What was paid."""
+    """Costs in one bucket and group."""
 
     object: Literal["organization.costs.result"] = "organization.costs.result"
     amount: Amount
     line_item: str | None = None
-    """A model and a kind of its tokens."""
+    """Model and kind of tokens."""
     project_id: str | None = None
     api_key_id: str | None = None
     quantity: int | None = None
-    """Tokens of the line item."""
+    """Number of tokens of the line item."""
     quantity_unit: Literal["tokens"] | None = None
 
 
 class UsageBucket(ApiModel):
-    """What happened from `start_time` until before `end_time`."""
+    """Results of one bucket, from `start_time` (inclusive) to `end_time` (exclusive)."""
 
     object: Literal["bucket"] = "bucket"
     start_time: int
@@ -144,7 +148,7 @@ class UsageBucket(ApiModel):
 
 
 class UsagePage(ApiModel):
-    """Some buckets, in order; those without usage too."""
+    """A page of consecutive buckets, including those without usage."""
 
     object: Literal["page"] = "page"
     data: list[UsageBucket]

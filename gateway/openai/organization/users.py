@@ -1,6 +1,6 @@
-"""People and invitations. Source: `User`, `Invite` and their requests in OpenAI's specification.
+"""Models of users and invitations. Source: `User`, `Invite` and their requests in OpenAI's specification.
 
-Our roles are finer than OpenAI's `owner` and `reader`: an invitation says both, a user ours.
+Headrace has more roles than OpenAI's `owner` and `reader`: an invitation carries both forms, a user only Headrace's.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from gateway.openai.organization.lists import Deleted, ItemList, PageQuery
 from gateway.openai.query import QueryText
 
 RoleName = Literal["owner", "admin", "member", "viewer", "reader"]
-"""`reader` is OpenAI's word for a member."""
+"""`reader` is OpenAI's name of the role `member`."""
 
 
 class User(ApiModel):
-    """A person of the organisation."""
+    """A member of the organisation."""
 
     object: Literal["organization.user"] = "organization.user"
     id: str
@@ -30,14 +30,14 @@ class User(ApiModel):
 
 
 class UserList(ItemList[User]):
-    """A page of people."""
+    """A page of users."""
 
 
 class UserQuery(PageQuery):
-    """Which people."""
+    """Query of the organisation's users."""
 
     emails: Annotated[list[QueryText], Field(default_factory=list, max_length=100)]
-    """Those with these addresses."""
+    """Email addresses of the users to return; default: all users."""
 
 
 class UserUpdate(RequestBody):
@@ -49,7 +49,7 @@ class UserUpdate(RequestBody):
 
 
 class UserDeleted(Deleted):
-    """A person who belongs to the organisation no more."""
+    """Confirmation that a user was removed from the organisation."""
 
     object: Literal["organization.user.deleted"] = "organization.user.deleted"
 
@@ -62,18 +62,18 @@ class Invite(ApiModel):
     email: str
     role: Literal["owner", "reader"]
     organization_role: str
-    """The role itself, in our words."""
+    """Headrace's role."""
     status: Literal["accepted", "expired", "pending"]
     created_at: int
     expires_at: int
     accepted_at: int | None = None
     projects: list[InviteProject] = Field(default_factory=list)
     token: Extra[str] = None
-    """What opens the invitation: only in the answer that makes it. Nobody is sent a mail."""
+    """Secret with which the invitation is accepted; only in the response that creates it. No mail is sent."""
 
 
 class InviteProject(ApiModel):
-    """Never there: whoever belongs to the organisation may use all of its projects."""
+    """A project of an invitation. Never used: every member of the organisation may use all of its projects."""
 
     id: str
     role: Literal["member", "owner"]
@@ -95,6 +95,6 @@ class InviteCreate(RequestBody):
 
 
 class InviteDeleted(Deleted):
-    """An invitation that opens nothing any more."""
+    """Confirmation that an invitation was revoked."""
 
     object: Literal["organization.invite.deleted"] = "organization.invite.deleted"

@@ -81,7 +81,7 @@ async def test_who_is_refused_before_all_was_sent_has_the_refusal_and_is_heard_o
 
 
 async def test_a_client_that_sends_nothing_is_not_heard_out_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_context, "HEAR_OUT_SECONDS", 0.01)
+    monkeypatch.setattr(request_context, "DRAIN_SECONDS", 0.01)
     happened: list[str] = []
 
     async def receive() -> Message:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import openai
 import pytest
 
-from gateway.http.server import _take_the_last, bind, serve_app
+from gateway.http.server import _accept_backlog, bind, serve_app
 from gateway.settings import GatewaySettings
 from router.messages import Delta, FailureCode, Finished, Job, MayResume, Resume, Started, Verdict
 from runtime.lifecycle import StartupError
@@ -311,7 +311,7 @@ async def test_shutdown_lets_streams_end_and_takes_no_new_ones(serve: Serve) -> 
 
 
 async def test_whoever_has_connected_before_the_end_is_answered(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.http.http_protocol.LEAVING_SECONDS", 20.0)
+    monkeypatch.setattr("gateway.http.http_protocol.STOPPING_SECONDS", 20.0)
     server = await serve(shutdown_grace=60.0)
     _, silent = await server.connect()
     reader, writer = await server.post(stream=False)
@@ -330,7 +330,7 @@ def test_a_connection_that_nobody_has_taken_yet_is_the_last_one() -> None:
     listener = bind("127.0.0.1", 0)
     listener.setblocking(False)
     waiting = [socket.create_connection(listener.getsockname(), timeout=20) for _ in range(3)]
-    taken = _take_the_last(listener)
+    taken = _accept_backlog(listener)
     assert {each.getpeername() for each in taken} == {each.getsockname() for each in waiting}
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(listener.getsockname(), timeout=20)

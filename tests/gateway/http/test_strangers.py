@@ -38,7 +38,7 @@ def test_a_network_of_ipv6_is_one_origin() -> None:
 
 
 async def test_so_many_connections_without_a_key_and_no_more(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strangers, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(strangers, "GRACE_SECONDS", 0.0)
     served = await serve(max_strangers=3)
     those = served.stage.gateway.strangers
     await eventually(lambda: len(those) == 0)  # the one that saw whether it listens has gone

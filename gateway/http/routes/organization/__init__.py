@@ -1,4 +1,4 @@
-"""`/v1/organization`: administration as OpenAI has it, for admin API keys of owners and administrators."""
+"""Routes of `/v1/organization`: OpenAI's administration API, for admin API keys of owners and administrators."""
 
 from __future__ import annotations
 

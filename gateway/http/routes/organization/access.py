@@ -1,6 +1,6 @@
-"""Who may administer: an admin key with the scope, of somebody who is an administrator or owner now.
+"""Authorisation of the organisation API, as a dependency that each route declares before its body.
 
-A dependency of each route, asked before its body is read. What was done is recorded through it.
+A caller needs an admin key with the route's scope, whose owner is currently an administrator or owner.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Body = TypeVar("Body", bound=RequestBody)
 
 @dataclass(frozen=True)
 class Administrator:
-    """Who administers, and what there is to administer."""
+    """An authorised caller of the organisation API, with the services that the routes use."""
 
     actor: Actor
     administration: Administration
@@ -36,25 +36,25 @@ class Administrator:
 
     @property
     def organisation(self) -> str:
-        """The organisation, of which nothing leads to another."""
+        """Id of the caller's organisation, the only one that the caller can access."""
         return self.actor.organisation
 
     @property
     def scopes(self) -> frozenset[Scope]:
-        """What the key gives him."""
+        """Scopes of the caller's key."""
         return self.principal.scopes
 
     async def record(
         self, event: Event, target: str, *, project: str = "", details: Mapping[str, Detail] | None = None
     ) -> None:
-        """Write what was done into the audit log.
+        """Write an action that was performed into the audit log.
 
         Raises:
-            StoreUnavailable: it was done, and may not be written.
+            StoreUnavailable: The entry may be missing, although the action was performed.
         """
-        who = audit_log.Actor(self.principal.key_id, self.actor.user, await self._email(), self.address)
+        actor = audit_log.Actor(self.principal.key_id, self.actor.user, await self._email(), self.address)
         await self.administration.audit_log.record(
-            self.organisation, event, target, who, project=project, details=details
+            self.organisation, event, target, actor, project=project, details=details
         )
 
     async def _email(self) -> str:
@@ -63,21 +63,23 @@ class Administrator:
         return (await self.administration.people.member(self.organisation, self.actor.user)).user.email
 
 
-def _admitted(guard: ApiKeySecurity) -> Callable[..., Coroutine[Any, Any, Administrator]]:
-    async def admit(request: Request, caller: Principal = Security(guard)) -> Administrator:  # noqa: B008
+def _administrator(guard: ApiKeySecurity) -> Callable[..., Coroutine[Any, Any, Administrator]]:
+    async def authorise(request: Request, caller: Principal = Security(guard)) -> Administrator:  # noqa: B008
         administration = gateway_of(request).administration
         address = request.client.host if request.client is not None else ""
         return Administrator(await administration.actor(caller), administration, caller, address)
 
-    return admit
+    return authorise
 
 
-_reading, _writing = ApiKeySecurity(Scope.ORGANIZATION_READ), ApiKeySecurity(Scope.ORGANIZATION_ADMIN)
+_read_guard, _write_guard = ApiKeySecurity(Scope.ORGANIZATION_READ), ApiKeySecurity(Scope.ORGANIZATION_ADMIN)
 
-Reader = Annotated[Administrator, Depends(_admitted(_reading))]
-Writer = Annotated[Administrator, Depends(_admitted(_writing))]
+Reader = Annotated[Administrator, Depends(_administrator(_read_guard))]
+"""A caller that may read the organisation."""
+Writer = Annotated[Administrator, Depends(_administrator(_write_guard))]
+"""A caller that may change the organisation."""
 
 
 def admin_body(kind: type[Body]) -> Callable[..., Coroutine[Any, Any, Body]]:
-    """A dependency that reads the body as `kind`; to be named after `Writer`, so that it is read for him only."""
-    return body_of(kind, _writing)
+    """Return a dependency that parses the body as `kind`. Declare it after `Writer`, which must be checked first."""
+    return body_of(kind, _write_guard)

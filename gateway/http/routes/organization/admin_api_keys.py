@@ -1,4 +1,4 @@
-"""`/v1/organization/admin_api_keys`: the organisation's own keys, for administration and nothing else."""
+"""Routes of `/v1/organization/admin_api_keys`: the organisation's keys for this API only."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ router = APIRouter(prefix="/v1/organization/admin_api_keys")
 async def list_admin_api_keys(
     admin: Reader, query: Annotated[OrderedPageQuery, Depends(query_of(OrderedPageQuery))]
 ) -> Response:
-    """Those that were not ended."""
+    """List the admin API keys that are not revoked."""
     owners = await owners_of(admin)
     newest_first = await admin.administration.keys.all(admin.actor, ADMIN_KEYS)
     keys = [owners.admin_key(each) for each in newest_first]
@@ -43,7 +43,7 @@ async def list_admin_api_keys(
 async def create_admin_api_key(
     admin: Writer, body: Annotated[AdminApiKeyCreate, Depends(admin_body(AdminApiKeyCreate))]
 ) -> Response:
-    """A new one, with no right that the key that asks for it lacks."""
+    """Create an admin API key, whose scopes are limited to those of the calling key."""
     wish = KeyWish(
         name=body.name,
         scopes=admin.scopes if body.scopes is None else frozenset(body.scopes),
@@ -57,14 +57,14 @@ async def create_admin_api_key(
 
 @router.get("/{key_id}", **described(AdminApiKey))
 async def retrieve_admin_api_key(key_id: str, admin: Reader) -> Response:
-    """One of them."""
+    """Return one admin API key."""
     record = await admin.administration.keys.find(admin.actor, ADMIN_KEYS, key_id_of(key_id))
     return json_response((await owners_of(admin)).admin_key(record))
 
 
 @router.delete("/{key_id}", **described(AdminApiKeyDeleted))
 async def delete_admin_api_key(key_id: str, admin: Writer) -> Response:
-    """End it, in every gateway within seconds."""
+    """Revoke an admin API key, in every gateway within seconds."""
     await admin.administration.keys.revoke(admin.actor, ADMIN_KEYS, key_id_of(key_id))
     await admin.record(Event.API_KEY_DELETED, key_id)
     return json_response(AdminApiKeyDeleted(id=key_id))

@@ -1,4 +1,4 @@
-"""`/v1/organization/projects/{project_id}/api_keys`: the keys of a project. They are made by service accounts."""
+"""Routes of `/v1/organization/projects/{project_id}/api_keys`; keys are created through service accounts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ router = APIRouter(prefix="/v1/organization/projects/{project_id}/api_keys")
 async def list_api_keys(
     project_id: str, admin: Reader, query: Annotated[ProjectApiKeyQuery, Depends(query_of(ProjectApiKeyQuery))]
 ) -> Response:
-    """Those that were not ended, newest first."""
+    """List the project's API keys that are not revoked, newest first."""
     owners = await owners_of(admin, project_id)
     records = await admin.administration.keys.all(admin.actor, project_id)
     keys = [owners.project_key(each) for each in records] if query.owner_project_access != "inactive" else []
@@ -36,7 +36,7 @@ async def list_api_keys(
 
 @router.get("/{api_key_id}", **described(ProjectApiKey))
 async def retrieve_api_key(project_id: str, api_key_id: str, admin: Reader) -> Response:
-    """One of them."""
+    """Return one API key of the project."""
     owners = await owners_of(admin, project_id)
     record = await admin.administration.keys.find(admin.actor, project_id, key_id_of(api_key_id))
     return json_response(owners.project_key(record))
@@ -44,7 +44,7 @@ async def retrieve_api_key(project_id: str, api_key_id: str, admin: Reader) -> R
 
 @router.delete("/{api_key_id}", **described(ProjectApiKeyDeleted))
 async def delete_api_key(project_id: str, api_key_id: str, admin: Writer) -> Response:
-    """End it, in every gateway within seconds."""
+    """Revoke an API key, in every gateway within seconds."""
     await admin.administration.keys.revoke(admin.actor, project_id, key_id_of(api_key_id))
     await admin.record(Event.API_KEY_DELETED, api_key_id, project=project_id)
     return json_response(ProjectApiKeyDeleted(id=api_key_id))

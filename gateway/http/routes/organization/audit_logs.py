@@ -1,4 +1,4 @@
-"""`GET /v1/organization/audit_logs`: what was done, newest first."""
+"""Route of `GET /v1/organization/audit_logs`: administrative actions, newest first."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ router = APIRouter(prefix="/v1/organization/audit_logs")
 
 @router.get("", **described(AuditLogList, query=AuditLogQuery))
 async def list_audit_logs(admin: Reader, query: Annotated[AuditLogQuery, Depends(query_of(AuditLogQuery))]) -> Response:
-    """A page of the organisation's acts."""
+    """List a page of the organisation's audit log."""
     if query.after is not None and query.before is not None:
         raise InvalidRequest("Invalid 'before': not together with 'after'.", param="before")
-    found = await admin.administration.audit_log.find(_wanted(admin.organisation, query))
+    found = await admin.administration.audit_log.find(_audit_query(admin.organisation, query))
     more, entries = len(found) > query.limit, found[: query.limit]
     if query.before is not None:
         entries = found[-query.limit :]
     return json_response(listed(AuditLogList, [_entry(each) for each in entries], has_more=more))
 
 
-def _wanted(organisation: str, query: AuditLogQuery) -> AuditQuery:
+def _audit_query(organisation: str, query: AuditLogQuery) -> AuditQuery:
     since, until = _range(query.effective_at)
     return AuditQuery(
         organisation,
-        limit=query.limit + 1,  # one more tells whether there is another page
+        limit=query.limit + 1,  # one more shows whether there is another page
         projects=query.project_ids,
         events=[event.value for event in query.event_types],
         actors=[key_id_of(each) for each in query.actor_ids],
@@ -57,10 +57,10 @@ def _wanted(organisation: str, query: AuditLogQuery) -> AuditQuery:
     )
 
 
-def _range(asked: TimeRange) -> tuple[int | None, int | None]:
-    """From and until (exclusive), in whole seconds as clients see them."""
-    lower = [each for each in (asked.gte, asked.gt + 1 if asked.gt is not None else None) if each is not None]
-    upper = [each for each in (asked.lt, asked.lte + 1 if asked.lte is not None else None) if each is not None]
+def _range(times: TimeRange) -> tuple[int | None, int | None]:
+    """Return the start (inclusive) and the end (exclusive) of a range, in whole seconds as clients see them."""
+    lower = [each for each in (times.gte, times.gt + 1 if times.gt is not None else None) if each is not None]
+    upper = [each for each in (times.lt, times.lte + 1 if times.lte is not None else None) if each is not None]
     return max(lower, default=None), min(upper, default=None)
 
 
@@ -71,14 +71,13 @@ def _entry(entry: AuditEntry) -> AuditLog:
         effective_at=int(entry.at),
         project=AuditLogProject(id=entry.project) if entry.project else None,
         actor=_actor(entry.actor),
-        **{entry.event.value: _facts(entry)},
+        **{entry.event.value: _details(entry)},
     )
 
 
-def _facts(entry: AuditEntry) -> dict[str, Any]:
-    """Where OpenAI's events have their facts."""
-    act = entry.event.value.rpartition(".")[2]
-    if act == "updated":
+def _details(entry: AuditEntry) -> dict[str, Any]:
+    """Return an event's details under the keys that OpenAI's events use."""
+    if entry.event.value.endswith(".updated"):
         return {"id": entry.target, "changes_requested": dict(entry.details)}
     return {"id": entry.target, **({"data": dict(entry.details)} if entry.details else {})}
 

@@ -1,6 +1,7 @@
-"""`GET /v1/organization/usage/export`: every settled job of a time as a row of a CSV or XLSX table.
+"""Route of `GET /v1/organization/usage/export`: every settled job of a period as a row of a CSV or XLSX table.
 
-Never longer than a spreadsheet may be, on the disk before it is sent, few at a time. Its sum is the ledger's.
+The number of rows is limited to what a spreadsheet can hold and the number of concurrent exports to a few; the file is
+complete on disk before it is sent. Costs add up to the ledger's amount.
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ from runtime.tables import Row
 router = APIRouter(prefix="/v1/organization/usage")
 
 MOST_ROWS = 1_000_000
-"""A sheet of a spreadsheet has 1,048,576."""
+"""Maximum number of rows of an export; a spreadsheet's sheet has 1,048,576."""
 AT_ONCE = 2
-"""Exports that a gateway makes at a time."""
+"""Maximum number of concurrent exports of a gateway."""
 BATCH = 500
+"""Rows that are written to the file at a time."""
 
 _FILES = {"csv": tables.csv_file, "xlsx": tables.xlsx_file}
 _TYPES = {"csv": tables.CSV_TYPE, "xlsx": tables.XLSX_TYPE}
@@ -57,18 +59,18 @@ HEADS = (
     "cost_usd",
 )
 
-_places = asyncio.Semaphore(AT_ONCE)
+_slots = asyncio.Semaphore(AT_ONCE)
 
 
 @router.get("/export", **described_files([tables.CSV_TYPE, tables.XLSX_TYPE], query=ExportQuery))
 async def export_usage(admin: Reader, query: Annotated[ExportQuery, Depends(query_of(ExportQuery))]) -> Response:
-    """The jobs that were settled from `start_time` until before `end_time`."""
+    """Return a file of the jobs that were settled from `start_time` (inclusive) to `end_time` (exclusive)."""
     period = asked(query.start_time, query.end_time)
     ids = {name: getattr(query, name) for name in ("project_ids", "user_ids", "api_key_ids", "models")}
     wanted = UsageFilter(admin.organisation, period.since, period.until, only_of(ids))
-    if _places.locked():
+    if _slots.locked():
         raise ExportsBusy
-    async with _places:
+    async with _slots:
         if await admin.administration.usage.count(wanted, MOST_ROWS + 1) > MOST_ROWS:
             message = f"The table would have more than {MOST_ROWS:,} rows: ask for a shorter time."
             raise InvalidRequest(message, param="start_time", code="too_many_rows")
@@ -91,7 +93,7 @@ async def _rows(admin: Administrator, wanted: UsageFilter, names: Mapping[str, s
 
 
 async def _names(admin: Administrator) -> dict[str, str]:
-    """Of projects and people, by id."""
+    """Return the names of projects and the email addresses of users, by id."""
     projects = await admin.administration.projects.all(admin.organisation, archived=True)
     members = await admin.administration.people.members(admin.organisation)
     return {each.id: each.name for each in projects} | {each.user.id: each.user.email for each in members}

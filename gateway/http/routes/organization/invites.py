@@ -1,4 +1,4 @@
-"""`/v1/organization/invites`: invitations. Nobody is sent anything: the answer that makes one has its token, once."""
+"""Routes of `/v1/organization/invites`. No mail is sent: the response that creates an invitation carries its token."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ router = APIRouter(prefix="/v1/organization/invites")
 
 @router.get("", **described(InviteList, query=PageQuery))
 async def list_invites(admin: Reader, query: Annotated[PageQuery, Depends(query_of(PageQuery))]) -> Response:
-    """All that were not taken back, newest first."""
+    """List the invitations that are not revoked, newest first."""
     invitations = await admin.administration.invitations.all(admin.organisation)
     invites = [_invite(each) for each in invitations if each.revoked is None]
     return json_response(page_of(InviteList, invites, query))
@@ -31,7 +31,7 @@ async def list_invites(admin: Reader, query: Annotated[PageQuery, Depends(query_
 
 @router.post("", **described(Invite, body=InviteCreate))
 async def create_invite(admin: Writer, body: Annotated[InviteCreate, Depends(admin_body(InviteCreate))]) -> Response:
-    """Invite somebody."""
+    """Create an invitation."""
     invitation, token = await admin.administration.invitations.invite(admin.actor, role_of(body.role), body.email)
     details = {"email": invitation.email, "role": invitation.role.value}
     await admin.record(Event.INVITE_SENT, invitation.id, details=details)
@@ -40,13 +40,13 @@ async def create_invite(admin: Writer, body: Annotated[InviteCreate, Depends(adm
 
 @router.get("/{invite_id}", **described(Invite))
 async def retrieve_invite(invite_id: str, admin: Reader) -> Response:
-    """One of them."""
+    """Return one invitation."""
     return json_response(_invite(await admin.administration.invitations.find(admin.organisation, invite_id)))
 
 
 @router.delete("/{invite_id}", **described(InviteDeleted))
 async def delete_invite(invite_id: str, admin: Writer) -> Response:
-    """Take it back."""
+    """Revoke an invitation."""
     await admin.administration.invitations.revoke(admin.actor, invite_id)
     await admin.record(Event.INVITE_DELETED, invite_id)
     return json_response(InviteDeleted(id=invite_id))

@@ -1,4 +1,4 @@
-"""Whose keys are: people, service accounts, or nobody (keys that the operator has made)."""
+"""Converts key records to API models together with their owner: a user, a service account or the operator."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from gateway.openai.organization.keys import (
 )
 
 OPERATOR = "operator"
+"""Owner's name of a key that was created at the command line."""
 
 
 @dataclass(frozen=True)
 class Owners:
-    """Those of an organisation, and of a project, by id."""
+    """Possible owners of keys, by id: the members of an organisation and the service accounts of a project."""
 
     people: dict[str, KeyOwner]
     accounts: dict[str, KeyOwner]
 
     def project_key(self, record: ApiKeyRecord) -> ProjectApiKey:
-        """A project's key as clients see it."""
+        """Return the API model of a project's key."""
         kind, owner = self._owner(record)
         return ProjectApiKey(
             id=shown_key(record.key_id),
@@ -45,7 +46,7 @@ class Owners:
         )
 
     def admin_key(self, record: ApiKeyRecord, value: str | None = None) -> AdminApiKey:
-        """An organisation's key as clients see it; `value` is its text."""
+        """Return the API model of an admin key; `value` is the key's secret text."""
         kind, owner = self._owner(record)
         return AdminApiKey(
             id=shown_key(record.key_id),
@@ -71,10 +72,10 @@ class Owners:
 
 
 async def owners_of(admin: Administrator, project: str = "") -> Owners:
-    """Everybody who may own a key of the organisation, or of one of its projects.
+    """Load the possible owners of the organisation's keys, or of the keys of one of its projects.
 
     Raises:
-        NoSuchRecord: no such project.
+        NoSuchRecord: The project does not exist.
     """
     accounts: list[ServiceAccount] = []
     if project:
@@ -100,7 +101,7 @@ async def owners_of(admin: Administrator, project: str = "") -> Owners:
 
 
 def redacted(record: ApiKeyRecord) -> str:
-    """Enough of a key's text to know it by."""
+    """Return the redacted text of a key, by which its owner can recognise it."""
     return f"hr_live_{record.key_id}_...{record.last4}"
 
 

@@ -1,4 +1,4 @@
-"""What the routes of administration share: reading queries and bodies, cutting lists into pages."""
+"""Pagination and query parsing of the organisation API's routes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Page = TypeVar("Page", bound=ItemList[Any])
 
 
 def query_of(kind: type[Query]) -> Callable[..., Coroutine[Any, Any, Query]]:
-    """A dependency that reads the query string as `kind`."""
+    """Return a dependency that parses the query string as `kind`."""
 
     async def read(request: Request) -> Query:
         return kind.parse_query(request.query_params.multi_items())
@@ -27,10 +27,10 @@ def query_of(kind: type[Query]) -> Callable[..., Coroutine[Any, Any, Query]]:
 
 
 def page_of(kind: type[Page], items: Sequence[Any], query: PageQuery) -> Page:
-    """The page of all `items` that is asked for.
+    """Return the page of `items` that `query` selects.
 
     Raises:
-        InvalidRequest: there is no item that the page could come after.
+        InvalidRequest: No item has the id `query.after`.
     """
     begin = 0
     if query.after is not None:
@@ -43,7 +43,7 @@ def page_of(kind: type[Page], items: Sequence[Any], query: PageQuery) -> Page:
 
 
 def listed(kind: type[Page], items: Sequence[Any], *, has_more: bool) -> Page:
-    """A page of these items."""
+    """Return a page that consists of `items`."""
     return kind(
         data=list(items),
         first_id=items[0].id if items else None,

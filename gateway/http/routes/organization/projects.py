@@ -1,4 +1,4 @@
-"""`/v1/organization/projects` and the people of a project."""
+"""Routes of `/v1/organization/projects` and of a project's users."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ router = APIRouter(prefix="/v1/organization/projects")
 
 @router.get("", **described(ProjectList, query=ProjectQuery))
 async def list_projects(admin: Reader, query: Annotated[ProjectQuery, Depends(query_of(ProjectQuery))]) -> Response:
-    """The organisation's projects, oldest first."""
+    """List the organisation's projects, oldest first."""
     found = await admin.administration.projects.all(admin.organisation, archived=query.include_archived)
     return json_response(page_of(ProjectList, [_project(each) for each in found], query))
 
 
 @router.post("", **described(Project, body=ProjectCreate))
 async def create_project(admin: Writer, body: Annotated[ProjectCreate, Depends(admin_body(ProjectCreate))]) -> Response:
-    """A new one."""
+    """Create a project."""
     project = await admin.administration.projects.create(admin.actor, body.name)
     await admin.record(Event.PROJECT_CREATED, project.id, project=project.id, details={"name": project.name})
     return json_response(_project(project))
@@ -46,7 +46,7 @@ async def create_project(admin: Writer, body: Annotated[ProjectCreate, Depends(a
 
 @router.get("/{project_id}", **described(Project))
 async def retrieve_project(project_id: str, admin: Reader) -> Response:
-    """One of them."""
+    """Return one project."""
     return json_response(_project(await admin.administration.projects.find(admin.organisation, project_id)))
 
 
@@ -54,7 +54,7 @@ async def retrieve_project(project_id: str, admin: Reader) -> Response:
 async def modify_project(
     project_id: str, admin: Writer, body: Annotated[ProjectUpdate, Depends(admin_body(ProjectUpdate))]
 ) -> Response:
-    """Call it something else."""
+    """Rename a project."""
     projects = admin.administration.projects
     project = await projects.find(admin.organisation, project_id)
     if body.name is not None:
@@ -65,7 +65,7 @@ async def modify_project(
 
 @router.post("/{project_id}/archive", **described(Project))
 async def archive_project(project_id: str, admin: Writer) -> Response:
-    """Take it out of use, for good; its keys end."""
+    """Archive a project permanently and revoke its keys."""
     project = await admin.administration.projects.archive(admin.actor, project_id)
     await admin.administration.keys.revoke_all(KeySet(organisation=admin.organisation, project=project_id))
     await admin.record(Event.PROJECT_ARCHIVED, project.id, project=project.id)
@@ -76,7 +76,7 @@ async def archive_project(project_id: str, admin: Writer) -> Response:
 async def list_project_users(
     project_id: str, admin: Reader, query: Annotated[PageQuery, Depends(query_of(PageQuery))]
 ) -> Response:
-    """Who may use it: everybody who belongs to the organisation."""
+    """List the users of a project, who are all members of the organisation."""
     await admin.administration.projects.find(admin.organisation, project_id)
     members = await admin.administration.people.members(admin.organisation)
     return json_response(page_of(ProjectUserList, [_user(each) for each in members], query))
@@ -84,7 +84,7 @@ async def list_project_users(
 
 @router.get("/{project_id}/users/{user_id}", **described(ProjectUser))
 async def retrieve_project_user(project_id: str, user_id: str, admin: Reader) -> Response:
-    """One of them."""
+    """Return one user of a project."""
     await admin.administration.projects.find(admin.organisation, project_id)
     return json_response(_user(await admin.administration.people.member(admin.organisation, user_id)))
 

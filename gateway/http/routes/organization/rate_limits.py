@@ -1,4 +1,4 @@
-"""`/v1/organization/projects/{project_id}/rate_limits`: of a project as a whole, and of each model that is served."""
+"""Routes of `/v1/organization/projects/{project_id}/rate_limits`: limits of a project in total and per served model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def list_rate_limits(
     query: Annotated[RateLimitQuery, Depends(query_of(RateLimitQuery))],
     gateway: TheGateway,
 ) -> Response:
-    """The project's own first, then those of models, by name."""
+    """List the project's rate limits: the total first, then those of models, sorted by name."""
     await admin.administration.projects.find(admin.organisation, project_id)
     models = [ANY_MODEL, *sorted(model.name for model in gateway.models.models())]
     limits = await gateway.limits.book.limits_of([_subject(project_id, model) for model in models])
@@ -50,7 +50,7 @@ async def modify_rate_limit(
     body: Annotated[RateLimitUpdate, Depends(admin_body(RateLimitUpdate))],
     gateway: TheGateway,
 ) -> Response:
-    """Change some of its numbers: here at once, in other gateways within ten seconds."""
+    """Change a rate limit, at once in this gateway and within ten seconds in the other gateways."""
     await admin.administration.projects.find_open(admin.organisation, project_id)
     model = rate_limit_id.removeprefix(PREFIX)
     if rate_limit_id == model or (model != ANY_MODEL and gateway.models.find(model) is None):

@@ -1,4 +1,4 @@
-"""`/v1/organization/projects/{project_id}/service_accounts`: owners of keys that are nobody, and how keys are made."""
+"""Routes of `/v1/organization/projects/{project_id}/service_accounts`, and the creation of their API keys."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ router = APIRouter(prefix="/v1/organization/projects/{project_id}/service_accoun
 async def list_service_accounts(
     project_id: str, admin: Reader, query: Annotated[PageQuery, Depends(query_of(PageQuery))]
 ) -> Response:
-    """Those of a project, oldest first."""
+    """List the service accounts of a project, oldest first."""
     await admin.administration.projects.find(admin.organisation, project_id)
     found = await admin.administration.service_accounts.all(admin.organisation, project_id)
     return json_response(page_of(ServiceAccountList, [ServiceAccount(**_fields(each)) for each in found], query))
@@ -46,7 +46,7 @@ async def list_service_accounts(
 async def create_service_account(
     project_id: str, admin: Writer, body: Annotated[ServiceAccountCreate, Depends(admin_body(ServiceAccountCreate))]
 ) -> Response:
-    """A new one, with a key unless only the account is asked for."""
+    """Create a service account, with a key unless `create_service_account_only` is set."""
     await admin.administration.projects.find_open(admin.organisation, project_id)
     account = await admin.administration.service_accounts.create(admin.actor, project_id, body.name)
     await admin.record(Event.SERVICE_ACCOUNT_CREATED, account.id, project=project_id, details={"name": account.name})
@@ -56,7 +56,7 @@ async def create_service_account(
 
 @router.get("/{service_account_id}", **described(ServiceAccount))
 async def retrieve_service_account(project_id: str, service_account_id: str, admin: Reader) -> Response:
-    """One of them."""
+    """Return one service account."""
     accounts = admin.administration.service_accounts
     return json_response(
         ServiceAccount(**_fields(await accounts.find(admin.organisation, project_id, service_account_id)))
@@ -70,7 +70,7 @@ async def modify_service_account(
     admin: Writer,
     body: Annotated[ServiceAccountUpdate, Depends(admin_body(ServiceAccountUpdate))],
 ) -> Response:
-    """Call it something else."""
+    """Rename a service account."""
     accounts = admin.administration.service_accounts
     account = await accounts.find(admin.organisation, project_id, service_account_id)
     if body.name is not None:
@@ -82,7 +82,7 @@ async def modify_service_account(
 
 @router.delete("/{service_account_id}", **described(ServiceAccountDeleted))
 async def delete_service_account(project_id: str, service_account_id: str, admin: Writer) -> Response:
-    """End its keys, and forget it."""
+    """Delete a service account and revoke its keys."""
     accounts = admin.administration.service_accounts
     account = await accounts.find(admin.organisation, project_id, service_account_id)
     await accounts.remove(admin.actor, project_id, account.id)
@@ -100,14 +100,14 @@ async def create_service_account_key(
     admin: Writer,
     body: Annotated[KeyCreate, Depends(admin_body(KeyCreate))],
 ) -> Response:
-    """One more key for it."""
+    """Create an API key of a service account."""
     accounts = admin.administration.service_accounts
     account = await accounts.find(admin.organisation, project_id, service_account_id)
     return json_response(await _new_key(admin, account, body))
 
 
 async def _new_key(admin: Administrator, account: Record, body: ServiceAccountCreate | KeyCreate) -> CreatedKey:
-    """A key, whose budget stands before anybody has its text."""
+    """Create a key and set its budget, before the key's text is returned to the client."""
     lifetime = body.expires_in_seconds
     wish = KeyWish(
         name=body.name or account.name,

@@ -1,4 +1,4 @@
-"""Monthly budgets: `.../spend_limit` of the organisation, of a project, and (ours) of a project's key."""
+"""Routes of monthly budgets: `.../spend_limit` of the organisation, of a project and (an extension) of an API key."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PROJECT, KEY = "/projects/{project_id}/spend_limit", "/projects/{project_id}/api
 
 @dataclass(frozen=True)
 class _Subject:
-    """Whose budget it is; there is such a subject in the organisation."""
+    """The subject of a budget, which exists in the caller's organisation."""
 
     budget: str
     kind: Literal["organization", "project", "project.api_key"]
@@ -40,55 +40,55 @@ class _Subject:
 
 @router.get("/spend_limit", **described(SpendLimit))
 async def retrieve_organization_limit(admin: Reader) -> Response:
-    """The organisation's."""
+    """Return the organisation's budget."""
     return await _retrieve(admin, _organisation(admin))
 
 
 @router.post("/spend_limit", **described(SpendLimit, body=SpendLimitUpdate))
 async def update_organization_limit(admin: Writer, body: Update) -> Response:
-    """Set it."""
+    """Set the organisation's budget."""
     return await _update(admin, _organisation(admin), body)
 
 
 @router.delete("/spend_limit", **described(SpendLimitDeleted))
 async def delete_organization_limit(admin: Writer) -> Response:
-    """Take it away."""
+    """Remove the organisation's budget."""
     return await _delete(admin, _organisation(admin))
 
 
 @router.get(PROJECT, **described(SpendLimit))
 async def retrieve_project_limit(project_id: str, admin: Reader) -> Response:
-    """A project's."""
+    """Return a project's budget."""
     return await _retrieve(admin, await _project(admin, project_id))
 
 
 @router.post(PROJECT, **described(SpendLimit, body=SpendLimitUpdate))
 async def update_project_limit(project_id: str, admin: Writer, body: Update) -> Response:
-    """Set it."""
+    """Set a project's budget."""
     return await _update(admin, await _project(admin, project_id), body)
 
 
 @router.delete(PROJECT, **described(SpendLimitDeleted))
 async def delete_project_limit(project_id: str, admin: Writer) -> Response:
-    """Take it away."""
+    """Remove a project's budget."""
     return await _delete(admin, await _project(admin, project_id))
 
 
 @router.get(KEY, **described(SpendLimit))
 async def retrieve_key_limit(project_id: str, api_key_id: str, admin: Reader) -> Response:
-    """A key's."""
+    """Return an API key's budget."""
     return await _retrieve(admin, await _key(admin, project_id, api_key_id))
 
 
 @router.post(KEY, **described(SpendLimit, body=SpendLimitUpdate))
 async def update_key_limit(project_id: str, api_key_id: str, admin: Writer, body: Update) -> Response:
-    """Set it."""
+    """Set an API key's budget."""
     return await _update(admin, await _key(admin, project_id, api_key_id), body)
 
 
 @router.delete(KEY, **described(SpendLimitDeleted))
 async def delete_key_limit(project_id: str, api_key_id: str, admin: Writer) -> Response:
-    """Take it away."""
+    """Remove an API key's budget."""
     return await _delete(admin, await _key(admin, project_id, api_key_id))
 
 

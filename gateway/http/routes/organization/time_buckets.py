@@ -1,4 +1,4 @@
-"""The time that a question about usage is about, cut into buckets and pages. Knows no usage."""
+"""Periods of usage reports, divided into time buckets and pages."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _PAGE = re.compile(r"page_([0-9]{1,12})")
 
 @dataclass(frozen=True)
 class Period:
-    """From `since` until before `until`, in Unix seconds."""
+    """A period from `since` (inclusive) to `until` (exclusive), in Unix seconds."""
 
     since: int
     until: int
 
     def buckets(self, width: int, number: int) -> list[Period]:
-        """The first `number` of its buckets, which begin at multiples of `width`; the first and last may be cut."""
+        """Return up to `number` first buckets, which begin at multiples of `width`; the outer ones may be shorter."""
         found: list[Period] = []
         begin = self.since
         while begin < self.until and len(found) < number:
@@ -33,10 +33,10 @@ class Period:
 
 
 def asked(start_time: int, end_time: int | None) -> Period:
-    """The time that is asked about.
+    """Return the period of a query; without `end_time` it ends now.
 
     Raises:
-        InvalidRequest: it is empty or too long.
+        InvalidRequest: The period is empty or longer than a year.
     """
     until = int(time.time()) + 1 if end_time is None else end_time
     if until <= start_time:
@@ -47,10 +47,10 @@ def asked(start_time: int, end_time: int | None) -> Period:
 
 
 def page_of_period(period: Period, page: str | None) -> Period:
-    """What is left of a period from a page on.
+    """Return the rest of a period from the beginning of a page.
 
     Raises:
-        InvalidRequest: `page` is none of its pages.
+        InvalidRequest: `page` does not name a page of this period.
     """
     if page is None:
         return period
@@ -61,5 +61,5 @@ def page_of_period(period: Period, page: str | None) -> Period:
 
 
 def next_page(begin: int) -> str:
-    """The page that begins then."""
+    """Return the token of the page that begins at a time in Unix seconds."""
     return f"page_{begin}"

@@ -1,4 +1,4 @@
-"""`/v1/organization/usage/{completions,embeddings}` and `/v1/organization/costs`: added up from settled jobs."""
+"""Routes of `/v1/organization/usage/{completions,embeddings}` and `/v1/organization/costs`: rollups of settled jobs."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from gateway.openai.organization.usage import (
 router = APIRouter(prefix="/v1/organization")
 
 MOST_ROWS = 20_000
-"""In one page: what an answer of some megabytes holds."""
+"""Maximum number of results in a page, which keeps a response within some megabytes."""
 PAGES = {"1m": (60, 1440), "1h": (24, 168), "1d": (7, 31)}
-"""Buckets in a page: by default, and at most."""
+"""Default and maximum number of buckets in a page, by width of the buckets."""
 
 _DIMENSIONS = {
     "project_id": Dimension.PROJECT,
@@ -50,7 +50,7 @@ Results = Callable[[Sequence[UsageRow]], Sequence[Any]]
 
 @dataclass(frozen=True)
 class PageSize:
-    """Buckets of so many seconds, so many of them."""
+    """Size of a page: the width of its buckets in seconds, and their number."""
 
     width: int
     buckets: int
@@ -60,7 +60,7 @@ class PageSize:
 async def completions_usage(
     admin: Reader, query: Annotated[CompletionsUsageQuery, Depends(query_of(CompletionsUsageQuery))]
 ) -> Response:
-    """What was generated."""
+    """Report the usage of chat completions and completions."""
     by = [_DIMENSIONS[name] for name in dict.fromkeys(query.group_by) if name != "batch"]
     batch = False if "batch" in query.group_by else None
 
@@ -86,7 +86,7 @@ async def completions_usage(
 async def embeddings_usage(
     admin: Reader, query: Annotated[EmbeddingsUsageQuery, Depends(query_of(EmbeddingsUsageQuery))]
 ) -> Response:
-    """What was embedded."""
+    """Report the usage of embeddings."""
 
     def results(rows: Sequence[UsageRow]) -> list[EmbeddingsUsage]:
         return [
@@ -100,7 +100,7 @@ async def embeddings_usage(
 
 @router.get("/costs", **described(UsagePage, query=CostsQuery))
 async def costs(admin: Reader, query: Annotated[CostsQuery, Depends(query_of(CostsQuery))]) -> Response:
-    """What was paid."""
+    """Report the costs."""
     itemised = "line_item" in query.group_by
     by = [_DIMENSIONS[name] for name in dict.fromkeys(query.group_by) if name != "line_item"]
 
@@ -138,7 +138,7 @@ def _filter(
 
 
 def only_of(ids: Mapping[str, Sequence[str]]) -> dict[Dimension, Sequence[str]]:
-    """What parameters such as `project_ids` mean."""
+    """Return the usage filter of query parameters such as `project_ids`."""
     only: dict[Dimension, Sequence[str]] = {_DIMENSIONS[name.removesuffix("s")]: values for name, values in ids.items()}
     if Dimension.KEY in only:
         only[Dimension.KEY] = [key_id_of(each) for each in only[Dimension.KEY]]
@@ -193,7 +193,7 @@ def _line_items(row: UsageRow) -> Iterator[Costs]:
     for name, cost, tokens in parts:
         if tokens:
             yield _cost(row, cost, f"{model}, {name}", tokens)
-    # More than was held for a job is never charged.
+    # A job is never charged more than its hold, so its cost may be less than the sum of its parts.
     if rest := row.cost - sum(cost for _, cost, _ in parts):
         yield _cost(row, rest, f"{model}, not charged")
 

@@ -1,4 +1,4 @@
-"""`/v1/organization/users`: the people of an organisation and their roles."""
+"""Routes of `/v1/organization/users`: the members of an organisation and their roles."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ router = APIRouter(prefix="/v1/organization/users")
 
 
 def role_of(name: RoleName) -> Role:
-    """Our role of that name."""
+    """Return the role of an API name."""
     return Role.MEMBER if name == "reader" else Role(name)
 
 
 @router.get("", **described(UserList, query=UserQuery))
 async def list_users(admin: Reader, query: Annotated[UserQuery, Depends(query_of(UserQuery))]) -> Response:
-    """The people, those who came first before the others."""
+    """List the members of the organisation in order of joining."""
     wanted = {fold_email(each) for each in query.emails}
     members = await admin.administration.people.members(admin.organisation)
     users = [_user(each) for each in members if not wanted or fold_email(each.user.email) in wanted]
@@ -35,7 +35,7 @@ async def list_users(admin: Reader, query: Annotated[UserQuery, Depends(query_of
 
 @router.get("/{user_id}", **described(User))
 async def retrieve_user(user_id: str, admin: Reader) -> Response:
-    """One of them."""
+    """Return one member."""
     return json_response(_user(await admin.administration.people.member(admin.organisation, user_id)))
 
 
@@ -43,7 +43,7 @@ async def retrieve_user(user_id: str, admin: Reader) -> Response:
 async def modify_user(
     user_id: str, admin: Writer, body: Annotated[UserUpdate, Depends(admin_body(UserUpdate))]
 ) -> Response:
-    """Give him another role."""
+    """Change a member's role."""
     people = admin.administration.people
     member = await people.member(admin.organisation, user_id)
     if body.role is not None:
@@ -54,7 +54,7 @@ async def modify_user(
 
 @router.delete("/{user_id}", **described(UserDeleted))
 async def delete_user(user_id: str, admin: Writer) -> Response:
-    """Remove him from the organisation; his keys end."""
+    """Remove a member from the organisation and revoke their keys."""
     await admin.administration.people.remove(admin.actor, user_id)
     await admin.record(Event.USER_DELETED, user_id)
     return json_response(UserDeleted(id=user_id))
