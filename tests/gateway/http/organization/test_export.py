@@ -65,12 +65,12 @@ async def test_a_table_is_bounded(office: Office, monkeypatch: pytest.MonkeyPatc
         refused = await office.ask("GET", query)
         assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
     for _ in range(export.AT_ONCE):
-        await export._places.acquire()
+        await export._slots.acquire()
     try:
         busy = await office.ask("GET", f"{ASK}&format=csv")
         assert (busy.status_code, busy.json()["error"]["code"]) == (503, "exports_busy")
         assert busy.headers["retry-after"] == "5"
     finally:
         for _ in range(export.AT_ONCE):
-            export._places.release()
+            export._slots.release()
     assert office.acts == []
