@@ -1,7 +1,7 @@
-"""A decoder of the Llama family computed by the compiled kernels: one call for all layers, weights in their layout.
+"""A decoder of the Llama family on the compiled kernels: one call for all layers, with weights in the kernels' layout.
 
-The same function as `layers/decoder.py`, which stays the readable definition, the fallback and the yardstick. States
-are float32 whatever the weights' format. Knows modules and values, not files or engines.
+It computes the same as `layers/decoder.py`, which remains the readable definition, the fallback and the reference in
+tests. Hidden states are float32 in any weight format.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from inference_worker.errors import NativeUnavailable
 
 
 def check_supported(config: DecoderConfig) -> None:
-    """The kernels are written for the sizes that published models have.
+    """Raise if the kernels don't support a model's sizes or activation.
 
     Raises:
-        NativeUnavailable: not for these.
+        NativeUnavailable: the model is not supported.
     """
     attention = config.attention
     sizes = {
@@ -64,17 +64,18 @@ def check_supported(config: DecoderConfig) -> None:
 
 
 class NativeDecoder:
-    """A `CausalLM` (`models/base.py`) made of a loaded `Decoder`, which may be dropped afterwards."""
+    """A `CausalLM` (`models/base.py`) on the compiled kernels, built from a loaded `Decoder` that it doesn't keep."""
 
     def __init__(self, model: Decoder, values: Mapping[str, Values], kernels: Kernels, *, row_bits: int = 16) -> None:
         """Pack a model's weights.
 
         Args:
-            model: what they are taken from.
-            values: matrices by their published names; those that are absent are the model's own, in its format.
-            kernels: what computes.
-            row_bits: 16 or 8, what states are rounded to before they meet an int4 weight, or an int8 one where it pays.
-                With 8 prompts attend in whole numbers, too (ADR 0042, 0045), and meet int4 weights in bytes (ADR 0044).
+            model: the loaded model.
+            values: matrices by their Hugging Face names, in place of the model's own.
+            kernels: the kernels that compute the model.
+            row_bits: 16 or 8, bits of the activations in products with int4 weights, and with int8 ones where that is
+                faster. With 8, prefill also computes attention in integers (ADR 0042, 0045) and expands int4 weights
+                to bytes (ADR 0044).
         """
         self.shape = model.shape
         self.rotary = model.rotary
@@ -98,7 +99,7 @@ class NativeDecoder:
         self._bound: tuple[KVCache, ModelStruct] | None = None
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
-        """See `CausalLM.forward`; attends by the kernels, over the backend's cache."""
+        """See `CausalLM.forward`; attention runs in the kernels, over the backend's cache."""
         states = self._kernels.take(self._embedding, token_ids)
         rotation = self.rotary.at(positions, torch.float32)
         model = self._over(attention.backend.cache)
@@ -115,7 +116,7 @@ class NativeDecoder:
         return self._kernels.linear(self._head, hidden.contiguous())
 
     def _over(self, cache: KVCache) -> ModelStruct:
-        """The structures that the kernels walk through, over one cache."""
+        """Return the model's C structures with the addresses of `cache`."""
         if self._bound is None or self._bound[0] is not cache:
             for index, layer in enumerate(self._layers):
                 layer.keys, layer.values = cache.keys[index].data_ptr(), cache.values[index].data_ptr()
@@ -149,7 +150,7 @@ class NativeDecoder:
         )
 
     def _linear(self, layer: Linear, path: str, values: Mapping[str, Values], *, gated: bool = False) -> LinearStruct:
-        """`gated`: each half of a panel belongs to the other, so that a product ends with `silu(gate) * up`."""
+        """Pack a linear layer. `gated`: interleave gate and up, so that the product can end with `silu(gate) * up`."""
         parent = path.rpartition(".")[0]
         paths = [f"{parent}.{part}" for part in layer.parts] if isinstance(layer, MergedLinear) else [path]
         found = [values[f"{path}.weight"] for path in paths if f"{path}.weight" in values]

@@ -1,8 +1,7 @@
-"""Compiles the kernels for this machine and keeps the result in the user's cache.
+"""Compiles the kernels for this machine into the user's cache folder.
 
-`python -m inference_worker.engine.native.build` does it ahead of time. The sources need nothing but a C++20 compiler,
-neither PyTorch's headers nor a build system. A change of a source, a flag or the compiler makes another file. Does not
-load what it builds.
+`python -m inference_worker.engine.native.build` compiles ahead of time. The sources need only a C++20 compiler, neither
+PyTorch's headers nor a build system. The file's name depends on the sources, the flags and the compiler.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ _TIMEOUT = 300.0
 
 @dataclass(frozen=True)
 class InstructionSet:
-    """What the kernels can be written in (`src/simd.h`).
+    """A SIMD instruction set that the kernels can be compiled for (`src/simd.h`).
 
     Attributes:
-        name: of the header that wraps it.
-        needed: what a processor must have, as `torch.cpu` names it.
-        flags: the compiler's.
+        name: name of the header that wraps it.
+        needed: required processor features, as named by `torch.cpu`.
+        flags: compiler flags.
     """
 
     name: str
@@ -40,7 +39,7 @@ class InstructionSet:
     flags: tuple[str, ...]
 
     def missing(self) -> list[str]:
-        """What this processor lacks of it."""
+        """Return the required features that this processor lacks."""
         return [name for name in self.needed if not torch.cpu.get_capabilities().get(name)]
 
 
@@ -51,14 +50,14 @@ _AVX512 = InstructionSet(
     (*_AVX2.flags, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni"),
 )
 INSTRUCTION_SETS = {kind.name: kind for kind in (_AVX512, _AVX2)}
-"""By name, the fastest first."""
+"""Instruction sets by name, the fastest first."""
 
 
 def best_instructions() -> str:
-    """Name of the fastest instruction set that this processor has.
+    """Return the name of the fastest instruction set that this processor has.
 
     Raises:
-        NativeUnavailable: it has none of them.
+        NativeUnavailable: the processor has none of them.
     """
     for kind in INSTRUCTION_SETS.values():
         if not kind.missing():
@@ -67,7 +66,7 @@ def best_instructions() -> str:
 
 
 def built_library(instructions: str) -> Path:
-    """The kernels compiled for an instruction set, compiled now if they are not yet.
+    """Return the path of the kernels for an instruction set; compile them if there is no such file yet.
 
     Raises:
         NativeUnavailable: there is no compiler, or it failed.
@@ -101,7 +100,7 @@ def _fingerprint(compiler: str, flags: tuple[str, ...]) -> str:
 
 
 def _compile(compiler: str, flags: tuple[str, ...], target: Path) -> None:
-    """Into a file beside the target first: several processes may compile at once."""
+    """Compile into a temporary file and rename it to `target`, as several processes may compile at the same time."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:

@@ -1,7 +1,7 @@
-"""The compiled kernels as Python calls: ctypes structures that mirror `src/decoder.h`, filled from tensors.
+"""Python bindings of the compiled kernels: ctypes structures that mirror `src/decoder.h`, filled from tensors.
 
-Tensors must be contiguous, on the CPU and alive during the call; structures hold addresses only, so whoever builds one
-keeps its tensors. The interpreter lock is released while a kernel runs.
+Tensors must be contiguous and on the CPU. Structures hold addresses only, so the code that builds one must keep its
+tensors alive. The interpreter lock is released while a kernel runs.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from inference_worker.engine.native.packing import FLOATS, INT8, PackedWeight
 from inference_worker.errors import NativeError, NativeUnavailable
 
 HEAD_STEP = 16
-"""Heads must have a multiple of so many dimensions."""
+"""The head size must be a multiple of this."""
 
 _int64, _float, _pointer = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
 
 
 class LinearStruct(ctypes.Structure):
-    """`Linear`."""
+    """`Linear` of `src/decoder.h`."""
 
     _fields_ = (
         ("format", _int64),
@@ -39,19 +39,19 @@ class LinearStruct(ctypes.Structure):
 
     @classmethod
     def of(cls, weight: PackedWeight) -> LinearStruct:
-        """The addresses of a packed weight."""
+        """Build from the addresses of a packed weight."""
         bias = None if weight.bias is None else weight.bias.data_ptr()
         return cls(weight.format, weight.inputs, weight.padded_outputs, weight.panels.data_ptr(), bias)
 
 
 class NormStruct(ctypes.Structure):
-    """`Norm`; without a weight: none."""
+    """`Norm` of `src/decoder.h`; a null weight means no normalisation."""
 
     _fields_ = (("weight", _pointer), ("epsilon", _float))
 
 
 class LayerStruct(ctypes.Structure):
-    """`Layer`."""
+    """`Layer` of `src/decoder.h`."""
 
     _fields_ = (
         ("input_norm", NormStruct),
@@ -70,25 +70,25 @@ class LayerStruct(ctypes.Structure):
 
 
 class HeadsStruct(ctypes.Structure):
-    """`Heads`."""
+    """`Heads` of `src/attention.h`."""
 
     _fields_ = (("query", _int64), ("kv", _int64), ("size", _int64))
 
 
 class CacheStruct(ctypes.Structure):
-    """`Cache`."""
+    """`Cache` of `src/decoder.h`."""
 
     _fields_ = (("format", _int64), ("block_size", _int64), ("rough", _int64))
 
     @classmethod
     def of(cls, cache: KVCache, *, rough: bool) -> CacheStruct:
-        """How a cache lies in memory; `rough`: many rows attend in whole numbers (ADR 0042), unless it has 32 bits."""
+        """Describe a cache. `rough`: prefill computes attention in integers (ADR 0042), unless the cache is float32."""
         form = INT8 if cache.shape.quantised else FLOATS[cache.shape.dtype]
         return cls(form, cache.shape.block_size, rough)
 
 
 class ModelStruct(ctypes.Structure):
-    """`Model`."""
+    """`Model` of `src/decoder.h`."""
 
     _fields_ = (
         ("hidden", _int64),
@@ -102,7 +102,7 @@ class ModelStruct(ctypes.Structure):
 
 
 class StepStruct(ctypes.Structure):
-    """`Step`."""
+    """`Step` of `src/attention.h`."""
 
     _fields_ = (
         ("rows", _int64),
@@ -117,7 +117,7 @@ class StepStruct(ctypes.Structure):
 
     @classmethod
     def of(cls, metadata: AttentionMetadata) -> StepStruct:
-        """The addresses of a step's metadata: int64, contiguous."""
+        """Build from the addresses of a step's metadata, which must be int64 and contiguous."""
         sequences, width = metadata.block_tables.shape
         return cls(
             metadata.slot_mapping.shape[0],
@@ -132,20 +132,20 @@ class StepStruct(ctypes.Structure):
 
 
 class Kernels:
-    """A team of threads and its memory. Not for several Python threads at once.
+    """The loaded kernels with their threads and scratch memory. Not thread-safe.
 
     Attributes:
-        instructions: what they are compiled for, a name of `build.INSTRUCTION_SETS`.
-        panel: outputs of a weight that they compute together; `packing.pack` lays weights out by it.
-        multiplies_bytes: whether they are faster with rows of 8 bits beside int8 weights, too.
+        instructions: the instruction set that they are compiled for, a name in `build.INSTRUCTION_SETS`.
+        panel: number of a weight's outputs that they compute together; `packing.pack` needs it.
+        multiplies_bytes: whether products of int8 weights are faster with 8-bit activations.
     """
 
     def __init__(self, threads: int, instructions: str | None = None) -> None:
-        """Raises `NativeUnavailable` where the kernels can't be built or run.
+        """Build and load the kernels, and start their threads; raises `NativeUnavailable` where that is impossible.
 
         Args:
-            threads: that compute.
-            instructions: that this processor has; by default the fastest.
+            threads: number of compute threads.
+            instructions: an instruction set that this processor has; by default the fastest.
         """
         self.instructions = instructions or best_instructions()
         self._library = _loaded(self.instructions)
@@ -156,7 +156,7 @@ class Kernels:
         weakref.finalize(self, self._library.headrace_destroy, self._handle)
 
     def linear(self, weight: PackedWeight, x: Tensor) -> Tensor:
-        """`x @ weight.T + bias`: [R, in] float32 to [R, out]."""
+        """Compute `x @ weight.T + bias`: [R, in] float32 to [R, out]."""
         out = x.new_empty(x.shape[0], weight.padded_outputs)
         struct = LinearStruct.of(weight)
         _check(
@@ -167,7 +167,7 @@ class Kernels:
         return out[:, : weight.outputs]
 
     def take(self, weight: PackedWeight, outputs: Tensor) -> Tensor:
-        """Rows of the weight, for a table of embeddings: [T] int64, each below `weight.outputs`, to [T, in] float32."""
+        """Gather rows of a weight, as in an embedding: [T] int64, each below `weight.outputs`, to [T, in] float32."""
         out = torch.empty(len(outputs), weight.inputs)
         struct = LinearStruct.of(weight)
         _check(
@@ -192,7 +192,7 @@ class Kernels:
         window: int | None,
         rough: bool = False,
     ) -> Tensor:
-        """See `AttentionBackend.forward`; `rows` are query, key and value, float32, contiguous; `rough`: ADR 0042."""
+        """See `AttentionBackend.forward`. `rows`: query, key and value in float32; `rough`: see `CacheStruct.of`."""
         query, key, _ = rows
         out = query.new_empty(query.shape)
         heads = HeadsStruct(query.shape[1], *key.shape[1:])
@@ -222,17 +222,17 @@ class Kernels:
         first: int = 0,
         wake: int = NOBODY,
     ) -> int:
-        """All layers and the final norm, in place.
+        """Compute all layers and the final norm in place.
 
         Args:
-            model: with the cache.
-            metadata: of the step.
+            model: the model's structures, with the addresses of its cache.
+            metadata: metadata of the step.
             rows: cosines, sines ([T, head size / 2] each) and states ([T, hidden]), float32.
-            first: layer to go on with; those before it are done.
-            wake: a file descriptor; when something can be read from it, this gives way between two layers.
+            first: index of the layer to start with.
+            wake: a file descriptor; the call returns between two layers once it is readable.
 
         Returns:
-            How many layers are done: fewer than there are if it gave way.
+            Number of layers that are computed, fewer than the model's if the call was interrupted.
         """
         step, done = StepStruct.of(metadata), _int64()
         _check(
@@ -254,7 +254,7 @@ def _loaded(instructions: str) -> ctypes.CDLL:
     path = built_library(instructions)
     try:
         library = ctypes.CDLL(str(path))
-    except OSError as error:  # a cache folder on a file system that must not hold programs, say
+    except OSError as error:  # for example a cache folder on a file system mounted with noexec
         raise NativeUnavailable(f"can't load the kernels: {error}") from error
     for name in ("create", "linear", "take", "attention", "decode"):
         getattr(library, f"headrace_{name}").restype = ctypes.c_char_p

@@ -1,7 +1,6 @@
-"""Lays weights out as the native kernels read them (`src/linear.h`): panels of outputs, groups of 32 inputs.
+"""Packs weights in the kernels' memory layout (`src/linear.h`): panels of outputs, groups of 32 inputs.
 
-A panel has 16 outputs or 32, as the kernels' vectors are wide (`Kernels.panel`). Knows layouts, not where values come
-from.
+A panel has 16 or 32 outputs, depending on the kernels' vector width (`Kernels.panel`).
 """
 
 from __future__ import annotations
@@ -14,45 +13,45 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 GROUP = 32
-"""Inputs of an output that share a scale."""
+"""Number of an output's inputs that share a scale."""
 
 FLOATS = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
-"""Numbers of the floating formats, as `Format` of `src/linear.h` counts them."""
+"""Values of `Format` in `src/linear.h` for the floating-point formats."""
 INT8, INT4, INT4_ROWS8, INT8_ROWS8 = 3, 4, 5, 6
 
 
 @dataclass(frozen=True)
 class Int4Values:
-    """`codes * scales + minimums`: [out, in] uint8 below 16, and two of [out, in / 32] float32."""
+    """An int4 weight, `codes * scales + minimums`: [out, in] uint8 below 16, and two of [out, in / 32] float32."""
 
     codes: Tensor
     scales: Tensor
     minimums: Tensor
 
     def dense(self) -> Tensor:
-        """[out, in] float32."""
+        """Dequantise to [out, in] float32."""
         groups = self.codes.view(*self.scales.shape, GROUP).float()
         return (groups * self.scales[..., None] + self.minimums[..., None]).flatten(1)
 
 
 @dataclass(frozen=True)
 class Int8Values:
-    """`codes * scales`: [out, in] int8 and [out, in / 32] float32."""
+    """An int8 weight, `codes * scales`: [out, in] int8 and [out, in / 32] float32."""
 
     codes: Tensor
     scales: Tensor
 
     @staticmethod
     def of(weight: Tensor) -> Int8Values:
-        """Round a [out, in] weight: symmetric, the largest of a group becomes 127."""
+        """Quantise an [out, in] weight symmetrically; the largest magnitude of a group becomes 127."""
         groups = weight.float().view(weight.shape[0], -1, GROUP)
-        # Rounded first: codes are chosen for the scale that the kernel multiplies by.
+        # Scales are rounded first, because the kernel multiplies codes by the rounded scale.
         scales = (groups.abs().amax(dim=-1) / 127).half().float()
         codes = (groups / scales.clamp_min(1e-12)[..., None]).round().clamp(-127, 127).to(torch.int8)
         return Int8Values(codes.flatten(1), scales)
 
     def dense(self) -> Tensor:
-        """[out, in] float32."""
+        """Dequantise to [out, in] float32."""
         return (self.codes.view(*self.scales.shape, GROUP) * self.scales[..., None]).flatten(1)
 
 
@@ -61,7 +60,7 @@ Values = Tensor | Int4Values | Int8Values
 
 
 def stacked(parts: Sequence[Values]) -> Values:
-    """Matrices of one kind and width, one below the other."""
+    """Concatenate matrices of one kind and width by rows."""
     if isinstance(parts[0], Tensor):
         return torch.cat(parts)  # type: ignore[arg-type]
     columns = zip(*(vars(part).values() for part in parts), strict=True)
@@ -69,12 +68,12 @@ def stacked(parts: Sequence[Values]) -> Values:
 
 
 def interleaved_rows(rows: Tensor, every: int) -> Tensor:
-    """The two halves of a tensor in turns: `every` rows of the first, as many of the second, and so on."""
+    """Interleave the two halves of a tensor: `every` rows of the first, as many of the second, and so on."""
     return rows.view(2, -1, every, *rows.shape[1:]).transpose(0, 1).flatten(0, 2)
 
 
 def interleaved(values: Values, every: int) -> Values:
-    """`interleaved_rows` of a matrix."""
+    """Apply `interleaved_rows` to a weight of any kind."""
     if isinstance(values, Tensor):
         return interleaved_rows(values, every)
     return type(values)(*(interleaved_rows(part, every) for part in vars(values).values()))
@@ -85,10 +84,10 @@ class PackedWeight:
     """A weight of [out, in] in the kernels' layout.
 
     Attributes:
-        format: as `Format` of `src/linear.h` numbers them.
-        inputs, outputs: of the weight.
-        panel: outputs that lie side by side.
-        panels: its bytes; outputs are filled up to whole panels.
+        format: a value of `Format` in `src/linear.h`.
+        inputs, outputs: sizes of the weight.
+        panel: number of outputs per panel.
+        panels: the packed data; outputs are padded to whole panels.
         bias: [padded outputs] float32, or none.
     """
 
@@ -101,12 +100,12 @@ class PackedWeight:
 
     @property
     def padded_outputs(self) -> int:
-        """Outputs that the kernels compute."""
+        """Number of outputs that the kernels compute, padding included."""
         return len(self.panels) * self.panel
 
 
 def pack(values: Values, bias: Tensor | None = None, *, panel: int, row_bits: int = 16) -> PackedWeight:
-    """Lay a weight out in panels of so many outputs; `row_bits`: 16 or 8, what rows are rounded to beside integers."""
+    """Pack a weight in panels of `panel` outputs. `row_bits`: bits of activations (16 or 8) for integer weights."""
     if isinstance(values, Int4Values):
         form, inputs_together = (INT4_ROWS8, 4) if row_bits == 8 else (INT4, 2)
         panels, size = _int4_panels(values, panel, inputs_together), values.codes.shape
@@ -121,7 +120,7 @@ def pack(values: Values, bias: Tensor | None = None, *, panel: int, row_bits: in
 
 
 def _paneled(values: Tensor, panel: int) -> Tensor:
-    """[out, ...] to [panels, panel, ...]."""
+    """Pad and reshape [out, ...] to [panels, panel, ...]."""
     short = -values.shape[0] % panel
     if short:
         values = torch.cat((values, values.new_zeros(short, *values.shape[1:])))
@@ -129,12 +128,12 @@ def _paneled(values: Tensor, panel: int) -> Tensor:
 
 
 def _halves(values: Tensor, panel: int) -> Tensor:
-    """[out, groups] to bytes of float16, [panels, groups, 2 x panel]."""
+    """Convert [out, groups] to bytes of float16, [panels, groups, 2 x panel]."""
     return _paneled(values, panel).transpose(1, 2).half().contiguous().view(torch.uint8)
 
 
 def _int4_panels(values: Int4Values, panel: int, together: int) -> Tensor:
-    """[panels, groups, 20 x panel]; a byte holds an output of the left half and its like of the right."""
+    """Return [panels, groups, 20 x panel]; a byte holds codes of two outputs, half a panel apart."""
     groups = values.scales.shape[1]
     codes = _paneled(values.codes, panel).view(-1, 2, panel // 2, groups, GROUP // together, together)
     both = codes[:, 0] | (codes[:, 1] << 4)  # panel out group step in
@@ -143,7 +142,7 @@ def _int4_panels(values: Int4Values, panel: int, together: int) -> Tensor:
 
 
 def _int8_panels(values: Int8Values, panel: int, together: int) -> Tensor:
-    """[panels, groups, 34 x panel]; where four inputs lie together their codes are unsigned."""
+    """Return [panels, groups, 34 x panel]; codes are unsigned if four inputs are packed together."""
     groups = values.scales.shape[1]
     codes = values.codes.view(torch.uint8) ^ (128 if together == 4 else 0)
     halves = _paneled(codes, panel).view(-1, 2, panel // 2, groups, GROUP // together, together)

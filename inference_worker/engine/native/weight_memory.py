@@ -1,7 +1,6 @@
-"""Where packed weights lie: one behind the other as they are packed, which is as a step reads them.
+"""Contiguous memory for packed weights, in the order in which they are packed and a step reads them.
 
-So whoever comes to the end of a weight and asks memory for what follows (`src/linear.h`) asks for the next one, and a
-page of memory holds several. Knows nothing of what the bytes mean.
+So a kernel that prefetches past the end of a weight (`src/linear.h`) fetches the next one, and huge pages are shared.
 """
 
 from __future__ import annotations
@@ -11,21 +10,21 @@ import torch
 from torch import Tensor
 
 SLAB = 64 * 1024 * 1024
-"""Bytes that are taken at once."""
+"""Bytes allocated at once."""
 
 ALIGNMENT = 64
-"""Bytes of a cache line: a weight begins with one."""
+"""Alignment of weights in bytes: a cache line."""
 
 
 class WeightMemory:
-    """Grows by slabs; given back with the last tensor that lies in it."""
+    """An arena that grows by slabs; a slab is freed with the last tensor in it."""
 
     def __init__(self, slab_bytes: int = SLAB) -> None:
         self._slab_bytes = slab_bytes
         self._left = torch.empty(0, dtype=torch.uint8)
 
     def keep(self, tensor: Tensor) -> Tensor:
-        """A copy behind what was kept last; of its own slab if it is longer than one."""
+        """Copy a tensor behind the last one and return the copy; a tensor longer than a slab gets its own."""
         size = tensor.numel() * tensor.element_size()
         if size > len(self._left):
             self._left = _slab(max(self._slab_bytes, size))
@@ -35,7 +34,7 @@ class WeightMemory:
 
 
 def _slab(size: int) -> Tensor:
-    """Memory of NumPy, which asks for huge pages: memory is read faster in those."""
+    """Allocate by NumPy, which requests huge pages: these are read faster."""
     memory = torch.from_numpy(np.empty(size + ALIGNMENT, dtype=np.uint8))
     start = -memory.data_ptr() % ALIGNMENT
     return memory[start : start + size]

@@ -1,4 +1,4 @@
-// The C interface that `native/library.py` calls through ctypes. Every call returns null, or what went wrong.
+// The C interface that `native/library.py` calls through ctypes. Calls that can fail return null, or an error message.
 #include <exception>
 
 #include "decoder.h"

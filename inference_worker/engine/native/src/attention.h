@@ -1,8 +1,9 @@
-// Causal attention over a paged KV cache (Kwon et al. 2023), with the online softmax of Dao et al. 2022. Knows no model.
+// Causal attention over a paged KV cache (Kwon et al. 2023), with the online softmax of Dao et al. 2022.
 //
-// Work is cut into tasks; the query heads that share a key-value head are computed together, so that keys and values are
-// read once. Few query rows work on the cache as it lies, one by one (`row_attention.h`), so that a guessed token's states
-// are those it would have in a step of its own. Many rows become two small matrix products (`tiled_attention.h`).
+// Work is cut into tasks; the query heads that share a key-value head are computed together, so that keys and values
+// are read once. Few query rows read the cache in place, one row after another (`row_attention.h`), so that a draft
+// token's states are those it would have in a step of its own. Many rows become two small matrix products
+// (`tiled_attention.h`).
 #pragma once
 
 #include <algorithm>
@@ -13,18 +14,18 @@
 
 namespace headrace {
 
-constexpr int64_t kTokens = 64;      // positions taken in at a time
-constexpr int64_t kLeastRows = 96;   // of a task, about (queries x query heads of the group)
-constexpr int64_t kMostRows = 128;   // with more, fewer tasks take a tile's keys and values, but what they gather leaves the L1 cache
-constexpr int64_t kTasksEach = 16;   // for a thread, before tasks get more rows than the least
-constexpr int64_t kFewQueries = 17;  // a token and its drafts: computed one by one, the same to the bit as alone
+constexpr int64_t kTokens = 64;      // positions per tile
+constexpr int64_t kLeastRows = 96;   // rows per task, about (queries x query heads of the group)
+constexpr int64_t kMostRows = 128;   // more rows would save loads of keys and values, but sums would leave the L1 cache
+constexpr int64_t kTasksEach = 16;   // tasks per thread from which on tasks get more than kLeastRows
+constexpr int64_t kFewQueries = 17;  // a token and its drafts: computed row by row, bit for bit the same as alone
 
 struct Heads {
     int64_t query, kv, size;
     int64_t group() const { return query / kv; }
 };
 
-// What a step is, as `attention/backend.py` defines it.
+// A step's metadata: `AttentionMetadata` of `attention/backend.py`.
 struct Step {
     int64_t rows, sequences, table_width;
     const int64_t* query_start;   // [S + 1]
@@ -33,20 +34,20 @@ struct Step {
     const int64_t* slots;         // [rows]
     const int64_t* read_from;     // [S], or null
 
-    // The first row of a sequence, or of those whose states are read after the last layer.
+    // The first row of a sequence; in the last layer, the first one whose states are read.
     int64_t first(int64_t sequence, bool last_layer) const {
         return last_layer && read_from ? read_from[sequence] : query_start[sequence];
     }
 };
 
-// Some queries of a sequence, some key-value heads.
+// A unit of attention work: some queries of one sequence and some key-value heads.
 struct AttentionTask {
     int64_t sequence, first_head, last_head, first, last;  // first, last: rows of the step
-    bool few;                                              // of the sequence: kFewQueries at most
+    bool few;                                              // whether the sequence has at most kFewQueries queries
 };
 
-// The longest first, so that no thread is left with a long one at the end. Heads whose keys lie side by side in memory are
-// read together where there are sequences enough to share out.
+// Returns the tasks, the longest first, so that no thread is left with a long one at the end. With enough sequences for
+// all threads, a task takes all heads, whose keys are contiguous in memory.
 inline std::vector<AttentionTask> attention_tasks(const Step& step, const Heads& heads, int threads,
                                                   bool last_layer = false) {
     std::vector<AttentionTask> long_ones, short_ones;
@@ -77,15 +78,15 @@ struct PagedSide {
     int64_t vector_length() const { return Vector::length(heads.size); }
     Stored* slot(int64_t slot, int64_t head) const { return data + (slot * heads.kv + head) * vector_length(); }
 
-    // The vectors of all heads.
+    // Stores the vectors of all heads.
     void store(int64_t at, const float* x) const {
         for (int64_t head = 0; head < heads.kv; ++head) Vector::store(x + head * heads.size, heads.size, slot(at, head));
     }
 
-    // Where the vectors of `count` positions from `start` lie.
+    // Finds the addresses of the vectors of `count` positions from `start` on.
     void locate(const int64_t* table, int64_t head, int64_t start, int64_t count, const Stored** found) const {
         const int64_t stride = heads.kv * vector_length();
-        int64_t block = start / block_size, offset = start % block_size;  // a division a token would cost more than it
+        int64_t block = start / block_size, offset = start % block_size;  // avoids a division per token
         for (int64_t i = 0; i < count; ++block, offset = 0) {
             const Stored* at = slot(table[block] * block_size + offset, head);
             for (; offset < block_size && i < count; ++offset, at += stride) found[i++] = at;
@@ -93,9 +94,9 @@ struct PagedSide {
     }
 };
 
-constexpr float kNothing = -1e30f;  // the score of what can't be seen; finite, for differences of two are taken
+constexpr float kNothing = -1e30f;  // score of a masked position; finite, because scores are subtracted
 
-// The first position that a query at `own` sees.
+// The first position that a query at position `own` attends to.
 inline int64_t first_seen(int64_t own, int64_t window) { return window > 0 ? std::max<int64_t>(0, own - window + 1) : 0; }
 
 }  // namespace headrace

@@ -1,4 +1,4 @@
-// Eight floats at a time: AVX2, FMA and F16C. The same names as `avx512.h`; knows numbers only.
+// SIMD wrappers for AVX2, FMA and F16C: eight floats per vector. The same interface as `avx512.h`.
 #pragma once
 
 #include <immintrin.h>
@@ -10,8 +10,8 @@ namespace headrace {
 
 constexpr int kWidth = 8;        // floats in a vector
 constexpr int kIntegerTile = 4;  // rows whose sums fit the registers beside two vectors of weights
-constexpr bool kMultipliesBytes = false;  // not without half sums that overflow
-constexpr bool kUnpacksForFree = false;  // no units are to spare for codes that are unpacked where they are used
+constexpr bool kMultipliesBytes = false;  // the 16-bit partial sums of byte products could overflow
+constexpr bool kUnpacksForFree = false;  // unpacking codes where they are used costs as much as multiplying
 using Floats = __m256;
 using Ints = __m256i;  // of 32 bits, or parts of them
 
@@ -63,7 +63,7 @@ inline __m128 sums(Floats a, Floats b, Floats c, Floats d) {
     return _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
 }
 
-// Number j of vector i changes places with number i of vector j. First within four vectors, a lane of 128 bits each.
+// Transposes: number j of vector i swaps with number i of vector j. First within four vectors, per lane of 128 bits.
 inline void transpose(Floats (&x)[kWidth]) {
     Floats fours[kWidth];
     for (int i = 0; i < kWidth; i += 4) {
@@ -92,7 +92,7 @@ inline Floats load_bfloat16(const uint16_t* from) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
 
-// Rounds to the nearest, ties to even. A NaN may become an infinity: both spoil a sequence alike.
+// Rounds to the nearest, ties to even. A NaN may become an infinity, which makes a sequence just as invalid.
 inline void store_bfloat16(uint16_t* to, Floats x) {
     const __m256i bits = _mm256_castps_si256(x);
     const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
@@ -106,13 +106,13 @@ inline Floats load_int8(const int8_t* from) {
     return to_floats(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)from)));
 }
 
-// Of integers that fit 8 bits.
+// Stores integers that fit 8 bits.
 inline void store_int8(int8_t* to, Ints x) {
     const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
     _mm_storel_epi64((__m128i*)to, _mm_packs_epi16(words, words));
 }
 
-// Integers that fit 16 or 8 bits, 32 of them.
+// Stores 32 integers that fit 16 or 8 bits.
 inline void narrow(const Ints (&values)[4], int16_t* to) {
     for (int i = 0; i < 2; ++i) {
         const __m256i both = _mm256_packs_epi32(values[2 * i], values[2 * i + 1]);
@@ -127,7 +127,7 @@ inline void narrow(const Ints (&values)[4], int8_t* to) {
     _mm256_storeu_si256((__m256i*)to, _mm256_permutevar8x32_epi32(words, order));
 }
 
-// The first `count` bytes of memory, at most a vector's; zeros behind them.
+// Loads the first `count` bytes, at most a vector, followed by zeros.
 inline Ints load_bytes(const int8_t* from, int64_t count) {
     alignas(32) int8_t bytes[32] = {};
     std::memcpy(bytes, from, count < 32 ? count : 32);
@@ -141,7 +141,7 @@ inline Ints over_256(Ints x) { return _mm256_srai_epi32(x, 8); }
 
 inline Ints flip(Ints x, Ints bits) { return _mm256_xor_si256(x, bits); }
 
-// Bytes of four vectors: a lane of 32 bits gets one of each. `in_order` puts numbers of such lanes in the order of the bytes.
+// Interleaves the bytes of four vectors, one of each per 32-bit lane. `in_order` restores the bytes' order in results.
 inline void interleave(const Ints (&x)[4], Ints (&lanes)[4]) {
     const __m256i low = _mm256_unpacklo_epi8(x[0], x[1]), next_low = _mm256_unpacklo_epi8(x[2], x[3]);
     const __m256i high = _mm256_unpackhi_epi8(x[0], x[1]), next_high = _mm256_unpackhi_epi8(x[2], x[3]);
@@ -159,12 +159,12 @@ inline void in_order(Floats (&x)[4]) {
     x[3] = _mm256_permute2f128_ps(c, d, 0x31);
 }
 
-// Integers of 16 bits: two in each lane, `first` in its low half.
+// Packs 16-bit integers: two per lane, `first` in its low half.
 inline Ints pairs(Ints first, Ints second) {
     return _mm256_blend_epi16(first, _mm256_slli_epi32(second, 16), 0b10101010);
 }
 
-// Integers of 8 bits: four in each lane, the first in its lowest byte.
+// Packs 8-bit integers: four per lane, the first in its lowest byte.
 inline Ints quads(const Ints (&codes)[4]) {
     const auto bytes = [](Ints first, Ints second) {
         return _mm256_blendv_epi8(first, _mm256_slli_epi32(second, 8), _mm256_set1_epi32(0xff00));
@@ -197,10 +197,10 @@ inline Halves halves(const uint8_t* from) {
     return {_mm256_loadu_si256((const __m256i*)from), _mm256_loadu_si256((const __m256i*)(from + 32))};
 }
 
-// Integers of 16 bits, each twice in a lane.
+// Packs each 16-bit integer twice in a lane.
 inline Ints twice(Ints x) { return pairs(x, x); }
 
-// `(byte * scale + start) / 256` of each byte, of 16 bits both.
+// Computes `(byte * scale + start) / 256` for each byte; scale and start have 16 bits.
 inline Ints scaled_bytes(Ints bytes, Ints scale, Ints start) {
     const __m256i low = _mm256_set1_epi16(255);
     const __m256i even = _mm256_add_epi16(_mm256_mullo_epi16(_mm256_and_si256(bytes, low), scale), start);
@@ -221,8 +221,8 @@ inline Ints add_byte_quads(Ints sum, Ints weight, Ints row) {
     return _mm256_add_epi32(sum, _mm256_add_epi32(even, odd));
 }
 
-// The same for four inputs, unsigned weights of 4 bits and signed rows of 8. Half sums of 16 bits are kept apart: of a
-// group's 32 inputs they can't overflow, for the 16 products that one gets, of at most 15 and 127, make at most 30,480.
+// The same for four inputs, unsigned weights of 4 bits and signed rows of 8. Partial sums of 16 bits are kept apart: in
+// a group of 32 inputs they can't overflow, because each adds 16 products of at most 15 * 127, at most 30,480.
 inline Ints add_quads(Ints sum, Ints weight, Ints row) {
     return _mm256_add_epi16(sum, _mm256_maddubs_epi16(weight, row));
 }

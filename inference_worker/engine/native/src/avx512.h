@@ -1,4 +1,4 @@
-// Sixteen floats at a time: AVX-512 with VNNI. The same names as `avx2.h`; knows numbers only.
+// SIMD wrappers for AVX-512 with VNNI: sixteen floats per vector. The same interface as `avx2.h`.
 #pragma once
 
 #include <immintrin.h>
@@ -10,7 +10,7 @@ namespace headrace {
 constexpr int kWidth = 16;       // floats in a vector
 constexpr int kIntegerTile = 6;  // rows whose sums fit the registers beside two vectors of weights
 constexpr bool kMultipliesBytes = true;  // unsigned by signed, in one instruction
-constexpr bool kUnpacksForFree = true;  // there are units to spare for codes that are unpacked where they are used
+constexpr bool kUnpacksForFree = true;  // unpacking codes where they are used takes execution units that are idle
 using Floats = __m512;
 using Ints = __m512i;  // of 32 bits, or parts of them
 
@@ -52,7 +52,7 @@ inline __m128 sums(Floats a, Floats b, Floats c, Floats d) {
     return _mm_add_ps(_mm256_castps256_ps128(halved), _mm256_extractf128_ps(halved, 1));
 }
 
-// Number j of vector i changes places with number i of vector j. First within four vectors, a lane of 128 bits each.
+// Transposes: number j of vector i swaps with number i of vector j. First within four vectors, per lane of 128 bits.
 inline __attribute__((always_inline)) void transpose(Floats (&x)[kWidth]) {
     Floats fours[kWidth];
     for (int i = 0; i < kWidth; i += 4) {
@@ -87,7 +87,7 @@ inline Floats load_bfloat16(const uint16_t* from) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 
-// Rounds to the nearest, ties to even. A NaN may become an infinity: both spoil a sequence alike.
+// Rounds to the nearest, ties to even. A NaN may become an infinity, which makes a sequence just as invalid.
 inline void store_bfloat16(uint16_t* to, Floats x) {
     const __m512i bits = _mm512_castps_si512(x);
     const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
@@ -99,10 +99,10 @@ inline Floats load_int8(const int8_t* from) {
     return to_floats(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i*)from)));
 }
 
-// Of integers that fit 8 bits.
+// Stores integers that fit 8 bits.
 inline void store_int8(int8_t* to, Ints x) { _mm_storeu_si128((__m128i*)to, _mm512_cvtepi32_epi8(x)); }
 
-// Integers that fit 16 or 8 bits, 32 of them.
+// Stores 32 integers that fit 16 or 8 bits.
 inline void narrow(const Ints (&values)[2], int16_t* to) {
     for (int i = 0; i < 2; ++i) _mm256_storeu_si256((__m256i*)(to + 16 * i), _mm512_cvtepi32_epi16(values[i]));
 }
@@ -111,7 +111,7 @@ inline void narrow(const Ints (&values)[2], int8_t* to) {
     for (int i = 0; i < 2; ++i) _mm_storeu_si128((__m128i*)(to + 16 * i), _mm512_cvtepi32_epi8(values[i]));
 }
 
-// The first `count` bytes of memory, at most a vector's; zeros behind them.
+// Loads the first `count` bytes, at most a vector, followed by zeros.
 inline Ints load_bytes(const int8_t* from, int64_t count) {
     return _mm512_maskz_loadu_epi8(count < 64 ? (uint64_t{1} << count) - 1 : ~uint64_t{0}, from);
 }
@@ -121,10 +121,10 @@ inline Ints add(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
 // Whole numbers over 256, rounded down.
 inline Ints over_256(Ints x) { return _mm512_srai_epi32(x, 8); }
 
-// `x`, with those bits turned round that are set in `bits`.
+// `x` with the bits flipped that are set in `bits`.
 inline Ints flip(Ints x, Ints bits) { return _mm512_xor_si512(x, bits); }
 
-// Bytes of four vectors: a lane of 32 bits gets one of each. `in_order` puts numbers of such lanes in the order of the bytes.
+// Interleaves the bytes of four vectors, one of each per 32-bit lane. `in_order` restores the bytes' order in results.
 inline void interleave(const Ints (&x)[4], Ints (&lanes)[4]) {
     const __m512i low = _mm512_unpacklo_epi8(x[0], x[1]), next_low = _mm512_unpacklo_epi8(x[2], x[3]);
     const __m512i high = _mm512_unpackhi_epi8(x[0], x[1]), next_high = _mm512_unpackhi_epi8(x[2], x[3]);
@@ -143,12 +143,12 @@ inline void in_order(Floats (&x)[4]) {
     x[3] = _mm512_shuffle_f32x4(c, d, 0xdd);
 }
 
-// Integers of 16 bits: two in each lane, `first` in its low half.
+// Packs 16-bit integers: two per lane, `first` in its low half.
 inline Ints pairs(Ints first, Ints second) {
     return _mm512_mask_mov_epi16(first, 0xAAAAAAAA, _mm512_slli_epi32(second, 16));
 }
 
-// Integers of 8 bits: four in each lane, the first in its lowest byte.
+// Packs 8-bit integers: four per lane, the first in its lowest byte.
 inline Ints quads(const Ints (&codes)[4]) {
     const auto bytes = [](Ints first, Ints second) {
         return _mm512_mask_mov_epi8(first, 0x2222222222222222, _mm512_slli_epi32(second, 8));
@@ -179,10 +179,10 @@ inline Halves byte_pairs(const int8_t* from) {
 
 inline Halves halves(const uint8_t* from) { return {_mm512_loadu_si512(from), _mm512_loadu_si512(from + 64)}; }
 
-// Integers of 16 bits, each twice in a lane.
+// Packs each 16-bit integer twice in a lane.
 inline Ints twice(Ints x) { return pairs(x, x); }
 
-// `(byte * scale + start) / 256` of each byte, of 16 bits both.
+// Computes `(byte * scale + start) / 256` for each byte; scale and start have 16 bits.
 inline Ints scaled_bytes(Ints bytes, Ints scale, Ints start) {
     const __m512i low = _mm512_set1_epi16(255);
     const __m512i even = _mm512_add_epi16(_mm512_mullo_epi16(_mm512_and_si512(bytes, low), scale), start);

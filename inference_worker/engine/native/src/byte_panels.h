@@ -1,6 +1,6 @@
-// Int4 weights for the many rows of a prompt where the processor multiplies bytes: a panel is expanded into bytes that
-// share one scale an output, and rows of 8 bits share theirs over 64 inputs. Half of what a group costs beside its products
-// (two scales, a minimum) is gone so; rounding the weights once more moves a perplexity by a few thousandths (ADR 0044).
+// Int4 weights for the many rows of a prompt, on processors that multiply bytes: a panel is expanded to bytes with one
+// scale per output, and 8-bit rows have one scale per 64 inputs. This halves a group's cost beside its products (two
+// scales, a minimum); rounding the weights again changes the perplexity by a few thousandths (ADR 0044).
 #pragma once
 
 #include <algorithm>
@@ -11,16 +11,16 @@
 
 namespace headrace {
 
-// `code * scale + minimum` of each output becomes `(byte - 128) * scale`.
+// A panel of int4 weights as bytes: `code * scale + minimum` becomes `(byte - 128) * scale`, with one scale per output.
 class BytePanel {
     using Codes = Int4Codes<Quads>;
 
   public:
-    static constexpr int64_t kInputs = 64;  // that share a row's scale; fewer at the end of a row
+    static constexpr int64_t kInputs = 64;  // inputs that share a row's scale; fewer at the end of a row
 
     static int64_t scratch_bytes(int64_t inputs) { return inputs * kPanel + kPanel * sizeof(float); }
 
-    // A row in bytes; its sum is of all its rounded values.
+    // Quantises a row to bytes; its sum is that of all rounded values.
     static void prepare(const Rows& rows, int64_t row, int64_t inputs) {
         const float* x = rows.values + row * inputs;
         int8_t* codes = static_cast<int8_t*>(rows.codes) + row * inputs;
@@ -94,9 +94,9 @@ class BytePanel {
     }
 
   private:
-    static constexpr float kOffset = 128.0f, kFraction = 256.0f;  // bytes are found with 8 bits behind the point
+    static constexpr float kOffset = 128.0f, kFraction = 256.0f;  // bytes are computed with 8 fractional bits
     static constexpr float kLeast = 1e-30f;                       // weights may be zeros
-    static constexpr int64_t kFetched = 1024;  // bytes that memory is asked for with a tile: no more than come meanwhile
+    static constexpr int64_t kFetched = 1024;  // bytes prefetched per tile: no more than arrive meanwhile
 
     void fetch_ahead() {
         if (wanted_ == wanted_end_) return;
@@ -105,7 +105,7 @@ class BytePanel {
         wanted_ += bytes;
     }
 
-    // Write the scales of half a panel; returns what its weights are to be multiplied by.
+    // Writes the scales of half a panel; returns the factor for its weights.
     Floats find_scale(const Codes* groups, int half) {
         Floats highest = broadcast(kLeast);
         for (int64_t group = 0; group < inputs_ / kGroup; ++group) {
@@ -117,7 +117,7 @@ class BytePanel {
         return broadcast(Quads::kLargest) / highest;
     }
 
-    // Half a panel's bytes of a group, [quad of inputs][output, input]; quads lie a panel apart.
+    // Writes half a panel's bytes of a group, [quad of inputs][output, input]; quads are a panel apart.
     static void expand(const Codes& from, int half, Floats factor, uint8_t* to) {
         const Floats fine = factor * broadcast(kFraction);
         const Ints scale = twice(to_ints(from.scale(half) * fine));
@@ -133,10 +133,10 @@ class BytePanel {
     int64_t inputs_;
     uint8_t* bytes_;
     float* scales_;
-    const char *wanted_, *wanted_end_;  // of the panel ahead, what memory has not been asked for
+    const char *wanted_, *wanted_end_;  // the part of a later panel that is not prefetched yet
 };
 
-// Whether many rows meet a format in bytes.
+// Whether products of many rows with a format use byte panels.
 template <class F>
 constexpr bool kTakesBytes = kMultipliesBytes && std::is_same_v<F, IntegerFormat<Int4Codes<Quads>>>;
 

@@ -1,5 +1,4 @@
-// How a head's key or value lies in the cache: as floats, or as bytes over a scale of its own, which follows them. Knows one
-// vector, not where it lies.
+// Storage formats of a head's key or value in the cache: floats, or bytes followed by their scale.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@ struct FloatVector {
     using Stored = typename Number::Stored;
     static constexpr bool kScaled = false;
 
-    // `Stored` of a vector of `size` numbers.
+    // Number of `Stored` elements of a vector of `size` numbers.
     static int64_t length(int64_t size) { return size; }
 
     static Floats load(const Stored* from) { return Number::load(from); }
@@ -31,7 +30,7 @@ struct ByteVector {
 
     static int64_t length(int64_t size) { return size + sizeof(float); }
 
-    // Numbers as if the scale were 1.
+    // Loads codes as floats, without applying the scale.
     static Floats load(const Stored* from) { return load_int8(from); }
 
     static float scale(const Stored* vector, int64_t size) {

@@ -15,10 +15,10 @@
 namespace headrace {
 namespace {
 
-constexpr int64_t kChunkPanels = 32 / kPanel;  // panels that one piece of work takes
-constexpr int64_t kChunkBytes = 512 * 1024;    // rows of one piece of work: they should stay in a core's L2 cache
-constexpr int64_t kLeastPiece = 4, kLargestPiece = 32;  // rows of one piece of row-wise work
-constexpr int64_t kPiecesEach = 8;                      // of row-wise work for a thread, if there are rows enough
+constexpr int64_t kChunkPanels = 32 / kPanel;           // panels per chunk of a product
+constexpr int64_t kChunkBytes = 512 * 1024;             // bytes of rows per chunk: they should stay in a core's L2 cache
+constexpr int64_t kLeastPiece = 4, kLargestPiece = 32;  // rows per piece of row-wise work
+constexpr int64_t kPiecesEach = 8;                      // pieces of row-wise work per thread, if there are enough rows
 
 int64_t row_bytes(const Linear& weight) {
     const auto format = static_cast<Format>(weight.format);
@@ -27,7 +27,7 @@ int64_t row_bytes(const Linear& weight) {
     return weight.inputs * (integers ? sizeof(int16_t) : sizeof(float));
 }
 
-// Enough for an expanded panel of any format.
+// Scratch for an expanded panel of any format.
 int64_t scratch_bytes(int64_t inputs) {
     const int64_t integers = inputs / kGroup * sizeof(WideCodes<Pairs>), floats = inputs * kPanel * sizeof(float);
     return std::max({integers, floats, BytePanel::scratch_bytes(inputs)});
@@ -67,7 +67,7 @@ void rms_norm(const Norm& norm, const float* x, int64_t size, float* out) {
     for (int64_t i = 0; i < size; i += kWidth) store(out + i, load(x + i) * factor * load(norm.weight + i));
 }
 
-// Dimension i turns with dimension i + size / 2 (Su et al. 2021, halves layout).
+// Rotates dimension i with dimension i + size / 2 (Su et al. 2021, halves layout).
 void rotate(float* head, int64_t size, const float* cos, const float* sin) {
     for (int64_t i = 0; i < size / 2; ++i) {
         const float first = head[i], second = head[size / 2 + i];
@@ -76,7 +76,7 @@ void rotate(float* head, int64_t size, const float* cos, const float* sin) {
     }
 }
 
-// Whether a read from a file descriptor would not wait.
+// Whether a read from a file descriptor would not block.
 bool readable(int descriptor) {
     pollfd asked{descriptor, POLLIN, 0};
     return poll(&asked, 1, 0) > 0;
@@ -86,7 +86,7 @@ void scale_by(float* x, int64_t count, float factor) {
     for (int64_t i = 0; i < count; i += kWidth) store(x + i, load(x + i) * broadcast(factor));
 }
 
-// Query heads are normalised, rotated and scaled in place; key heads likewise, then written to the cache with the values.
+// Normalises and rotates query and key heads in place, scales the queries, and stores keys and values in the cache.
 template <class Vector>
 void position(const Model& model, const Layer& layer, const PagedSide<Vector>& keys, const PagedSide<Vector>& values,
               int64_t slot, const float* cos, const float* sin, float* qkv) {
@@ -112,12 +112,12 @@ void prepare_row(const Spans& spans, const Rows& x, int64_t row, int64_t inputs)
     }
 }
 
-// Puts the outputs of a panel's rows where they belong, bias added.
+// Writes the outputs of a panel's rows to their destination, with the bias added.
 template <class Put>
 struct PanelOutputs {
     const float* bias;  // the panel's, or null
     float* start;
-    int64_t stride, bytes;  // of a row: to the next one, and how much is written
+    int64_t stride, bytes;  // floats to the next row, and bytes written per row
     const Put& put;
 
     PanelOutputs(const Linear& weight, const Place& place, int64_t column, const Put& put)
@@ -132,14 +132,14 @@ struct PanelOutputs {
     }
 };
 
-// Lambdas and not functions: each is a type, so that the products that end with it are compiled with it.
+// Lambdas instead of functions: each has its own type, so that products are compiled with it inlined.
 constexpr auto store_at = [](float* to, const Outputs& out) { out.store(to); };
 constexpr auto add_at = [](float* to, const Outputs& out) { out.add_to(to); };
 constexpr auto store_gated = [](float* to, const Outputs& out) { store(to, silu(out.half[0]) * out.half[1]); };
 
 }  // namespace
 
-// What a step computes with. The quantised form of the rows is made anew for each product.
+// The activations of a step. The quantised rows are overwritten for each product.
 struct Kernels::Buffers {
     float *normed, *qkv, *mixed, *inner;
     Rows quantised;
@@ -167,7 +167,7 @@ void Kernels::fit_scratch(int64_t bytes) {
     for (auto& scratch : scratch_) scratch.fit(bytes);
 }
 
-// Call `use` with each row from the first span to the last; a team's threads share them.
+// Calls `use` with each row from the first span to the last, shared among the threads.
 template <class Use>
 void Kernels::each_row(const Spans& spans, const Use& use) {
     const int64_t first = spans.front().first, last = spans.back().last;
@@ -195,7 +195,7 @@ void Kernels::normalise(const Norm& norm, const Linear& next, const float* x, co
     });
 }
 
-// Share out the panels of a weight; `put(to, outputs)` gets those of a row and a panel.
+// Multiplies rows with a weight, its panels shared among the threads; `put(to, outputs)` writes one row's of a panel.
 template <class Put>
 void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, int rank, const Place& place,
                        const Put& put) {
@@ -206,7 +206,7 @@ void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, 
         const int64_t panels = weight.outputs / kPanel, groups = pieces(panels, kChunkPanels);
         void* scratch = scratch_[rank].start();
         const int64_t panel_bytes = F::panel_bytes(weight.inputs);
-        const int64_t ahead = team_.size() * kChunkPanels * panel_bytes;  // what this thread is likely to get next
+        const int64_t ahead = team_.size() * kChunkPanels * panel_bytes;  // distance to this thread's next chunk, probably
         team_.share(groups * blocks.count(), [&](int64_t chunk) {
             const Span block = blocks.at(chunk / groups);
             const int64_t start = chunk % groups * kChunkPanels;
@@ -251,8 +251,8 @@ void Kernels::take(const Linear& weight, const int64_t* outputs, int64_t count, 
     });
 }
 
-// Share out the tasks of one layer. `query` and `out` are [rows of the step, query heads, head size], rows so many floats
-// apart; queries are scaled.
+// Computes the attention tasks of one layer, shared among the threads. `query`, scaled, and `out` are [rows of the
+// step, query heads, head size], rows `stride` and `out_stride` floats apart.
 template <class Vector>
 void Kernels::attend(const Step& step, const std::vector<AttentionTask>& tasks, const float* query, int64_t stride,
                      const PagedSide<Vector>& keys, const PagedSide<Vector>& values, bool rough, int64_t window,
@@ -313,7 +313,7 @@ int64_t Kernels::decode(const Model& model, const Step& step, const float* cos, 
         return Work{attention_tasks(step, model.heads, team_.size(), last_layer), spans_of(step, last_layer)};
     };
     const Work all = work(false), read = work(true);
-    std::atomic<int64_t> end = model.layers;  // written within a share: all threads see the same when they have passed it
+    std::atomic<int64_t> end = model.layers;  // written within `share`, so that all threads see the same value after it
     team_.run([&](int rank) {
         for (int64_t layer = first; layer < model.layers; ++layer) {
             if (wake >= 0 && layer > first) {
@@ -332,8 +332,8 @@ int64_t Kernels::decode(const Model& model, const Step& step, const float* cos, 
     return end;
 }
 
-// Every thread of the team walks through this; `share` hands out the work and waits for all of it. Keys and values are those
-// of all rows; `states`: which rows get the states that the layer leaves.
+// Computes one layer; every thread runs this, and `share` distributes the work and waits for all of it. Keys and values
+// are stored for all rows, hidden states computed for those of `states`.
 void Kernels::decode_layer(const Model& model, const Layer& layer, const Step& step, const Spans& all,
                            const Work& states, const float* cos, const float* sin, const Buffers& use, float* x,
                            int rank) {

@@ -1,5 +1,5 @@
-// A whole forward pass of a decoder of the Llama family (`layers/decoder.py` is the same, spelled out in PyTorch), and the
-// operators it is made of, walked through by a team of threads. Knows weights and the paged cache, not sequences or text.
+// The forward pass of a decoder of the Llama family (`layers/decoder.py` is the same in PyTorch) and its operators,
+// computed by a team of threads.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace headrace {
 
-// These are filled by `native/library.py`, field by field.
+// The fields of these structures are mirrored in `native/library.py`, which fills them.
 struct Linear {
     int64_t format, inputs, outputs;  // outputs: whole panels
     const void* panels;
@@ -23,20 +23,20 @@ struct Linear {
 };
 
 struct Norm {
-    const float* weight;  // null: there is none
+    const float* weight;  // null: no normalisation
     float epsilon;
 };
 
 struct Layer {
     Norm input_norm, post_norm, query_norm, key_norm;
-    Linear qkv, output, gate_up, down;  // each panel of gate_up: half of it gates, then what they open for
-    int64_t rotary, window;  // window 0: sees everything
+    Linear qkv, output, gate_up, down;  // the first half of each panel of gate_up are gates, the second the ups
+    int64_t rotary, window;             // window 0: no sliding window
     void *keys, *values;
 };
 
 struct Cache {
-    int64_t format, block_size;  // format: a `Format` of floats, or kInt8
-    int64_t rough;               // many rows attend in whole numbers, unless it holds float32
+    int64_t format, block_size;  // format: a floating-point `Format`, or kInt8
+    int64_t rough;               // attention of many rows in integers, unless the cache is float32
 };
 
 struct Model {
@@ -47,7 +47,7 @@ struct Model {
     Cache cache;
 };
 
-// Memory for `rows` rows of activations, kept from step to step and grown when a step is larger.
+// A bump allocator for activations, kept from step to step and grown when a step is larger.
 class Workspace {
   public:
     void fit(int64_t bytes) {
@@ -78,13 +78,13 @@ class Workspace {
     int64_t size_ = 0, used_ = 0;
 };
 
-// Where the outputs of a product go: rows `stride` floats apart, of so many outputs a float.
+// The destination of a product's outputs: rows `stride` floats apart, with `outputs_each` outputs per float.
 struct Place {
     float* start;
     int64_t stride, outputs_each = 1;
 };
 
-// What there is to compute of a step: all of it, or in the last layer what is read of it.
+// The work of a layer: all rows of a step, or in the last layer those whose states are read.
 struct Work {
     std::vector<AttentionTask> tasks;
     Spans spans;
@@ -94,19 +94,21 @@ class Kernels {
   public:
     explicit Kernels(int threads) : team_(threads), scratch_(threads) {}
 
-    // `out = x weight^T + bias`: x is [rows, inputs], out [rows, outputs].
+    // Computes `out = x weight^T + bias`: x is [rows, inputs], out [rows, outputs].
     void linear(const Linear& weight, const float* x, int64_t rows, float* out);
 
-    // Rows of a weight, for a table of embeddings: `out` is [count, inputs].
+    // Gathers rows of a weight, as in an embedding: `out` is [count, inputs].
     void take(const Linear& weight, const int64_t* outputs, int64_t count, float* out);
 
-    // Write the step's keys and values to one layer's cache, then attend: query and out are [rows, query heads, head size].
+    // Writes the step's keys and values to one layer's cache, then attends: query and out are [rows, query heads, head
+    // size].
     void attention(const Heads& heads, const Cache& cache, void* keys, void* values, const Step& step,
                    const float* query, const float* key, const float* value, float scale, int64_t window, float* out);
 
-    // `x` is [rows, hidden]: embeddings in, states after the final norm out. cos, sin: [rows, head size / 2]. Gives way between
-    // two layers when something can be read from `wake` (a file descriptor, -1: none); returns how many layers are done, and
-    // goes on from there if it is called again with that as `first`. Others may be computed meanwhile.
+    // Computes all layers and the final norm. `x` is [rows, hidden]: embeddings in, final states out. cos, sin: [rows,
+    // head size / 2]. Returns between two layers if `wake` (a file descriptor, -1: none) is readable. Returns the
+    // number of computed layers; call it again with that as `first` to continue. Other steps may be computed in
+    // between.
     int64_t decode(const Model& model, const Step& step, const float* cos, const float* sin, float* x, int64_t first,
                    int wake);
 
@@ -130,7 +132,7 @@ class Kernels {
 
     Team team_;
     Workspace space_;
-    std::vector<Workspace> scratch_;  // one a thread
+    std::vector<Workspace> scratch_;  // one per thread
 };
 
 }  // namespace headrace

@@ -1,14 +1,14 @@
-// Matrix products `rows x weight^T` with weights of several formats, two vectors of outputs at a time. Knows no model.
+// Matrix products `rows x weight^T` with weights of several formats, two vectors of outputs at a time.
 //
-// A weight of [outputs, inputs] lies in panels of outputs (`native/packing.py` lays them out). With few rows a panel is read
-// as it is, for memory is what they wait for. With many it is expanded once into a scratch that stays in the cache, and all
-// rows pass over it, unless the processor unpacks as fast as it multiplies. Either way each output is summed in the same
-// order: a row's result is the same to the bit whatever rows are computed beside it.
+// A weight of [outputs, inputs] is stored in panels of outputs (packed by `native/packing.py`). With few rows, which
+// are bound by memory, a panel is read as it is. With many it is expanded once into a scratch that stays in the cache
+// and is used by all rows, unless the processor unpacks as fast as it multiplies. Either way each output is summed in
+// the same order: a row's result is bit for bit the same, independent of the rows computed with it.
 //
-// Integers: an int4 weight is `code * scale + minimum` per group of 32 inputs, an int8 weight `code * scale`. The rows are
-// rounded per group too, symmetrically, to 16 bits, or on demand to 8, as llama.cpp does. Within a group sums are exact in
-// integers; groups are added up in float32. Rows of a prompt may meet weights that are rounded once more
-// (`byte_panels.h`): who multiplies says which rows those are, and they keep to themselves.
+// Integers: an int4 weight is `code * scale + minimum` per group of 32 inputs, an int8 weight `code * scale`. The rows
+// are rounded per group too, symmetrically, to 16 bits, or on request to 8, as in llama.cpp. Within a group sums are
+// exact in integers; groups are added in float32. Rows of a prompt may be multiplied with weights that are rounded once
+// more (`byte_panels.h`): the caller says which, and they are computed separately.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ enum class Format : int32_t {
 constexpr int64_t kPanel = 2 * kWidth;  // outputs in a panel
 constexpr int64_t kGroup = 32;          // inputs that share a scale
 
-// Rows in the form that a format multiplies with; only the arrays it needs are used.
+// Rows of activations in the form that a weight format multiplies with; it uses only the arrays that it needs.
 struct Rows {
     const float* values;  // [R, inputs]
     void* codes;          // [R, inputs] int16 or int8
@@ -39,7 +39,7 @@ struct Rows {
     float* sums;          // [R, inputs / 32]: of a group's rounded values
 };
 
-// A row's outputs of a panel, the left and the right half.
+// One row's outputs of one panel, the left and the right half.
 struct Outputs {
     Floats half[2];
 
@@ -53,21 +53,21 @@ struct Outputs {
     }
 };
 
-// Asks memory for `bytes` from here on, into the L2 cache: what is needed much later would only push out of the L1 cache what
-// is needed now.
+// Prefetches `bytes` into the L2 cache: data that is needed much later would evict data from the L1 cache that is in
+// use.
 inline void fetch(const void* from, int64_t bytes) {
     for (int64_t at = 0; at < bytes; at += 64) _mm_prefetch(static_cast<const char*>(from) + at, _MM_HINT_T1);
 }
 
-// The same for what is going to be written.
+// Prefetches memory that is going to be written.
 inline void fetch_to_write(void* to, int64_t bytes) {
     for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<char*>(to) + at, 1);
 }
 
-// A panel as it lies in memory. The first rows that pass over it ask memory for another, `ahead` bytes further on.
+// A packed panel. The first tile of rows that uses it prefetches another panel, `ahead` bytes further on.
 struct Packed {
     const void* panel;
-    int64_t ahead;  // 0: nothing is asked for
+    int64_t ahead;  // 0: no prefetch
 };
 
 template <class Number>
@@ -99,7 +99,7 @@ struct FloatFormat {
 
     static AsStored as_stored(const Packed& from) { return {static_cast<const Stored*>(from.panel), from.ahead}; }
 
-    // One output's weights.
+    // Reads one output's weights.
     static void take(const void* panel, int64_t output, int64_t inputs, float* out) {
         const Stored* at = static_cast<const Stored*>(panel) + output / kWidth * kWidth;
         alignas(64) float some[kWidth];
@@ -119,7 +119,7 @@ struct FloatFormat {
     template <int R, class Source>
     static void tile(const Rows& rows, int64_t row, int64_t inputs, const Source& source, Outputs (&out)[R]) {
         const float* x[R];
-        Outputs sums[R];  // its own, not the caller's: those the compiler would write to memory at every turn
+        Outputs sums[R];  // a local copy, because the compiler would write the caller's to memory in every iteration
         for (int r = 0; r < R; ++r) {
             x[r] = rows.values + (row + r) * inputs;
             sums[r].half[0] = sums[r].half[1] = zero();
@@ -137,7 +137,7 @@ struct FloatFormat {
     }
 };
 
-// Rows of 16-bit codes: two inputs of an output lie side by side in the weights.
+// Rows of 16-bit codes: two inputs of an output are adjacent in the weights.
 struct Pairs {
     using Code = int16_t;
     static constexpr int kInputs = 2;
@@ -148,7 +148,7 @@ struct Pairs {
     static Ints total(Ints sum) { return sum; }
 };
 
-// Rows of 8-bit codes: four inputs of an output lie side by side, as unsigned weights of 4 bits.
+// Rows of 8-bit codes: four inputs of an output are adjacent, as unsigned weights of 4 bits.
 struct Quads {
     using Code = int8_t;
     static constexpr int kInputs = 4;
@@ -159,7 +159,7 @@ struct Quads {
     static Ints total(Ints sum) { return quads_total(sum); }
 };
 
-// The same beside unsigned weights of 8 bits.
+// Rows of 8-bit codes with unsigned weights of 8 bits.
 struct ByteQuads {
     using Code = int8_t;
     static constexpr int kInputs = 4;
@@ -169,7 +169,7 @@ struct ByteQuads {
     static Ints total(Ints sum) { return sum; }
 };
 
-// Int8 codes as they lie in memory: `code * scale`.
+// A group of int8 codes in memory: `code * scale`.
 struct Int8Codes {
     using Kind = Pairs;
     static constexpr bool kAffine = false;
@@ -183,7 +183,7 @@ struct Int8Codes {
     Floats minimum(int) const { return zero(); }
 };
 
-// Int8 codes for rows of 8 bits: unsigned, `(code - 128) * scale`.
+// A group of int8 codes for rows of 8 bits: unsigned, `(code - 128) * scale`.
 struct UnsignedCodes {
     using Kind = ByteQuads;
     static constexpr bool kAffine = true;
@@ -197,7 +197,7 @@ struct UnsignedCodes {
     Floats minimum(int half) const { return scale(half) * broadcast(-128.0f); }
 };
 
-// Int4 codes as they lie in memory: `code * scale + minimum`.
+// A group of int4 codes in memory: `code * scale + minimum`.
 template <class RowKind>
 struct Int4Codes {
     using Kind = RowKind;
@@ -218,7 +218,7 @@ struct Int4Codes {
     Floats minimum(int half) const { return Float16::load(minimums + half * kWidth); }
 };
 
-// Codes of any kind, expanded.
+// A group of codes of any kind, expanded.
 template <class RowKind>
 struct WideCodes {
     Halves codes[kGroup / RowKind::kInputs];
@@ -230,7 +230,7 @@ struct WideCodes {
     Floats minimum(int half) const { return headrace::load(minimums + half * kWidth); }
 };
 
-// A panel of 32 inputs is one `Codes`.
+// A format of integer codes; one `Codes` is a panel of 32 inputs.
 template <class Codes>
 struct IntegerFormat {
     using Kind = typename Codes::Kind;
@@ -281,7 +281,7 @@ struct IntegerFormat {
 
     static AsStored as_stored(const Packed& from) { return {static_cast<const Codes*>(from.panel), from.ahead}; }
 
-    // One output's weights.
+    // Reads one output's weights.
     static void take(const void* panel, int64_t output, int64_t inputs, float* out) {
         alignas(64) float scales[kPanel], minimums[kPanel];
         const Codes* codes = static_cast<const Codes*>(panel);
@@ -342,7 +342,7 @@ struct IntegerFormat {
     }
 };
 
-// The tiles of a panel in a format, from where it lies.
+// Computes tiles of rows with one panel of a format, stored or expanded.
 template <class F, class Source>
 struct Tiles {
     const Rows& rows;
@@ -356,8 +356,8 @@ struct Tiles {
     }
 };
 
-// Call `emit(row, outputs)` with the outputs of each row from `first` to `last`, `R` of them in a tile; `emit.expect(row)`
-// comes before they are computed.
+// Calls `emit(row, outputs)` for each row from `first` to `last`, in tiles of `R`; `emit.expect(row)` is called before
+// a row is computed.
 template <int R, class Tiles, class Emit>
 void multiply_rows(Tiles& tiles, int64_t first, int64_t last, const Emit& emit) {
     for (; first + R <= last; first += R) {
@@ -383,7 +383,7 @@ void multiply_panel(const Rows& rows, int64_t first, int64_t last, int64_t input
     }
 }
 
-// Call `use` with an object of the format's class.
+// Calls `use` with an object of the format's class.
 template <class Use>
 auto with_format(Format format, const Use& use) {
     switch (format) {

@@ -1,18 +1,18 @@
-// Attention of one query row after another over the cache as it lies: what decoding does. It waits for memory, so what the
-// next tile of tokens needs is asked for while this one is computed with.
+// Decode attention: one query row after another over the cache in place. It is bound by memory, so the next tile of
+// tokens is prefetched while the current one is computed.
 #pragma once
 
 #include "row_products.h"
 
 namespace headrace {
 
-constexpr int kSharedHeads = 3;  // query heads that share a load of a key or value: as many as the registers hold
+constexpr int kSharedHeads = 3;  // query heads that share a load of a key or value, limited by registers
 
-// A head's softmax so far.
+// The running state of a head's online softmax.
 struct Softmax {
     float peak = kNothing, total = 0.0f;
 
-    // Scores of a tile become weights. Returns the factor on what was summed up before.
+    // Turns a tile's scores into weights. Returns the factor for the sums of earlier tiles.
     float soften(float* scores) {
         Floats highest = load(scores);
         for (int64_t i = kWidth; i < kTokens; i += kWidth) highest = max(highest, load(scores + i));
@@ -31,7 +31,7 @@ struct Softmax {
     }
 };
 
-// The scales of a tile's vectors, if they have any; 1 beyond its tokens.
+// The scales of a tile's vectors, if its format has any; 1 beyond its tokens.
 template <class Vector>
 class Scales {
   public:
@@ -42,7 +42,7 @@ class Scales {
         }
     }
 
-    // Multiplies what stands for the tokens.
+    // Multiplies one number per token by the token's scale.
     void apply(float* numbers) const {
         if constexpr (Vector::kScaled)
             for (int64_t i = 0; i < kTokens; i += kWidth) store(numbers + i, load(numbers + i) * load(scales_ + i));
@@ -52,7 +52,7 @@ class Scales {
     alignas(64) float scales_[Vector::kScaled ? kTokens : 1];
 };
 
-// A tile for `G` query heads: `out` is [G, head size], `offset` is where their keys lie in a token's.
+// Computes a tile for `G` query heads: `out` is [G, head size], `offset` that of their key within a token's keys.
 template <class Products, class Vector, int G>
 void attend_tile(const typename Products::Word* queries, const Tile<Vector>& tile, int64_t offset, int64_t size,
                  Softmax* softmax, float* out, Fetching<Vector>& ahead) {
@@ -70,7 +70,7 @@ void attend_tile(const typename Products::Word* queries, const Tile<Vector>& til
     Products::template add_values<G>(scores, tile, offset, size, factors, out, ahead);
 }
 
-// All query heads of a key-value head, some at a time.
+// Computes all query heads of a key-value head, up to G at a time.
 template <class Products, class Vector, int G = kSharedHeads>
 void attend_group(int64_t group, const typename Products::Word* queries, const Tile<Vector>& tile, int64_t offset,
                   int64_t size, Softmax* softmax, float* out, Fetching<Vector>& ahead) {
@@ -80,7 +80,7 @@ void attend_group(int64_t group, const typename Products::Word* queries, const T
         attend_group<Products, Vector, G - 1>(group, queries, tile, offset, size, softmax, out, ahead);
 }
 
-// Rows of one layer against its cache.
+// Attention of query rows over one layer's cache.
 template <class Vector>
 class RowAttention {
     using Products = RowProducts<Vector>;
@@ -94,8 +94,8 @@ class RowAttention {
         return heads.query * (sizeof(Softmax) / sizeof(float) + Products::words(heads.size));
     }
 
-    // `query` and `out` are the step's rows, [query heads, head size] each, rows `stride` and `out_stride` floats apart.
-    // `following` is the task that this thread is likely to get next, or null.
+    // `query` and `out` are the step's rows, [query heads, head size] each, rows `stride` and `out_stride` floats
+    // apart. `following` is the task that this thread probably gets next, or null; its first tile is prefetched.
     void attend(const AttentionTask& task, const AttentionTask* following, const float* query, int64_t stride, float* out,
                 int64_t out_stride, float* scratch) const {
         const int64_t offset = task.first_head * heads_.group() * heads_.size;

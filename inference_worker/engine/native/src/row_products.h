@@ -1,6 +1,7 @@
-// What a row's queries make of a tile: scores of its keys, and the sum of its values by their weights. In float32, or over a
-// cache in bytes where the processor multiplies them: then queries and weights are whole numbers of 16 bits, in a high byte
-// and a low one, which loses far less than the cache has lost (ADR 0051). Knows neither softmax nor scales of the cache.
+// The products of decode attention: scores of a tile's keys, and the weighted sum of its values. In float32, or over an
+// int8 cache on processors that multiply bytes: then queries and weights are integers of 16 bits, split into a high and
+// a low byte, whose rounding error is far below that of the cache (ADR 0051). The cache's scales are applied by the
+// caller.
 #pragma once
 
 #include <algorithm>
@@ -14,13 +15,13 @@ template <class Vector>
 struct FloatProducts {
     using Word = float;
 
-    // Of a head's query.
+    // Words of a head's query.
     static int64_t words(int64_t size) { return size; }
 
-    // The queries of `heads`, [head][word]; where they are to be made they are made in `room`.
+    // Returns the queries as [head][word], converted in `room` if the format differs.
     static const Word* prepare(const float* queries, int64_t, int64_t, Word*) { return queries; }
 
-    // Scores of a tile's tokens for `G` heads; `offset` is where the heads' vector lies in a token's.
+    // Computes the scores of a tile's tokens for `G` heads; `offset` is that of the heads' key within a token's keys.
     template <int G>
     static void score(const Word* queries, const Tile<Vector>& tile, int64_t offset, int64_t size,
                       float (&scores)[G][kTokens], Fetching<Vector>& ahead) {
@@ -42,7 +43,7 @@ struct FloatProducts {
         }
     }
 
-    // Scale `G` sums, [G, size], by their factors, then add the values of a tile by their weights.
+    // Scales `G` sums, [G, size], by their factors, then adds the weighted values of a tile.
     template <int G>
     static void add_values(const float (&weights)[G][kTokens], const Tile<Vector>& tile, int64_t offset, int64_t size,
                            const float (&factors)[G], float* sums, Fetching<Vector>& ahead) {
@@ -52,7 +53,7 @@ struct FloatProducts {
     }
 
   private:
-    // Dimensions `d` to `d + kWidth * V`.
+    // Adds the values of dimensions `d` to `d + kWidth * V`.
     template <int G, int V>
     static void add_some(const float (&weights)[G][kTokens], const Tile<Vector>& tile, int64_t offset, int64_t d,
                          int64_t size, const float (&factors)[G], float* out, Fetching<Vector>& ahead) {
@@ -148,21 +149,21 @@ struct ByteProducts {
     }
 
   private:
-    // Lies before its words. Keys are made unsigned, which makes their products too large: sums start at the offsets.
+    // Header before a query's words. Keys are made unsigned, which raises their products; sums start at these offsets.
     struct Query {
         float scale;
         int32_t high_offset, low_offset;
     };
 
     static constexpr int64_t kQueryWords = sizeof(Query) / sizeof(Word);
-    static constexpr int64_t kBytes = 4 * kWidth;            // of a vector
+    static constexpr int64_t kBytes = 4 * kWidth;            // bytes per vector
     static constexpr int32_t kSigns = 0x80808080;            // adds kMiddle to signed bytes and makes them unsigned
     static constexpr int32_t kMiddle = 128;
     static constexpr float kLargestQuery = 127 * 256 + 127;  // its low byte is signed
     static constexpr float kLargestWeight = 65535.0f;
-    static constexpr float kLeast = 1e-30f;                  // of a peak: queries and weights may be zeros
+    static constexpr float kLeast = 1e-30f;                  // lower bound of a peak: queries and weights may be zeros
 
-    // Words of a query's high bytes, or of its low ones.
+    // Number of words of a query's high bytes; as many follow for the low bytes.
     static int64_t plane(int64_t size) { return (size + kBytes - 1) / kBytes * kWidth; }
 
     static Floats joined(Ints high, Ints low, float scale) {
@@ -191,7 +192,7 @@ struct ByteProducts {
         std::memcpy(to, &query, sizeof query);
     }
 
-    // Returns their scale.
+    // Packs a tile's weights into high and low bytes; returns their scale.
     static float pack_weights(const float* weights, Word* high, Word* low) {
         const float scale = std::max(peak(weights, kTokens), kLeast) / kLargestWeight;
         const Floats factor = broadcast(1.0f / scale);

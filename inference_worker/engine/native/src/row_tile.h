@@ -1,4 +1,4 @@
-// The keys and values that rows meet together: where they lie, and when memory is asked for them. Computes nothing.
+// Tiles of decode attention: the addresses of some tokens' keys and values, and their prefetching.
 #pragma once
 
 #include "attention.h"
@@ -6,7 +6,7 @@
 
 namespace headrace {
 
-// Where the keys and values of some tokens lie: those of the first head, the other heads' behind them.
+// The addresses of some tokens' keys and values of the first head; the other heads' follow.
 template <class Vector>
 struct Tile {
     using Stored = typename Vector::Stored;
@@ -22,11 +22,11 @@ struct Tile {
     }
 };
 
-// Asks memory for a tile, a few tokens at a time: it gives no more meanwhile.
+// Prefetches a tile, a few tokens at a time, as many as memory delivers meanwhile.
 template <class Vector>
 class Fetching {
   public:
-    // In about `turns` turns; `length`: `Stored` of a token.
+    // Prefetches in about `turns` calls of `turn`; `length`: number of `Stored` per token.
     Fetching(const Tile<Vector>& tile, int64_t length, int64_t turns)
         : tile_(tile), bytes_(length * sizeof(typename Vector::Stored)), tokens_((tile.count + turns - 1) / turns) {}
 

@@ -1,4 +1,4 @@
-// Vectors as wide as the processor that compiles this has them, and the functions that they lack. Knows numbers only.
+// SIMD vectors of the compiled instruction set, and mathematical functions on them.
 #pragma once
 
 #if defined(__AVX512VNNI__)
@@ -44,7 +44,7 @@ inline Floats rough_exp2(Floats x) {
 // x / (1 + e^-x)
 inline Floats silu(Floats x) { return x / (broadcast(1.0f) + exp(-x)); }
 
-// The largest magnitude of `count` numbers, a multiple of a vector's.
+// The largest magnitude of `count` numbers, a multiple of the vector width.
 inline float peak(const float* x, int64_t count) {
     Floats highest = abs(load(x));
     for (int64_t i = kWidth; i < count; i += kWidth) highest = max(highest, abs(load(x + i)));
@@ -53,14 +53,14 @@ inline float peak(const float* x, int64_t count) {
 
 inline void transpose(Ints (&x)[kWidth]) { transpose(reinterpret_cast<Floats(&)[kWidth]>(x)); }
 
-// A sum of an inner loop, which the compiler must neither reorder nor copy: it would spill sums to the stack.
+// Keeps an inner loop's sum in its register: if the compiler reorders or copies it, sums spill to the stack.
 template <class Vector>
 inline Vector in_place(Vector sum) {
     asm("" : "+v"(sum));
     return sum;
 }
 
-// Call `body` with 0 to N - 1, known when it is compiled: only so are arrays that it indexes kept in registers.
+// Calls `body` with the compile-time constants 0 to N - 1, so that arrays that it indexes are kept in registers.
 template <int N, class Body>
 inline __attribute__((always_inline)) void unrolled(const Body& body) {
     [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) {
@@ -74,7 +74,7 @@ inline int32_t load_int32(const void* from) {
     return value;
 }
 
-// How numbers lie in memory: each has `Stored`, and loads and stores a vector of them.
+// Storage formats of numbers: each has a type `Stored`, and loads and stores a vector.
 struct Float32 {
     using Stored = float;
     static Floats load(const Stored* from) { return headrace::load(from); }

@@ -1,4 +1,4 @@
-// Which rows of a step are computed alike, and the blocks in which threads take them. Knows sequences by their rows only.
+// Spans of a step's rows that are computed in the same way, and the blocks in which threads take them.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace headrace {
 
 inline int64_t pieces(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
-// Rows of a step, one after another: of sequences that bring few queries each (`kFewQueries`), or many.
+// Consecutive rows of a step: of sequences with few queries each (`kFewQueries`), or with many.
 struct Span {
     int64_t first, last;
     bool many;
@@ -21,7 +21,7 @@ struct Span {
 };
 using Spans = std::vector<Span>;
 
-// Those of all rows, or of the rows whose states are read after the last layer: between them there may be gaps.
+// Returns the spans of all rows, or, with gaps, of the rows whose states are read after the last layer.
 inline Spans spans_of(const Step& step, bool last_layer) {
     Spans spans;
     for (int64_t sequence = 0; sequence < step.sequences; ++sequence) {
@@ -35,14 +35,14 @@ inline Spans spans_of(const Step& step, bool last_layer) {
     return spans;
 }
 
-// Of a row's span, or of the next one's if it has none.
+// Whether a row's span, or the next one for a row in a gap, has many queries per sequence.
 inline bool many_at(std::span<const Span> spans, int64_t row) {
     auto at = spans.begin();
     while (row >= at->last) ++at;
     return at->many;
 }
 
-// Spans cut evenly into blocks of `most` rows or a few more, in whole tiles.
+// Spans cut evenly into blocks of whole tiles, with `most` rows or a few more.
 class Blocks {
   public:
     Blocks(std::span<const Span> spans, int64_t most, int64_t tile)

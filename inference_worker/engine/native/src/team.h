@@ -1,8 +1,8 @@
-// A team of threads that walk through a step together. Knows no numbers, only chunks of work.
+// A team of threads that execute a step together, chunk by chunk.
 //
-// What one needs, another may hold up: its core may be given to another process at any time. So nobody waits for a member,
-// only for chunks: a step goes on without those that are late, who walk past what is done. Between chunks a member offers
-// its core to whoever waits for it, for while it holds none nobody waits for it. Between steps all sleep.
+// Any thread may lose its core to another process at any time. So threads wait for chunks of work, never for each
+// other: a step goes on without late threads, which skip what is done. Between chunks, when no other thread depends on
+// it, a thread yields its core to other processes. Between steps all threads sleep.
 #pragma once
 
 #include <sched.h>
@@ -32,7 +32,7 @@ class Team {
 
     int size() const { return size_; }
 
-    // Let every member that comes in time run `step(rank)`, the caller as rank 0; returns when all have ended.
+    // Runs `step(rank)` on every thread that wakes in time, with the caller as rank 0; returns when all have ended.
     void run(const std::function<void(int)>& step) {
         if (size_ == 1) return step(0);
         step_ = &step;
@@ -41,11 +41,11 @@ class Team {
         steps_.fetch_add(1, std::memory_order_release);
         steps_.notify_all();
         walk(0);
-        for (int32_t nobody = 0; !inside_.compare_exchange_weak(nobody, kClosed, std::memory_order_acq_rel); nobody = 0)
-            if (nobody != 0) wait_for_change(inside_, nobody);
+        for (int32_t inside = 0; !inside_.compare_exchange_weak(inside, kClosed, std::memory_order_acq_rel); inside = 0)
+            if (inside != 0) wait_for_change(inside_, inside);
     }
 
-    // Share out `chunks` pieces of work; to be called by all members alike. Returns when all pieces are done.
+    // Distributes `chunks` pieces of work; every thread must make the same calls. Returns when all pieces are done.
     template <class Work>
     void share(int64_t chunks, const Work& work) {
         if (size_ == 1) {
@@ -82,7 +82,7 @@ class Team {
         }
     }
 
-    // Whether there is a step to take part in; who is late for one may find it over.
+    // Joins the current step; returns false if it is over already.
     bool enter() {
         int32_t inside = inside_.load(std::memory_order_acquire);
         while (inside != kClosed)
@@ -102,7 +102,7 @@ class Team {
         share_.notify_all();
     }
 
-    // Let another process have this core, if one waits for it; who was taken long at its word does not offer soon again.
+    // Yields this core to other processes; after a long interruption, not again for as long.
     static void offer_core() {
         const uint64_t now = __rdtsc();
         if (now < next_offer) return;
@@ -116,25 +116,25 @@ class Team {
         for (int spin = 1; spin <= kSpins; ++spin) {
             if (value.load(std::memory_order_acquire) != old) return;
             _mm_pause();
-            // The one waited for may have been put on this very core.
+            // The thread that it waits for may be scheduled on this very core.
             if (spin % kSpinsPerYield == 0) std::this_thread::yield();
         }
         while (value.load(std::memory_order_acquire) == old) value.wait(old, std::memory_order_acquire);
     }
 
-    static inline thread_local uint32_t next_share = 0;  // of the step that this thread walks through
+    static inline thread_local uint32_t next_share = 0;  // this thread's next call of `share` in the current step
     static inline thread_local uint64_t next_offer = 0;
 
     const int size_;
     std::vector<std::thread> threads_;
     const std::function<void(int)>* step_ = nullptr;
-    uint32_t first_share_ = 0;  // of the step
+    uint32_t first_share_ = 0;  // the step's first call of `share`
     std::atomic<bool> ending_{false};
     alignas(64) std::atomic<uint32_t> steps_{0};
-    alignas(64) std::atomic<int32_t> inside_{kClosed};  // members besides the caller that walk through the step
-    alignas(64) std::atomic<uint32_t> share_{0};        // the share that is being worked on
-    alignas(64) std::atomic<uint64_t> claim_{0};        // its number, and how many of its chunks were handed out
-    alignas(64) std::atomic<int64_t> done_{0};          // of its chunks
+    alignas(64) std::atomic<int32_t> inside_{kClosed};  // threads besides the caller that execute the step
+    alignas(64) std::atomic<uint32_t> share_{0};        // number of the current `share`
+    alignas(64) std::atomic<uint64_t> claim_{0};        // its number (high half) and its chunks handed out (low half)
+    alignas(64) std::atomic<int64_t> done_{0};          // its chunks that are done
 };
 
 }  // namespace headrace

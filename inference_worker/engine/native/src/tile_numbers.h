@@ -1,8 +1,9 @@
-// The numbers in which tiled attention multiplies: float32, whole numbers of 13 bits, two of them in a word, or bytes, four in
-// a word. Knows vectors, not tiles.
+// The number formats in which tiled attention multiplies: float32, 13-bit integers, two per word, or bytes, four per
+// word.
 //
-// Whole numbers are a vector's over its scale. Those of 13 bits go twice as fast as float32, with an error like that of a
-// cache of 16 bits; bytes go twice as fast again. Scores of whole numbers are measured in bits, for a power of two costs less.
+// Integers are a vector's numbers divided by its scale. 13-bit integers are twice as fast as float32, with an error
+// like that of a 16-bit cache; bytes are twice as fast again. Scores of integers are base-2 logarithms, because 2^x is
+// cheaper than e^x.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +17,7 @@
 
 namespace headrace {
 
-// A query's words stand for `(words * scale)`, but their products with a key's are too large by `offset / scale`.
+// The scale of a query's words, and the offset by which its scaled products with keys are too large.
 struct QueryScale {
     float scale, offset;
 };
@@ -32,25 +33,25 @@ struct FloatNumbers {
     static Sum add_value(Sum sum, Sum weights, Word value) { return fmadd(broadcast(value), weights, sum); }
     static Floats total(Sum sum) { return sum; }
 
-    // A head's query.
+    // Packs a head's query.
     static QueryScale pack_query(const float* x, int64_t size, Word* to) { return {pack_key(x, size, to), 0.0f}; }
 
-    // A head's key. Returns the scale of the words.
+    // Packs a head's key. Returns the scale of the words.
     static float pack_key(const float* x, int64_t size, Word* to) {
         std::copy_n(x, size, to);
         return 1.0f;
     }
 
-    // The values of a word's tokens; `scales` gets one for each.
+    // Packs the values of a word's tokens; writes one of `scales` for each.
     static void pack_values(const float* const* values, int64_t size, Word* to, float* scales) {
         scales[0] = pack_key(values[0], size, to);
     }
 
-    // Weights of a word's tokens.
+    // Packs the weights of a word's tokens.
     static void pack_weights(const Floats* weights, Word* to) { store(to, weights[0]); }
-    static constexpr float kLogLargestWeight = 0.0f;  // of a tile
+    static constexpr float kLogLargestWeight = 0.0f;  // logarithm of a tile's largest weight
 
-    static constexpr float kPerNat = 1.0f;  // in what scores and logarithms are measured
+    static constexpr float kPerNat = 1.0f;  // unit of scores and logarithms, per natural unit
     static Floats power(Floats x) { return exp(x); }
 };
 
@@ -103,8 +104,8 @@ struct CodeNumbers {
     static_assert(kTokens * int64_t{8192} * 4095 <= kMost);
 };
 
-// Products of bytes are unsigned by signed: keys and weights are the unsigned ones. For processors that multiply bytes only:
-// there `narrow` takes the low byte of an integer, where others would cut an unsigned one off at 127.
+// Products of bytes are unsigned by signed: keys and weights are unsigned. Only for processors that multiply bytes:
+// there `narrow` takes the low byte of an integer, where it would saturate an unsigned one at 127 on others.
 struct ByteNumbers {
     using Word = int32_t;
     using Sum = Ints;
@@ -140,7 +141,7 @@ struct ByteNumbers {
         }
     }
 
-    // A key, and the values of a word's tokens, that are bytes already.
+    // Copy a key, and the values of a word's tokens, from an int8 cache.
     static void copy_key(const int8_t* from, int64_t size, Word* to) {
         uint8_t* bytes = reinterpret_cast<uint8_t*>(to);
         for (int64_t d = 0; d < size; ++d) bytes[d] = static_cast<uint8_t>(from[d]) ^ 0x80;  // plus kMiddle
@@ -163,9 +164,9 @@ struct ByteNumbers {
 
   private:
     static constexpr float kLargest = 127.0f;
-    static constexpr float kMiddle = 128.0f;  // is added to a signed byte to make it an unsigned one
+    static constexpr float kMiddle = 128.0f;  // added to a signed byte to make it unsigned
 
-    // Bytes of x over its scale, plus `start`; `see` gets the whole numbers. Returns the scale.
+    // Packs x divided by its scale, plus `start`, as bytes; `see` is called with the integers. Returns the scale.
     template <class See>
     static float pack(const float* x, int64_t size, float start, Word* to, const See& see) {
         const float highest = peak(x, size);

@@ -1,5 +1,5 @@
-// Attention of many query rows of one sequence: two matrix products a tile of tokens. The rows stand side by side in
-// vectors, so that the softmax needs no sum across one, and keys and values are taken as they lie.
+// Prefill attention: many query rows of one sequence, as two matrix products per tile of tokens. Vectors run across
+// rows, so that the softmax needs no sum within a vector, and keys and values need no transposition.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@
 
 namespace headrace {
 
-// Over a cache of `Vector`s, multiplied as `Numbers`.
+// Attention over a cache of `Vector`s with products in the number format `Numbers`.
 template <class Vector, class Numbers>
 class TiledAttention {
     using Word = typename Numbers::Word;
@@ -46,8 +46,8 @@ class TiledAttention {
                Numbers::kTokensInWord * heads.size;
     }
 
-    // `query` and `out` are the step's rows, [query heads, head size] each, rows `stride` and `out_stride` floats apart;
-    // `position` is that of the task's first query.
+    // `query` and `out` are the step's rows, [query heads, head size] each, rows `stride` and `out_stride` floats
+    // apart; `position` is that of the task's first query.
     void attend(const AttentionTask& task, const float* query, int64_t stride, const PagedSide<Vector>& keys,
                 const PagedSide<Vector>& values, const int64_t* table, int64_t position, int64_t window, float* out,
                 int64_t out_stride) {
@@ -63,7 +63,7 @@ class TiledAttention {
             const bool hides = tile + count - 1 > position || window > 0;
             for (int64_t panel = 0; panel < panels; ++panel) {
                 const int64_t row = panel * kPanel, last_own = position + (row + kPanel - 1) / group_;
-                const int64_t seen = std::min(count, last_own + 1 - tile);  // by any row of the panel
+                const int64_t seen = std::min(count, last_own + 1 - tile);  // positions visible to any row of the panel
                 if (seen <= 0) continue;
                 score(row, seen);
                 Gains gains[2];
@@ -79,7 +79,7 @@ class TiledAttention {
     }
 
   private:
-    // By what the sums before and those of a tile are to be multiplied.
+    // The factors for the sums of earlier tiles and for those of the current tile.
     struct Gains {
         Floats before, tile;
     };
@@ -88,7 +88,7 @@ class TiledAttention {
         return (std::max(kMostRows, heads.group()) + kPanel - 1) / kPanel * kPanel;
     }
 
-    // Queries are laid out as [panel][word][row]; rows beyond the last see what the last one sees.
+    // Packs queries as [panel][word][row] and resets the sums; padding rows repeat the last one.
     void start(const float* query, int64_t stride, int64_t rows, int64_t panels, int64_t position) {
         for (int64_t first = 0; first < panels * kPanel; first += kWidth) {
             for (int64_t i = 0; i < kWidth; ++i) {
@@ -99,7 +99,7 @@ class TiledAttention {
                 query_offset_[row] = scale.offset * Numbers::kPerNat;
                 own_[row] = static_cast<float>(position + real / group_);
             }
-            const float* packed = reinterpret_cast<const float*>(keys_);  // words, whatever they hold
+            const float* packed = reinterpret_cast<const float*>(keys_);  // words of any type
             float* to = reinterpret_cast<float*>(query_ + first / kPanel * kPanel * words_ + first % kPanel);
             for (int64_t word = 0; word < words_; word += kWidth) {
                 Floats block[kWidth];
@@ -113,13 +113,13 @@ class TiledAttention {
         std::fill_n(total_, panels * kPanel, 0.0f);
     }
 
-    // A token's numbers in the cache as float32.
+    // Converts a cached vector to float32.
     void widen(const typename Vector::Stored* from, float* to) const {
         const Floats scale = broadcast(Vector::scale(from, size_));
         for (int64_t d = 0; d < size_; d += kWidth) store(to + d, Vector::load(from + d) * scale);
     }
 
-    // The keys of a tile, [token][word].
+    // Packs the keys of a tile as [token][word].
     void take_keys(const PagedSide<Vector>& side, const int64_t* table, int64_t head, int64_t tile, int64_t count) {
         const typename Vector::Stored* at[kTokens];
         side.locate(table, head, tile, count, at);
@@ -135,8 +135,8 @@ class TiledAttention {
         }
     }
 
-    // The values of a tile, [word of tokens][d]. A word that the tokens do not fill has zeros. Each token has a scale of its
-    // own: its scores are lifted by the scale's logarithm, so that its weights have the scale in them.
+    // Packs the values of a tile as [word of tokens][d], padded with zeros. Each token has its own scale, whose logarithm
+    // is added to the token's scores, so that its weights include the scale.
     void take_values(const PagedSide<Vector>& side, const int64_t* table, int64_t head, int64_t tile, int64_t count) {
         const typename Vector::Stored* at[kTokens];
         side.locate(table, head, tile, count, at);
@@ -152,7 +152,7 @@ class TiledAttention {
         }
     }
 
-    // The values of a word's tokens, of which `count` are there: bytes as they are stored, all else by way of its numbers.
+    // Packs the values of a word's tokens, of which `count` exist: int8 values as stored, other formats by way of float32.
     void take_word(const typename Vector::Stored* const* from, int64_t count, Word* to, float* scales) {
         if constexpr (kTakesStored) {
             auto* nothing = reinterpret_cast<typename Vector::Stored*>(vectors_);
@@ -178,13 +178,14 @@ class TiledAttention {
         }
     }
 
-    // Words of [rows, steps], so far apart from one another.
+    // A strided matrix of words, [rows, steps].
     struct Words {
         const Word* start;
         int64_t row_stride, step_stride, rows, steps;
     };
 
-    // Products of `R` rows of words with a panel, which is [step][row of the panel]; `add` is one of Numbers'.
+    // Multiplies `R` rows of words with a panel, [step][row of the panel]; `add` is `add_score` or `add_value` of
+    // Numbers.
     template <int R, class Add>
     static void products(const Words& words, int64_t row, const Word* panel, const Add& add, Outputs (&out)[R]) {
         typename Numbers::Sum sums[R][2] = {};
@@ -200,7 +201,7 @@ class TiledAttention {
         unrolled<R>([&](auto r) { out[r] = {Numbers::total(sums[r][0]), Numbers::total(sums[r][1])}; });
     }
 
-    // Call `emit(row, outputs)` with the products of every row.
+    // Calls `emit(row, outputs)` with the products of every row.
     template <int R = kIntegerTile, class Add, class Emit>
     static void multiply(const Words& words, const Word* panel, const Add& add, const Emit& emit, int64_t row = 0) {
         for (; row + R <= words.rows; row += R) {
@@ -211,7 +212,7 @@ class TiledAttention {
         if constexpr (R > 1) multiply<R - 1>(words, panel, add, emit, row);
     }
 
-    // The lifted scores of a tile for a panel of rows, [token][row].
+    // Computes a tile's scores for a panel of rows, [token][row], plus the logarithm of each token's value scale.
     void score(int64_t row, int64_t count) {
         const Words keys{keys_, words_, 1, count, words_};
         Floats scales[2], offsets[2];
@@ -231,7 +232,7 @@ class TiledAttention {
             std::fill_n(scores_ + token * kPanel, kPanel, kNothing);
     }
 
-    // Scores of tokens that a row does not see become nothing.
+    // Masks the scores of positions that a row must not attend to.
     void hide(int64_t row, int half, int64_t tile, int64_t count, int64_t window) {
         const Floats own = load(own_ + row), nothing = broadcast(kNothing);
         for (int64_t token = 0; token < count; ++token) {
@@ -243,8 +244,8 @@ class TiledAttention {
         }
     }
 
-    // Lifted scores become weights, [word of tokens][row]. The tile's highest gets the largest weight that `Numbers` have:
-    // sums of weights and of weighted values are too large by the same factor.
+    // Turns scores into weights, [word of tokens][row]. The tile's highest score gets the largest weight of `Numbers`,
+    // which scales the sums of weights and of weighted values by the same factor.
     Gains soften(int64_t row, int half, int64_t count) {
         const float* scores = scores_ + half * kWidth;
         const Floats before = load(peak_ + row);
@@ -280,7 +281,7 @@ class TiledAttention {
         });
     }
 
-    // The sums of a vector's rows become averages, in their places.
+    // Divides the sums of a vector's rows by their weights and writes them to `out`.
     void finish(int64_t row, int64_t last, float* out, int64_t out_stride) {
         const Floats total = load(total_ + row);
         const float* sums = out_ + row / kPanel * kPanel * size_ + row % kPanel;
@@ -295,16 +296,16 @@ class TiledAttention {
 
     static constexpr bool kTakesStored = Vector::kScaled && std::is_same_v<Numbers, ByteNumbers>;
     static constexpr int64_t kTokensInWord = Numbers::kTokensInWord;
-    static constexpr float kLowest = -1e29f;      // above kNothing: a row that has seen nothing yet has no peak
+    static constexpr float kLowest = -1e29f;      // above kNothing, the peak of a row without a visible position so far
     static constexpr float kLeastScale = 1e-30f;  // values may be zeros
 
     int64_t size_, words_, group_;
     Word *query_, *keys_, *values_, *weights_;          // [panel][word][row], [token][word], [word][d], [word][row]
     float *scores_, *out_;                              // [token][row], of one panel; [panel][d][row]
-    float* vectors_;                                    // of the tokens of a word, in float32
-    float *key_scale_, *value_lift_, *value_share_;     // of a token; lift, share: its value scale's logarithm and inverse
-    float *query_scale_, *query_offset_;                // of a row
-    float *peak_, *total_, *own_;                       // of a row; own: its position
+    float* vectors_;                                    // values of a word's tokens, in float32
+    float *key_scale_, *value_lift_, *value_share_;     // per token; lift, share: its value scale's logarithm and inverse
+    float *query_scale_, *query_offset_;                // per row
+    float *peak_, *total_, *own_;                       // per row; own: its position
 };
 
 }  // namespace headrace
