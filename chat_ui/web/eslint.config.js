@@ -15,7 +15,7 @@ export default ts.config(
   },
   {
     rules: {
-      // The one place that may set HTML is chat/MarkdownBlock.svelte, which says so in a comment.
+      // Only markdown/MarkdownBlock.svelte may set HTML; it disables the rule in a comment.
       "svelte/no-at-html-tags": "error",
       "no-undef": "off",
     },

@@ -2,8 +2,7 @@ import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { svelteTesting } from "@testing-library/svelte/vite";
 import { defineConfig } from "vitest/config";
 
-// Relative addresses, so that the same build works wherever the page is mounted ("/" or "/chat/").
-// No file is inlined: the page's policy allows scripts and styles from its own origin only.
+// No file is inlined: the page's security policy allows scripts and styles from its own origin only.
 export default defineConfig({
   base: "/",
   plugins: [svelte(), svelteTesting()],

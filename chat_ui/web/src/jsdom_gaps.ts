@@ -1,7 +1,6 @@
 /**
- * What jsdom has not and the page uses: sizes never change there, no media query matches, nothing scrolls, and a dialog or
- * popover is open without being on top; what a second thread does is done in the only one. Waits are for conditions, and
- * long enough for a busy machine. For tests only.
+ * Test setup: stubs for browser APIs that jsdom lacks. Sizes never change, no media query matches, nothing scrolls,
+ * dialogs and popovers open without a top layer, and workers run in the main thread. Timeouts suit a busy machine.
  */
 import { configure } from "@testing-library/svelte";
 import { vi } from "vitest";
@@ -28,7 +27,7 @@ vi.stubGlobal("Worker", OnlyThread);
 vi.stubGlobal("matchMedia", () => nothing);
 vi.stubGlobal("scrollTo", () => undefined);
 
-/** Tells that a popover is about to open or close, and, as browsers do, a little later that it has. */
+/** Dispatches `beforetoggle` at once and `toggle` in a later task, as browsers do. */
 function toggled(popover: HTMLElement, newState: "open" | "closed"): void {
   popover.dispatchEvent(Object.assign(new Event("beforetoggle"), { newState }));
   setTimeout(() => popover.dispatchEvent(Object.assign(new Event("toggle"), { newState })));

@@ -1,4 +1,4 @@
-/** Puts the page into the document. */
+/** Entry point: mounts the page into the document. */
 import { mount } from "svelte";
 import App from "./App.svelte";
 import { theme } from "./ui/theme.svelte";

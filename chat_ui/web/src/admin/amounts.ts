@@ -1,9 +1,9 @@
-/** Amounts of money as people type them. Money is integer nano-USD; nothing is rounded. */
+/** Converts between dollar amounts as people type them and integer nano-USD, without rounding. */
 
 const DIGITS = 9;
 const AMOUNT = /^(\d{1,9})(?:[.,](\d{1,9}))?$/;
 
-/** Dollars as nano-USD; `null` for nothing typed (no limit), `undefined` for what is no amount. */
+/** Returns typed dollars as nano-USD; `null` for an empty text (no limit), `undefined` for an invalid amount. */
 export function nanoOf(typed: string): number | null | undefined {
   const text = typed.trim().replace(/^\$/, "").trim();
   if (text === "") return null;
@@ -13,7 +13,7 @@ export function nanoOf(typed: string): number | null | undefined {
   return Number.isSafeInteger(nano) ? nano : undefined;
 }
 
-/** As `nanoOf` reads it again. */
+/** Returns nano-USD as the text that `nanoOf` parses to the same amount. */
 export function typedOf(nano: number | null): string {
   if (nano === null) return "";
   const digits = String(nano).padStart(DIGITS + 1, "0");

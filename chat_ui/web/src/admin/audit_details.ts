@@ -1,11 +1,11 @@
-/** What is told of an event beside it, in the person's language. Knows no screen. */
+/** Formats the details of an audit log entry in the person's language. */
 import type { AuditRow } from "../api/shapes";
 import { count, money } from "../ui/format";
 import { texts } from "../ui/messages";
 
 type Detail = AuditRow["details"][string];
 
-/** `role: Member, address: ada@example.org`; what is not known is left out. */
+/** Returns the details such as `role: Member, address: ada@example.org`; empty values are left out. */
 export function told(details: AuditRow["details"]): string {
   const given = Object.entries(details).filter(([, value]) => value !== null && value !== "");
   return given.map(([name, value]) => `${texts.detailNames[name] ?? name}: ${valueOf(name, value)}`).join(", ");

@@ -1,4 +1,4 @@
-/** What a budget is called for people. */
+/** The display name of a budget. */
 import type { BudgetRow } from "../api/shapes";
 import { texts } from "../ui/messages";
 

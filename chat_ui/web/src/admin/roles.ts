@@ -1,4 +1,4 @@
-/** Which roles somebody may give and take away: nobody one above his own, and only owners make owners. */
+/** Which roles a member may assign: none above their own, so only owners make owners. */
 import type { Role } from "../api/shapes";
 
 const BELOW: Readonly<Record<Role, readonly Role[]>> = {

@@ -1,6 +1,6 @@
 /**
- * Everything that can arrive on an answer's stream, and how one server-sent event becomes it.
- * Only fields known here pass: whatever else a server sends is dropped (docs/design/hostile-input.md#H102).
+ * The events of an answer's stream, decoded from server-sent events.
+ * Only fields defined here pass; other data is dropped (docs/design/hostile-input.md#H102).
  */
 import type { Message } from "./chat_types";
 import { asCount, asNumber, asObject, asText, parseJson, type Json } from "./json";
@@ -12,7 +12,7 @@ export type AnswerEvent =
   | { readonly type: "ended"; readonly message: Message }
   | { readonly type: "title"; readonly title: string };
 
-/** The event named `name` with this `data:`; null for one that is not ours. */
+/** Decodes a server-sent event by its name and data; null if it is unknown or invalid. */
 export function decodeEvent(name: string | undefined, data: string): AnswerEvent | null {
   const body = asObject(parseJson(data));
   if (name === "restart") return { type: "restart" };

@@ -1,6 +1,6 @@
 /**
- * The operations of the chat's API by method and path, with the types of what they take and answer: both are read out of
- * `openapi.d.ts`, which is made of the API's own document (`npm run types`).
+ * A typed client of the chat API: operations by method and path, with request and response types from `openapi.d.ts`,
+ * which is generated from the API's OpenAPI document (`npm run types`).
  */
 import { json, type Request } from "./http";
 import type { paths } from "./openapi";
@@ -10,7 +10,7 @@ type Tail<P extends string> = P extends `/api${infer Rest}` ? Rest : never;
 type Method = "get" | "post" | "put" | "patch" | "delete";
 type Methods<P extends Paths> = { [M in Method & keyof paths[P]]: paths[P][M] extends object ? M : never }[Method & keyof paths[P]];
 
-/** Such as `GET /people`. */
+/** Name of an operation, such as `GET /people`. */
 export type Name = { [P in Paths]: `${Uppercase<Methods<P>>} ${Tail<P>}` }[Paths];
 type Operation<N extends Name> = N extends `${infer M} ${infer P}`
   ? paths[`/api${P}` & Paths][Lowercase<M> & keyof paths[`/api${P}` & Paths]]
@@ -30,7 +30,7 @@ type Given<O> = Part<"body", Body<O>> &
   Part<"path", Path<O>> & { readonly query?: Query<O>; readonly signal?: AbortSignal };
 type Optional<T> = object extends T ? [given?: T] : [given: T];
 
-/** One operation: `call("GET /people")`. Values of `path` go in for `{name}`. Throws `ApiError`. */
+/** Calls an operation: `call("GET /people")`. Values of `path` replace `{name}` in the path. Throws `ApiError`. */
 export async function call<N extends Name>(name: N, ...[given]: Optional<Given<Operation<N>>>): Promise<Answer<Operation<N>>> {
   const [method = "GET", template = ""] = name.split(" ");
   const { path = {}, ...rest } = (given ?? {}) as { path?: Readonly<Record<string, unknown>> } & Request;

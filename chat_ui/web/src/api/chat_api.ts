@@ -1,4 +1,4 @@
-/** The chat's API, a function a call. All throw `ApiError`. Knows neither state nor screen. */
+/** Functions that call the chat API's routes of conversations, presets and imports. All throw `ApiError`. */
 import { API, json, type Request } from "./http";
 import type {
   Attachment,
@@ -50,7 +50,7 @@ export interface Question {
   readonly parent: string | null;
   readonly text: string;
   readonly attachments: readonly Attachment[];
-  /** A question whose files this one has too: an edited question keeps its own. */
+  /** Id of a question whose files are attached to this one too; an edited question keeps its files this way. */
   readonly attachments_of: string | null;
   readonly settings: ChatSettings;
 }
@@ -79,18 +79,18 @@ export function readShared(token: string): Promise<SharedConversation> {
   return call("GET", `/shared/${encodeURIComponent(token)}`);
 }
 
-/** Where the browser downloads an export from; `ids` null: everything. */
+/** Returns the download URL of an export; `ids` null: all conversations. */
 export function exportAddress(format: ExportFormat, ids: readonly string[] | null): string {
   const query = new URLSearchParams({ format, ids: ids === null ? "all" : ids.join(",") });
   return `${API}/export?${query.toString()}`;
 }
 
-/** Begins to take in a file of JSON, as ChatGPT or Open WebUI exports it. */
+/** Starts the import of a JSON file that ChatGPT, Open WebUI or this chat exported. */
 export async function beginImport(file: Blob): Promise<Import> {
   return (await json("POST", "/import", { file })) as Import;
 }
 
-/** How far the last import is; null: there was none. */
+/** Returns the progress of the last import; null if there is none. */
 export async function lastImport(): Promise<Import | null> {
   return (await call<{ last: Import | null }>("GET", "/import")).last;
 }

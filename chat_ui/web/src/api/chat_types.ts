@@ -1,16 +1,16 @@
-/** Names for what the chat's API sends and takes about conversations. Times are Unix seconds, money integer nano-USD. */
+/** Types of the chat API's conversation routes. Times are Unix seconds, money is integer nano-USD. */
 import type { components } from "./openapi";
 
 type Schemas = components["schemas"];
 
 export type Model = Schemas["ChatModel"];
-/** How to answer; null leaves it to the model. */
+/** Model, system prompt and sampling settings; null means the model's default. */
 export type ChatSettings = Schemas["ModelSettings"];
 export type Message = Schemas["Message"];
 export type ConversationSummary = Schemas["ConversationRow"];
 export type WholeConversation = Schemas["Conversation"];
 export type ConversationPage = Schemas["ConversationPage"];
-/** What is left out stays. */
+/** Changes of a conversation; missing fields stay unchanged. */
 export type ConversationChanges = Partial<Pick<ConversationSummary, "title" | "pinned" | "archived">> & { leaf?: string };
 export type Attachment = Schemas["AttachmentBody"];
 export type SharedConversation = Schemas["SharedConversation"];

@@ -1,4 +1,4 @@
-/** What can go wrong between the page and the API, in kinds that the page has words for. Knows no words itself. */
+/** Errors of API calls, classified into kinds for which the page has texts. */
 import { asObject, asText, parseJson } from "./json";
 
 export type FailureKind =
@@ -18,17 +18,17 @@ export type FailureKind =
 
 export interface Failure {
   readonly kind: FailureKind;
-  /** The server's own message; shown as text, never as HTML. Empty when there is none. */
+  /** The server's message; shown as text, never as HTML. Empty if there is none. */
   readonly detail: string;
-  /** Seconds to wait before another try, when the server said so. */
+  /** Seconds to wait before trying again, if the server gave them. */
   readonly retryAfter: number | null;
-  /** The server's word for it; narrower than the kind. Empty when there is none. */
+  /** The server's error code, more specific than the kind. Empty if there is none. */
   readonly code: string;
-  /** The field of what was sent that is wrong. Empty when there is none. */
+  /** The request field that is wrong. Empty if the error concerns none. */
   readonly param: string;
 }
 
-/** Carries a `Failure` through code that throws. */
+/** Exception that carries a `Failure`. */
 export class ApiError extends Error {
   constructor(readonly failure: Failure) {
     super(failure.detail || failure.kind);
@@ -62,13 +62,13 @@ const KIND_BY_STATUS = new Map<number, FailureKind>([
   [503, "busy"],
 ]);
 
-/** The kind of an answer with this status and OpenAI error code; the code, being narrower, wins. */
+/** Returns the kind of an error response by its code, or else by its status. */
 export function kindOf(status: number, code: string | null): FailureKind {
   const known = (code === null ? undefined : KIND_BY_CODE.get(code)) ?? KIND_BY_STATUS.get(status);
   return known ?? (status < 500 ? "refused" : "server");
 }
 
-/** What an answer that is an error says: `{"error": {message, type, param, code}}`, whoever wrote it. */
+/** Reads an error response, `{"error": {message, type, param, code}}`; other bodies give empty fields. */
 export async function readFailure(response: Response): Promise<Failure> {
   const error = asObject(asObject(parseJson(await response.text()))?.["error"]);
   const code = asText(error?.["code"]);
@@ -76,7 +76,7 @@ export async function readFailure(response: Response): Promise<Failure> {
   return failureOf(kindOf(response.status, code), asText(error?.["message"]) ?? "", wait, code ?? "", asText(error?.["param"]) ?? "");
 }
 
-/** Seconds from a Retry-After header: a number of seconds or an HTTP date (RFC 9110, 10.2.3). */
+/** Returns the seconds of a Retry-After header: a number of seconds or an HTTP date (RFC 9110, 10.2.3). */
 export function retryAfterSeconds(header: string | null, now: number): number | null {
   if (header === null || header.trim() === "") return null;
   const seconds = Number(header);

@@ -1,27 +1,28 @@
 /**
- * Follows one answer to its end, whatever happens to the connection: a generation belongs to the conversation, so a
- * stream that breaks is asked for again from where it broke (`Last-Event-ID`), for as long as the page is open.
+ * Reads an answer's event stream to its end. The server generates the answer independently of the connection, so a
+ * broken stream is resumed after the last event (`Last-Event-ID`), for as long as the page is open.
  */
 import { EventSourceParserStream } from "eventsource-parser/stream";
 import { decodeEvent, type AnswerEvent } from "./answer_events";
 import { request } from "./http";
 import { ApiError, type Failure } from "./failure";
 
-/** Characters of one event: the longest is a whole answer. A server that sends more is not speaking our protocol. */
+/** Largest event in characters; the largest valid one is a whole answer. */
 const LONGEST_EVENT = 8_000_000;
+/** Milliseconds before the first reconnection, doubled up to `LONGEST_PAUSE`. */
 const FIRST_PAUSE = 500;
 const LONGEST_PAUSE = 10_000;
 
 export type Followed =
   | AnswerEvent
-  /** The connection broke; another try follows. */
+  /** The connection broke and will be retried. */
   | { readonly type: "lost" }
-  /** The server has no such answer for us: no other try follows. */
+  /** The server refused the stream permanently. */
   | { readonly type: "refused"; readonly failure: Failure };
 
 /**
- * Events until the answer has ended or is refused; after its end, the title that its conversation may be given, if that
- * comes on the same connection. Throws only for an abort (`AbortError`).
+ * Yields events until the answer has ended or is refused, then the conversation's new title if it comes on the same
+ * connection. Throws only if `signal` aborts (`AbortError`).
  */
 export async function* followAnswer(
   conversation: string,

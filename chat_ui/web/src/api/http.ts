@@ -1,6 +1,6 @@
 /**
- * Calls of the chat's API as the page makes them: with the session's cookies and the CSRF token, tried once more with
- * new cookies when the access cookie has run out. Knows the error body, and no operation.
+ * Sends requests to the chat API with the session's cookies and the CSRF token. When the access cookie has expired, it
+ * is refreshed and the request is sent once more.
  */
 import { ApiError, failureOf, readFailure } from "./failure";
 import { parseJson } from "./json";
@@ -12,7 +12,7 @@ const SAFE = new Set(["GET", "HEAD"]);
 export interface Request {
   readonly query?: Readonly<Record<string, string | number | boolean | null | undefined>>;
   readonly body?: unknown;
-  /** A file of JSON, sent as it is instead of `body`. */
+  /** A JSON file that is sent unchanged instead of `body`. */
   readonly file?: Blob;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
@@ -22,13 +22,13 @@ type Listener = () => void;
 const listeners = new Set<Listener>();
 let refreshing: Promise<boolean> | null = null;
 
-/** Hears of it when the session has ended, whichever call found that out. Returns how to stop hearing. */
+/** Calls `listener` when any request finds that the session has ended. Returns a function that removes it. */
 export function onSignedOut(listener: Listener): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);
 }
 
-/** The answer to a call; streams are read from its body. Throws `ApiError`, or what an abort throws. */
+/** Returns the response to a request. Throws `ApiError`, or `AbortError` if `signal` aborts. */
 export async function request(method: string, path: string, options: Request = {}): Promise<Response> {
   let response = await send(method, path, options);
   if (response.status === 401 && path !== REFRESH && (await isLapsed(response)) && (await refresh())) {
@@ -38,7 +38,7 @@ export async function request(method: string, path: string, options: Request = {
   return response;
 }
 
-/** The JSON that a call answers with; `undefined` for one that says nothing. Throws `ApiError`. */
+/** Returns the decoded JSON of a response; `undefined` for status 204. Throws `ApiError`. */
 export async function json(method: string, path: string, options: Request = {}): Promise<unknown> {
   const response = await request(method, path, options);
   if (response.status === 204) return undefined;
@@ -48,8 +48,8 @@ export async function json(method: string, path: string, options: Request = {}):
 }
 
 /**
- * New cookies for those of a session that is still good; false if it has ended. All who ask at once wait for the same
- * answer. Throws `ApiError` when the server can't say.
+ * Refreshes the session's cookies; returns false if the session has ended. Concurrent calls share one request.
+ * Throws `ApiError` if the server fails.
  */
 export function refresh(): Promise<boolean> {
   refreshing ??= askForNewCookies().finally(() => (refreshing = null));
@@ -57,7 +57,7 @@ export function refresh(): Promise<boolean> {
 }
 
 async function askForNewCookies(): Promise<boolean> {
-  if (csrfToken() === "") return ended(); // its cookie lives as long as a session can
+  if (csrfToken() === "") return ended(); // the CSRF cookie lives as long as a session can
   const response = await send("POST", REFRESH, { body: {} });
   if (response.ok) return true;
   if (response.status !== 401 && response.status !== 403) throw new ApiError(await readFailure(response));
@@ -69,7 +69,7 @@ function ended(): false {
   return false;
 }
 
-/** A 401 that new cookies may mend: a wrong password is one too, and they don't. */
+/** Whether a 401 means an expired access cookie; a wrong password gives a 401 too. */
 async function isLapsed(response: Response): Promise<boolean> {
   return (await readFailure(response.clone())).code === "not_signed_in";
 }
@@ -87,7 +87,7 @@ async function send(method: string, path: string, { query, body, file, headers, 
   }).catch(translate);
 }
 
-/** `fetch` throws a TypeError for a network failure, and an AbortError that is the caller's own doing. */
+/** Rethrows an error of `fetch`: a TypeError means a network failure, an AbortError is passed on. */
 function translate(error: unknown): never {
   throw error instanceof TypeError ? new ApiError(failureOf("network", "", null, "network")) : error;
 }
@@ -98,7 +98,7 @@ function searchOf(query: Request["query"]): string {
   return "?" + new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
 }
 
-/** From the one cookie that scripts can read; over https it has the browser's prefix for cookies of this host only. */
+/** Returns the CSRF token from its cookie, whose name has the prefix `__Host-` over https. */
 export function csrfToken(): string {
   const cookies = new Map(document.cookie.split("; ").map((pair) => [pair.split("=")[0], pair.slice(pair.indexOf("=") + 1)]));
   return cookies.get("__Host-headrace-csrf") ?? cookies.get("headrace-csrf") ?? "";

@@ -1,4 +1,4 @@
-/** Reading JSON that nobody has vouched for: each function gives the field if it has the type, else null. */
+/** Reads untrusted JSON: each function returns the value if it has the expected type, else null. */
 
 export type Json = Readonly<Record<string, unknown>>;
 

@@ -1,4 +1,4 @@
-/** Names for what the chat's API sends and takes. Times are Unix seconds, money integer nano-USD. */
+/** Types of the chat API's other routes. Times are Unix seconds, money is integer nano-USD. */
 import type { components } from "./openapi";
 
 type Schemas = components["schemas"];

@@ -1,10 +1,10 @@
-/** Messages and conversations in a given state, for the tests of what shows them. */
+/** Builds messages and answers in a given state for component tests. */
 import type { Message } from "../api/chat_types";
 import { Answer } from "../state/answer.svelte";
 
 let made = 0;
 
-/** A message; an answer to nothing that is done, unless said otherwise. */
+/** Returns a message; by default a finished answer without a parent. */
 export function messageOf(changes: Partial<Message> = {}): Message {
   made += 1;
   return {

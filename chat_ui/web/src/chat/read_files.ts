@@ -1,19 +1,19 @@
-/** Files that a person attaches, read as text within the API's bounds. Knows no screen but its words. */
+/** Reads files that a person attaches as text, within the API's size limits. */
 import type { Attachment } from "../api/chat_types";
 import { count } from "../ui/format";
 import { texts } from "../ui/messages";
 
 export const MOST_FILES = 10;
-/** Bytes of UTF-8, of all files of a message together. */
+/** Bytes of UTF-8 of all files of a message together. */
 export const LARGEST_TOGETHER = 1_048_576;
 
 interface Read {
   readonly attachments: readonly Attachment[];
-  /** In words, why a file was left out. */
+  /** Messages that say why files were left out. */
   readonly problems: readonly string[];
 }
 
-/** `present` with `files` added; a file of the same name is replaced, one that is not text is left out. */
+/** Adds `files` to `present`; a file of the same name is replaced, a file that is not text is left out. */
 export async function readFiles(present: readonly Attachment[], files: readonly File[]): Promise<Read> {
   const kept = new Map(present.map((attachment) => [attachment.name, attachment]));
   const problems: string[] = [];
@@ -33,7 +33,7 @@ export function sizeOf(attachments: readonly Attachment[]): number {
   return attachments.reduce((sum, { text }) => sum + encoder.encode(text).length, 0);
 }
 
-/** A file is text if it is UTF-8 without a zero byte. */
+/** Returns the text of a file; null if it is not UTF-8 or contains a zero byte. */
 async function textOf(file: File): Promise<string | null> {
   const bytes = new Uint8Array(await file.arrayBuffer());
   try {

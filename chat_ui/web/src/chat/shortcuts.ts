@@ -1,8 +1,8 @@
-/** The keys that work anywhere in the chat. Composers of other input (an input method) are left alone. */
+/** Keyboard shortcuts of the chat page. Key events of an input method are ignored. */
 
 export type Shortcut = "new" | "search" | "message" | "list" | "help";
 
-/** What `key` means with Ctrl or ⌘; those in capitals with Shift too. */
+/** Shortcuts by key, with Ctrl or ⌘; capital letters need Shift too. */
 const COMMANDS = new Map<string, Shortcut>([
   ["O", "new"],
   ["S", "list"],
@@ -10,7 +10,7 @@ const COMMANDS = new Map<string, Shortcut>([
   ["/", "help"],
 ]);
 
-/** What the keys mean here: a command, or Shift with Escape; null for anything else. */
+/** Returns the shortcut of a key event; null if it is none. */
 export function shortcutOf(event: KeyboardEvent): Shortcut | null {
   if (event.isComposing || event.altKey) return null;
   if (!event.ctrlKey && !event.metaKey) return event.shiftKey && event.key === "Escape" ? "message" : null;
@@ -18,5 +18,5 @@ export function shortcutOf(event: KeyboardEvent): Shortcut | null {
   return COMMANDS.get(key) ?? null;
 }
 
-/** How the key that commands is called on this machine. */
+/** Name of the modifier key on this platform. */
 export const COMMAND = /Mac|iPhone|iPad/.test(navigator.userAgent) ? "⌘" : "Ctrl";

@@ -1,11 +1,11 @@
-/** Where the words of a search are in a text, so that they can be shown; plain text in, plain pieces out. */
+/** Splits a text at the words of a search, so that matches can be highlighted. */
 
 export interface Piece {
   readonly text: string;
   readonly found: boolean;
 }
 
-/** The text in pieces, those that begin a word with one of the search's words marked. Upper case does not count. */
+/** Returns the text in pieces; matches at the beginning of a word, in any case, have `found`. */
 export function inMatches(text: string, query: string): Piece[] {
   const words = query.split(/\s+/).filter((word) => word !== "");
   if (words.length === 0) return [{ text, found: false }];

@@ -1,4 +1,4 @@
-/** The lines of the list: conversations under headings that tell when they were last used. Knows no screen. */
+/** Rows of the conversation list: conversations under headings by the time of their last use. */
 import type { ConversationSummary } from "../api/chat_types";
 import { texts } from "../ui/messages";
 
@@ -6,7 +6,7 @@ export type Row =
   | { readonly type: "heading"; readonly key: string; readonly text: string }
   | { readonly type: "conversation"; readonly key: string; readonly summary: ConversationSummary };
 
-/** `grouped`: with headings; what a search finds has none. `now`: in the person's time zone. */
+/** Returns the rows of a list. `grouped`: with headings; search results have none. `now`: in the person's time zone. */
 export function rowsOf(list: readonly ConversationSummary[], now: Date, grouped: boolean): Row[] {
   const rows: Row[] = [];
   const headingOf = headings(now);
@@ -20,7 +20,7 @@ export function rowsOf(list: readonly ConversationSummary[], now: Date, grouped:
   return rows;
 }
 
-/** Tells headings. Naming a month costs as much as all else: neighbours are mostly of the same one. */
+/** Returns a function that gives the heading of a conversation. It caches the month's name, which is slow to format. */
 function headings(now: Date): (summary: ConversationSummary) => string {
   const format = new Intl.DateTimeFormat(texts.locale, { month: "long", year: "numeric" });
   const today = midnight(now);
@@ -38,7 +38,7 @@ function headings(now: Date): (summary: ConversationSummary) => string {
   };
 }
 
-/** As a UTC day, so that a change to summer time does not count. */
+/** Returns the local date as midnight UTC, so that daylight saving time does not shift day differences. */
 function midnight(date: Date): number {
   return Date.UTC(date.getFullYear(), date.getMonth(), date.getDate());
 }

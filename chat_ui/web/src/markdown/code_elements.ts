@@ -1,4 +1,4 @@
-/** Coloured code as elements: text and classes only, never markup. */
+/** Builds DOM elements of highlighted code: text nodes and class names only, never markup. */
 import type { Coloured } from "./colour_code";
 import "./code_colours.css";
 

@@ -1,16 +1,16 @@
 /**
- * Code as coloured pieces, by highlight.js through lowlight, which gives a tree and no HTML: the page makes elements of
- * it, so code can never become markup. Runs in the page's second thread.
+ * Highlights code by highlight.js through lowlight, which returns a tree instead of HTML: the page builds elements from
+ * it, so code can never become markup. Runs in the web worker.
  */
 import { common, createLowlight } from "lowlight";
 
-/** Plain text, or pieces that have classes (`hljs-…`) in common. */
+/** Plain text, or a span with classes (`hljs-…`) and children. */
 export type Coloured = string | { readonly classes: string; readonly pieces: readonly Coloured[] };
 
 const lowlight = createLowlight(common);
 type Tree = ReturnType<typeof lowlight.highlight>;
 
-/** Null for a language that is not known here. */
+/** Returns highlighted code; null for an unknown language. */
 export function colour(code: string, language: string): readonly Coloured[] | null {
   return lowlight.registered(language) ? lowlight.highlight(language, code).children.flatMap(coloured) : null;
 }

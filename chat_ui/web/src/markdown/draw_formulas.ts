@@ -1,10 +1,10 @@
-/** Puts drawn formulas in the place of their source, in HTML that is on the screen. */
+/** Replaces the TeX source of formulas in displayed HTML by MathML. */
 import createDOMPurify, { type Config } from "dompurify";
 import { typeset } from "./drawing";
 
-/** Formulas kept: while an answer grows its last block is drawn again and again. */
+/** Number of cached formulas: while an answer grows, its last block is rendered repeatedly. */
 const KEPT = 500;
-/** What MathML there may be. The TeX source beside it (`annotation`) goes, with its text. */
+/** Allow-list for MathML. The TeX source in it (`annotation`) is removed with its text. */
 const RULES: Config & { RETURN_DOM_FRAGMENT: true } = {
   USE_PROFILES: { mathMl: true },
   ADD_TAGS: ["semantics"],
@@ -15,14 +15,14 @@ const RULES: Config & { RETURN_DOM_FRAGMENT: true } = {
 };
 
 interface Formula {
-  /** Null until it is drawn. */
+  /** The MathML; null until it is rendered. */
   drawn: DocumentFragment | null;
   readonly ready: Promise<void>;
 }
 const formulas = new Map<string, Formula>();
 const purifier = createDOMPurify(window);
 
-/** Draws every formula below `box`; one that was drawn before at once, so that a growing text does not flicker. */
+/** Renders every formula below `box`; cached ones synchronously, so that a growing text does not flicker. */
 export function drawFormulas(box: HTMLElement): void {
   for (const source of box.querySelectorAll<HTMLElement>("code.math")) {
     const formula = formulaOf(source.textContent ?? "", source.classList.contains("display"));
@@ -49,7 +49,7 @@ function formulaOf(tex: string, display: boolean): Formula {
   }
 }
 
-/** MathML, with nothing left in it that could act. */
+/** Returns MathML without scripts, links, styles, classes and ids. */
 export function sanitise(html: string): DocumentFragment {
   return purifier.sanitize(html, RULES);
 }

@@ -1,6 +1,6 @@
 /**
- * The page's side of its second thread, which is started when it is first needed. Where there is nothing to show, or
- * the thread can't be loaded, the answer is null, and what was to be drawn stays as it was written.
+ * Client of the web worker that highlights code and renders formulas; the worker starts at the first call. If it fails
+ * or can't be loaded, results are null, and the page keeps showing the source text.
  */
 import type { Coloured } from "./colour_code";
 import type { Asked, Done, Reply, Task } from "./drawing_tasks";
@@ -9,19 +9,19 @@ let thread: Worker | null = null;
 let asked = 0;
 const waiting = new Map<number, (done: Done) => void>();
 
-/** Code in pieces with their classes; null for a language that is not known. */
+/** Returns highlighted code; null for an unknown language. */
 export async function colour(code: string, language: string): Promise<readonly Coloured[] | null> {
   const done = await ask({ type: "code", code, language });
   return typeof done === "string" ? null : done;
 }
 
-/** MathML, not sanitised yet. */
+/** Returns a formula as MathML, which is not sanitised yet. */
 export async function typeset(tex: string, display: boolean): Promise<string | null> {
   const done = await ask({ type: "formula", tex, display });
   return typeof done === "string" ? done : null;
 }
 
-/** Starts the thread with all it needs. */
+/** Starts the worker and loads its libraries. */
 export function prepareDrawing(): void {
   void ask({ type: "prepare" });
 }
@@ -35,7 +35,7 @@ function ask(task: Task): Promise<Done> {
 
 function start(): Worker {
   const worker = new Worker(new URL("./drawing_worker.ts", import.meta.url), { type: "module", name: "drawing" });
-  // With the next frame, as all that changes while a text grows: the browser lays it out once.
+  // In the next frame, like all changes of a growing text, so that the browser lays out once.
   worker.addEventListener("message", ({ data }: MessageEvent<Reply>) => requestAnimationFrame(() => settle(data)));
   worker.addEventListener("error", giveUp);
   return worker;
@@ -46,7 +46,7 @@ function settle({ id, done }: Reply): void {
   waiting.delete(id);
 }
 
-/** It could not be loaded: the next that is to be drawn tries again. */
+/** After a loading error, resolves all tasks with null; the next task starts a new worker. */
 function giveUp(): void {
   thread?.terminate();
   thread = null;

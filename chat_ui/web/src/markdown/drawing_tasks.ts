@@ -1,16 +1,16 @@
 /**
- * What the page's second thread does for it: colours code and typesets formulas, by libraries that take longer to
- * start than a frame lasts. Answers are plain data, since a thread has no document.
+ * Tasks of the web worker: highlighting code and rendering formulas, with libraries whose loading takes longer than a
+ * frame. Results are plain data, since a worker has no document.
  */
 import type { Coloured } from "./colour_code";
 
 export type Task =
   | { readonly type: "code"; readonly code: string; readonly language: string }
   | { readonly type: "formula"; readonly tex: string; readonly display: boolean }
-  /** Both libraries are loaded, so that the first answer does not wait for them. */
+  /** Loads both libraries, so that the first answer does not wait for them. */
   | { readonly type: "prepare" };
 
-/** Coloured code, MathML, or nothing. */
+/** A result: highlighted code, MathML, or null. */
 export type Done = readonly Coloured[] | string | null;
 
 export interface Asked {
@@ -22,7 +22,7 @@ export interface Reply {
   readonly done: Done;
 }
 
-/** The libraries are loaded when they are first needed. */
+/** Performs a task; loads its library at the first use. */
 export async function perform(task: Task): Promise<Done> {
   switch (task.type) {
     case "code":

@@ -1,4 +1,4 @@
-/** The second thread itself: an answer for every task, an empty one where a task went wrong, which its console tells. */
+/** Web worker that replies to every task; the reply to a failed one is null, and its error goes to the console. */
 import { perform, type Asked, type Reply } from "./drawing_tasks";
 
 addEventListener("message", ({ data }: MessageEvent<Asked>) => void answer(data));

@@ -1,29 +1,29 @@
 /**
- * The blocks of a text that grows, at the price of its end: what comes before the last block is read once and never
- * again. So a frame costs the same at the ten-thousandth word as at the tenth. Knows no screen.
+ * Incremental rendering of Markdown that grows: blocks before the last one are parsed once and never again, so an
+ * update costs the same at the ten-thousandth word as at the tenth.
  */
 import type { Token, Tokens } from "marked";
 import { withBlock, type Group } from "./blocks";
 import { isShown, read, toBlock, toBlocks, type Links } from "./render_markdown";
 
-/** A list this long is settled item by item. */
+/** Items beyond which a list is finalised item by item. */
 const LONG_LIST = 20;
-/** A paragraph of so many characters without an end is cut at a space: models that repeat themselves write them. */
+/** Characters beyond which a paragraph is cut at a space: models in a repetition loop write such paragraphs. */
 const LONG_PARAGRAPH = 8_000;
 const KEPT_OF_PARAGRAPH = 1_000;
 
 export class GrowingMarkdown {
   #settled: readonly Group[] = [];
   #source = "";
-  /** Where named links lead, as far as it is settled: a later text may use one. */
+  /** Link reference definitions in the finalised text, which later text may use. */
   #links: Links = {};
 
-  /** The blocks of `text`, in groups. Cheap if it begins as it did at the last call; `finished`: it will not grow any more. */
+  /** Returns the blocks of `text` in groups. Cheap if `text` extends that of the last call; `finished`: it is complete. */
   update(text: string, finished: boolean): readonly Group[] {
     const normal = text.includes("\r") ? text.replace(/\r\n?/g, "\n") : text;
     if (!normal.startsWith(this.#source)) this.#reset();
     const tail = read(normal.slice(this.#source.length), this.#links);
-    // A link may have been written before the line that says where it leads.
+    // A link may precede its reference definition, so a complete text with definitions is parsed as a whole.
     if (finished && Object.keys(tail.links).length > 0) return toBlocks(normal).reduce<readonly Group[]>(withBlock, []);
     const last = tail.findLastIndex(isShown);
     this.#settle(tail.slice(0, Math.max(last, 0)));
@@ -47,7 +47,7 @@ export class GrowingMarkdown {
     }
   }
 
-  /** What of a long block can't change any more is settled; the rest of it is returned. */
+  /** Finalises the part of a long block that can't change any more, and returns the rest. */
   #settlePartOf(token: Token): Token {
     if (isList(token) && token.items.length > LONG_LIST) return this.#cutList(token);
     if (token.type === "paragraph" && token.raw.length > LONG_PARAGRAPH) return this.#cutParagraph(token.raw);

@@ -1,11 +1,11 @@
 /**
- * LaTeX as MathML, which browsers draw themselves: KaTeX's HTML needs inline styles, and the page's policy allows none.
- * Runs in the page's second thread; the page sanitises what it makes.
+ * Converts LaTeX to MathML by KaTeX. KaTeX's HTML output needs inline styles, which the page's security policy forbids.
+ * Runs in the web worker; the page sanitises the result.
  */
 import katex from "katex";
 
 /**
- * MathML for `tex`; a formula that is wrong is shown as it is written. Runs no macro that reaches outside.
+ * Returns MathML for `tex`; an invalid formula is shown as its source. Macros with external effects are disabled.
  * `\boxed` and `\pmb` come with an inline style; in KaTeX's output a quote is only ever an attribute's.
  */
 export function mathML(tex: string, display: boolean): string {

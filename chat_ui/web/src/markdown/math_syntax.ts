@@ -1,13 +1,13 @@
 /**
- * LaTeX in Markdown, as models write it: `$…$` and `\(…\)` in a line, `$$…$$` and `\[…\]` set apart. Only finds it;
- * what it looks like is math.ts's. Every pattern has a bound, so that a text full of openings stays cheap.
+ * Marked extension that finds LaTeX in Markdown: inline `$…$` and `\(…\)`, display `$$…$$` and `\[…\]`. Every pattern
+ * has a length limit, so that a text full of opening marks stays cheap.
  */
 import type { MarkedExtension, TokenizerAndRendererExtension, Tokens } from "marked";
 
 const BLOCK = /^ {0,3}(?:\$\$([^$]{1,8000}?)\$\$|\\\[([\s\S]{1,8000}?)\\\])[ \t]*(?:\n+|$)/;
 const BLOCK_START = /(?:^|\n) {0,3}(?:\$\$|\\\[)/;
 const INLINE_START = /\$|\\[([]/;
-/** A dollar before a space or after one is money, and so is one before a digit ("from $5 to $10"). */
+/** A dollar sign next to a space, or a closing one before a digit, is a currency sign ("from $5 to $10"). */
 const INLINE: readonly { pattern: RegExp; display: boolean }[] = [
   { pattern: /^\$\$([^$]{1,2000}?)\$\$/, display: true },
   { pattern: /^\$(?![\s$])((?:\\[^\n]|[^\\$\n]){1,1000}?)(?<!\s)\$(?!\d)/, display: false },
@@ -20,7 +20,7 @@ function render(token: Tokens.Generic, escape: (text: string) => string): string
   return `<code class="math${display ? " display" : ""}">${escape(tex)}</code>`;
 }
 
-/** The extension for marked; `escape` makes text fit for HTML. */
+/** Returns the extension for marked; `escape` escapes text for HTML. */
 export function mathSyntax(escape: (text: string) => string): MarkedExtension {
   const block: TokenizerAndRendererExtension = {
     name: "mathBlock",

@@ -1,8 +1,8 @@
-/** Long code in pieces of whole lines, so that a line at the end is all that changes while it grows. */
+/** Splits long code into chunks of whole lines, so that only the last chunk changes while code grows. */
 
 const LINES = 40;
 
-/** The pieces, without the line end between two of them: each piece is a block of its own on the screen. */
+/** Returns the chunks without the line break between them: each chunk is displayed as a block. */
 export function inPieces(code: string): string[] {
   const lines = code.split("\n");
   const pieces: string[] = [];

@@ -1,6 +1,6 @@
 /**
- * A model's Markdown as HTML that may be shown. Three walls, each enough against a script: raw HTML is off in the
- * renderer, the rendered HTML is sanitised against an allow-list, and the page's policy runs no inline script.
+ * Renders a model's Markdown to safe HTML. Three independent protections against scripts: the renderer escapes raw HTML,
+ * the rendered HTML is sanitised by an allow-list, and the page's security policy forbids inline scripts.
  */
 import createDOMPurify from "dompurify";
 import { Lexer, Marked, type Token, type Tokens, type TokensList } from "marked";
@@ -36,8 +36,8 @@ purifier.addHook("afterSanitizeAttributes", (element) => {
 export type Links = TokensList["links"];
 
 /**
- * The top-level tokens of a text, in order; their `raw` put together is the text, with \n for every line end.
- * `known`: where links lead that were named before this text.
+ * Returns the top-level tokens of a text, in order; their `raw` joined is the text, with \n for every line break.
+ * `known`: link reference definitions before this text.
  */
 export function read(markdown: string, known: Links = {}): TokensList {
   const lexer = new Lexer(marked.defaults);
@@ -45,17 +45,17 @@ export function read(markdown: string, known: Links = {}): TokensList {
   return lexer.lex(markdown);
 }
 
-/** The blocks of a text; a text that is still growing is as good as a finished one. */
+/** Returns the blocks of a text, which may be incomplete. */
 export function toBlocks(markdown: string): Block[] {
   return read(markdown).filter(isShown).map((token) => toBlock(token));
 }
 
-/** Whether a token is more than space between others or a link's definition. */
+/** Whether a token is visible: neither space between blocks nor a link reference definition. */
 export function isShown(token: Token): boolean {
   return token.type !== "space" && token.type !== "def";
 }
 
-/** `growing`: the token is the last of a text that goes on. */
+/** Returns a token as a block. `growing`: the token is the last one of an incomplete text. */
 export function toBlock(token: Token, growing = false): Block {
   if (!isCode(token)) return { type: "html", html: sanitise(marked.parser([token])) };
   const language = (token.lang ?? "").split(/\s/)[0] ?? "";
@@ -66,7 +66,7 @@ function isCode(token: Token): token is Tokens.Code {
   return token.type === "code";
 }
 
-/** HTML with nothing left but plain text markup and links to http, https and mailto. */
+/** Returns HTML with text markup and links to http, https and mailto only. */
 export function sanitise(html: string): string {
   return purifier.sanitize(html, {
     ALLOWED_TAGS: [
@@ -81,7 +81,7 @@ export function sanitise(html: string): string {
   });
 }
 
-/** An image would be fetched from wherever the model says, and so carry data out: it becomes a link that names the host. */
+/** Returns an image as a link that names its host: loading it could send data to a host that the model chose. */
 function imageAsLink(href: string, name: string): string {
   if (!SAFE_ADDRESS.test(href) || !URL.canParse(href)) return escapeHtml(name);
   const label = texts.imageLink(name, new URL(href).host);
@@ -92,7 +92,7 @@ function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
-/** What is left of a Markdown text when it is read out. */
+/** Returns a Markdown text as plain text, to be read out by screen readers. */
 export function toPlainText(markdown: string): string {
   const page = new DOMParser().parseFromString(sanitise(marked.parser(marked.lexer(markdown))), "text/html");
   return (page.body.textContent ?? "").replace(/\s+/g, " ").trim();

@@ -1,19 +1,19 @@
-/** Which page is shown: the browser's history as state. Links of the page are followed without loading it again. */
+/** Client-side router: the browser's history as reactive state. Links within the page are followed without reloading. */
 import { href, parse, type Route } from "./routes";
 
 export class Router {
   route = $state.raw<Route>(parse(location.pathname, location.hash));
-  /** Another page was shown since the document was loaded. */
+  /** Whether the route has changed since the document was loaded. */
   moved = false;
 
-  /** Shows another page. `replace`: the present one leaves the history. */
+  /** Navigates to a route. `replace`: the current history entry is replaced. */
   go(route: Route, { replace = false } = {}): void {
     history[replace ? "replaceState" : "pushState"](null, "", href(route));
     this.#read();
     if (!replace) scrollTo(0, 0);
   }
 
-  /** Hears of Back, Forward and clicks until the returned function is called. */
+  /** Handles Back, Forward and clicks on links, until the returned function is called. */
   listen(): () => void {
     const read = (): void => this.#read();
     const follow = (event: MouseEvent): void => this.#follow(event);
@@ -30,7 +30,7 @@ export class Router {
     this.route = parse(location.pathname, location.hash);
   }
 
-  /** A plain click on a link to a page of ours; anything else is the browser's. */
+  /** Navigates on a plain click on a link to a known route; the browser handles all other clicks. */
   #follow(event: MouseEvent): void {
     if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
     const link = event.target instanceof Element ? event.target.closest("a[href]") : null;

@@ -1,4 +1,4 @@
-/** The page's addresses. `chat_ui/app.py` answers all of them with the page. Knows no history and no screen. */
+/** The page's routes and their URLs, for which `chat_ui/app.py` serves `index.html`. */
 
 export const ADMIN_SECTIONS = ["people", "projects", "keys", "budgets", "prices", "models", "usage", "audit"] as const;
 export type AdminSection = (typeof ADMIN_SECTIONS)[number];
@@ -17,7 +17,7 @@ export type Route =
 
 const UNKNOWN: Route = { name: "unknown" };
 
-/** What is at an address. Tokens that let somebody in come after `#`, so that they are in nobody's log. */
+/** Returns the route of a URL. Tokens of invitations are in the fragment, which browsers do not send to the server. */
 export function parse(path: string, fragment: string): Route {
   const given = new URLSearchParams(fragment.replace(/^#/, ""));
   for (const name of ["invitation", "start"] as const) {
@@ -29,7 +29,7 @@ export function parse(path: string, fragment: string): Route {
   return (second === undefined ? ofOne(first) : ofTwo(first, second)) ?? UNKNOWN;
 }
 
-/** The address of a page, to be used in a link. */
+/** Returns the URL of a route. */
 export function href(route: Route): string {
   switch (route.name) {
     case "chat":

@@ -1,6 +1,6 @@
 /**
- * Who is signed in. The tokens are in cookies that no script can read; here is only what the server says of the person.
- * The cookies are renewed in the background, so that downloads by plain links work after a quarter of an hour too.
+ * The browser session: the signed-in user as the server reports it. The tokens are in `HttpOnly` cookies, which are
+ * refreshed in the background, so that downloads by plain links work after the access cookie's quarter of an hour too.
  */
 import { call } from "../api/call";
 import { ApiError, type Failure } from "../api/failure";
@@ -16,13 +16,13 @@ const RANK: readonly Role[] = ["viewer", "member", "admin", "owner"];
 export class Session {
   status = $state<SessionStatus>("asking");
   me = $state.raw<Me | null>(null);
-  /** Why the server could not be asked. */
+  /** Why the session could not be read. */
   failure = $state.raw<Failure | null>(null);
   #renewed = Date.now();
-  /** Tells the other tabs; not every browser has it. */
+  /** Notifies other tabs; null in browsers without `BroadcastChannel`. */
   readonly #tabs = typeof BroadcastChannel === "undefined" ? null : new BroadcastChannel("headrace-session");
 
-  /** Asks who is signed in. */
+  /** Reads the signed-in user from the server. */
   async ask(): Promise<void> {
     try {
       this.#begin(await call("GET /me"));
@@ -33,7 +33,7 @@ export class Session {
     }
   }
 
-  /** Whether the person has this role or one above it. */
+  /** Whether the user has this role or a higher one. */
   may(role: Role): boolean {
     return this.me !== null && RANK.indexOf(this.me.role) >= RANK.indexOf(role);
   }
@@ -48,7 +48,7 @@ export class Session {
     this.#tabs?.postMessage("in");
   }
 
-  /** By the link that the launcher prints. */
+  /** Signs in by the link that the launcher printed. */
   async start(invitation: string): Promise<void> {
     this.#begin(await call("POST /start", { body: { invitation } }));
     this.#tabs?.postMessage("in");
@@ -65,7 +65,7 @@ export class Session {
     this.#tabs?.postMessage("out");
   }
 
-  /** Renews the cookies now and then, and hears of other tabs, until the returned function is called. */
+  /** Refreshes the cookies periodically and follows other tabs, until the returned function is called. */
   keepUp(): () => void {
     const renew = (): void => void this.#renew();
     const hear = (event: MessageEvent): void => (event.data === "out" ? this.#end() : void this.ask());
@@ -87,7 +87,7 @@ export class Session {
     try {
       await refresh();
     } catch (error) {
-      if (!(error instanceof ApiError)) throw error; // the next call will try, and say so
+      if (!(error instanceof ApiError)) throw error; // the next request refreshes again and reports the error
     }
   }
 

@@ -1,10 +1,10 @@
-/** One message as the screen shows it; an answer grows by what its stream brings. Knows neither fetch nor Markdown. */
+/** Reactive state of one message; an answer is updated by the events of its stream. */
 import type { AnswerEvent } from "../api/answer_events";
 import type { Message } from "../api/chat_types";
 import { failureOf, kindOf, type Failure } from "../api/failure";
 
 export interface Queue {
-  /** How many wait before it. */
+  /** Number of requests before this one. */
   readonly position: number | null;
   readonly seconds: number | null;
 }
@@ -13,9 +13,9 @@ export class Answer {
   message = $state.raw<Message>({} as Message);
   text = $state("");
   queue = $state.raw<Queue | null>(null);
-  /** The connection broke and is being made again. */
+  /** Whether the stream's connection broke and is being retried. */
   lost = $state(false);
-  /** Somebody reads its stream already. */
+  /** Whether a task is reading the stream already. */
   followed = false;
   refused = $state.raw<Failure | null>(null);
   readonly id: string;
@@ -34,7 +34,7 @@ export class Answer {
     return this.refused === null && (this.message.state === "waiting" || this.message.state === "running");
   }
 
-  /** Why there is no answer, or not all of it; null while there is nothing to say. */
+  /** Why the answer is missing or incomplete; null if it is neither. */
   get failure(): Failure | null {
     if (this.refused !== null) return this.refused;
     if (this.message.state !== "failed") return null;
@@ -70,7 +70,7 @@ export class Answer {
     this.lost = false;
   }
 
-  /** What there is up to `at` stays: a stream that was asked for again may send some of it twice. */
+  /** Replaces the text after `at`: a resumed stream may send some of it twice. */
   #put(at: number, text: string): void {
     this.queue = null;
     if (this.message.state === "waiting") this.message = { ...this.message, state: "running" };

@@ -1,6 +1,6 @@
 /**
- * One conversation: the tree of its messages, the branch that is shown, and the answers that are being written.
- * The answers are written by the server whether or not anybody looks; this object only follows. Knows no screen.
+ * Reactive state of one conversation: the tree of its messages, the selected branch, and the answers in progress.
+ * The server writes answers independently of this object, which reads their streams.
  */
 import * as api from "../api/chat_api";
 import type { Attachment, Message, WholeConversation } from "../api/chat_types";
@@ -12,7 +12,7 @@ import { leafBelow, pathTo, siblingsOf, type Tree } from "./tree";
 
 export type ConversationStatus = "ready" | "loading" | "failed";
 
-/** What others may want to know: the list of conversations shows a title and what is running. */
+/** Is notified of changes of the title and of running answers, which the conversation list shows. */
 export interface Listener {
   changed(conversation: Conversation): void;
 }
@@ -23,12 +23,12 @@ export class Conversation {
   title = $state("");
   shared = $state(false);
   status = $state<ConversationStatus>("ready");
-  /** Why it can't be read, or why the last thing asked of it was not done. */
+  /** Why loading or the last action failed. */
   failure = $state.raw<Failure | null>(null);
   readonly settings = new Settings();
   leaf = $state<string | null>(null);
   #messages = $state.raw<Tree<Answer>>({});
-  /** What is shown: questions and answers in turn. */
+  /** The messages of the selected branch. */
   readonly path: readonly Answer[] = $derived(pathTo(this.#messages, this.leaf));
   readonly running: Answer | null = $derived(this.path.find((message) => message.running) ?? null);
   #sending = $state(false);
@@ -40,7 +40,7 @@ export class Conversation {
     return this.#sending || this.running !== null;
   }
 
-  /** Reads the conversation from the server and follows what is running; also to catch up with another device. */
+  /** Loads the conversation and follows its running answers; a repeated call picks up changes of other devices. */
   async load(id: string): Promise<void> {
     this.id = id;
     if (this.leaf === null) this.status = "loading";
@@ -54,7 +54,7 @@ export class Conversation {
     }
   }
 
-  /** Asks at the end of the shown branch, or below `parent`. True if it was taken. */
+  /** Sends a question after `parent`, by default the last message. Returns whether the server accepted it. */
   async send(
     text: string,
     attachments: readonly Attachment[] = [],
@@ -68,35 +68,35 @@ export class Conversation {
     });
   }
 
-  /** The same question in other words, beside the old one; its files stay with it. */
+  /** Sends an edited question as a new branch with the files of the old one. */
   async edit(question: Answer, text: string): Promise<boolean> {
     return this.send(text, [], question.parent, question.message.attachments.length > 0 ? question.id : null);
   }
 
-  /** Another answer to the same question. */
+  /** Requests another answer to the same question. */
   async regenerate(answer: Answer): Promise<boolean> {
     return this.#begin(async (id) => [(await api.regenerate(id, answer.id, this.settings.value)).answer]);
   }
 
-  /** Ends the running answer for everybody who follows it; what has been written stays. */
+  /** Stops the running answer on the server; its text so far stays. */
   async stop(): Promise<void> {
     const { id, running } = this;
     if (id !== null && running !== null) await this.#try(() => api.stopAnswer(id, running.id));
   }
 
-  /** Where `message` stands among its siblings: they are ways on from the same point. */
+  /** Returns the message and its siblings, oldest first. */
   branchesOf(message: Answer): readonly Answer[] {
     return siblingsOf(this.#messages, message);
   }
 
-  /** Shows the branch of a sibling, and remembers that on every device. */
+  /** Selects the branch of a sibling, and stores the selection on the server. */
   async show(sibling: Answer): Promise<void> {
     this.leaf = leafBelow(this.#messages, sibling.id);
     const { id, leaf } = this;
     if (id !== null && leaf !== null) await this.#try(() => api.changeConversation(id, { leaf }));
   }
 
-  /** Follows nothing any more: the page shows another conversation. The answers go on. */
+  /** Stops reading streams, when the page shows another conversation. The server continues the answers. */
   close(): void {
     this.#closed.abort();
   }
@@ -138,7 +138,7 @@ export class Conversation {
     this.leaf = whole.leaf;
   }
 
-  /** Messages that are here already stay as they are while they are followed. */
+  /** Adds or updates messages, except those that are updated by their stream. */
   #add(messages: readonly Message[]): void {
     const all: Record<string, Answer> = { ...this.#messages };
     for (const message of messages) {
@@ -169,7 +169,7 @@ export class Conversation {
   }
 }
 
-/** Only what the server or the way to it did is told to the person; anything else is a bug, and not hidden. */
+/** Returns the failure of an API error; other errors are bugs and are thrown. */
 function failureIn(error: unknown): Failure {
   if (error instanceof ApiError) return error.failure;
   throw error;

@@ -1,6 +1,5 @@
 /**
- * A person's conversations: pages of the list as they are scrolled to, a search, a selection, and what can be done with
- * one of them. Knows no screen.
+ * Reactive state of the conversation list: pages loaded on scrolling, search, selection, and changes of conversations.
  */
 import { SvelteSet } from "svelte/reactivity";
 import * as api from "../api/chat_api";
@@ -11,7 +10,7 @@ const PAGE = 100;
 
 export class History {
   list = $state.raw<readonly ConversationSummary[]>([]);
-  /** How many a search has found. */
+  /** Number of search results. */
   total = $state(0);
   query = $state("");
   archived = $state(false);
@@ -19,14 +18,14 @@ export class History {
   failure = $state.raw<Failure | null>(null);
   readonly selected = new SvelteSet<string>();
   #next: string | null = null;
-  /** Only the newest read may fill the list: a slow search must not overwrite a later one. */
+  /** Number of the newest read; results of older ones are ignored. */
   #reading = 0;
 
   get complete(): boolean {
     return this.#next === null;
   }
 
-  /** The list from its beginning, for what is searched now. */
+  /** Loads the first page for the current search. */
   async load(): Promise<void> {
     await this.#read(null, PAGE);
   }
@@ -42,7 +41,7 @@ export class History {
     await this.#read(null, PAGE);
   }
 
-  /** A conversation was begun or has a new title: it goes where its time puts it. */
+  /** Updates a conversation in the list; an unknown one makes the list reload. */
   noticed(id: string, changes: Partial<ConversationSummary>): void {
     if (this.list.some((row) => row.id === id)) this.#put(id, changes);
     else if (this.query === "" && !this.archived) void this.load();
@@ -106,7 +105,7 @@ export class History {
   }
 }
 
-/** A conversation that has moved between two reads is on both pages: it is listed once. */
+/** Appends a page without the conversations that are listed already: one that moved meanwhile is on both pages. */
 function joined(list: readonly ConversationSummary[], more: readonly ConversationSummary[]): ConversationSummary[] {
   const known = new Set(list.map((row) => row.id));
   return [...list, ...more.filter((row) => !known.has(row.id))];

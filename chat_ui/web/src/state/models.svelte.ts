@@ -1,4 +1,4 @@
-/** The models that can be asked, with price and context. */
+/** Reactive list of the models to choose from, with price and context length. */
 import { listModels } from "../api/chat_api";
 import type { Model } from "../api/chat_types";
 import { ApiError, type Failure } from "../api/failure";
@@ -23,7 +23,7 @@ export class Models {
     return this.list.find((model) => model.id === id);
   }
 
-  /** `wished` if it is served; else the first that is ready. Empty if there is none. */
+  /** Returns `wished` if it exists, else the first model that is ready, else the first one; empty if there is none. */
   choose(wished: string): string {
     if (this.find(wished) !== undefined) return wished;
     return (this.list.find((model) => model.ready) ?? this.list[0])?.id ?? "";

@@ -1,4 +1,4 @@
-/** Settings that a person has given a name. */
+/** Reactive list of the person's presets (named model settings). */
 import * as api from "../api/chat_api";
 import type { ChatSettings, Preset } from "../api/chat_types";
 
@@ -9,7 +9,7 @@ export class Presets {
     this.list = await api.listPresets();
   }
 
-  /** Keeps `settings` under `name`; a preset that has the name already is changed. */
+  /** Saves `settings` under `name`; an existing preset of this name is changed. */
   async keep(name: string, settings: ChatSettings): Promise<Preset> {
     const known = this.list.find((preset) => preset.name === name);
     const kept = known ? await api.changePreset(known.id, { settings }) : await api.createPreset(name, settings);

@@ -1,4 +1,4 @@
-/** How to answer, as it is being set. What is not set is left to the model. */
+/** Reactive model settings of a conversation; null means the model's default. */
 import type { ChatSettings } from "../api/chat_types";
 
 export class Settings {
@@ -9,7 +9,7 @@ export class Settings {
   repetitionPenalty = $state<number | null>(null);
   maxTokens = $state<number | null>(null);
 
-  /** As the API takes them. */
+  /** The settings as the API expects them. */
   get value(): ChatSettings {
     return {
       model: this.model,
@@ -21,7 +21,7 @@ export class Settings {
     };
   }
 
-  /** Takes all of `settings` over; the model only if there is one. */
+  /** Replaces all settings; the model only if `settings` has one. */
   take(settings: ChatSettings): void {
     this.model = settings.model || this.model;
     this.system = settings.system;

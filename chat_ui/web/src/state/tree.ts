@@ -1,6 +1,6 @@
 /**
- * A conversation as a tree: an edited question and a regenerated answer are siblings of the first one, and what is shown
- * is the way from the root to one leaf. Plain functions; know no state and no screen.
+ * The message tree of a conversation: edited questions and regenerated answers are siblings of the original, and the
+ * selected branch is the path from the root to a leaf.
  */
 
 export interface Node {
@@ -9,10 +9,10 @@ export interface Node {
   readonly created: number;
 }
 
-/** By id. */
+/** Nodes by id. */
 export type Tree<T extends Node> = Readonly<Record<string, T>>;
 
-/** The way from the root to `leaf`; empty if the leaf is not there. */
+/** Returns the path from the root to `leaf`; empty if there is no such leaf. */
 export function pathTo<T extends Node>(nodes: Tree<T>, leaf: string | null): T[] {
   const path: T[] = [];
   const seen = new Set<string>();
@@ -23,12 +23,12 @@ export function pathTo<T extends Node>(nodes: Tree<T>, leaf: string | null): T[]
   return path.reverse();
 }
 
-/** The node and those beside it, the oldest first. */
+/** Returns the node and its siblings, oldest first. */
 export function siblingsOf<T extends Node>(nodes: Tree<T>, node: Node): T[] {
   return childrenOf(nodes, node.parent);
 }
 
-/** Where the newest way down from `id` ends. */
+/** Returns the leaf that is reached from `id` through the newest children. */
 export function leafBelow(nodes: Tree<Node>, id: string): string {
   const newest = childrenOf(nodes, id).at(-1);
   return newest === undefined || newest.id === id ? id : leafBelow(nodes, newest.id);

@@ -1,4 +1,4 @@
-/** Numbers, money and times as the person's language writes them. Money is integer nano-USD, times are Unix seconds. */
+/** Formats numbers, money and times in the person's locale. Money is integer nano-USD, times are Unix seconds. */
 import { texts } from "./messages";
 
 const NANO = 1_000_000_000;
@@ -7,7 +7,7 @@ export function count(value: number): string {
   return value.toLocaleString(texts.locale);
 }
 
-/** US dollars; small amounts with as many digits as it takes to tell them from nothing. */
+/** Formats US dollars; amounts below 10 cents with two significant digits. */
 export function money(nano: number): string {
   const dollars = nano / NANO;
   const small = dollars !== 0 && Math.abs(dollars) < 0.1;
@@ -15,7 +15,7 @@ export function money(nano: number): string {
   return dollars.toLocaleString(texts.locale, { style: "currency", currency: "USD", ...digits });
 }
 
-/** The price of a million tokens, of one that costs this many nano-USD. */
+/** Formats the price of a million tokens, from nano-USD per token. */
 export function perMillion(nano: number): string {
   const dollars = (nano * 1_000_000) / NANO;
   return dollars.toLocaleString(texts.locale, { style: "currency", currency: "USD", maximumFractionDigits: 6 });
@@ -29,7 +29,7 @@ export function day(seconds: number): string {
   return new Date(seconds * 1000).toLocaleDateString(texts.locale, { dateStyle: "medium" });
 }
 
-/** A day of UTC, such as `2026-11-21`: the same one in every time zone. */
+/** Formats a UTC date such as `2026-11-21`, equally in every time zone. */
 export function dayOfUtc(date: string): string {
   return new Date(date).toLocaleDateString(texts.locale, { dateStyle: "medium", timeZone: "UTC" });
 }

@@ -1,13 +1,13 @@
-/** Texts that the browser keeps for the page, where it allows that; where it does not, they are good for this visit. */
+/** Strings in the browser's web storage; without effect where the browser refuses storage. */
 
 export class Memory {
-  /** `area`: a browser that refuses storage throws when it is only named. */
+  /** `area` is a function because browsers that refuse storage throw at access to `localStorage`. */
   constructor(
     private readonly area: () => Storage,
     private readonly prefix: string,
   ) {}
 
-  /** What was remembered; null where nothing was, or the browser keeps nothing. */
+  /** Returns the stored value; null if there is none. */
   recall(name: string): string | null {
     return this.#storage()?.getItem(this.prefix + name) ?? null;
   }
@@ -24,7 +24,7 @@ export class Memory {
     this.#storage()?.removeItem(this.prefix + name);
   }
 
-  /** Forgets all that has the prefix. */
+  /** Deletes all values with this prefix. */
   clear(): void {
     const storage = this.#storage();
     for (const key of Object.keys(storage ?? {})) if (key.startsWith(this.prefix)) storage?.removeItem(key);

@@ -1,4 +1,4 @@
-/** Small choices about how the page looks, kept by the browser. Never anything that lets anybody in. */
+/** Preferences of the page's appearance in local storage. Must never hold tokens or other secrets. */
 import { Memory } from "./memory";
 
 export const preferences = new Memory(() => localStorage, "headrace.");

@@ -1,16 +1,16 @@
-/** A failure of the chat's API in the person's language. */
+/** Texts of API errors in the person's language. */
 import type { Failure } from "../api/failure";
 import { texts } from "./messages";
 
-/** The language of the server's own words. */
+/** Locale of the server's messages. */
 const SERVERS = "en";
 
-/** By what the server calls it; by its own words where there are no better ones. */
+/** Returns the text of an error by its code, its field, the server's message, or its kind, in this order. */
 export function problemText({ code, param, detail, kind }: Failure): string {
   return texts.problems[code] ?? texts.fields[param] ?? wordsOf(detail) ?? texts.failures[kind];
 }
 
-/** What the server added to what is known by its kind, to whom it speaks; elsewhere the kind has to do. */
+/** Returns the server's message as an addition to the kind's text, if the page is in the server's language. */
 export function addedTo(failure: Failure): string {
   return failure.detail !== "" && texts.locale === SERVERS ? texts.serverSaid(failure.detail) : "";
 }

@@ -1,4 +1,4 @@
-/** Light, dark, or as the system is: the attribute that `theme.css` reads. */
+/** Colour theme: light, dark or the system's, as an attribute that `theme.css` uses. */
 import { preferences } from "./preferences";
 
 export const THEMES = ["system", "light", "dark"] as const;
@@ -12,7 +12,7 @@ function known(name: string | null): ThemeName {
 export class Theme {
   chosen = $state<ThemeName>(known(preferences.recall(PREFERENCE)));
 
-  /** Applies the choice to the document. */
+  /** Sets the theme's attribute on the document. */
   apply(): void {
     if (this.chosen === "system") delete document.documentElement.dataset["theme"];
     else document.documentElement.dataset["theme"] = this.chosen;

@@ -1,4 +1,4 @@
-/** Short notices that come and go: what was done, and what did not work. */
+/** Toast notifications of successful and failed actions. */
 import { ApiError } from "../api/failure";
 import { problemText } from "./problem";
 
@@ -12,7 +12,7 @@ const SECONDS_SHOWN = { done: 5, failed: 12 } as const;
 
 export class Toasts {
   notices = $state.raw<readonly Notice[]>([]);
-  /** Where they can be shown: the page, and each dialog that is open. The last one shows them. */
+  /** Regions that can show toasts: the page and each open dialog. The last one shows them. */
   regions = $state.raw<readonly string[]>([]);
   #next = 0;
 
@@ -22,7 +22,7 @@ export class Toasts {
     setTimeout(() => this.dismiss(notice.id), SECONDS_SHOWN[kind] * 1000);
   }
 
-  /** Shows the notices in another region, until the returned function is called. */
+  /** Shows toasts in another region, until the returned function is called. */
   showIn(region: string): () => void {
     this.regions = [...this.regions, region];
     return () => {
@@ -37,7 +37,7 @@ export class Toasts {
 
 export const toasts = new Toasts();
 
-/** Does something of the API's; says so when it fails. True if it was done. */
+/** Performs an API action and shows a toast if it fails. Returns whether it succeeded. */
 export async function attempt(action: () => Promise<unknown>): Promise<boolean> {
   try {
     await action();

@@ -1,6 +1,6 @@
 /**
- * Whether one writes by a keyboard on the screen: then the message field takes the focus only when it is touched, for
- * half of the page would be covered, and Enter begins a line, for there is no Shift+Enter.
+ * Whether the device has a touch screen and an on-screen keyboard. Then the message field takes the focus only when it
+ * is touched, because the keyboard covers half of the page, and Enter starts a new line, as there is no Shift+Enter.
  */
 import { MediaQuery } from "svelte/reactivity";
 

@@ -1,4 +1,4 @@
-/** Rows of usage as what a chart draws: the last days, each a number for each model. Knows no screen. */
+/** Converts usage rows to chart series: one value per day for each model. */
 import type { DayUsage } from "../api/shapes";
 
 export const MEASURES = ["cost", "tokens", "requests"] as const;
@@ -6,15 +6,15 @@ export type Measure = (typeof MEASURES)[number];
 
 export interface Series {
   readonly name: string;
-  /** One a day; nano-USD for costs. */
+  /** One value per day; costs in nano-USD. */
   readonly values: readonly number[];
 }
 
 const DAY_MS = 86_400_000;
-/** More would not be told apart by their colours: the smallest go together. */
+/** Largest number of series that colours can distinguish; the smallest ones are combined. */
 export const MOST_SERIES = 6;
 
-/** The last `count` days (UTC) up to the one of `now` (milliseconds), oldest first, as `2026-11-21`. */
+/** Returns the last `count` days (UTC) up to `now` (milliseconds), oldest first, as `2026-11-21`. */
 export function lastDays(count: number, now: number): string[] {
   return Array.from({ length: count }, (_none, index) => new Date(now - (count - 1 - index) * DAY_MS).toISOString().slice(0, 10));
 }
@@ -24,7 +24,7 @@ export function valueOf(row: DayUsage, measure: Measure): number {
   return measure === "requests" ? row.requests : row.input_tokens + row.output_tokens;
 }
 
-/** A series for each model, the largest first; the smallest together under `others`. */
+/** Returns a series for each model, largest first; the smallest are combined under the name `others`. */
 export function seriesOf(rows: readonly DayUsage[], days: readonly string[], measure: Measure, others: string): Series[] {
   const models = [...new Set(rows.map((row) => row.model))];
   const all = models.map((name) => {

@@ -1,6 +1,6 @@
 /**
- * Draws stacked bars on a canvas by Chart.js, of which only the parts that bars need are loaded. Everything is drawn:
- * no style is written into the page, so its policy needs no exception.
+ * Draws stacked bars on a canvas by Chart.js, of which only the parts for bars are loaded. No styles are added to the
+ * page, so its security policy needs no exception.
  */
 import { BarController, BarElement, CategoryScale, Chart, LinearScale, Tooltip } from "chart.js";
 
@@ -14,7 +14,7 @@ export interface Bars {
   readonly format: (value: number) => string;
 }
 
-/** Draws, and returns how to take it away. */
+/** Draws the chart; returns a function that removes it. */
 export function drawBars(canvas: HTMLCanvasElement, bars: Bars): () => void {
   const chart = new Chart(canvas, {
     type: "bar",

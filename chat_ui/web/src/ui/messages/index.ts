@@ -1,6 +1,6 @@
 /**
- * The texts in the person's language. What shows one is shown anew when another language is chosen:
- * reading `texts.x` reads the choice too.
+ * The page's texts in the person's language. Reading `texts.x` reads the language reactively, so components update when
+ * another language is chosen.
  */
 import { en, type Messages } from "./en";
 import { language } from "./language.svelte";

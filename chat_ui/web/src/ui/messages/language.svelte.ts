@@ -1,4 +1,4 @@
-/** Which language the page speaks: the one chosen here before, else the first of the browser's that we have. */
+/** The page's language: the stored choice, else the browser's first preferred language that is available. */
 import { preferences } from "../preferences";
 import { en, type Messages } from "./en";
 import { pl } from "./pl";
@@ -15,7 +15,7 @@ export function choose(preferred: readonly string[]): Messages {
 }
 
 export class Language {
-  /** A locale, or null: as the browser says. */
+  /** The chosen locale; null: the browser's preference. */
   chosen = $state<string | null>(preferences.recall(PREFERENCE));
   readonly messages = $derived(choose(this.chosen === null ? navigator.languages : [this.chosen, ...navigator.languages]));
 

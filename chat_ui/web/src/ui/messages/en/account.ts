@@ -1,4 +1,4 @@
-/** Texts of signing in and up, and of one's own account. */
+/** Texts of sign-in, sign-up and the account page. */
 import type { Role } from "../../../api/shapes";
 
 const roles: Record<Role, string> = { owner: "Owner", admin: "Administrator", member: "Member", viewer: "Viewer" };

@@ -31,7 +31,7 @@ const workerStates: Readonly<Record<string, string>> = {
 
 const serviceClasses: Readonly<Record<string, string>> = { default: "Default", priority: "Priority", flex: "Flex" };
 
-/** What is told of an event beside it; a name that is not here is shown as it is. */
+/** Names of audit log details; other names are shown unchanged. */
 const detailNames: Readonly<Record<string, string>> = {
   email: "address",
   role: "role",
@@ -50,7 +50,7 @@ const detailNames: Readonly<Record<string, string>> = {
   format: "format",
 };
 
-/** By the audit log's own names. */
+/** Texts of audit log events, by event name. */
 const events: Record<AuditRow["event"], string> = {
   "organization.created": "Organisation made",
   "organization.updated": "Organisation renamed",

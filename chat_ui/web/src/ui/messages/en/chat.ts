@@ -1,4 +1,4 @@
-/** Texts of a conversation: asking, answers, settings, sharing. */
+/** Texts of a conversation: questions, answers, settings, sharing. */
 import type { FailureKind } from "../../../api/failure";
 
 const plural = new Intl.PluralRules("en");

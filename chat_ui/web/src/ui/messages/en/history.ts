@@ -5,7 +5,7 @@ const plural = new Intl.PluralRules("en");
 const conversations = (count: string, value: number): string =>
   `${count} ${plural.select(value) === "one" ? "conversation" : "conversations"}`;
 
-/** Why a conversation was left out; the limit is of messages, of files, or of MiB where the reason is a size. */
+/** Why a conversation was not imported; the limit is in messages, files, or MiB for a size. */
 const importReasons: Readonly<Record<SkipReason, (limit: string) => string>> = {
   unknown_kind: () => "It is no conversation that we know.",
   no_text: () => "There is no text in it.",

@@ -1,4 +1,4 @@
-/** Every text that a person can meet, in English: a file a part of the page. The other languages have the same shape. */
+/** All texts of the page in English, one file per part of the page. Other languages have the same type. */
 import { account } from "./account";
 import { admin } from "./admin";
 import { chat } from "./chat";

@@ -1,8 +1,8 @@
-/** Texts of what is around every page: navigation, menus, dialogs, and what goes wrong at the chat's API. */
+/** Texts of navigation, menus and dialogs, and of API errors. */
 
 const plural = new Intl.PluralRules("en");
 
-/** By the code of an error; a code that is not here is shown by the server's own words. */
+/** Texts of errors by code; for other codes the server's message is shown. */
 const problems: Readonly<Record<string, string>> = {
   invalid_credentials: "The e-mail address or the password is wrong.",
   not_signed_in: "You are signed out. Please sign in again.",
@@ -26,7 +26,7 @@ const problems: Readonly<Record<string, string>> = {
   network: "The server cannot be reached. Check the connection.",
 };
 
-/** What is wrong with a field of what was sent, by its name; one that is not here is told by the server's own words. */
+/** Texts of invalid request fields by name; for other fields the server's message is shown. */
 const fields: Readonly<Record<string, string>> = {
   password: "A password has 10 to 1,024 characters.",
   email: "This is not an e-mail address.",

@@ -1,4 +1,4 @@
-/** Every text that a person can meet, in Polish. */
+/** All texts of the page in Polish. */
 import type { Messages } from "../en";
 import { account } from "./account";
 import { admin } from "./admin";
