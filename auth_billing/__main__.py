@@ -9,8 +9,8 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from auth_billing.errors import StoreUnavailable
+from auth_billing.housekeeping import Housekeeping
 from auth_billing.metrics import BillingMetrics
-from auth_billing.money.housekeeping import Housekeeping
 from auth_billing.money.settlement import SettlementConsumer
 from auth_billing.money.settler import Settler
 from auth_billing.money.sweeper import Sweeper

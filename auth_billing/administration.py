@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from auth_billing.access.principal import Principal
+from auth_billing.access.roles import Actor, Role
 from auth_billing.audit_log import AuditLog
 from auth_billing.errors import NoSuchRecord, NotPermitted
 from auth_billing.keys.key_management import ApiKeys
 from auth_billing.keys.service_accounts import ServiceAccounts
 from auth_billing.money.budgets import Budgets
 from auth_billing.money.usage_reports import UsageReports
-from auth_billing.people.directory import People
 from auth_billing.people.invitations import Invitations
+from auth_billing.people.members import People
 from auth_billing.people.projects import Projects
-from auth_billing.people.roles import Actor, Role
-from auth_billing.service import Principal
 
 
 @dataclass(frozen=True)

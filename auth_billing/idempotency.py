@@ -10,14 +10,69 @@ import hashlib
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from auth_billing.errors import AnswerNotKept, KeyInUse, KeyReused
-from auth_billing.records import IdempotencyRecord, IdempotencyStore, KeptAnswer
 
 KEPT_SECONDS = 24 * 3600.0
 LEASE_SECONDS = 30.0
 """Seconds without renewal after which the process that ran the request is considered dead."""
+
+
+@dataclass(frozen=True)
+class KeptAnswer:
+    """Stored answer to a request with an idempotency key. `body` is `None` if it was too large to store."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes | None = field(repr=False)
+
+
+@dataclass(frozen=True)
+class IdempotencyRecord:
+    """A used idempotency key and the state of its request.
+
+    `attempt` holds the claim until `lease`, which it renews; an answered request has no lease (0).
+    """
+
+    id: str
+    fingerprint: str
+    attempt: str
+    lease: float
+    expires: float
+    answer: KeptAnswer | None = None
+
+
+class IdempotencyStore(Protocol):
+    """Store of idempotency keys and answers. An update names the attempt that holds the record.
+
+    Each method raises `StoreUnavailable` when the store does not answer in time.
+    """
+
+    async def insert(self, record: IdempotencyRecord) -> IdempotencyRecord | None:
+        """Store a record unless its id exists; return the existing record then."""
+        ...
+
+    async def replace(self, old: IdempotencyRecord, new: IdempotencyRecord) -> bool:
+        """Replace `old` by `new` if the attempt and the lease are unchanged; return whether it was."""
+        ...
+
+    async def renew(self, record_id: str, attempt: str, lease: float) -> bool:
+        """Extend the attempt's lease; return false if another attempt holds the record."""
+        ...
+
+    async def finish(self, record_id: str, attempt: str, answer: KeptAnswer) -> bool:
+        """Store the answer; return false if another attempt holds the record.
+
+        Raises:
+            RecordRefused: the store can't hold it.
+        """
+        ...
+
+    async def release(self, record_id: str, attempt: str) -> None:
+        """Delete the record of an attempt that had no effect."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import msgspec
 import structlog
 from prometheus_client import CollectorRegistry
 
-from auth_billing.consuming import consume_until
+from auth_billing.consumer_runner import consume_until
 from auth_billing.metrics import BillingMetrics
 from auth_billing.retry import RetryDelay, exponential_delay
 from router import messages, topology

@@ -18,9 +18,10 @@ from pathlib import Path
 
 import httpx
 
+from auth_billing.access.principal import Principal
+from auth_billing.authenticator import AuthBilling
 from auth_billing.errors import InvalidApiKey
 from auth_billing.idempotency import IdempotencyKeys
-from auth_billing.service import AuthBilling, Principal
 from benchmarks.measures import percentile
 from benchmarks.report import say
 from benchmarks.results import RESULTS, ROOT, Row, measured, write

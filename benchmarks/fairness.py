@@ -19,8 +19,9 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from auth_billing.access.principal import Principal
+from auth_billing.authenticator import AuthBilling
 from auth_billing.errors import InvalidApiKey
-from auth_billing.service import AuthBilling, Principal
 from benchmarks.cost_of_the_check import InMemory, StaticKey
 from benchmarks.measures import milliseconds, percentile
 from benchmarks.platform_client import Client, Exchange, Target

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
+from auth_billing.access.principal import Principal
 from auth_billing.audit_log import Actor, AuditLog
 from auth_billing.people.browser_access import BrowserAccess
 from auth_billing.people.people_records import User
 from auth_billing.people.sessions import BrowserSession
-from auth_billing.service import Principal
 from chat_ui.conversations import Conversations
 from chat_ui.generations.engine import Engine
 from chat_ui.generations.generations import Generations

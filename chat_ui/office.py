@@ -10,7 +10,7 @@ from auth_billing.administration import Administration
 from auth_billing.money.books import BalanceStore
 from auth_billing.money.credit import Credit
 from auth_billing.prices.price_book import PriceBook
-from auth_billing.rate_limits.book import LimitBook
+from auth_billing.rate_limits.limit_registry import LimitBook
 from router.messages import WorkerStatus
 from router.registry import ModelInfo
 

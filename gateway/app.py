@@ -17,10 +17,10 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from auth_billing.administration import Administration
+from auth_billing.authenticator import AuthBilling
 from auth_billing.idempotency import IdempotencyKeys
 from auth_billing.money.billing import Billing
 from auth_billing.rate_limits.limiter import RateLimiter
-from auth_billing.service import AuthBilling
 from gateway.admission.admit import Admission
 from gateway.admission.aliases import Catalogue, read_aliases
 from gateway.admission.job_queues import JobQueues

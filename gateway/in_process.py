@@ -13,8 +13,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
+from auth_billing.access.principal import Principal
 from auth_billing.prices.price_book import PriceBook
-from auth_billing.service import Principal
 from gateway.http import rate_limits
 from gateway.http.gateway import Gateway
 from gateway.jobs import dispatch

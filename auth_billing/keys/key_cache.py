@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from auth_billing.records import ApiKeyRecord
+from auth_billing.keys.key_records import ApiKeyRecord
 from router.messages import KeySet
 
 CONFIRMED_FOR = 4.0

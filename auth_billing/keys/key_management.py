@@ -11,13 +11,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
+from auth_billing.access.principal import Principal
+from auth_billing.access.roles import Actor, Role
+from auth_billing.access.scopes import ADMIN_SCOPES, PROJECT_SCOPES
 from auth_billing.errors import NoSuchRecord, NotPermitted, UnacceptableValue
-from auth_billing.keys.issuing import IssuedKey, KeyWish, issue
-from auth_billing.keys.scopes import ADMIN_SCOPES, PROJECT_SCOPES
-from auth_billing.people.given_text import checked_name
-from auth_billing.people.roles import Actor, Role
-from auth_billing.records import AccountStore, ApiKeyRecord, ApiKeyStore
-from auth_billing.service import Principal
+from auth_billing.keys.key_issuance import IssuedKey, KeyWish, issue
+from auth_billing.keys.key_records import ApiKeyRecord, ApiKeyStore
+from auth_billing.people.input_normalisation import checked_name
+from auth_billing.people.organisation_records import AccountStore
 from router.messages import KeySet
 
 ADMIN_KEYS = ""

@@ -11,7 +11,7 @@ import hmac
 import secrets
 from pathlib import Path
 
-from auth_billing.keys.secret_files import read_or_make
+from auth_billing.secret_files import read_or_make
 from runtime.lifecycle import StartupError
 
 FILE_NAME = "api-key-pepper"

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from auth_billing.access.roles import Actor, Role
 from auth_billing.errors import NoSuchRecord
 from auth_billing.ids import new_id
-from auth_billing.people.given_text import checked_name
-from auth_billing.people.roles import Actor, Role
+from auth_billing.people.input_normalisation import checked_name
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from itertools import islice
 
 from prometheus_client import CollectorRegistry
 
+from auth_billing.access.principal import Principal
 from auth_billing.errors import AccountClosed, BudgetExhausted, HoldRefused, InsufficientCredit, StoreUnavailable
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.books import Balance, Books, JobRecord, Source, Word
@@ -25,7 +26,6 @@ from auth_billing.money.job_writer import BATCH, JobWriter
 from auth_billing.money.joint_holds import JointHolds
 from auth_billing.money.settler import Settler
 from auth_billing.prices.price_book import PriceBook
-from auth_billing.service import Principal
 from router.messages import Outcome, Usage
 
 TRIES = 5

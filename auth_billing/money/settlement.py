@@ -11,13 +11,13 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from auth_billing.consuming import consume_until
+from auth_billing.consumer_runner import consume_until
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.batches import Batches
 from auth_billing.money.receipts import Receipts
 from auth_billing.money.settler import Settler
 from auth_billing.money.usage_records import UsageRecords
-from auth_billing.records import UsageStore
+from auth_billing.money.usage_store import UsageStore
 from auth_billing.retry import RetryDelay, exponential_delay
 from router.bus import Bus, Inbound
 from router.messages import Receipt

@@ -22,7 +22,7 @@ from auth_billing.errors import StoreUnavailable
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.books import Balance, Books, Hold, JobRecord, JobState, Source, Word
 from auth_billing.money.settler import Settler
-from auth_billing.records import UsageStore
+from auth_billing.money.usage_store import UsageStore
 from router.messages import Outcome, Usage
 
 INTERVAL = 5.0

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from auth_billing.records import Organisation
+from auth_billing.people.organisation_records import Organisation
 
 HOUR = 3600
 LATEST_SECONDS = 600.0

@@ -16,7 +16,7 @@ import structlog
 from auth_billing.errors import RecordRefused, StoreUnavailable
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.plausible import objection_to_job, objection_to_usage
-from auth_billing.records import Insertion, UsageStore
+from auth_billing.money.usage_store import Insertion, UsageStore
 from auth_billing.retry import RetryDelay
 from router import topology
 from router.bus import Bus, Envelope

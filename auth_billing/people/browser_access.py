@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from auth_billing.people.access_tokens import AccessTokens
-from auth_billing.people.directory import People
 from auth_billing.people.invitations import Invitations
 from auth_billing.people.local_owner import LocalOwner
+from auth_billing.people.members import People
+from auth_billing.people.organisation_records import AccountStore
 from auth_billing.people.passwords import Passwords
 from auth_billing.people.people_records import InvitationStore, MembershipStore, UserStore
 from auth_billing.people.projects import Projects
@@ -24,7 +25,6 @@ from auth_billing.people.sign_up import SignUp
 from auth_billing.people.signing_keys import SigningKey
 from auth_billing.people.throttle import PER_MINUTE, SignInThrottle
 from auth_billing.rate_limits.ports import BucketStore
-from auth_billing.records import AccountStore
 from router.messages import KeySet
 
 

@@ -12,11 +12,11 @@ import secrets
 import time
 from collections.abc import Callable
 
+from auth_billing.access.roles import Actor, Role
 from auth_billing.errors import InvitationVoid, NoSuchRecord
 from auth_billing.ids import new_id
-from auth_billing.people.given_text import checked_email
+from auth_billing.people.input_normalisation import checked_email
 from auth_billing.people.people_records import Invitation, InvitationStatus, InvitationStore
-from auth_billing.people.roles import Actor, Role
 
 DAYS_VALID = 7
 TOKEN_BYTES = 32

@@ -10,13 +10,13 @@ import secrets
 import time
 from collections.abc import Callable
 
+from auth_billing.access.roles import Role
 from auth_billing.errors import InvitationVoid
 from auth_billing.ids import new_id
-from auth_billing.people.directory import People
 from auth_billing.people.invitations import Invitations
+from auth_billing.people.members import People
 from auth_billing.people.passwords import Passwords
 from auth_billing.people.people_records import Invitation, MembershipStore, User, UserStore
-from auth_billing.people.roles import Role
 from auth_billing.people.sessions import Sessions, SignedIn
 
 NAME = "Owner"

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from auth_billing.people.roles import Role
+from auth_billing.access.roles import Role
 
 
 @dataclass(frozen=True)
 class User:
-    """A user. `email` is unique in its case-folded form (`given_text.fold_email`)."""
+    """A user. `email` is unique in its case-folded form (`input_normalisation.fold_email`)."""
 
     id: str
     email: str

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from auth_billing.access.roles import Actor, Role
 from auth_billing.errors import NoSuchRecord
 from auth_billing.ids import new_id
-from auth_billing.people.given_text import checked_name
-from auth_billing.people.roles import Actor, Role
-from auth_billing.records import AccountStore, Organisation, Project
+from auth_billing.people.input_normalisation import checked_name
+from auth_billing.people.organisation_records import AccountStore, Organisation, Project
 
 DEFAULT_PROJECT = "Default"
 

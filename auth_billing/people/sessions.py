@@ -14,16 +14,16 @@ from dataclasses import dataclass
 
 import structlog
 
+from auth_billing.access.roles import Actor, Role
 from auth_billing.errors import InvalidSession, NoSuchRecord
 from auth_billing.ids import new_id
-from auth_billing.keys.expiring import Expiring
 from auth_billing.people import refresh_tokens
 from auth_billing.people.access_tokens import AccessClaims, AccessTokens
 from auth_billing.people.people_records import MembershipStore, User, UserStore
 from auth_billing.people.projects import Projects
 from auth_billing.people.refresh_tokens import RefreshToken
-from auth_billing.people.roles import Actor, Role
 from auth_billing.people.session_records import SessionRecord, SessionStore
+from auth_billing.ttl_cache import Expiring
 
 SECONDS_AT_MOST = 30 * 86_400.0
 SECONDS_IDLE = 7 * 86_400.0

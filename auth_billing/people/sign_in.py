@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from auth_billing.errors import InvalidCredentials
-from auth_billing.people.given_text import MAX_EMAIL, fold_email
+from auth_billing.people.input_normalisation import MAX_EMAIL, fold_email
 from auth_billing.people.passwords import Passwords
 from auth_billing.people.people_records import Membership, MembershipStore, User, UserStore
 from auth_billing.people.sessions import BrowserSession, Sessions, SignedIn

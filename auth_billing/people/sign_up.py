@@ -10,15 +10,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from auth_billing.access.roles import Role
 from auth_billing.errors import EmailTaken, InvalidCredentials, InvitationVoid, SignUpClosed
 from auth_billing.ids import new_id
-from auth_billing.people.directory import People
-from auth_billing.people.given_text import checked_email, checked_name, fold_email
+from auth_billing.people.input_normalisation import checked_email, checked_name, fold_email
 from auth_billing.people.invitations import Invitations
+from auth_billing.people.members import People
 from auth_billing.people.passwords import Passwords
 from auth_billing.people.people_records import MembershipStore, User, UserStore
 from auth_billing.people.projects import Projects
-from auth_billing.people.roles import Role
 from auth_billing.people.sessions import Sessions, SignedIn
 from auth_billing.people.sign_in import SignIn
 

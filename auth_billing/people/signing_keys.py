@@ -12,7 +12,7 @@ import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from auth_billing.keys.secret_files import read_or_make
+from auth_billing.secret_files import read_or_make
 from runtime.lifecycle import StartupError
 
 FILE_NAME = "session-signing-keys"

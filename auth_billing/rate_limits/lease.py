@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 
 from auth_billing.errors import RateLimitExceeded, StoreUnavailable, TokenLimitExceeded
 from auth_billing.rate_limits import bucket
-from auth_billing.rate_limits.circuit import Circuit
 from auth_billing.rate_limits.limits import Dimension, Limits, Rate, Subject
 from auth_billing.rate_limits.ports import BucketStore, Line, Order, Position, Slots
+from auth_billing.rate_limits.store_circuit import Circuit
 
 AHEAD_SECONDS = 1.0
 """Seconds of expected load for which units are taken in advance."""

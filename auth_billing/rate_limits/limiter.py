@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
+from auth_billing.access.principal import Principal
 from auth_billing.errors import LargerThanLimit, StoreUnavailable
-from auth_billing.rate_limits.book import LimitBook
-from auth_billing.rate_limits.circuit import Circuit
 from auth_billing.rate_limits.lease import Charge, Lease, Standing
+from auth_billing.rate_limits.limit_registry import LimitBook
 from auth_billing.rate_limits.limits import (
     Dimension,
     Kind,
@@ -25,7 +25,7 @@ from auth_billing.rate_limits.limits import (
     project_subject,
 )
 from auth_billing.rate_limits.ports import BucketStore
-from auth_billing.service import Principal
+from auth_billing.rate_limits.store_circuit import Circuit
 
 TEND_SECONDS = 0.1
 ONE_REQUEST = {Dimension.REQUESTS_PER_MINUTE: 1, Dimension.REQUESTS_PER_DAY: 1}

@@ -9,7 +9,7 @@ from typing import Any
 
 from pymongo.errors import DuplicateKeyError
 
-from auth_billing.records import Organisation, Project
+from auth_billing.people.organisation_records import Organisation, Project
 from auth_billing.store.connection import StoreConnection, translated_errors
 
 ORGANISATIONS = "organisations"

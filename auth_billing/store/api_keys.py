@@ -7,8 +7,8 @@ from typing import Any
 
 from pymongo import UpdateOne
 
-from auth_billing.keys.scopes import known
-from auth_billing.records import ApiKeyRecord
+from auth_billing.access.scopes import known
+from auth_billing.keys.key_records import ApiKeyRecord
 from auth_billing.store.connection import StoreConnection, translated_errors
 from router.messages import KeySet
 

@@ -14,7 +14,7 @@ from typing import Any
 from pymongo.errors import DuplicateKeyError
 
 from auth_billing.errors import StoreUnavailable
-from auth_billing.records import IdempotencyRecord, KeptAnswer
+from auth_billing.idempotency import IdempotencyRecord, KeptAnswer
 from auth_billing.store.connection import StoreConnection, translated_errors
 
 COLLECTION = "idempotency"

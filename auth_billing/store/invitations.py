@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from auth_billing.access.roles import Role
 from auth_billing.people.people_records import Invitation
-from auth_billing.people.roles import Role
 from auth_billing.store.connection import StoreConnection, translated_errors
 
 COLLECTION = "invitations"

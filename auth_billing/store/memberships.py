@@ -6,8 +6,8 @@ from typing import Any
 
 from pymongo.errors import DuplicateKeyError
 
+from auth_billing.access.roles import Role
 from auth_billing.people.people_records import Membership
-from auth_billing.people.roles import Role
 from auth_billing.store.connection import StoreConnection, translated_errors
 
 COLLECTION = "memberships"

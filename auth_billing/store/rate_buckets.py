@@ -18,7 +18,7 @@ from typing import Any
 from pymongo.errors import DuplicateKeyError
 
 from auth_billing.errors import StoreUnavailable
-from auth_billing.rate_limits.exchange import Held, State, carry_out
+from auth_billing.rate_limits.bucket_update import Held, State, carry_out
 from auth_billing.rate_limits.limits import Dimension
 from auth_billing.rate_limits.ports import Order, Position
 from auth_billing.store.connection import StoreConnection, translated_errors

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
-from auth_billing.records import Insertion
+from auth_billing.money.usage_store import Insertion
 from auth_billing.store.connection import StoreConnection, translated_errors
 from router.messages import Usage, UsageRecord
 

@@ -21,7 +21,7 @@ from pymongo.errors import DuplicateKeyError
 from auth_billing.money.books import JobState
 from auth_billing.money.usage_hours import HOUR, Span
 from auth_billing.money.usage_reports import EMBEDDING_JOBS, Dimension, Kind, UsageFilter
-from auth_billing.records import Organisation
+from auth_billing.people.organisation_records import Organisation
 from auth_billing.store import accounts, jobs
 from auth_billing.store.connection import StoreConnection, translated_errors
 from auth_billing.store.insertion import insert_new

@@ -8,7 +8,7 @@ from typing import Any
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from auth_billing.people.given_text import fold_email
+from auth_billing.people.input_normalisation import fold_email
 from auth_billing.people.people_records import User
 from auth_billing.store.connection import StoreConnection, translated_errors
 

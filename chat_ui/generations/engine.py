@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from auth_billing.service import Principal
+from auth_billing.access.principal import Principal
 from chat_ui.history.records import ModelSettings, Role, TokenUsage, Waiting
 
 

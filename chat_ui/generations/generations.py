@@ -14,8 +14,8 @@ from functools import partial
 
 import structlog
 
+from auth_billing.access.principal import Principal
 from auth_billing.errors import StoreUnavailable
-from auth_billing.service import Principal
 from chat_ui.generations.engine import Engine, Turn
 from chat_ui.generations.live import LiveAnswer
 from chat_ui.generations.prompt import turns_of

@@ -12,8 +12,8 @@ from contextlib import aclosing
 
 import structlog
 
+from auth_billing.access.principal import Principal
 from auth_billing.errors import AccountError
-from auth_billing.service import Principal
 from chat_ui.generations.engine import Ask, AskFailed, Engine, Text, Turn
 from chat_ui.history.records import ConversationStore, Message, MessageStore, ModelSettings, Owner, Role, State
 from chat_ui.history.terms import terms_of

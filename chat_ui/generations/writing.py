@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from auth_billing.access.principal import Principal
 from auth_billing.errors import AccountError, StoreUnavailable
 from auth_billing.retry import exponential_delay
-from auth_billing.service import Principal
 from chat_ui.generations.engine import (
     Ask,
     AskFailed,

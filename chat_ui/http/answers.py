@@ -7,7 +7,7 @@ from typing import Any
 from fastapi.responses import JSONResponse
 from starlette.responses import Response
 
-from auth_billing.people.directory import Member
+from auth_billing.people.members import Member
 from auth_billing.people.people_records import Invitation
 from auth_billing.people.sessions import BrowserSession
 from chat_ui.chat import Chat

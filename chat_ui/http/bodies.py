@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from auth_billing.people.roles import Role
+from auth_billing.access.roles import Role
 from chat_ui.errors import InvalidField
 from chat_ui.http.guard import max_body_bytes
 from runtime import strict_json

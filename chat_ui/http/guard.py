@@ -16,7 +16,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute, iter_route_contexts
 from starlette.datastructures import Headers
 
-from auth_billing.people.roles import Role
+from auth_billing.access.roles import Role
 from auth_billing.people.sessions import BrowserSession
 from chat_ui.chat import chat_of
 from chat_ui.errors import CrossSite

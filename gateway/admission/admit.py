@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from auth_billing.service import Principal
+from auth_billing.access.principal import Principal
 from gateway.admission.aliases import Catalogue
 from gateway.admission.job_queues import JobQueues
 from gateway.admission.self_protection import SelfProtection

@@ -16,8 +16,7 @@ import structlog
 from starlette.types import ASGIApp
 
 from auth_billing.errors import AccountError, AnswerNotKept, KeyInUse, RecordRefused, StoreUnavailable
-from auth_billing.idempotency import LEASE_SECONDS, Claim, IdempotencyKeys, KeyedRequest
-from auth_billing.records import KeptAnswer
+from auth_billing.idempotency import LEASE_SECONDS, Claim, IdempotencyKeys, KeptAnswer, KeyedRequest
 from auth_billing.retry import exponential_delay
 from gateway.answers.event_frames import DONE
 from gateway.answers.live_answer import Head, LiveAnswer, Recorder

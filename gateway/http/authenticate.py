@@ -16,9 +16,9 @@ from fastapi.routing import APIRoute, RouteContext, iter_route_contexts
 from fastapi.security.base import SecurityBase
 from starlette.datastructures import Headers
 
+from auth_billing.access.principal import Principal
+from auth_billing.access.scopes import Scope
 from auth_billing.errors import InvalidApiKey
-from auth_billing.keys.scopes import Scope
-from auth_billing.service import Principal
 from gateway.errors import AmbiguousCredentials, NotAuthenticated, ScopeMissing
 from gateway.http.gateway import gateway_of
 

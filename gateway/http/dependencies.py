@@ -11,8 +11,8 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 from fastapi import Depends, Request, Security
 
-from auth_billing.keys.scopes import Scope
-from auth_billing.service import Principal
+from auth_billing.access.principal import Principal
+from auth_billing.access.scopes import Scope
 from gateway.http import rate_limits
 from gateway.http.authenticate import ApiKeySecurity
 from gateway.http.gateway import Gateway, gateway_of

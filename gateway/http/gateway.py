@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from starlette.requests import Request
 
 from auth_billing.administration import Administration
+from auth_billing.authenticator import AuthBilling
 from auth_billing.rate_limits.limiter import RateLimiter
-from auth_billing.service import AuthBilling
 from gateway.admission.admit import Admission
 from gateway.admission.aliases import Catalogue
 from gateway.admission.job_queues import JobQueues

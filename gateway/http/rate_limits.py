@@ -13,10 +13,10 @@ from typing import Any
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from auth_billing.access.principal import Principal
 from auth_billing.rate_limits.lease import Standing
 from auth_billing.rate_limits.limiter import Allowance
 from auth_billing.rate_limits.limits import UNLIMITED, Kind
-from auth_billing.service import Principal
 from gateway.admission.admit import Reservation
 from gateway.http.gateway import gateway_of
 from router.messages import Job, TokenPrompt, Usage

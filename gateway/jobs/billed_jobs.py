@@ -14,9 +14,9 @@ from typing import Protocol
 
 import structlog
 
+from auth_billing.access.principal import Principal
 from auth_billing.errors import AccountError, StoreUnavailable
 from auth_billing.money.holds import Work
-from auth_billing.service import Principal
 from gateway.errors import ClientDisconnected
 from router.messages import Delta, Embedded, Finished, Outcome, Receipt, Reply, Started, Usage
 

@@ -17,10 +17,10 @@ from contextlib import suppress
 
 import structlog
 
+from auth_billing.access.principal import Principal
 from auth_billing.errors import AccountError, StoreUnavailable
 from auth_billing.money.billing import Billing
 from auth_billing.money.holds import Work
-from auth_billing.service import Principal
 from gateway.admission.admit import Reservation
 from gateway.jobs.backlog import Backlog
 from gateway.jobs.billed_jobs import BilledJobs

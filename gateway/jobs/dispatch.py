@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from auth_billing.service import Principal
+from auth_billing.access.principal import Principal
 from gateway.admission.admit import Body, Reservation
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest

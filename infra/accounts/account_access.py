@@ -11,28 +11,28 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from auth_billing.accounts import ORGANISATION, ensure_development_account
 from auth_billing.administration import Administration
 from auth_billing.audit_log import AuditLog
+from auth_billing.authenticator import AuthBilling
+from auth_billing.development_account import ORGANISATION, ensure_development_account
 from auth_billing.errors import StoreUnavailable
 from auth_billing.idempotency import IdempotencyKeys
+from auth_billing.keys.key_invalidation import nobody
 from auth_billing.keys.key_management import ApiKeys
-from auth_billing.keys.key_news import nobody
 from auth_billing.keys.pepper import load_pepper
 from auth_billing.keys.service_accounts import ServiceAccounts
 from auth_billing.money.billing import Billing
 from auth_billing.money.budgets import Budgets
 from auth_billing.money.credit import Credit
-from auth_billing.people.directory import People
 from auth_billing.people.invitations import Invitations
+from auth_billing.people.members import People
 from auth_billing.people.projects import Projects
 from auth_billing.prices.price_book import PriceBook
 from auth_billing.prices.pricing import NANO
-from auth_billing.rate_limits.book import LimitBook
-from auth_billing.rate_limits.circuit import Circuit
+from auth_billing.rate_limits.limit_registry import LimitBook
 from auth_billing.rate_limits.limiter import RateLimiter
 from auth_billing.rate_limits.limits import Kind, Limits
-from auth_billing.service import AuthBilling
+from auth_billing.rate_limits.store_circuit import Circuit
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.audit_log import MongoAuditLogStore

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from auth_billing.accounts import ORGANISATION
+from auth_billing.access.roles import Actor, Role
 from auth_billing.audit_log import AuditLog, Event
+from auth_billing.development_account import ORGANISATION
 from auth_billing.errors import NoSuchRecord, StoreUnavailable, UnacceptableValue
 from auth_billing.people.browser_access import BrowserAccess, PeopleStores
 from auth_billing.people.invitations import Invitations
 from auth_billing.people.local_owner import is_unowned
 from auth_billing.people.passwords import Passwords
 from auth_billing.people.projects import Projects
-from auth_billing.people.roles import Actor, Role
 from auth_billing.people.signing_keys import load_signing_keys
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.audit_log import MongoAuditLogStore

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from auth_billing.access.roles import Actor, Role
 from auth_billing.audit_log import AuditLog, Event
 from auth_billing.errors import NoSuchRecord
-from auth_billing.keys.issuing import IssuedKey, KeyWish
+from auth_billing.keys.key_issuance import IssuedKey, KeyWish
 from auth_billing.keys.key_management import ADMIN_KEYS
+from auth_billing.keys.key_records import ApiKeyRecord
 from auth_billing.people.projects import Projects
-from auth_billing.people.roles import Actor, Role
-from auth_billing.records import ApiKeyRecord
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.audit_log import MongoAuditLogStore

@@ -15,13 +15,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from auth_billing.access.scopes import Scope
 from auth_billing.errors import AccountError
-from auth_billing.keys.scopes import Scope
 from infra.home import environment
 from infra.home.settings import LauncherSettings
 
 if TYPE_CHECKING:
-    from auth_billing.records import ApiKeyRecord
+    from auth_billing.keys.key_records import ApiKeyRecord
     from infra.cli.key_commands import KeyCommands
 
 PANEL = "People and keys"
@@ -59,7 +59,7 @@ def create(
     mongodb_url: MongoUrl = None,
 ) -> None:
     """Make a key and print it: this once."""
-    from auth_billing.keys.issuing import KeyWish  # noqa: PLC0415
+    from auth_billing.keys.key_issuance import KeyWish  # noqa: PLC0415
     from auth_billing.keys.key_management import ADMIN_KEYS  # noqa: PLC0415
 
     if admin and project is not None:

@@ -339,7 +339,7 @@ def invite(
     mongodb_url: MongoUrl = None,
 ) -> None:
     """Print a link that lets somebody into an organisation once, within seven days."""
-    from auth_billing.people.roles import Role  # noqa: PLC0415
+    from auth_billing.access.roles import Role  # noqa: PLC0415
     from gateway.settings import GatewaySettings  # noqa: PLC0415
     from infra.accounts import account_access, people_access  # noqa: PLC0415
     from infra.launcher.banner import base_url  # noqa: PLC0415

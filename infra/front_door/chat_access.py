@@ -9,12 +9,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from auth_billing.access.principal import Principal
 from auth_billing.audit_log import AuditLog
+from auth_billing.authenticator import AuthBilling
 from auth_billing.errors import StoreUnavailable
-from auth_billing.people.directory import People
+from auth_billing.people.members import People
 from auth_billing.people.sessions import BrowserSession
 from auth_billing.prices.price_book import PriceBook
-from auth_billing.service import AuthBilling, Principal
 from auth_billing.store.audit_log import MongoAuditLogStore
 from auth_billing.store.balances import MongoBalanceStore
 from auth_billing.store.prices import MongoPriceStore

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
+from auth_billing.access.principal import Principal
 from auth_billing.errors import AccountError, BudgetExhausted, InsufficientCredit, NoPrice
 from auth_billing.money.amounts import usd
 from auth_billing.prices.price_book import PriceBook
-from auth_billing.service import Principal
 from chat_ui.generations.engine import (
     Ask,
     AskFailed,

@@ -14,7 +14,7 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.types import Lifespan, Receive, Scope, Send
 
-from auth_billing.keys.key_news import announcer
+from auth_billing.keys.key_invalidation import announcer
 from auth_billing.keys.pepper import control_secret
 from chat_ui.chat import Chat
 from chat_ui.http.api import PREFIX as CHAT_API

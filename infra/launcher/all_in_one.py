@@ -18,8 +18,8 @@ import psutil
 from prometheus_client import CollectorRegistry
 
 from auth_billing.__main__ import consume, prepare_store
+from auth_billing.housekeeping import Housekeeping
 from auth_billing.metrics import BillingMetrics
-from auth_billing.money.housekeeping import Housekeeping
 from auth_billing.settings import BillingSettings
 from auth_billing.store.connection import StoreConnection
 from gateway.http.server import serve_app

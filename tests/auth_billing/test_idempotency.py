@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from auth_billing.errors import AnswerNotKept, KeyInUse, KeyReused, StoreUnavailable
-from auth_billing.idempotency import KEPT_SECONDS, LEASE_SECONDS, Claim, IdempotencyKeys, KeyedRequest
-from auth_billing.records import KeptAnswer
+from auth_billing.idempotency import KEPT_SECONDS, LEASE_SECONDS, Claim, IdempotencyKeys, KeptAnswer, KeyedRequest
 from tests.fakes.accounts import DictIdempotencyStore, FakeClock
 
 REQUEST = KeyedRequest("tenant", "/v1/x", "key", "fingerprint")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from auth_billing.access.principal import Principal
 from auth_billing.money.billing import Billing
 from auth_billing.money.books import Books, JobState
 from auth_billing.money.holds import Work
-from auth_billing.service import Principal
 from router.messages import ServiceClass, Usage
 
 ORGANISATION = "org-1"

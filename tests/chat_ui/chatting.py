@@ -10,7 +10,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from auth_billing.people.roles import Role
+from auth_billing.access.roles import Role
 from chat_ui.http.api import create_api
 from tests.chat_ui.browsers import HTTPS, Browser
 from tests.fakes.audit_log import ListAuditLogStore

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from auth_billing.people.roles import Role
+from auth_billing.access.roles import Role
 from chat_ui.generations.engine import AskFailed
 from chat_ui.history.bounds import LARGEST_ATTACHMENTS, LONGEST_QUESTION, MOST_MESSAGES
 from tests.chat_ui.chatting import SETTINGS, Scene, eventually, text_of

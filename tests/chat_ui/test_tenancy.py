@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi.routing import iter_route_contexts
 
-from auth_billing.people.roles import Role
+from auth_billing.access.roles import Role
 from tests.chat_ui.chatting import SETTINGS, Scene, eventually
 
 

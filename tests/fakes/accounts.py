@@ -8,7 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from auth_billing.errors import RecordRefused, StoreUnavailable
-from auth_billing.records import ApiKeyRecord, IdempotencyRecord, Insertion, KeptAnswer, Organisation, Project
+from auth_billing.idempotency import IdempotencyRecord, KeptAnswer
+from auth_billing.keys.key_records import ApiKeyRecord
+from auth_billing.money.usage_store import Insertion
+from auth_billing.people.organisation_records import Organisation, Project
 from router.messages import KeySet, Usage, UsageRecord
 
 

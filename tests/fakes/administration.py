@@ -9,8 +9,8 @@ from auth_billing.audit_log import AuditLog
 from auth_billing.keys.key_management import ApiKeys
 from auth_billing.keys.service_accounts import ServiceAccounts
 from auth_billing.money.budgets import Budgets
-from auth_billing.people.directory import People
 from auth_billing.people.invitations import Invitations
+from auth_billing.people.members import People
 from auth_billing.people.projects import Projects
 from router.messages import KeySet
 from tests.fakes.accounts import Absence, DictAccountStore, DictApiKeyStore

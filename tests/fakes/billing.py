@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from auth_billing.access.principal import Principal
 from auth_billing.errors import AccountError, StoreUnavailable
 from auth_billing.money.billing import Billing
 from auth_billing.money.holds import Work
-from auth_billing.service import Principal
 from router.messages import Usage
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
+from auth_billing.access.principal import Principal
 from auth_billing.audit_log import AuditLog
+from auth_billing.authenticator import AuthBilling
 from auth_billing.money.credit import Credit
 from auth_billing.people.browser_access import BrowserAccess
 from auth_billing.people.sessions import BrowserSession
 from auth_billing.prices.price_book import PriceBook
-from auth_billing.rate_limits.book import LimitBook
-from auth_billing.rate_limits.circuit import Circuit
-from auth_billing.service import AuthBilling, Principal
+from auth_billing.rate_limits.limit_registry import LimitBook
+from auth_billing.rate_limits.store_circuit import Circuit
 from chat_ui.chat import Chat
 from chat_ui.conversations import Conversations
 from chat_ui.generations.generations import Generations

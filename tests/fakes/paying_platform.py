@@ -17,12 +17,12 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from auth_billing.__main__ import consume, prepare_store
-from auth_billing.accounts import ORGANISATION
 from auth_billing.audit.auditor import Auditor
-from auth_billing.keys.key_news import announcer
+from auth_billing.development_account import ORGANISATION
+from auth_billing.housekeeping import Housekeeping
+from auth_billing.keys.key_invalidation import announcer
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.books import Balance
-from auth_billing.money.housekeeping import Housekeeping
 from auth_billing.settings import BillingSettings
 from auth_billing.store.audit import MongoAuditStore
 from auth_billing.store.books import mongo_books

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from auth_billing.people.given_text import fold_email
+from auth_billing.access.roles import Role
+from auth_billing.people.input_normalisation import fold_email
 from auth_billing.people.people_records import Invitation, Membership, User
-from auth_billing.people.roles import Role
 from tests.fakes.accounts import Absence
 
 

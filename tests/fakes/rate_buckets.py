@@ -6,12 +6,12 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from auth_billing.rate_limits.book import LimitBook
-from auth_billing.rate_limits.circuit import Circuit
-from auth_billing.rate_limits.exchange import State, carry_out
+from auth_billing.rate_limits.bucket_update import State, carry_out
+from auth_billing.rate_limits.limit_registry import LimitBook
 from auth_billing.rate_limits.limiter import RateLimiter
 from auth_billing.rate_limits.limits import Kind, Limits
 from auth_billing.rate_limits.ports import Order, Position
+from auth_billing.rate_limits.store_circuit import Circuit
 from tests.fakes.accounts import Absence
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from auth_billing.service import Principal
+from auth_billing.access.principal import Principal
 from chat_ui.generations.engine import Ask, Ended, Price, Said, ServedModel, Text
 from chat_ui.history.records import TokenUsage, Waiting
 

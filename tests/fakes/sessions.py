@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import argon2
 
+from auth_billing.access.roles import Actor, Role
 from auth_billing.people.browser_access import BrowserAccess, PeopleStores
+from auth_billing.people.organisation_records import Organisation, Project
 from auth_billing.people.passwords import Passwords
-from auth_billing.people.roles import Actor, Role
 from auth_billing.people.session_records import SessionRecord
 from auth_billing.people.sessions import SignedIn
 from auth_billing.people.sign_up import Newcomer
 from auth_billing.people.signing_keys import SigningKey
-from auth_billing.records import Organisation, Project
 from router.messages import KeySet
 from tests.fakes.accounts import Absence, DictAccountStore, FakeClock
 from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore

@@ -16,11 +16,12 @@ import openai
 import pytest
 from fastapi import FastAPI
 
+from auth_billing.access.principal import Principal
+from auth_billing.authenticator import AuthBilling
 from auth_billing.errors import InvalidApiKey, StoreUnavailable
 from auth_billing.idempotency import IdempotencyKeys
-from auth_billing.keys import api_keys
+from auth_billing.keys import key_format
 from auth_billing.keys.key_cache import KeyCache
-from auth_billing.service import AuthBilling, Principal
 from gateway.app import GatewayServices, create_app
 from gateway.http.gateway import Gateway
 from gateway.http.server import serve_app
@@ -61,7 +62,7 @@ class FakeAccounts(AuthBilling):
 
     async def authenticate(self, token: str) -> Principal:
         self.asked.append(token)
-        if api_keys.parse(token) is not None:  # a real one, which only the store knows
+        if key_format.parse(token) is not None:  # a real one, which only the store knows
             return await super().authenticate(token)
         if token == "hr_live_down":
             raise StoreUnavailable("connection refused to mongodb://secret")

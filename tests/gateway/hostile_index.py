@@ -83,7 +83,7 @@ INDEX: dict[str, list[str]] = {
     "H50": [f"{REFUSALS}test_fields_of_others_are_ignored_and_used_for_nothing"],
     "H51": [
         f"{GATEWAY}test_chat_completions.py::test_cache_salt_of_a_client_narrows_its_tenants",
-        f"{KEYS}test_service.py::test_tenants_have_different_cache_salts_that_stay",
+        f"{KEYS}test_authenticator.py::test_tenants_have_different_stable_cache_salts",
         "tests/inference_worker/engine/scheduling/test_prefix_cache.py::test_salts_separate",
     ],
     # Streaming
@@ -141,17 +141,17 @@ INDEX: dict[str, list[str]] = {
     ],
     "H74": [
         f"{AUTHENTICATE}test_wrong_credentials",
-        f"{KEYS}test_service.py::test_garbage_never_reaches_the_store",
+        f"{KEYS}test_authenticator.py::test_garbage_never_reaches_the_store",
     ],
     "H75": [
-        f"{KEYS}test_service.py::test_unknown_id_and_wrong_secret_are_refused_alike",
-        f"{KEYS}test_service.py::test_known_and_unknown_ids_are_both_compared_in_constant_time",
+        f"{KEYS}test_authenticator.py::test_unknown_id_and_wrong_secret_are_refused_alike",
+        f"{KEYS}test_authenticator.py::test_known_and_unknown_ids_are_compared_in_constant_time",
         f"{AUTHENTICATE}test_whatever_is_wrong_with_a_key_the_answer_is_the_same",
     ],
     "H76": [
         f"{GATEWAY}test_revocation.py::test_it_is_refused_at_once",
-        f"{KEYS}test_service.py::test_a_revoked_key_is_refused_within_seconds_though_nobody_announced_it",
-        f"{KEYS}test_service.py::test_a_key_expires_on_time_though_it_is_cached",
+        f"{KEYS}test_authenticator.py::test_a_revoked_key_is_refused_within_seconds_without_invalidation",
+        f"{KEYS}test_authenticator.py::test_a_cached_key_expires_on_time",
         f"{AUTHENTICATE}test_every_route_refuses_a_key_without_its_scope_before_the_body_is_read",
         f"{AUTHENTICATE}test_no_page_of_another_origin_can_read_an_answer",
     ],
@@ -173,7 +173,7 @@ INDEX: dict[str, list[str]] = {
         f"{ORGANIZATION}test_refusals.py::test_there_is_one_way_to_each_route",
     ],
     "H94": [
-        f"{KEYS}prices/test_pricing.py::test_what_is_wrong_is_said_in_one_line",
+        f"{KEYS}prices/test_pricing.py::test_an_invalid_file_is_a_one_line_error",
         f"{RACES}test_prices_are_edited_while_jobs_are_held",
     ],
     "H95": [
@@ -187,7 +187,7 @@ INDEX: dict[str, list[str]] = {
         f"{MESSAGES}test_private_queues_drop_it",
         f"{MESSAGES}test_headers_that_python_has_no_values_for",
         f"{MESSAGES}test_a_connection_survives_them",
-        f"{KEYS}test_reaper.py::test_what_cannot_be_read_is_kept_for_people",
+        f"{KEYS}test_reaper.py::test_an_undecodable_job_is_kept_for_inspection",
     ],
     "H115": [
         f"{GATEWAY}jobs/test_job_progress.py::test_an_attempt_that_starts_over_after_delivery_is_not_heard",

@@ -21,8 +21,8 @@ from schemathesis import Case, GenerationMode, Response
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
-from auth_billing.keys.scopes import ADMIN_SCOPES
-from auth_billing.service import Principal
+from auth_billing.access.principal import Principal
+from auth_billing.access.scopes import ADMIN_SCOPES
 from gateway.http.routes import organization
 from router.bus import Bus
 from router.transport.memory import MemoryTransport

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from auth_billing.access.principal import Principal
 from auth_billing.errors import InsufficientCredit, NoPrice, RateLimitExceeded
 from auth_billing.prices.price_book import PriceBook, PriceVersion
 from auth_billing.prices.pricing import PriceList, Rate
-from auth_billing.service import Principal
 from gateway import in_process
 from gateway.errors import InvalidRequest, JobFailed, ModelNotFound
 from gateway.in_process import Heard, InLine

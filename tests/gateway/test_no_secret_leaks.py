@@ -13,8 +13,8 @@ import pytest
 import structlog
 
 from auth_billing.errors import StoreUnavailable
-from auth_billing.keys import api_keys
-from auth_billing.keys.issuing import KeyWish, issue
+from auth_billing.keys import key_format
+from auth_billing.keys.key_issuance import KeyWish, issue
 from router.messages import KeySet, encode
 from runtime import logging
 from tests.fakes.scripted_worker import count
@@ -36,7 +36,7 @@ def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     standard_logging.captureWarnings(False)
 
 
-async def key_of(stage: Stage) -> api_keys.ApiKey:
+async def key_of(stage: Stage) -> key_format.ApiKey:
     issued = await issue(
         stage.accounts.store, PEPPER, organisation="acme", project="proj", wish=KeyWish("k"), user="", now=1.0
     )
@@ -65,7 +65,7 @@ async def test_a_key_is_nowhere_but_in_its_request(set_stage: SetStage, capsys: 
     assert await ask("GET", f"/v1/models?api_key={key.text}", key.text) == 200
     assert await ask("GET", f"/v1/{key.key_id}", key.text) == 404
     assert await ask("GET", "/v1/models", key.text[:-1] + "?") == 401
-    wrong = api_keys.ApiKey(key.key_id, api_keys.generate().secret)
+    wrong = key_format.ApiKey(key.key_id, key_format.generate().secret)
     assert await ask("GET", "/v1/models", wrong.text) == 401
 
     async def away(key_id: str) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from auth_billing.keys.issuing import IssuedKey, KeyWish
+from auth_billing.access.roles import Actor, Role
+from auth_billing.keys.key_invalidation import announcer
+from auth_billing.keys.key_issuance import IssuedKey, KeyWish
 from auth_billing.keys.key_management import ApiKeys
-from auth_billing.keys.key_news import announcer
-from auth_billing.people.roles import Actor, Role
-from auth_billing.records import Organisation, Project
+from auth_billing.people.organisation_records import Organisation, Project
 from router.messages import KeySet
 from tests.fakes.accounts import DictAccountStore
 from tests.fakes.administration import DictOrganisation

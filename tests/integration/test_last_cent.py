@@ -8,7 +8,7 @@ from pathlib import Path
 import openai
 import pytest
 
-from auth_billing.accounts import ORGANISATION
+from auth_billing.development_account import ORGANISATION
 from gateway.jobs import billing_desk
 from router.transport.memory import MemoryBroker, MemoryTransport
 from tests.fakes.counting_engine import CountingEngine

@@ -10,8 +10,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from auth_billing.access.roles import Role
 from auth_billing.errors import NotPermitted
-from auth_billing.people.roles import Role
 from auth_billing.people.sessions import BrowserSession
 from chat_ui.chat import chat_of, owner_of
 from chat_ui.conversations import Question

@@ -10,8 +10,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
+from auth_billing.access.roles import Role
 from auth_billing.audit_log import Event
-from auth_billing.people.roles import Role
 from chat_ui.chat import chat_of, doer
 from chat_ui.http.answers import invitation_row, json_answer, nothing, person
 from chat_ui.http.bodies import InvitationBody, NoBody, RoleBody, body_of

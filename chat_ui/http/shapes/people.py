@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from auth_billing.access.roles import Role
 from auth_billing.people.people_records import InvitationStatus
-from auth_billing.people.roles import Role
 from chat_ui.http.shapes.base import Shape
 
 

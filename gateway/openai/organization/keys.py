@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
-from auth_billing.keys.scopes import Scope
+from auth_billing.access.scopes import Scope
 from gateway.openai.base import ApiModel, Extra, Refused, RequestBody
 from gateway.openai.organization.lists import Deleted, ItemList, PageQuery
 from gateway.openai.organization.projects import Name

@@ -4,16 +4,17 @@ from dataclasses import replace
 
 import pytest
 
+from auth_billing.access.principal import Principal
+from auth_billing.access.roles import Actor, Role
+from auth_billing.access.scopes import ADMIN_SCOPES, PROJECT_SCOPES, Scope
+from auth_billing.authenticator import AuthBilling
 from auth_billing.errors import InvalidApiKey, NoSuchRecord, NotPermitted, StoreUnavailable, UnacceptableValue
-from auth_billing.keys.issuing import KeyWish
+from auth_billing.keys.key_issuance import KeyWish
 from auth_billing.keys.key_management import ADMIN_KEYS, MOST_MODELS, ApiKeys
-from auth_billing.keys.scopes import ADMIN_SCOPES, PROJECT_SCOPES, Scope
 from auth_billing.money.books import Balance
 from auth_billing.money.budgets import Budgets
 from auth_billing.money.holds import key_budget, month_of
-from auth_billing.people.roles import Actor, Role
-from auth_billing.records import Organisation, Project
-from auth_billing.service import AuthBilling, Principal
+from auth_billing.people.organisation_records import Organisation, Project
 from router.messages import KeySet
 from tests.fakes.accounts import Absence, DictAccountStore, DictApiKeyStore, FakeClock
 from tests.fakes.books import DictBalanceStore

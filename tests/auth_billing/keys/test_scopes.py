@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from auth_billing.keys.scopes import ADMIN_SCOPES, PROJECT_SCOPES, Scope, known
-from auth_billing.records import ApiKeyRecord
-from auth_billing.service import AuthBilling
+from auth_billing.access.scopes import ADMIN_SCOPES, PROJECT_SCOPES, Scope, known
+from auth_billing.authenticator import AuthBilling
+from auth_billing.keys.key_records import ApiKeyRecord
 from tests.fakes.accounts import DictApiKeyStore
 
 KEY = ApiKeyRecord("k0", b"digest", "abcd", "org", "project", "name", created=1.0)

@@ -16,7 +16,7 @@ from auth_billing.metrics import BillingMetrics
 from auth_billing.money.settlement import SettlementConsumer
 from auth_billing.money.settler import Settler
 from auth_billing.money.usage_records import objection
-from auth_billing.records import UsageStore
+from auth_billing.money.usage_store import UsageStore
 from router import topology
 from router.bus import REASON_HEADER, Bus
 from router.messages import Outcome, Usage, UsageRecord

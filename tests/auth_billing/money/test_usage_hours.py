@@ -11,7 +11,7 @@ import pytest
 from auth_billing.money.books import Charge, JobState
 from auth_billing.money.usage_hours import HOUR, KEPT_BACK, LATEST_SECONDS, Span, UsageHours
 from auth_billing.money.usage_reports import Dimension, UsageFilter
-from auth_billing.records import Organisation
+from auth_billing.people.organisation_records import Organisation
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes

@@ -12,8 +12,8 @@ from auth_billing.money.books import Charge, Final, JobRecord, JobState, Source
 from auth_billing.money.ledger import settlement_posting
 from auth_billing.money.usage_hours import LATEST_SECONDS, UsageHours
 from auth_billing.money.usage_reports import Dimension, Kind, UsageFilter, UsageReports
+from auth_billing.people.organisation_records import Organisation
 from auth_billing.prices.pricing import Price
-from auth_billing.records import Organisation
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes

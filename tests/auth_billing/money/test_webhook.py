@@ -12,7 +12,7 @@ import pytest
 from tenacity import wait_none
 
 from auth_billing.errors import AlertNotSent
-from auth_billing.money.housekeeping import Housekeeping
+from auth_billing.housekeeping import Housekeeping
 from auth_billing.money.webhook import TRIES, Webhook
 from auth_billing.settings import BillingSettings
 from auth_billing.store.connection import StoreConnection

@@ -13,7 +13,7 @@ import jwt
 import pytest
 
 from auth_billing.errors import InvalidSession
-from auth_billing.keys import api_keys
+from auth_billing.keys import key_format
 from auth_billing.people.access_tokens import SECONDS_VALID, AccessClaims, AccessTokens
 from auth_billing.people.refresh_tokens import new_token
 from auth_billing.people.signing_keys import SigningKey
@@ -196,7 +196,7 @@ def test_malformed_tokens_are_refused() -> None:
         "eyJhbGciOiJIUzI1NiJ9",
     ):
         refuse(text)
-    refuse(api_keys.generate().text)
+    refuse(key_format.generate().text)
     refuse(new_token("sess-1").text)
     for part in (b"{}", b"[]", b"null", b"1", b"\xff", b"[" * 400):
         refuse(spelled(part))

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from auth_billing.access.roles import Actor, Role
 from auth_billing.errors import InvalidSession, StoreUnavailable
 from auth_billing.people import refresh_tokens
 from auth_billing.people.access_tokens import SECONDS_VALID
 from auth_billing.people.browser_access import BrowserAccess
 from auth_billing.people.refresh_tokens import parse
-from auth_billing.people.roles import Actor, Role
 from auth_billing.people.sessions import GRACE_SECONDS, REMEMBERED_SECONDS, SECONDS_AT_MOST, SECONDS_IDLE, SignedIn
 from tests.fakes.sessions import ORGANISATION, PASSWORD, PeopleHouse
 

@@ -8,6 +8,9 @@ from dataclasses import replace
 import argon2
 import pytest
 
+from auth_billing.access.roles import Role
+from auth_billing.access.scopes import ADMIN_SCOPES, PROJECT_SCOPES, Scope
+from auth_billing.authenticator import AuthBilling
 from auth_billing.errors import (
     EmailTaken,
     InvalidCredentials,
@@ -17,14 +20,11 @@ from auth_billing.errors import (
     TooManySignIns,
     UnacceptableValue,
 )
-from auth_billing.keys.api_keys import generate
-from auth_billing.keys.scopes import ADMIN_SCOPES, PROJECT_SCOPES, Scope
+from auth_billing.keys.key_format import generate
 from auth_billing.people.browser_access import BrowserAccess
+from auth_billing.people.organisation_records import Organisation
 from auth_billing.people.passwords import Passwords
-from auth_billing.people.roles import Role
 from auth_billing.people.throttle import PER_MINUTE, network_of
-from auth_billing.records import Organisation
-from auth_billing.service import AuthBilling
 from tests.auth_billing.people.test_passwords import Counting
 from tests.fakes.accounts import DictApiKeyStore
 from tests.fakes.sessions import CHEAP, ORGANISATION, PASSWORD, PEPPER, PeopleHouse, newcomer

@@ -8,11 +8,11 @@ import hashlib
 import time
 from collections.abc import Sequence
 
+from auth_billing.authenticator import AuthBilling
 from auth_billing.errors import InvalidApiKey
-from auth_billing.keys import api_keys
-from auth_billing.keys.api_keys import ApiKey
-from auth_billing.records import ApiKeyRecord
-from auth_billing.service import AuthBilling
+from auth_billing.keys import key_format
+from auth_billing.keys.key_format import ApiKey
+from auth_billing.keys.key_records import ApiKeyRecord
 from auth_billing.store.api_keys import MongoApiKeyStore
 from router.messages import KeySet
 from tests.auth_billing.races.crowd import Race, Racer
@@ -27,7 +27,7 @@ def key_of(name: str) -> ApiKey:
 
 def record_of(name: str) -> ApiKeyRecord:
     key = key_of(name)
-    return ApiKeyRecord(key.key_id, api_keys.digest(PEPPER, key.secret), "last", name, "proj", name, created=1.0)
+    return ApiKeyRecord(key.key_id, key_format.digest(PEPPER, key.secret), "last", name, "proj", name, created=1.0)
 
 
 async def end_and_use(racer: Racer, names: Sequence[str]) -> list[bool]:

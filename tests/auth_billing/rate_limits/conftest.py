@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from auth_billing.rate_limits.book import LimitBook
-from auth_billing.rate_limits.circuit import Circuit
+from auth_billing.access.principal import Principal
+from auth_billing.rate_limits.limit_registry import LimitBook
 from auth_billing.rate_limits.limiter import Allowance, RateLimiter
 from auth_billing.rate_limits.limits import Kind, Limits
-from auth_billing.service import Principal
+from auth_billing.rate_limits.store_circuit import Circuit
 from tests.fakes.accounts import FakeClock
 from tests.fakes.rate_buckets import DictBucketStore, DictLimitStore
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from auth_billing.records import ApiKeyRecord, ApiKeyStore
+from auth_billing.keys.key_records import ApiKeyRecord, ApiKeyStore
 from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from auth_billing.access.roles import Role
+from auth_billing.people.organisation_records import AccountStore, Organisation, Project
 from auth_billing.people.people_records import Invitation, InvitationStore, Membership, MembershipStore, User, UserStore
-from auth_billing.people.roles import Role
 from auth_billing.people.session_records import SessionRecord, SessionStore
-from auth_billing.records import AccountStore, Organisation, Project
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from auth_billing.access.roles import Actor, Role
 from auth_billing.errors import NoSuchRecord, NotPermitted
 from auth_billing.keys.service_accounts import ServiceAccounts, ServiceAccountStore
-from auth_billing.people.roles import Actor, Role
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.service_accounts import MongoServiceAccountStore
 from tests.fakes.service_accounts import DictServiceAccountStore

@@ -10,11 +10,14 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from auth_billing.accounts import ensure_development_account
+from auth_billing.access.scopes import PROJECT_SCOPES, Scope
+from auth_billing.authenticator import AuthBilling
+from auth_billing.development_account import ensure_development_account
 from auth_billing.errors import RecordRefused, StoreUnavailable
-from auth_billing.keys.scopes import PROJECT_SCOPES, Scope
-from auth_billing.records import ApiKeyRecord, IdempotencyRecord, Insertion, KeptAnswer, Organisation
-from auth_billing.service import AuthBilling
+from auth_billing.idempotency import IdempotencyRecord, KeptAnswer
+from auth_billing.keys.key_records import ApiKeyRecord
+from auth_billing.money.usage_store import Insertion
+from auth_billing.people.organisation_records import Organisation
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.connection import StoreConnection

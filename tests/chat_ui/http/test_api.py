@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
+from auth_billing.access.roles import Role
 from auth_billing.people.refresh_tokens import new_token
-from auth_billing.people.roles import Role
 from auth_billing.people.sessions import GRACE_SECONDS, REMEMBERED_SECONDS
 from auth_billing.people.throttle import PER_MINUTE
 from chat_ui.http.api import create_api

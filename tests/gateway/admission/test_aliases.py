@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import structlog.testing
 
-from auth_billing.service import Principal
+from auth_billing.access.principal import Principal
 from gateway.admission.aliases import read_aliases
 from router.registry import ModelInfo
 from runtime.lifecycle import StartupError

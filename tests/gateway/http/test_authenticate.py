@@ -6,10 +6,10 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute, iter_route_contexts
 
-from auth_billing.keys import api_keys
-from auth_billing.keys.issuing import IssuedKey, KeyWish, issue
-from auth_billing.keys.scopes import Scope
-from auth_billing.service import Principal
+from auth_billing.access.principal import Principal
+from auth_billing.access.scopes import Scope
+from auth_billing.keys import key_format
+from auth_billing.keys.key_issuance import IssuedKey, KeyWish, issue
 from gateway.http.authenticate import guard_of, open_routes, public
 from gateway.http.dependencies import ModelReader
 from router.messages import KeySet
@@ -157,8 +157,8 @@ async def test_whatever_is_wrong_with_a_key_the_answer_is_the_same(set_stage: Se
     await stage.accounts.store.expire(made["expired"].record.key_id, 2.0)
     await stage.accounts.store.revoke(KeySet(key=made["revoked"].record.key_id), 2.0)
     texts = [
-        api_keys.generate().text,
-        api_keys.ApiKey(made["wrong"].record.key_id, api_keys.generate().secret).text,
+        key_format.generate().text,
+        key_format.ApiKey(made["wrong"].record.key_id, key_format.generate().secret).text,
         made["expired"].key.text,
         made["revoked"].key.text,
         "hr_live_garbage",

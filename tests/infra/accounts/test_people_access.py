@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from auth_billing.accounts import ORGANISATION
+from auth_billing.access.roles import Role
+from auth_billing.development_account import ORGANISATION
 from auth_billing.errors import InvitationVoid
-from auth_billing.keys.key_news import nobody
-from auth_billing.people.roles import Role
+from auth_billing.keys.key_invalidation import nobody
 from auth_billing.people.throttle import PER_MINUTE
 from auth_billing.store.indexes import create_indexes
 from chat_ui.settings import ChatSettings

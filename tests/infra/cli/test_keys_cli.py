@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from auth_billing.access.principal import Principal
+from auth_billing.access.scopes import Scope
 from auth_billing.errors import InvalidApiKey
-from auth_billing.keys.scopes import Scope
-from auth_billing.service import Principal
 from infra.accounts import account_access
 from infra.cli import keys_cli
 from infra.cli.keys_cli import seconds

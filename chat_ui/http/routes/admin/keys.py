@@ -9,10 +9,10 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from auth_billing.audit_log import Detail, Event
 from auth_billing.errors import NoSuchRecord
-from auth_billing.keys.issuing import KeyWish
+from auth_billing.keys.key_issuance import KeyWish
+from auth_billing.keys.key_records import ApiKeyRecord
 from auth_billing.money.holds import key_budget
 from auth_billing.people.sessions import BrowserSession
-from auth_billing.records import ApiKeyRecord
 from chat_ui.chat import chat_of, doer
 from chat_ui.http.answers import nothing, shown
 from chat_ui.http.bodies import NoBody, body_of

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from auth_billing.audit_log import Event
-from auth_billing.records import Project as ProjectRecord
+from auth_billing.people.organisation_records import Project as ProjectRecord
 from chat_ui.chat import chat_of, doer
 from chat_ui.http.answers import shown
 from chat_ui.http.bodies import NoBody, body_of

@@ -12,11 +12,11 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Depends, Request, Security
 
 from auth_billing import audit_log
+from auth_billing.access.principal import Principal
+from auth_billing.access.roles import Actor
+from auth_billing.access.scopes import Scope
 from auth_billing.administration import Administration
 from auth_billing.audit_log import Detail, Event
-from auth_billing.keys.scopes import Scope
-from auth_billing.people.roles import Actor
-from auth_billing.service import Principal
 from gateway.http.authenticate import ApiKeySecurity
 from gateway.http.dependencies import body_of
 from gateway.http.gateway import gateway_of

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 
 from auth_billing.audit_log import Event
-from auth_billing.keys.issuing import KeyWish
+from auth_billing.keys.key_issuance import KeyWish
 from auth_billing.keys.key_management import ADMIN_KEYS
 from gateway.http.api_description import described
 from gateway.http.routes.organization.access import Reader, Writer, admin_body

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Response
 
+from auth_billing.access.roles import Role
 from auth_billing.audit_log import Event
 from auth_billing.people.people_records import Invitation, InvitationStatus
-from auth_billing.people.roles import Role
 from gateway.http.api_description import described
 from gateway.http.routes.organization.access import Reader, Writer, admin_body
 from gateway.http.routes.organization.pages import page_of, query_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from auth_billing.keys.key_records import ApiKeyRecord
 from auth_billing.keys.service_accounts import ServiceAccount
-from auth_billing.records import ApiKeyRecord
 from gateway.http.routes.organization.access import Administrator
 from gateway.openai.organization.keys import (
     AdminApiKey,

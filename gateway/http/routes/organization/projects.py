@@ -6,10 +6,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
 
+from auth_billing.access.roles import Role
 from auth_billing.audit_log import Event
-from auth_billing.people import directory as people
-from auth_billing.people.roles import Role
-from auth_billing.records import Project as ProjectRecord
+from auth_billing.people import members as people
+from auth_billing.people.organisation_records import Project as ProjectRecord
 from gateway.http.api_description import described
 from gateway.http.routes.organization.access import Reader, Writer, admin_body
 from gateway.http.routes.organization.pages import page_of, query_of

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Response
 
 from auth_billing.audit_log import Event
-from auth_billing.keys.issuing import KeyWish
+from auth_billing.keys.key_issuance import KeyWish
 from auth_billing.keys.service_accounts import ServiceAccount as Record
 from auth_billing.money.holds import key_budget
 from gateway.http.api_description import described

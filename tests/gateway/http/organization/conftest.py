@@ -10,12 +10,12 @@ import httpx2
 import openai
 import pytest
 
+from auth_billing.access.principal import Principal
+from auth_billing.access.roles import Role
+from auth_billing.access.scopes import ADMIN_SCOPES, Scope
 from auth_billing.audit_log import AuditEntry
-from auth_billing.keys.scopes import ADMIN_SCOPES, Scope
+from auth_billing.people.organisation_records import Organisation, Project
 from auth_billing.people.people_records import User
-from auth_billing.people.roles import Role
-from auth_billing.records import Organisation, Project
-from auth_billing.service import Principal
 from tests.gateway.conftest import SetStage, Stage
 
 OURS, THEIRS = "org-ours", "org-theirs"

@@ -7,9 +7,9 @@ from typing import Any
 import openai
 import pytest
 
+from auth_billing.access.scopes import ADMIN_SCOPES, Scope
 from auth_billing.audit_log import Event
-from auth_billing.keys.scopes import ADMIN_SCOPES, Scope
-from auth_billing.service import AuthBilling
+from auth_billing.authenticator import AuthBilling
 from router.messages import KeySet
 from tests.gateway.http.organization.conftest import OURS, Office, key_of
 

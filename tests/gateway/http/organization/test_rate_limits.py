@@ -5,8 +5,8 @@ from __future__ import annotations
 import openai
 import pytest
 
+from auth_billing.access.principal import Principal
 from auth_billing.audit_log import Event
-from auth_billing.service import Principal
 from tests.gateway.conftest import MODEL
 from tests.gateway.http.organization.conftest import OURS, Office
 

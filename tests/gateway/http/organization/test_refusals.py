@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi.routing import iter_route_contexts
 
-from auth_billing.service import Principal
+from auth_billing.access.principal import Principal
 from gateway.http.routes import organization
 from tests.gateway.conftest import KEY
 from tests.gateway.http.organization.conftest import FOREIGN, OURS, Office, key_of

@@ -6,41 +6,18 @@ import hashlib
 import hmac
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from auth_billing.access.principal import Principal
+from auth_billing.access.scopes import scopes_of
 from auth_billing.errors import InvalidApiKey, StoreUnavailable
-from auth_billing.keys import api_keys
-from auth_billing.keys.api_keys import ApiKey
-from auth_billing.keys.issuing import KeyWish, issue
+from auth_billing.keys import key_format
 from auth_billing.keys.key_cache import Identity, KeyCache
-from auth_billing.keys.last_use import LastUses
-from auth_billing.keys.scopes import PROJECT_SCOPES, Scope, scopes_of
+from auth_billing.keys.key_format import ApiKey
+from auth_billing.keys.key_issuance import KeyWish, issue
+from auth_billing.keys.key_records import ApiKeyRecord, ApiKeyStore
+from auth_billing.keys.last_used import LastUses
 from auth_billing.people.sessions import BrowserSession
-from auth_billing.records import ApiKeyRecord, ApiKeyStore
 from router.messages import KeySet
-
-
-@dataclass(frozen=True)
-class Principal:
-    """The authenticated caller and its rights: an API key, or a signed-in user."""
-
-    key_id: str
-    """Id of the API key; empty: a browser session."""
-    tenant: str
-    """Id of the organisation."""
-    cache_salt: str
-    """Separates the tenant's prefix cache from those of other tenants."""
-    project: str = ""
-    """Id of the project; empty: none (an admin key)."""
-    user: str = ""
-    """Id of the user or service account; empty: none."""
-    scopes: frozenset[Scope] = PROJECT_SCOPES
-    models: frozenset[str] | None = None
-    """Models that may be requested; `None`: all."""
-
-    def may(self, scope: Scope) -> bool:
-        """Whether the caller has this scope."""
-        return scope in self.scopes
 
 
 class AuthBilling:
@@ -75,7 +52,7 @@ class AuthBilling:
             InvalidApiKey: malformed (without a store lookup), unknown, wrong, revoked or expired.
             StoreUnavailable: the key is not cached and the store does not answer.
         """
-        key = api_keys.parse(token)
+        key = key_format.parse(token)
         if key is None:
             raise InvalidApiKey("malformed key")
         record, now = await self._verify(key), self._clock()
@@ -128,7 +105,7 @@ class AuthBilling:
 
     async def _verify(self, key: ApiKey) -> ApiKeyRecord:
         """Return the record of `key` if its secret is right."""
-        digest = api_keys.digest(self._pepper, key.secret)
+        digest = key_format.digest(self._pepper, key.secret)
         identity = (key.key_id, digest)
         remembered = self._cache.good(identity)
         if remembered is not None and self._cache.is_confirmed(remembered):
@@ -157,5 +134,5 @@ class AuthBilling:
         return record
 
     def _cache_salt(self, tenant: str) -> str:
-        # The colon is in no key's secret, so this is never what `api_keys.digest` computes.
+        # The colon is in no key's secret, so this is never what `key_format.digest` computes.
         return hmac.new(self._pepper, f"cache-salt:{tenant}".encode(), hashlib.sha256).hexdigest()[:32]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from auth_billing.money.housekeeping import Housekeeping
+from auth_billing.housekeeping import Housekeeping
 from auth_billing.prices.price_book import PriceBook
-from auth_billing.prices.price_watch import PriceWatch
+from auth_billing.prices.price_file_watcher import PriceWatch
 from auth_billing.settings import BillingSettings
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.prices import MongoPriceStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from auth_billing.people.roles import Role
+from auth_billing.access.roles import Role
 
 
 class Scope(StrEnum):

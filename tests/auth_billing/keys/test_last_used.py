@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from auth_billing.keys.last_use import LastUses
-from auth_billing.service import AuthBilling
+from auth_billing.authenticator import AuthBilling
+from auth_billing.keys.last_used import LastUses
 from tests.fakes.accounts import DictApiKeyStore, FakeClock
 
 

@@ -10,7 +10,7 @@ import asyncio
 import structlog
 
 from auth_billing.errors import AccountError
-from auth_billing.records import ApiKeyStore
+from auth_billing.keys.key_records import ApiKeyStore
 
 WRITTEN_EVERY = 60.0
 

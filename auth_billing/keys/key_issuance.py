@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from auth_billing.keys import api_keys
-from auth_billing.keys.api_keys import ApiKey
-from auth_billing.keys.scopes import Scope
-from auth_billing.records import ApiKeyRecord, ApiKeyStore
+from auth_billing.access.scopes import Scope
+from auth_billing.keys import key_format
+from auth_billing.keys.key_format import ApiKey
+from auth_billing.keys.key_records import ApiKeyRecord, ApiKeyStore
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ async def issue(
     Raises:
         StoreUnavailable: it may or may not have been stored; its text is lost.
     """
-    key = api_keys.generate()
+    key = key_format.generate()
     record = ApiKeyRecord(
         key_id=key.key_id,
-        digest=api_keys.digest(pepper, key.secret),
+        digest=key_format.digest(pepper, key.secret),
         last4=key.text[-4:],
         organisation=organisation,
         project=project,

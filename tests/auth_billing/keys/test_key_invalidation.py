@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from auth_billing.keys.key_news import announcer
+from auth_billing.keys.key_invalidation import announcer
 from router import control_plane
 from router.bus import Bus
 from router.messages import Drain, KeysChanged, KeySet

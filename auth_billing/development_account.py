@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import time
 
+from auth_billing.authenticator import AuthBilling
 from auth_billing.errors import InvalidApiKey
-from auth_billing.records import AccountStore, ApiKeyStore, Organisation, Project
-from auth_billing.service import AuthBilling
+from auth_billing.keys.key_records import ApiKeyStore
+from auth_billing.people.organisation_records import AccountStore, Organisation, Project
 from router.messages import KeySet
 
 ORGANISATION = "development"

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from auth_billing.authenticator import AuthBilling
 from auth_billing.errors import InvalidApiKey, StoreUnavailable
-from auth_billing.keys import api_keys
+from auth_billing.keys import key_format
 from auth_billing.keys.key_cache import BAD_FOR, CONFIRMED_FOR, GOOD_FOR, RETRY_AFTER, KeyCache
-from auth_billing.service import AuthBilling
 from router.messages import KeySet
 from tests.fakes.accounts import DictApiKeyStore, FakeClock
 
@@ -41,7 +41,7 @@ async def test_the_store_never_sees_the_secret(service, store):
     key = await service.create_api_key("acme", "acme-web", name="first")
     (record,) = store.records.values()
     assert key.secret not in repr(vars(record))
-    assert record.digest == api_keys.digest(PEPPER, key.secret)
+    assert record.digest == key_format.digest(PEPPER, key.secret)
     assert record.last4 == key.text[-4:]
 
 
@@ -56,8 +56,8 @@ async def test_garbage_never_reaches_the_store(service, store, token):
 
 async def test_unknown_id_and_wrong_secret_are_refused_alike(service, store):
     key = await service.create_api_key("acme", "acme-web", name="first")
-    other = api_keys.generate()
-    for wrong in (other, api_keys.ApiKey(key.key_id, other.secret)):
+    other = key_format.generate()
+    for wrong in (other, key_format.ApiKey(key.key_id, other.secret)):
         with pytest.raises(InvalidApiKey):
             await service.authenticate(wrong.text)
 
@@ -67,7 +67,7 @@ async def test_known_and_unknown_ids_are_compared_in_constant_time(service, monk
     real = hmac.compare_digest
     monkeypatch.setattr(hmac, "compare_digest", lambda a, b: compared.append((len(a), len(b))) or real(a, b))
     key = await service.create_api_key("acme", "acme-web", name="first")
-    for wrong in (api_keys.generate(), api_keys.ApiKey(key.key_id, api_keys.generate().secret)):
+    for wrong in (key_format.generate(), key_format.ApiKey(key.key_id, key_format.generate().secret)):
         with pytest.raises(InvalidApiKey):
             await service.authenticate(wrong.text)
     assert compared == [(32, 32), (32, 32)]
@@ -75,9 +75,9 @@ async def test_known_and_unknown_ids_are_compared_in_constant_time(service, monk
 
 async def test_a_digest_of_zeros_matches_no_key(service, store, monkeypatch):
     """The dummy digest that unknown ids are compared with must not authenticate."""
-    monkeypatch.setattr(api_keys, "digest", lambda pepper, secret: bytes(32))
+    monkeypatch.setattr(key_format, "digest", lambda pepper, secret: bytes(32))
     with pytest.raises(InvalidApiKey):
-        await service.authenticate(api_keys.generate().text)
+        await service.authenticate(key_format.generate().text)
 
 
 async def test_while_the_store_is_away_a_valid_key_stays_valid_for_thirty_seconds(service, store, clock):
@@ -172,7 +172,7 @@ async def test_a_record_read_before_an_invalidation_is_not_cached(service, store
 
 
 async def test_an_invalid_key_is_cached_for_five_seconds(service, store, clock):
-    key = api_keys.generate()
+    key = key_format.generate()
     for _ in range(3):
         with pytest.raises(InvalidApiKey):
             await service.authenticate(key.text)
@@ -185,7 +185,7 @@ async def test_an_invalid_key_is_cached_for_five_seconds(service, store, clock):
 
 async def test_a_wrong_secret_neither_uses_nor_replaces_the_right_ones_entry(service):
     key = await service.create_api_key("acme", "acme-web", name="first")
-    wrong = api_keys.ApiKey(key.key_id, api_keys.generate().secret)
+    wrong = key_format.ApiKey(key.key_id, key_format.generate().secret)
     await service.authenticate(key.text)
     with pytest.raises(InvalidApiKey):
         await service.authenticate(wrong.text)
@@ -223,7 +223,7 @@ async def test_a_flood_of_invalid_keys_evicts_no_valid_one(store, clock):
     await service.authenticate(key)
     for _ in range(10):
         with pytest.raises(InvalidApiKey):
-            await service.authenticate(api_keys.generate().text)
+            await service.authenticate(key_format.generate().text)
     store.absence.away = True
     await service.authenticate(key)
 
@@ -251,7 +251,7 @@ async def test_tenants_have_different_stable_cache_salts(service, store, clock):
 
 
 async def test_no_error_contains_the_secret(service):
-    key = api_keys.generate()
+    key = key_format.generate()
     with pytest.raises(InvalidApiKey) as caught:
         await service.authenticate(key.text)
     assert key.secret not in str(caught.value)

@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from auth_billing.errors import StoreUnavailable
-from auth_billing.rate_limits.circuit import Circuit
 from auth_billing.rate_limits.limits import Kind, Limits, Subject
 from auth_billing.rate_limits.ports import LimitStore
+from auth_billing.rate_limits.store_circuit import Circuit
 
 REMEMBERED_SECONDS = 10.0
 CAPACITY = 10_000

@@ -2,10 +2,10 @@
 
 import pytest
 
-from auth_billing.accounts import ORGANISATION, PROJECT, ensure_development_account
+from auth_billing.authenticator import AuthBilling
+from auth_billing.development_account import ORGANISATION, PROJECT, ensure_development_account
 from auth_billing.errors import InvalidApiKey, StoreUnavailable
-from auth_billing.keys import api_keys
-from auth_billing.service import AuthBilling
+from auth_billing.keys import key_format
 from tests.fakes.accounts import DictAccountStore, DictApiKeyStore
 
 PEPPER = b"p" * 32
@@ -33,7 +33,7 @@ async def test_a_valid_key_is_kept(accounts, keys):
     assert len(keys.records) == 1
 
 
-@pytest.mark.parametrize("lost", [None, "", "garbage", pytest.param(api_keys.generate().text, id="foreign")])
+@pytest.mark.parametrize("lost", [None, "", "garbage", pytest.param(key_format.generate().text, id="foreign")])
 async def test_a_lost_key_is_revoked_and_replaced(accounts, keys, lost):
     old = await ensure_development_account(accounts, keys, PEPPER)
     new = await ensure_development_account(accounts, keys, PEPPER, lost)

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from auth_billing.access.roles import Actor, Role
 from auth_billing.errors import InvitationVoid, LastOwner, NoSuchRecord, NotPermitted, UnacceptableValue
-from auth_billing.people.directory import People
-from auth_billing.people.given_text import checked_email, checked_name, fold_email
+from auth_billing.people.input_normalisation import checked_email, checked_name, fold_email
 from auth_billing.people.invitations import DAYS_VALID, Invitations
+from auth_billing.people.members import People
+from auth_billing.people.organisation_records import Organisation
 from auth_billing.people.people_records import InvitationStatus, User
 from auth_billing.people.projects import Projects
-from auth_billing.people.roles import Actor, Role
-from auth_billing.records import Organisation
 from router.messages import KeySet
 from tests.fakes.accounts import DictAccountStore, FakeClock
 from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore

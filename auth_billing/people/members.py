@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from auth_billing.access.roles import Actor, Role
 from auth_billing.errors import LastOwner, NoSuchRecord
+from auth_billing.people.organisation_records import AccountStore
 from auth_billing.people.people_records import Membership, MembershipStore, User, UserStore
-from auth_billing.people.roles import Actor, Role
-from auth_billing.records import AccountStore
 from router.messages import KeySet
 
 

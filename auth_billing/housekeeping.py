@@ -23,7 +23,7 @@ from auth_billing.money.credit import Credit
 from auth_billing.money.usage_hours import UsageHours
 from auth_billing.money.webhook import Webhook
 from auth_billing.prices.price_book import PriceBook
-from auth_billing.prices.price_watch import PriceWatch
+from auth_billing.prices.price_file_watcher import PriceWatch
 from auth_billing.settings import BillingSettings
 from auth_billing.store.alerts import MongoAlertStore
 from auth_billing.store.audit import MongoAuditStore

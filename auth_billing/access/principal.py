@@ -1,0 +1,30 @@
+"""The principal: the authenticated caller of a request, with its rights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from auth_billing.access.scopes import PROJECT_SCOPES, Scope
+
+
+@dataclass(frozen=True)
+class Principal:
+    """The authenticated caller and its rights: an API key, or a signed-in user."""
+
+    key_id: str
+    """Id of the API key; empty: a browser session."""
+    tenant: str
+    """Id of the organisation."""
+    cache_salt: str
+    """Separates the tenant's prefix cache from those of other tenants."""
+    project: str = ""
+    """Id of the project; empty: none (an admin key)."""
+    user: str = ""
+    """Id of the user or service account; empty: none."""
+    scopes: frozenset[Scope] = PROJECT_SCOPES
+    models: frozenset[str] | None = None
+    """Models that may be requested; `None`: all."""
+
+    def may(self, scope: Scope) -> bool:
+        """Whether the caller has this scope."""
+        return scope in self.scopes
