@@ -98,7 +98,7 @@ class Reaper:
             await self._reap_undecodable(delivery, str(error))
             return
         code, message = FAILURES.get(delivery.death_reason, FAILURES[REJECTED])
-        self._notify_gateway(_Address(job.id, job.reply_to), code, message, copy=max(0, job.attempt))
+        self._notify_gateway(_Address(job.id, job.reply_to), code, message, copy=max(0, job.copy_number))
         await self._bus.publish_settlement(_zero_usage(job, code))
         if delivery.death_reason == EXPIRED:  # load, not a defect
             delivery.ack()
@@ -120,8 +120,10 @@ class Reaper:
     def _notify_gateway(self, address: _Address, code: FailureCode, message: str, *, copy: int = 0) -> None:
         if len(address.reply_to.encode()) > MAX_ROUTING_KEY:
             return  # not a valid reply inbox
-        failed = Failed(j=address.id, a=attempt_id(address.id, copy), code=code, message=message, copy=copy)
-        self._bus.send_window(address.reply_to, Window(w=REAPER, b=[failed]))
+        failed = Failed(
+            job_id=address.id, attempt_id=attempt_id(address.id, copy), code=code, message=message, copy_number=copy
+        )
+        self._bus.send_window(address.reply_to, Window(worker_id=REAPER, replies=[failed]))
 
     def _count(self, job: str | None, code: FailureCode, delivery: Delivery) -> None:
         self._metrics.reaped.labels(code.value).inc()
@@ -145,7 +147,7 @@ def _diagnosis(delivery: Delivery, code: FailureCode) -> Diagnosis:
 def _zero_usage(job: Job, code: FailureCode) -> UsageRecord:
     return UsageRecord(
         job=job.id,
-        attempt=attempt_id(job.id, max(0, job.attempt)),
+        attempt=attempt_id(job.id, max(0, job.copy_number)),
         tenant=job.tenant,
         model=job.model,
         worker=REAPER,

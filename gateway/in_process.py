@@ -79,10 +79,12 @@ async def complete(
                     first.cancel()
                     await asyncio.wait({first})  # what it runs in can't be closed while it does
                 while batch is not None:
-                    finish_reason = next((delta.f for _, delta in batch if delta.f is not None), finish_reason)
+                    finish_reason = next(
+                        (delta.finish_reason for _, delta in batch if delta.finish_reason is not None), finish_reason
+                    )
                     used = bill.so_far
                     if batch:
-                        yield Heard("".join(delta.t for _, delta in batch), used, price.cost(used))
+                        yield Heard("".join(delta.text for _, delta in batch), used, price.cost(used))
                     batch = await _next(batches)
             yield Heard("", generation.usage, price.cost(generation.usage), finish_reason)
         except BaseException as error:

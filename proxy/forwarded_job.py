@@ -48,16 +48,16 @@ class ForwardedJob(TakenJob):
         tokens = len(piece.logprobs or ())
         positions = tokens or int(piece.size > 0)
         delta = Delta(
-            j=self.job.id,
-            a=self.attempt,
-            c=piece.choice,
-            s=self.positions[piece.choice],
-            ids=[],
-            n=positions,
-            t=piece.text,
-            lp=piece.logprobs,
-            calls=piece.calls,
-            f=piece.finish,
+            job_id=self.job.id,
+            attempt_id=self.attempt,
+            choice=piece.choice,
+            start=self.positions[piece.choice],
+            token_ids=[],
+            untokenised_positions=positions,
+            text=piece.text,
+            logprobs=piece.logprobs,
+            tool_calls=piece.calls,
+            finish_reason=piece.finish,
         )
         self.positions[piece.choice] += positions
         self.texts[piece.choice].append(piece.text)

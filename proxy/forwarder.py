@@ -96,7 +96,7 @@ class Forwarder:
             self._fail(taken, error)
         else:
             self._metrics.estimated.inc(taken.told_usage is None)
-            self._end(taken, Finished(j=taken.job.id, a=taken.attempt, usage=taken.usage))
+            self._end(taken, Finished(job_id=taken.job.id, attempt_id=taken.attempt, usage=taken.usage))
 
     async def _ask_in_turn(self, taken: ForwardedJob) -> None:
         failure: UpstreamError | None = None
@@ -184,7 +184,7 @@ class Forwarder:
         taken.asked, taken.said = True, embedded.usage
         self._start(taken)
         for index, vector in enumerate(embedded.vectors):
-            reply = Embedded(j=taken.job.id, a=taken.attempt, s=index, vectors=[vector])
+            reply = Embedded(job_id=taken.job.id, attempt_id=taken.attempt, start=index, vectors=[vector])
             self._consumer.outbox.put(taken.job.reply_to, reply)
         self._metrics.finished("stop")
 
@@ -193,9 +193,9 @@ class Forwarder:
         self._consumer.outbox.put(
             taken.job.reply_to,
             Started(
-                j=taken.job.id,
-                a=taken.attempt,
-                w=self._worker,
+                job_id=taken.job.id,
+                attempt_id=taken.attempt,
+                worker_id=self._worker,
                 prompt_tokens=taken.usage.prompt_tokens,
                 delivery_count=taken.delivery.delivery_count,
             ),
@@ -220,8 +220,8 @@ class Forwarder:
         self._end(
             taken,
             Failed(
-                j=taken.job.id,
-                a=taken.attempt,
+                job_id=taken.job.id,
+                attempt_id=taken.attempt,
                 code=code,
                 message=message,
                 param=param,
@@ -233,12 +233,14 @@ class Forwarder:
     def fail(self, taken: ForwardedJob, code: FailureCode, message: str) -> None:
         """Close the connection and end a job as failed; `message` is for the client."""
         self.hand_back(taken)
-        self._end(taken, Failed(j=taken.job.id, a=taken.attempt, code=code, message=message, usage=taken.usage))
+        self._end(
+            taken, Failed(job_id=taken.job.id, attempt_id=taken.attempt, code=code, message=message, usage=taken.usage)
+        )
 
     def cancel(self, taken: ForwardedJob) -> None:
         """Close the connection and end a job because its gateway asked for it, or has gone."""
         self.hand_back(taken)
-        self._end(taken, Cancelled(j=taken.job.id, a=taken.attempt, usage=taken.usage))
+        self._end(taken, Cancelled(job_id=taken.job.id, attempt_id=taken.attempt, usage=taken.usage))
 
     def hand_back(self, taken: ForwardedJob) -> None:
         """Close the connection; somebody else will answer."""

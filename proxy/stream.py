@@ -15,7 +15,7 @@ from typing import Annotated, Any, get_args
 import msgspec
 
 from proxy.errors import Busy, Failed, Misbehaved, RefusedUs, RequestRefused, UpstreamError
-from router.messages import UNKNOWN_ID, FinishReason, TokenAlternative, TokenLogprob, ToolCallDelta
+from router.messages import UNKNOWN_TOKEN_ID, FinishReason, TokenAlternative, TokenLogprob, ToolCallDelta
 
 DONE = "[DONE]"
 MAX_CALLS = 128
@@ -95,7 +95,7 @@ class Piece:
     @property
     def size(self) -> int:
         """Bytes of it that a model has made."""
-        return len(self.text.encode()) + sum(len((call.name + call.args).encode()) for call in self.calls or ())
+        return len(self.text.encode()) + sum(len((call.name + call.arguments).encode()) for call in self.calls or ())
 
 
 @dataclass
@@ -170,14 +170,16 @@ def _call(progress: _Progress, call: _Call) -> ToolCallDelta | None:
     function = call.function or _Function()
     arguments = function.arguments or ""
     if call.index < progress.calls:
-        return ToolCallDelta(i=call.index, args=arguments) if arguments else None
+        return ToolCallDelta(index=call.index, arguments=arguments) if arguments else None
     if call.index > progress.calls or call.index >= MAX_CALLS:
         raise Misbehaved(f"call {call.index} after {progress.calls}")
     if not _TOOL_NAME.fullmatch(function.name or ""):
         raise Misbehaved("a call of a tool that has no name")
     progress.calls += 1
     id_ = call.id if _CALL_ID.fullmatch(call.id or "") else None
-    return ToolCallDelta(i=call.index, id=id_ or f"call_{uuid.uuid4().hex}", name=function.name or "", args=arguments)
+    return ToolCallDelta(
+        index=call.index, id=id_ or f"call_{uuid.uuid4().hex}", name=function.name or "", arguments=arguments
+    )
 
 
 def _logprobs(logprobs: _Logprobs) -> list[TokenLogprob]:
@@ -201,7 +203,7 @@ def _logprobs(logprobs: _Logprobs) -> list[TokenLogprob]:
 
 
 def _alternative(token: str, logprob: float) -> TokenAlternative:
-    return TokenAlternative(UNKNOWN_ID, token, logprob)
+    return TokenAlternative(UNKNOWN_TOKEN_ID, token, logprob)
 
 
 # Errors

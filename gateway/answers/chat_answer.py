@@ -22,7 +22,7 @@ from gateway.openai.chat_completions import (
 )
 from gateway.openai.messages import FunctionCall, ToolCall
 from gateway.openai.usage import CompletionUsage
-from router.messages import Delta, FinishReason, TokenAlternative, TokenLogprob, ToolCallDelta, Usage, joined_calls
+from router.messages import Delta, FinishReason, TokenAlternative, TokenLogprob, ToolCallDelta, Usage, merge_tool_calls
 
 CHUNK = "chat.completion.chunk"
 _ROLE = '{"role":"assistant","content":"","refusal":null}'
@@ -97,16 +97,16 @@ class ChatAnswer:
 
         Log probabilities and token ids are in the first of them.
         """
-        logprobs = compact(self._logprobs(delta.lp)) if delta.lp else "null"
-        ids = f',"token_ids":{compact(delta.ids)}' if self.wishes.token_ids and delta.ids else ""
-        if delta.t or ((delta.lp or ids) and not delta.calls):
-            yield _choice(index, f'{{"content":{quoted(delta.t)}}}' if delta.t else "{}", logprobs, extra=ids)
+        logprobs = compact(self._logprobs(delta.logprobs)) if delta.logprobs else "null"
+        ids = f',"token_ids":{compact(delta.token_ids)}' if self.wishes.token_ids and delta.token_ids else ""
+        if delta.text or ((delta.logprobs or ids) and not delta.tool_calls):
+            yield _choice(index, f'{{"content":{quoted(delta.text)}}}' if delta.text else "{}", logprobs, extra=ids)
             logprobs, ids = "null", ""
-        for call in delta.calls or ():
+        for call in delta.tool_calls or ():
             yield _choice(index, _call_delta(call), logprobs, extra=ids)
             logprobs, ids = "null", ""
-        if delta.f:
-            yield _choice(index, "{}", finish_reason=quoted(self._finish_reason(delta.f)))
+        if delta.finish_reason:
+            yield _choice(index, "{}", finish_reason=quoted(self._finish_reason(delta.finish_reason)))
 
     def _finish_reason(self, reason: FinishReason) -> FinishReason:
         """To OpenAI, calling the named tool is no reason: the model had no choice."""
@@ -126,15 +126,15 @@ class ChatAnswer:
 
 def _calls(deltas: Sequence[ToolCallDelta]) -> list[ToolCall]:
     """Whole calls, in order of index, of which each delta is a part."""
-    in_order = joined_calls(sorted(deltas, key=lambda delta: delta.i))
-    return [ToolCall(id=call.id, function=FunctionCall(name=call.name, arguments=call.args)) for call in in_order]
+    in_order = merge_tool_calls(sorted(deltas, key=lambda delta: delta.index))
+    return [ToolCall(id=call.id, function=FunctionCall(name=call.name, arguments=call.arguments)) for call in in_order]
 
 
 def _call_delta(call: ToolCallDelta) -> str:
-    arguments = f'"arguments":{quoted(call.args)}'
+    arguments = f'"arguments":{quoted(call.arguments)}'
     if not call.name:
-        return f'{{"tool_calls":[{{"index":{call.i},"function":{{{arguments}}}}}]}}'
-    head = f'"index":{call.i},"id":{quoted(call.id)},"type":"function"'
+        return f'{{"tool_calls":[{{"index":{call.index},"function":{{{arguments}}}}}]}}'
+    head = f'"index":{call.index},"id":{quoted(call.id)},"type":"function"'
     return f'{{"tool_calls":[{{{head},"function":{{"name":{quoted(call.name)},{arguments}}}}}]}}'
 
 

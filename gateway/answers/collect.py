@@ -16,11 +16,11 @@ async def collect(generation: Generation) -> list[Collected]:
     async for batch in generation.batches():
         for index, delta in batch:
             choice = choices[index]
-            choice.text.append(delta.t)
-            choice.ids.extend(delta.ids)
-            choice.logprobs.extend(delta.lp or [])
-            choice.calls.extend(delta.calls or [])
-            choice.finish_reason = delta.f
+            choice.text.append(delta.text)
+            choice.ids.extend(delta.token_ids)
+            choice.logprobs.extend(delta.logprobs or [])
+            choice.calls.extend(delta.tool_calls or [])
+            choice.finish_reason = delta.finish_reason
     return choices
 
 
@@ -29,7 +29,7 @@ async def collect_vectors(generation: Generation) -> list[bytes]:
     vectors: dict[int, bytes] = {}
     async for batch in generation.vectors():
         for embedded in batch:
-            vectors.update(enumerate(embedded.vectors, start=embedded.s))
+            vectors.update(enumerate(embedded.vectors, start=embedded.start))
     return [vectors[index] for index in sorted(vectors)]  # all are there: else it had not finished
 
 

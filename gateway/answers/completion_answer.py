@@ -109,10 +109,10 @@ class _Stream:
             rows = self._answer.prompt_rows(prompt) if wishes.echo else ()
             yield _choice(index, prompt.text if wishes.echo else "", self._spell(rows), extra=extra)
         self._begun = True
-        if delta.t or delta.lp or delta.f or (wishes.token_ids and delta.ids):
-            extra = f',"token_ids":{compact(delta.ids)}' if wishes.token_ids else ""
-            logprobs = self._spell(self._answer.rows(delta.lp or ()))
-            yield _choice(index, delta.t, logprobs, finish=delta.f, extra=extra)
+        if delta.text or delta.logprobs or delta.finish_reason or (wishes.token_ids and delta.token_ids):
+            extra = f',"token_ids":{compact(delta.token_ids)}' if wishes.token_ids else ""
+            logprobs = self._spell(self._answer.rows(delta.logprobs or ()))
+            yield _choice(index, delta.text, logprobs, finish=delta.finish_reason, extra=extra)
 
     def _spell(self, rows: Iterable[_Row]) -> str:
         if self._answer.wishes.logprobs is None or not (listed := list(rows)):

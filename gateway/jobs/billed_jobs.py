@@ -85,9 +85,9 @@ class _BilledJob:
                 self._prompt_tokens = reply.prompt_tokens
             case Delta():
                 self._tokens += reply.positions
-                self._cached_tokens = max(self._cached_tokens, reply.cached)
+                self._cached_tokens = max(self._cached_tokens, reply.cached_tokens)
             case Embedded():
-                self._embedded[reply.s] = reply.tokens
+                self._embedded[reply.start] = reply.tokens
             case Finished():
                 self.finished = self._within_the_hold(reply.usage)
 

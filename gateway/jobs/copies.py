@@ -17,7 +17,7 @@ import structlog
 from gateway.jobs.mailbox import Mailbox
 from router.bus import Bus
 from router.errors import PublishError
-from router.messages import Failed, FailureCode, MayResume
+from router.messages import Failed, FailureCode, ResumeRequest
 from router.topology import JOB_DELIVERY_LIMIT
 
 COPIES = 12
@@ -44,25 +44,25 @@ class Copies:
             self._publishing[job] = asyncio.create_task(self._publish(mailbox, job))
         return True
 
-    def asked(self, mailbox: Mailbox, question: MayResume) -> None:
+    def asked(self, mailbox: Mailbox, question: ResumeRequest) -> None:
         """A worker was given a job again: replace its message in time."""
-        if question.delivery_count >= WORN and question.copy == mailbox.progress[question.j].newest_copy:
-            self.publish(mailbox, question.j)
+        if question.delivery_count >= WORN and question.copy_number == mailbox.progress[question.job_id].newest_copy:
+            self.publish(mailbox, question.job_id)
 
     def died(self, mailbox: Mailbox, letter: Failed) -> bool:
         """Whether the job goes on though its message has died: returned too often, but not in vain."""
-        progress = mailbox.progress[letter.j]
+        progress = mailbox.progress[letter.job_id]
         if progress.ended or mailbox.failed or letter.code is not FailureCode.FAILED_REPEATEDLY:
             return False
-        if letter.copy < progress.newest_copy:
+        if letter.copy_number < progress.newest_copy:
             return True
-        return progress.moved_since_copy and self.publish(mailbox, letter.j)
+        return progress.moved_since_copy and self.publish(mailbox, letter.job_id)
 
     async def _publish(self, mailbox: Mailbox, job: str) -> None:
         progress = mailbox.progress[job]
         number = progress.next_copy()
         try:
-            await self._bus.publish_job(msgspec.structs.replace(mailbox.jobs[job], attempt=number), mailbox.headers)
+            await self._bus.publish_job(msgspec.structs.replace(mailbox.jobs[job], copy_number=number), mailbox.headers)
             progress.copied(number)
             _log.info("job was published again", job=job, copy=number, after=progress.tokens)
         except PublishError as error:

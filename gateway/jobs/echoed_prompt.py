@@ -23,8 +23,8 @@ class EchoedPrompt:
     def take(self, reply: PromptEcho | PromptLogprobs) -> None:
         """Add what the next reply tells; another attempt may repeat a part of it."""
         if isinstance(reply, PromptEcho):
-            self.ids, self.text, self.first = reply.ids, reply.t, reply.first
+            self.ids, self.text, self.first = reply.token_ids, reply.text, reply.first_text
         else:
-            known = 1 + len(self.logprobs) - reply.s
-            self.logprobs.extend(reply.lp[known:])
+            known = 1 + len(self.logprobs) - reply.start
+            self.logprobs.extend(reply.logprobs[known:])
             self.ranks.extend(reply.ranks[known:])

@@ -30,12 +30,12 @@ from router.messages import (
     AttemptState,
     Cancel,
     Control,
-    MayResume,
     Ping,
     Reply,
     Resume,
+    ResumeDecision,
+    ResumeRequest,
     Terminal,
-    Verdict,
 )
 
 DOUBT_SECONDS = 0.25
@@ -59,7 +59,7 @@ class _Doubt(NamedTuple):
 
     mailbox: Mailbox
     worker: str
-    question: MayResume
+    question: ResumeRequest
     alarm: asyncio.TimerHandle
     """Rings when the other one has been silent for too long."""
 
@@ -68,7 +68,7 @@ class _Waiting(NamedTuple):
     """`worker` was told to wait: the one that has the job is alive."""
 
     worker: str
-    question: MayResume
+    question: ResumeRequest
 
 
 class Failover:
@@ -83,39 +83,41 @@ class Failover:
         self._stopped: OrderedDict[str, float] = OrderedDict()
         bus.on_unheard_control(self._unheard)
 
-    def asked(self, mailbox: Mailbox | None, worker: str, question: MayResume) -> None:
+    def asked(self, mailbox: Mailbox | None, worker: str, question: ResumeRequest) -> None:
         """Answer a worker that has a job again, now or when it is clear what became of the last attempt."""
-        progress = mailbox.progress[question.j] if mailbox is not None else None
+        progress = mailbox.progress[question.job_id] if mailbox is not None else None
         if mailbox is None or progress is None or mailbox.failed or _is_over(progress, question):
-            self._send(worker, Resume(job=question.j, attempt=question.a, verdict=Verdict.GONE))
+            self._send(worker, Resume(job=question.job_id, attempt=question.attempt_id, decision=ResumeDecision.GONE))
             return
         self._copies.asked(mailbox, question)
         self._decide(mailbox, worker, question)
 
-    def _decide(self, mailbox: Mailbox, worker: str, question: MayResume) -> None:
-        progress = mailbox.progress[question.j]
-        if progress.worker in (None, worker) or progress.attempt in (None, question.a) or progress.let_go:
+    def _decide(self, mailbox: Mailbox, worker: str, question: ResumeRequest) -> None:
+        progress = mailbox.progress[question.job_id]
+        if progress.worker in (None, worker) or progress.attempt in (None, question.attempt_id) or progress.let_go:
             self._start(mailbox, worker, question)
         else:
             self._doubt(mailbox, worker, question)
 
     def told(self, mailbox: Mailbox, report: AttemptReport) -> None:
         """A worker has said how an attempt is."""
-        progress = mailbox.progress[report.j]
-        if report.a != progress.attempt and progress.attempt is not None:
+        progress = mailbox.progress[report.job_id]
+        if report.attempt_id != progress.attempt and progress.attempt is not None:
             return
         alive = report.state is AttemptState.ALIVE
         if alive:
             progress.heard = time.monotonic()
         else:
             progress.gone(report.crashes)
-        doubt = self._resolve(report.j)
+        doubt = self._resolve(report.job_id)
         if not alive:
-            if (next_one := doubt or self._waiting.get(report.j)) is not None:
+            if (next_one := doubt or self._waiting.get(report.job_id)) is not None:
                 self._start(mailbox, next_one.worker, next_one.question)
         elif doubt is not None:
-            self._waiting[report.j] = _Waiting(doubt.worker, doubt.question)
-            self._send(doubt.worker, Resume(job=report.j, attempt=doubt.question.a, verdict=Verdict.WAIT))
+            self._waiting[report.job_id] = _Waiting(doubt.worker, doubt.question)
+            self._send(
+                doubt.worker, Resume(job=report.job_id, attempt=doubt.question.attempt_id, decision=ResumeDecision.WAIT)
+            )
 
     def message_died(self, mailbox: Mailbox, job: str) -> None:
         """The broker has given up an older copy: perhaps whoever was given it has gone, and the next one can start."""
@@ -129,14 +131,17 @@ class Failover:
         record is wanted too.
         """
         now = time.monotonic()
-        if isinstance(reply, Terminal) or now - self._stopped.get(reply.a, -TELL_AGAIN_SECONDS) < TELL_AGAIN_SECONDS:
+        if (
+            isinstance(reply, Terminal)
+            or now - self._stopped.get(reply.attempt_id, -TELL_AGAIN_SECONDS) < TELL_AGAIN_SECONDS
+        ):
             return
-        self._stopped[reply.a] = now
-        self._stopped.move_to_end(reply.a)
+        self._stopped[reply.attempt_id] = now
+        self._stopped.move_to_end(reply.attempt_id)
         if len(self._stopped) > REMEMBERED_STOPS:
             self._stopped.popitem(last=False)
-        _log.info("an attempt that nobody hears is stopped", job=reply.j, attempt=reply.a, worker=worker)
-        self._send(worker, Cancel(job=reply.j, attempt=reply.a if superseded else ""))
+        _log.info("an attempt that nobody hears is stopped", job=reply.job_id, attempt=reply.attempt_id, worker=worker)
+        self._send(worker, Cancel(job=reply.job_id, attempt=reply.attempt_id if superseded else ""))
 
     def forget(self, job: str) -> None:
         """Nobody waits for a job any more."""
@@ -159,15 +164,15 @@ class Failover:
             ping = Ping(job=job, attempt=progress.attempt, reply_to=reply_to, have=progress.have)
             self._send(progress.worker, ping, mandatory=mandatory)
 
-    def _doubt(self, mailbox: Mailbox, worker: str, question: MayResume) -> None:
+    def _doubt(self, mailbox: Mailbox, worker: str, question: ResumeRequest) -> None:
         """Ask the worker that has the job whether it is alive; a later question takes the place of an earlier one."""
-        self._resolve(question.j)
+        self._resolve(question.job_id)
         self._metrics.doubted.inc()
         patience = PATIENCE_SECONDS if self._in_trouble else DOUBT_SECONDS
         silent = partial(self._silent, mailbox, worker, question)
         alarm = asyncio.get_running_loop().call_later(patience, silent)
-        self._doubts[question.j] = _Doubt(mailbox, worker, question, alarm)
-        self._ping(mailbox, question.j, mandatory=True)
+        self._doubts[question.job_id] = _Doubt(mailbox, worker, question, alarm)
+        self._ping(mailbox, question.job_id, mandatory=True)
 
     @property
     def _in_trouble(self) -> bool:
@@ -179,34 +184,34 @@ class Failover:
         if self._in_trouble:
             return
         for mailbox, worker, question, _ in list(self._doubts.values()):
-            if control_plane.worker(mailbox.progress[question.j].worker or "") == target:
+            if control_plane.worker(mailbox.progress[question.job_id].worker or "") == target:
                 self._silent(mailbox, worker, question)
 
-    def _silent(self, mailbox: Mailbox, worker: str, question: MayResume) -> None:
-        self._resolve(question.j)
+    def _silent(self, mailbox: Mailbox, worker: str, question: ResumeRequest) -> None:
+        self._resolve(question.job_id)
         self._start(mailbox, worker, question)
 
-    def _start(self, mailbox: Mailbox, worker: str, question: MayResume) -> None:
+    def _start(self, mailbox: Mailbox, worker: str, question: ResumeRequest) -> None:
         """Let the attempt of `question` speak from now on, after what was delivered."""
-        progress = mailbox.progress[question.j]
-        self._waiting.pop(question.j, None)
+        progress = mailbox.progress[question.job_id]
+        self._waiting.pop(question.job_id, None)
         if not progress.resumable:
             mailbox.fail(WorkerLost())
-            self._send(worker, Resume(job=question.j, attempt=question.a, verdict=Verdict.GONE))
+            self._send(worker, Resume(job=question.job_id, attempt=question.attempt_id, decision=ResumeDecision.GONE))
             return
-        if progress.attempt != question.a:
+        if progress.attempt != question.attempt_id:
             if not progress.let_go and self._bus.lost_at < progress.bound:
                 progress.crashed()
             _log.info(
                 "job goes on",
-                job=question.j,
+                job=question.job_id,
                 worker=worker,
-                attempt=question.a,
+                attempt=question.attempt_id,
                 after=progress.tokens,
                 was=progress.worker,
                 crashes=progress.crashes,
             )
-            progress.bind(question.a, worker, copy=question.copy)
+            progress.bind(question.attempt_id, worker, copy=question.copy_number)
             self._metrics.resumed.inc()
         self._send(worker, _answer(progress, question))
 
@@ -217,18 +222,18 @@ class Failover:
             _log.info("control message not sent", worker=worker, control=type(control).__name__)
 
 
-def _is_over(progress: JobProgress, question: MayResume) -> bool:
+def _is_over(progress: JobProgress, question: ResumeRequest) -> bool:
     """Whether nobody has to go on from there; if a newer copy is run, an older one is not needed."""
-    return progress.ended or progress.is_superseded(question.a) or question.copy < progress.copy
+    return progress.ended or progress.is_superseded(question.attempt_id) or question.copy_number < progress.copy
 
 
-def _answer(progress: JobProgress, question: MayResume) -> Resume:
+def _answer(progress: JobProgress, question: ResumeRequest) -> Resume:
     """How a job goes on whose attempt `question.a` speaks now (docs/design/queue-topology.md#poison)."""
     done = progress.delivered
     return Resume(
-        job=question.j,
-        attempt=question.a,
-        verdict=Verdict.FAIL if progress.crashes >= CRASHES_OF_A_POISON else Verdict.START,
+        job=question.job_id,
+        attempt=question.attempt_id,
+        decision=ResumeDecision.FAIL if progress.crashes >= CRASHES_OF_A_POISON else ResumeDecision.START,
         solo=progress.crashes >= CRASHES_OF_A_SUSPECT,
         crashes=progress.crashes,
         delivered=done.delivered,

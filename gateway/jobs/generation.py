@@ -315,7 +315,7 @@ class Generation:
         for _, reply in arrivals:
             if isinstance(reply, Embedded):
                 vectors.append(reply)
-                self._line.begun(reply.j)
+                self._line.begun(reply.job_id)
             else:
                 self._note(reply)
         return vectors
@@ -325,8 +325,8 @@ class Generation:
         deltas = []
         for number, reply in arrivals:
             if isinstance(reply, Delta):
-                self._line.begun(reply.j)
-                deltas.append(ChoiceDelta(number * self.jobs[0].n + reply.c, reply))
+                self._line.begun(reply.job_id)
+                deltas.append(ChoiceDelta(number * self.jobs[0].n + reply.choice, reply))
             elif isinstance(reply, PromptEcho | PromptLogprobs):
                 self.prompts[number].take(reply)
             else:

@@ -75,11 +75,11 @@ class _PromptProgress:
     def admit(self, reply: PromptEcho | PromptLogprobs) -> Admitted:
         """Whether something of it is news; attempts cut the prompt differently, so it may begin with what is known."""
         if isinstance(reply, PromptEcho):
-            known, self._tokens = self._tokens is not None, len(reply.ids)
+            known, self._tokens = self._tokens is not None, len(reply.token_ids)
             return Admitted.KNOWN if known else Admitted.NEWS
-        if reply.s > self._scored:
+        if reply.start > self._scored:
             return Admitted.GAP
-        before, self._scored = self._scored, max(self._scored, reply.s + len(reply.lp))
+        before, self._scored = self._scored, max(self._scored, reply.start + len(reply.logprobs))
         return Admitted.NEWS if self._scored > before else Admitted.KNOWN
 
 
@@ -92,13 +92,13 @@ class _Choice:
         self.finished = False
 
     def admit(self, delta: Delta) -> Admitted:
-        if self.finished or delta.s < self.positions:
+        if self.finished or delta.start < self.positions:
             return Admitted.KNOWN
-        if delta.s > self.positions:
+        if delta.start > self.positions:
             return Admitted.GAP
-        self.ids.extend(delta.ids)
+        self.ids.extend(delta.token_ids)
         self.positions += delta.positions
-        self.finished = delta.f is not None
+        self.finished = delta.finish_reason is not None
         return Admitted.NEWS
 
 
@@ -152,7 +152,7 @@ class JobProgress:
             RepliesLost: it is about a choice or an input that the job has not.
         """
         if self.ended:
-            return Admitted.FENCED if self.is_superseded(reply.a) else Admitted.KNOWN
+            return Admitted.FENCED if self.is_superseded(reply.attempt_id) else Admitted.KNOWN
         if not self._speaks(reply, worker):
             return Admitted.FENCED
         admitted = self._admit(reply)
@@ -236,14 +236,14 @@ class JobProgress:
 
     def _speaks(self, reply: Reply, worker: str) -> bool:
         if worker == REAPER and isinstance(reply, Failed):
-            return reply.copy >= self.newest_copy
-        if reply.a == self.attempt:
+            return reply.copy_number >= self.newest_copy
+        if reply.attempt_id == self.attempt:
             return True
-        if reply.a in self._superseded or not (self.attempt is None or isinstance(reply, Started)):
+        if reply.attempt_id in self._superseded or not (self.attempt is None or isinstance(reply, Started)):
             return False
         if self.tokens or any(choice.finished for choice in self._choices):
             return False  # it began at the beginning, without asking
-        self.bind(reply.a, worker)
+        self.bind(reply.attempt_id, worker)
         return True
 
     def _admit(self, reply: Reply) -> Admitted:
@@ -263,17 +263,17 @@ class JobProgress:
         return Admitted.NEWS
 
     def _admit_delta(self, delta: Delta) -> Admitted:
-        if delta.c >= len(self._choices):
+        if delta.choice >= len(self._choices):
             raise RepliesLost
         if not self._prompt.complete:
             return Admitted.GAP
-        admitted = self._choices[delta.c].admit(delta)
+        admitted = self._choices[delta.choice].admit(delta)
         if admitted is Admitted.NEWS and self._cached_tokens is None:
-            self._cached_tokens = delta.cached
+            self._cached_tokens = delta.cached_tokens
         return admitted
 
     def _admit_vectors(self, embedded: Embedded) -> Admitted:
-        brought = range(embedded.s, embedded.s + len(embedded.vectors))
+        brought = range(embedded.start, embedded.start + len(embedded.vectors))
         if brought.stop > self._inputs:
             raise RepliesLost
         news = not self._missing.isdisjoint(brought)

@@ -47,13 +47,13 @@ class Mailbox:
         if self._error is not None:
             return Admitted.KNOWN
         try:
-            admitted = self.progress[reply.j].admit(reply, worker)
+            admitted = self.progress[reply.job_id].admit(reply, worker)
         except GenerationError as error:
             self.fail(error)
             return Admitted.KNOWN
         if admitted is not Admitted.NEWS:
             return admitted
-        self._queue.append(Arrival(self._number[reply.j], reply))
+        self._queue.append(Arrival(self._number[reply.job_id], reply))
         self._bytes += _size(reply)
         if self._bytes > self._max_bytes:
             self.abandon(SlowClient())
@@ -121,5 +121,5 @@ def _size(reply: Reply) -> int:
     """
     if not isinstance(reply, Delta):
         return REPLY_BYTES
-    logprobs = LOGPROB_BYTES * len(reply.lp or [])
-    return REPLY_BYTES + len(reply.t) + TOKEN_BYTES * len(reply.ids) + logprobs
+    logprobs = LOGPROB_BYTES * len(reply.logprobs or [])
+    return REPLY_BYTES + len(reply.text) + TOKEN_BYTES * len(reply.token_ids) + logprobs

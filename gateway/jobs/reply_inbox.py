@@ -17,7 +17,7 @@ from gateway.jobs.mailbox import Mailbox
 from gateway.jobs.mending import Mending
 from gateway.metrics import GatewayMetrics
 from router.bus import Bus, Feed
-from router.messages import REAPER, AttemptReport, AttemptState, Delta, Failed, Job, MayResume, Reply, Window
+from router.messages import REAPER, AttemptReport, AttemptState, Delta, Failed, Job, Reply, ResumeRequest, Window
 
 
 class ReplyInbox:
@@ -54,8 +54,8 @@ class ReplyInbox:
         watching = asyncio.create_task(self._mending.run(self._mailboxes))
         try:
             async for window in windows:
-                for reply in window.b:
-                    self._sort(window.w, reply)
+                for reply in window.replies:
+                    self._sort(window.worker_id, reply)
         finally:
             watching.cancel()
 
@@ -80,8 +80,8 @@ class ReplyInbox:
             mailbox.fail(error)
 
     def _sort(self, worker: str, reply: Reply) -> None:
-        mailbox = self._mailboxes.get(reply.j)
-        if isinstance(reply, MayResume):
+        mailbox = self._mailboxes.get(reply.job_id)
+        if isinstance(reply, ResumeRequest):
             self._failover.asked(mailbox, worker, reply)
         elif mailbox is None:
             self._metrics.replies_dropped.labels("unknown_job").inc()
@@ -89,13 +89,13 @@ class ReplyInbox:
             self._failover.stop(worker, reply, superseded=False)
         elif isinstance(reply, AttemptReport):
             self._failover.told(mailbox, reply)
-            if reply.state is AttemptState.LOST and reply.a == mailbox.progress[reply.j].attempt:
-                self._mending.lost(mailbox, reply.j)
+            if reply.state is AttemptState.LOST and reply.attempt_id == mailbox.progress[reply.job_id].attempt:
+                self._mending.lost(mailbox, reply.job_id)
         elif worker == REAPER and isinstance(reply, Failed) and self._copies.died(mailbox, reply):
-            self._failover.message_died(mailbox, reply.j)
+            self._failover.message_died(mailbox, reply.job_id)
         elif (admitted := mailbox.deliver(worker, reply)) is not Admitted.NEWS:
             self._metrics.replies_dropped.labels("not_admitted").inc()
             if admitted is Admitted.FENCED:
                 self._failover.stop(worker, reply, superseded=True)
             elif admitted is Admitted.GAP:
-                self._mending.gap(mailbox, reply.j)
+                self._mending.gap(mailbox, reply.job_id)

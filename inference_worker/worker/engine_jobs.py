@@ -241,9 +241,9 @@ class EngineJobs(ABC, Generic[J]):
         """Start waiting jobs in the free slots."""
         while (running := self._admission.admit()) is not None and running.request is not None:
             started = Started(
-                j=running.job.id,
-                a=running.attempt,
-                w=self._worker,
+                job_id=running.job.id,
+                attempt_id=running.attempt,
+                worker_id=self._worker,
                 prompt_tokens=running.request.prompt_tokens,
                 delivery_count=running.delivery.delivery_count,
             )
@@ -292,13 +292,18 @@ class EngineJobs(ABC, Generic[J]):
         self._outbox.flush_due()
 
     def _finish(self, running: J) -> None:
-        self._end(running, Finished(j=running.job.id, a=running.attempt, usage=running.usage))
+        self._end(running, Finished(job_id=running.job.id, attempt_id=running.attempt, usage=running.usage))
 
     def fail(self, running: J, code: FailureCode, message: str, param: str | None = None) -> None:
         """End a job as failed; the client gets `message`."""
         self._engine.abort(running.attempt)
         terminal = Failed(
-            j=running.job.id, a=running.attempt, code=code, message=message, param=param, usage=running.usage
+            job_id=running.job.id,
+            attempt_id=running.attempt,
+            code=code,
+            message=message,
+            param=param,
+            usage=running.usage,
         )
         self._end(running, terminal)
 
@@ -309,7 +314,7 @@ class EngineJobs(ABC, Generic[J]):
     def cancel(self, running: J) -> None:
         """End a job as cancelled: its gateway requested it or is gone."""
         self._engine.abort(running.attempt)
-        self._end(running, Cancelled(j=running.job.id, a=running.attempt, usage=running.usage))
+        self._end(running, Cancelled(job_id=running.job.id, attempt_id=running.attempt, usage=running.usage))
 
     def hand_back(self, running: J) -> None:
         """Abort a job that another worker will answer; publishes no terminal message."""

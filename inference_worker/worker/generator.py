@@ -107,15 +107,15 @@ class Generator(EngineJobs[RunningJob]):
 
 def _delta(running: RunningJob, choice: int, release: Release, *, cached: int) -> Delta:
     return Delta(
-        j=running.job.id,
-        a=running.attempt,
-        c=choice,
-        s=release.start,
-        ids=release.ids,
-        t=release.text,
-        lp=release.logprobs,
-        calls=release.calls,
-        f=release.finish,
-        cached=cached,
-        stop=release.stopped_by,
+        job_id=running.job.id,
+        attempt_id=running.attempt,
+        choice=choice,
+        start=release.start,
+        token_ids=release.ids,
+        text=release.text,
+        logprobs=release.logprobs,
+        tool_calls=release.calls,
+        finish_reason=release.finish,
+        cached_tokens=cached,
+        stop_reason=release.stopped_by,
     )

@@ -56,6 +56,6 @@ class Absences:
         self._probed.add(gateway)
         asyncio.get_running_loop().call_later(PROBE_SECONDS, self._probed.discard, gateway)
         try:
-            self._bus.send_window(gateway, Window(w=self._worker, b=[]))
+            self._bus.send_window(gateway, Window(worker_id=self._worker, replies=[]))
         except BrokerUnavailable:
             _log.debug("gateway not probed, no connection to the broker", gateway=gateway)

@@ -41,10 +41,10 @@ from router.messages import (
     Outcome,
     Ping,
     Resume,
+    ResumeDecision,
     ServiceClass,
     Terminal,
     UsageRecord,
-    Verdict,
     WorkerState,
     WorkerStatus,
 )
@@ -205,22 +205,22 @@ class JobConsumer(Generic[T]):
 
     async def _begin(self, taken: T) -> None:
         """Start a job; for one that may have been delivered before, as its gateway decides."""
-        verdict = await self._resumptions.ask(taken) if taken.again else Verdict.START
-        if verdict is Verdict.START:
+        verdict = await self._resumptions.ask(taken) if taken.again else ResumeDecision.START
+        if verdict is ResumeDecision.START:
             await self._handler.begin(taken)
-        elif verdict is Verdict.FAIL:
+        elif verdict is ResumeDecision.FAIL:
             self.give_up(taken, f"{taken.crashes} workers in a row died with it, none getting any further")
         elif verdict is not None:
             self._let_go(taken)
 
     def _adopt(self, current: T, envelope: Envelope[Job]) -> None:
         """Handle another delivery of a running job: adopt it if the first was lost or is an older copy."""
-        held, current_copy = current.delivery, current.job.attempt
-        if held.lost or envelope.message.attempt > current_copy:
+        held, current_copy = current.delivery, current.job.copy_number
+        if held.lost or envelope.message.copy_number > current_copy:
             current.delivery = envelope.delivery
-            current.job = msgspec.structs.replace(current.job, attempt=envelope.message.attempt)
+            current.job = msgspec.structs.replace(current.job, copy_number=envelope.message.copy_number)
             held.ack()
-            current.log.info("new delivery of a running job adopted", copy=envelope.message.attempt)
+            current.log.info("new delivery of a running job adopted", copy=envelope.message.copy_number)
         else:
             envelope.delivery.ack()
             current.log.warning("duplicate of a running job dropped")
@@ -333,7 +333,9 @@ class JobConsumer(Generic[T]):
         self._report(ping.reply_to, ping.job, ping.attempt, state)
 
     def _report(self, gateway: str, job: str, attempt: str, state: AttemptState, *, crashes: int = 0) -> None:
-        self.outbox.put(gateway, AttemptReport(j=job, a=attempt, state=state, crashes=crashes), urgent=True)
+        self.outbox.put(
+            gateway, AttemptReport(job_id=job, attempt_id=attempt, state=state, crashes=crashes), urgent=True
+        )
 
     async def _beat(self) -> None:
         while True:

@@ -13,7 +13,7 @@ import msgspec
 
 from router.consumer.taken_jobs import TakenJob
 from router.consumer.windows import Outbox
-from router.messages import MayResume, Resume, Verdict
+from router.messages import Resume, ResumeDecision, ResumeRequest
 
 ASK_AGAIN_SECONDS = 2.0
 """Seconds until a request is repeated that was not answered, or was answered by "wait"."""
@@ -26,7 +26,7 @@ class Resumptions:
         self._outbox = outbox
         self._open: dict[str, asyncio.Queue[Resume]] = {}
 
-    async def ask(self, taken: TakenJob) -> Verdict | None:
+    async def ask(self, taken: TakenJob) -> ResumeDecision | None:
         """Request the decision on `taken` and copy the delivered state into its job; `None` if it ended meanwhile."""
         answers = self._open[taken.attempt] = asyncio.Queue()
         try:
@@ -35,7 +35,7 @@ class Resumptions:
             del self._open[taken.attempt]
         if answer is None:
             return None
-        taken.log.info("job was delivered again", verdict=str(answer.verdict))
+        taken.log.info("job was delivered again", verdict=str(answer.decision))
         taken.solo, taken.crashes = answer.solo, answer.crashes
         taken.job = msgspec.structs.replace(
             taken.job,
@@ -44,7 +44,7 @@ class Resumptions:
             embedded=answer.embedded,
             cached_tokens=answer.cached_tokens,
         )
-        return answer.verdict
+        return answer.decision
 
     def hear(self, answer: Resume) -> None:
         """Process a response; ignored if no request is pending for its attempt."""
@@ -54,13 +54,16 @@ class Resumptions:
     async def _answer(self, taken: TakenJob, answers: asyncio.Queue[Resume]) -> Resume | None:
         """Return the first response that is not "wait"; after a "wait" it may arrive unrequested."""
         while not taken.ended:
-            question = MayResume(
-                j=taken.job.id, a=taken.attempt, delivery_count=taken.delivery.delivery_count, copy=taken.job.attempt
+            question = ResumeRequest(
+                job_id=taken.job.id,
+                attempt_id=taken.attempt,
+                delivery_count=taken.delivery.delivery_count,
+                copy_number=taken.job.copy_number,
             )
             self._outbox.put(taken.job.reply_to, question, urgent=True)
             with suppress(TimeoutError):
                 async with asyncio.timeout(ASK_AGAIN_SECONDS):
-                    while (answer := await answers.get()).verdict is Verdict.WAIT:
+                    while (answer := await answers.get()).decision is ResumeDecision.WAIT:
                         pass
                     return None if taken.ended else answer
         return None

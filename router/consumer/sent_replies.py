@@ -33,7 +33,7 @@ class _Said:
             size, oldest = self.replies.popleft()
             self.size -= size
             if isinstance(oldest, Delta):
-                self.positions[oldest.c] = oldest.s + oldest.positions
+                self.positions[oldest.choice] = oldest.start + oldest.positions
             else:
                 self.holes = True
 
@@ -46,8 +46,8 @@ class _Said:
 
 
 def _is_news(delta: Delta, have: Sequence[int]) -> bool:
-    known = have[delta.c] if delta.c < len(have) else 0
-    return delta.s >= known
+    known = have[delta.choice] if delta.choice < len(have) else 0
+    return delta.start >= known
 
 
 class SentReplies:
@@ -60,12 +60,12 @@ class SentReplies:
 
     def add(self, reply: Reply, size: int) -> None:
         """Store a reply of about `size` bytes; a terminal reply is the attempt's last."""
-        said = self._running.get(reply.a)
+        said = self._running.get(reply.attempt_id)
         if said is None:
-            said = self._running[reply.a] = _Said()
+            said = self._running[reply.attempt_id] = _Said()
         said.add(reply, size)
         if isinstance(reply, Terminal):
-            self._ended[reply.a] = self._running.pop(reply.a)
+            self._ended[reply.attempt_id] = self._running.pop(reply.attempt_id)
             self._ended_bytes += said.size
             while self._ended_bytes > ENDED_BYTES or len(self._ended) > ENDED_ATTEMPTS:
                 self._ended_bytes -= self._ended.popitem(last=False)[1].size

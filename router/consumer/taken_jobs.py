@@ -45,7 +45,7 @@ class TakenJob(ABC):
     @property
     def again(self) -> bool:
         """Whether another attempt may have processed the job, so that its gateway decides how it continues."""
-        return self.delivery.redelivered or self.delivery.delivery_count > 0 or self.job.attempt > 0
+        return self.delivery.redelivered or self.delivery.delivery_count > 0 or self.job.copy_number > 0
 
     @property
     @abstractmethod

@@ -22,12 +22,12 @@ from router.messages import (
     AttemptReport,
     Delta,
     Embedded,
-    MayResume,
     PromptEcho,
     PromptLogprobs,
     Reply,
+    ResumeRequest,
     Window,
-    joined_calls,
+    merge_tool_calls,
 )
 
 INTERVAL = 0.010
@@ -64,7 +64,7 @@ class Outbox:
     def put(self, gateway: str, reply: Reply, *, urgent: bool = False) -> None:
         """Queue a reply: sent at the next `flush_due` if `urgent`, at once if the window is full, else soon."""
         size = _size(reply)
-        if not isinstance(reply, MayResume | AttemptReport):
+        if not isinstance(reply, ResumeRequest | AttemptReport):
             self.sent.add(reply, size)
         self._queue(gateway, reply, size, urgent=urgent)
 
@@ -117,7 +117,7 @@ class Outbox:
     def _send(self, gateway: str, waiting: _Waiting) -> None:
         waiting.replies = joined(waiting.replies)
         try:
-            self._bus.send_window(gateway, Window(w=self._worker, b=waiting.replies))
+            self._bus.send_window(gateway, Window(worker_id=self._worker, replies=waiting.replies))
         except BrokerUnavailable:
             self._keep(gateway, waiting)
             return
@@ -145,10 +145,12 @@ def joined(replies: Sequence[Reply]) -> list[Reply]:
     for reply in replies:
         if not isinstance(reply, Delta):
             gathered.append(reply)
-        elif (run := runs.get((reply.a, reply.c))) is not None and run[-1].s + run[-1].positions == reply.s:
+        elif (run := runs.get((reply.attempt_id, reply.choice))) is not None and run[-1].start + run[
+            -1
+        ].positions == reply.start:
             run.append(reply)
         else:
-            runs[reply.a, reply.c] = run = [reply]
+            runs[reply.attempt_id, reply.choice] = run = [reply]
             gathered.append(run)
     return [_join(each) if isinstance(each, list) else each for each in gathered]
 
@@ -158,18 +160,18 @@ def _join(run: list[Delta]) -> Delta:
     if first is last:
         return first
     return Delta(
-        j=first.j,
-        a=first.a,
-        c=first.c,
-        s=first.s,
-        ids=[id_ for each in run for id_ in each.ids],
-        t="".join([each.t for each in run]),
-        n=sum([each.n for each in run]),
-        lp=[token for each in run for token in each.lp or ()] or None,
-        calls=joined_calls(call for each in run for call in each.calls or ()) or None,
-        f=last.f,
-        stop=last.stop,
-        cached=first.cached,
+        job_id=first.job_id,
+        attempt_id=first.attempt_id,
+        choice=first.choice,
+        start=first.start,
+        token_ids=[id_ for each in run for id_ in each.token_ids],
+        text="".join([each.text for each in run]),
+        untokenised_positions=sum([each.untokenised_positions for each in run]),
+        logprobs=[token for each in run for token in each.logprobs or ()] or None,
+        tool_calls=merge_tool_calls(call for each in run for call in each.tool_calls or ()) or None,
+        finish_reason=last.finish_reason,
+        stop_reason=last.stop_reason,
+        cached_tokens=first.cached_tokens,
     )
 
 
@@ -177,12 +179,12 @@ def _size(reply: Reply) -> int:
     """Estimate the size of a reply as JSON, in bytes."""
     match reply:
         case Delta():
-            calls = sum(100 + len(call.args) for call in reply.calls or ())
-            return 120 + len(reply.t) + calls + 7 * len(reply.ids) + 600 * len(reply.lp or ())
+            calls = sum(100 + len(call.arguments) for call in reply.tool_calls or ())
+            return 120 + len(reply.text) + calls + 7 * len(reply.token_ids) + 600 * len(reply.logprobs or ())
         case PromptEcho():
-            return 120 + len(reply.t) + 7 * len(reply.ids)
+            return 120 + len(reply.text) + 7 * len(reply.token_ids)
         case PromptLogprobs():
-            return 120 + 600 * len(reply.lp)
+            return 120 + 600 * len(reply.logprobs)
         case Embedded():
             return 120 + 4 * sum(map(len, reply.vectors)) // 3
         case _:

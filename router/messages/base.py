@@ -42,7 +42,7 @@ class FailureCode(StrEnum):
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Base of top-level messages; carries the wire version of its sender."""
 
-    v: int = msgspec.field(default_factory=lambda: WIRE_VERSION)
+    version: int = msgspec.field(name="v", default_factory=lambda: WIRE_VERSION)
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -39,7 +39,7 @@ class Codec(Generic[T]):
             message = self._decoder.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise UndecodableMessage(str(error)) from error
-        version = getattr(message, "v", None)
+        version = getattr(message, "version", None)
         if version != WIRE_VERSION:
             raise UndecodableMessage(f"wire version {version!r}, expected {WIRE_VERSION}")
         return message

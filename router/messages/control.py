@@ -17,7 +17,7 @@ class Cancel(Message, frozen=True, kw_only=True, tag="cancel"):
     """If set, stop only this attempt, without a terminal reply: another one answers the job."""
 
 
-class Verdict(StrEnum):
+class ResumeDecision(StrEnum):
     """How a worker must handle a redelivered job."""
 
     START = "start"
@@ -31,11 +31,11 @@ class Verdict(StrEnum):
 
 
 class Resume(Message, frozen=True, kw_only=True, tag="resume"):
-    """The response to `MayResume`: the gateway decides which attempt's replies it accepts, and what was delivered."""
+    """The response to `ResumeRequest`: the gateway decides which attempt it accepts, and what was delivered."""
 
     job: str
     attempt: str
-    verdict: Verdict
+    decision: ResumeDecision = msgspec.field(name="verdict")
     solo: bool = False
     """Whether to run it solo: until it makes progress, only beside jobs that have. Workers have crashed with it."""
     crashes: Count = 0

@@ -1,4 +1,4 @@
-"""What a worker tells a gateway, in windows. Positions count generated tokens of one choice from 0."""
+"""Replies of workers to gateways, sent in windows. Positions count the generated tokens of one choice from 0."""
 
 from __future__ import annotations
 
@@ -13,190 +13,198 @@ from router.messages.base import Count, FailureCode, Message, Usage
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 
 
-UNKNOWN_ID = -1
+UNKNOWN_TOKEN_ID = -1
 
 
 class TokenAlternative(msgspec.Struct, frozen=True, array_like=True):
-    """One candidate token at a position: id, its text alone, and natural-log probability."""
+    """A candidate token at a position: its id, its text, and its natural-log probability."""
 
     id: int
-    """`UNKNOWN_ID` if all that is known is the text: an upstream outside tells no ids."""
+    """`UNKNOWN_TOKEN_ID` from upstream providers, which send texts without ids."""
     text: str
     logprob: float
 
 
 class TokenLogprob(msgspec.Struct, frozen=True, array_like=True):
-    """The chosen token's log probability and the most likely alternatives, best first."""
+    """Log probability of the chosen token, and of the most likely alternatives, best first."""
 
     chosen: TokenAlternative
     top: list[TokenAlternative]
 
 
 class _Reply(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="k"):
-    """One entry of a window. Short names: these are the only messages sent per token window."""
+    """One entry of a window. Encoded names are short: no other messages are sent for each token window."""
 
-    j: str
-    """Job id."""
-    a: str
-    """Attempt id (uuid4, one per time a worker takes the job): the fence against zombies."""
+    job_id: str = msgspec.field(name="j")
+    attempt_id: str = msgspec.field(name="a")
+    """UUID4 of the attempt: fencing token against replies of superseded attempts."""
 
 
 class Started(_Reply, frozen=True, kw_only=True, tag="start"):
-    """The worker has taken the job and will generate; first message of an attempt."""
+    """First reply of an attempt: the worker has started the job."""
 
-    w: str
-    """Worker id."""
+    worker_id: str = msgspec.field(name="w")
     prompt_tokens: Count
-    """0: not known yet."""
+    """0 if not known yet."""
     delivery_count: Count = 0
 
 
-class MayResume(_Reply, frozen=True, kw_only=True, tag="resume?"):
-    """A job was delivered again, or published again: the worker asks how it goes on, and does nothing until `Resume`.
+class ResumeRequest(_Reply, frozen=True, kw_only=True, tag="resume?"):
+    """Asks the gateway how to continue a redelivered or republished job, which does not start before `Resume`.
 
-    `a` is the attempt that it would be. Asked again until it is answered.
+    `attempt_id` is the attempt that it would become. Repeated until it is answered.
     """
 
     delivery_count: Count = 0
-    copy: Count = 0
-    """Which of the copies of the job it was given (`Job.attempt`)."""
+    copy_number: Count = msgspec.field(name="copy", default=0)
+    """`Job.copy_number` of the delivered message."""
 
 
 class AttemptState(StrEnum):
-    """What a worker knows of an attempt."""
+    """State of an attempt as its worker knows it."""
 
     ALIVE = "alive"
     LOST = "lost"
-    """It has no such attempt, or can't say again what the gateway has missed."""
+    """The worker has no such attempt, or no longer stores the replies that the gateway has missed."""
     HANDED_OVER = "handed_over"
-    """It let go of it on purpose, and the job went back to its queue."""
+    """The worker has returned the job to its queue deliberately."""
 
 
 class AttemptReport(_Reply, frozen=True, kw_only=True, tag="attempt"):
-    """What a worker knows of an attempt at a job."""
+    """A worker's report on the state of an attempt."""
 
     state: AttemptState
     crashes: Count = 0
-    """Of one that was handed over: how often in a row what ran it died with it."""
+    """Consecutive engine crashes with the job, if it was handed over."""
 
 
 class ToolCallDelta(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """More of one tool call: its name (in the first of its deltas), or the next characters of its arguments."""
+    """Part of a tool call: its name (in the first of its deltas), or the next characters of its arguments."""
 
-    i: Count
-    """Which call of the choice, from 0 without gaps."""
+    index: Count = msgspec.field(name="i")
+    """Index of the call in the choice, from 0 without gaps."""
     id: str = ""
-    """With the name."""
+    """Id of the call, sent with the name."""
     name: str = ""
-    args: str = ""
+    arguments: str = msgspec.field(name="args", default="")
 
 
-def joined_calls(calls: Iterable[ToolCallDelta]) -> list[ToolCallDelta]:
-    """The same, with what follows one another of one call in one."""
-    joined: list[ToolCallDelta] = []
+def merge_tool_calls(calls: Iterable[ToolCallDelta]) -> list[ToolCallDelta]:
+    """Return the deltas with consecutive ones of the same call merged."""
+    merged: list[ToolCallDelta] = []
     for call in calls:
-        if joined and joined[-1].i == call.i:
-            last = joined.pop()
-            call = ToolCallDelta(i=last.i, id=last.id, name=last.name, args=last.args + call.args)  # noqa: PLW2901
-        joined.append(call)
-    return joined
+        if merged and merged[-1].index == call.index:
+            last = merged.pop()
+            arguments = last.arguments + call.arguments
+            call = ToolCallDelta(index=last.index, id=last.id, name=last.name, arguments=arguments)  # noqa: PLW2901
+        merged.append(call)
+    return merged
 
 
 class Delta(_Reply, frozen=True, kw_only=True, tag="delta"):
-    """Tokens `s .. s+positions-1` of choice `c`, with the text that is now safe to show.
+    """Tokens `start .. start+positions-1` of a choice, with the text that is now safe to show.
 
-    Text is whole characters only, and never a part of a possible stop string.
+    The text consists of whole characters and never contains a part of a possible stop string.
     """
 
-    c: Count = 0
-    s: Count
-    ids: list[int]
-    """Empty if a text has no known ids: what an upstream outside has said."""
-    n: Count = 0
-    """Positions of a text without ids: as many as it is in pieces, each a token or a few."""
-    t: str = ""
-    lp: list[TokenLogprob] | None = None
-    calls: list[ToolCallDelta] | None = None
-    """What these tokens add to the choice's tool calls; their markup is not in `t`."""
-    f: FinishReason | None = None
-    """Set on the last delta of this choice."""
-    cached: Count = 0
-    """With the first of a job: how many tokens of its prompt were found in the cache."""
-    stop: str | int | None = None
-    """The stop string or token id that ended the choice, if one did."""
+    choice: Count = msgspec.field(name="c", default=0)
+    start: Count = msgspec.field(name="s")
+    token_ids: list[int] = msgspec.field(name="ids")
+    """Empty if unknown, as with upstream providers."""
+    untokenised_positions: Count = msgspec.field(name="n", default=0)
+    """Number of pieces of a text without token ids, each one or a few tokens."""
+    text: str = msgspec.field(name="t", default="")
+    logprobs: list[TokenLogprob] | None = msgspec.field(name="lp", default=None)
+    tool_calls: list[ToolCallDelta] | None = msgspec.field(name="calls", default=None)
+    """Additions to the choice's tool calls; `text` does not contain their markup."""
+    finish_reason: FinishReason | None = msgspec.field(name="f", default=None)
+    """Set on the last delta of the choice."""
+    cached_tokens: Count = msgspec.field(name="cached", default=0)
+    """Prompt tokens found in the prefix cache; set on the first delta of a job."""
+    stop_reason: str | int | None = msgspec.field(name="stop", default=None)
+    """Stop string or token id that ended the choice, if any."""
 
     @property
     def positions(self) -> int:
-        """How many positions it takes: the fence against gaps and repeats counts them."""
-        return len(self.ids) or self.n
+        """Number of positions that the delta covers, by which gaps and repeats are detected."""
+        return len(self.token_ids) or self.untokenised_positions
 
 
 class PromptEcho(_Reply, frozen=True, kw_only=True, tag="prompt"):
-    """The prompt as the model got it; comes before the first token."""
+    """The prompt as the model got it; sent before the first token."""
 
-    ids: list[int]
-    t: str
-    first: str = ""
-    """The text of its first token, which has no log probability."""
+    token_ids: list[int] = msgspec.field(name="ids")
+    text: str = msgspec.field(name="t")
+    first_text: str = msgspec.field(name="first", default="")
+    """Text of the first token, which has no log probability."""
 
 
 class PromptLogprobs(_Reply, frozen=True, kw_only=True, tag="prompt_lp"):
-    """Log probabilities of the prompt's tokens `s .. s+len(lp)-1`, from 1 on; all come before the first token."""
+    """Log probabilities of prompt tokens `start .. start+len(logprobs)-1`, from 1 on; sent before the first token."""
 
-    s: Count
-    lp: list[TokenLogprob]
+    start: Count = msgspec.field(name="s")
+    logprobs: list[TokenLogprob] = msgspec.field(name="lp")
     ranks: list[int]
-    """1: no token was likelier."""
+    """Rank of each token among all candidates; 1 is the most likely."""
 
 
 class Embedded(_Reply, frozen=True, kw_only=True, tag="embedded"):
-    """The vectors of inputs `s .. s+len(vectors)-1`: each float32, little-endian, as base64.
+    """The vectors of inputs `start .. start+len(vectors)-1`, each float32, little-endian, encoded as base64.
 
     The inputs of a job may be answered in any order.
     """
 
-    s: Count
+    start: Count = msgspec.field(name="s")
     vectors: list[bytes]
     tokens: Count = 0
-    """Of these inputs; 0: not known."""
+    """Tokens of these inputs; 0 if not known."""
 
 
 class Finished(_Reply, frozen=True, kw_only=True, tag="finished"):
-    """Terminal: all choices ended."""
+    """Terminal reply: all choices are complete."""
 
     usage: Usage
 
 
 class Failed(_Reply, frozen=True, kw_only=True, tag="failed"):
-    """Terminal: the job failed. `message` is for the client; it has no internals in it."""
+    """Terminal reply: the job failed. `message` is for the client and must not expose internals."""
 
     code: FailureCode
     message: str
     param: str | None = None
     usage: Usage | None = None
     retry_after: Count | None = None
-    """Seconds after which it may go better, where somebody said so."""
-    copy: Count = 0
-    """From the reaper: which of the copies of the job died (`Job.attempt`)."""
+    """Seconds after which a retry may succeed, if an upstream provider sent that."""
+    copy_number: Count = msgspec.field(name="copy", default=0)
+    """`Job.copy_number` of the dead-lettered message; set by the reaper."""
 
 
 class Cancelled(_Reply, frozen=True, kw_only=True, tag="cancelled"):
-    """Terminal: stopped because the gateway asked for it."""
+    """Terminal reply: the job was stopped on the gateway's request."""
 
     usage: Usage
 
 
 REAPER = "reaper"
-"""The `w` of windows that close jobs dead in their queue: whoever was running one is not any more."""
+"""Worker id of windows that close dead-lettered jobs: no attempt at them is running."""
 
 Reply = (
-    Started | MayResume | AttemptReport | PromptEcho | PromptLogprobs | Delta | Embedded | Finished | Failed | Cancelled
+    Started
+    | ResumeRequest
+    | AttemptReport
+    | PromptEcho
+    | PromptLogprobs
+    | Delta
+    | Embedded
+    | Finished
+    | Failed
+    | Cancelled
 )
 Terminal = Finished | Failed | Cancelled
 
 
 class Window(Message, frozen=True, kw_only=True, tag="window"):
-    """Everything that one worker has for one gateway since the last window (about 10 ms)."""
+    """A batch of replies from one worker to one gateway: all since the last window (about 10 ms)."""
 
-    w: str
-    b: list[Reply]
+    worker_id: str = msgspec.field(name="w")
+    replies: list[Reply] = msgspec.field(name="b")

@@ -86,13 +86,18 @@ async def test_a_dead_lettered_job_ends_in_one_failure_and_a_zero_usage_record(
         await die(buses, how)
         window = await asyncio.wait_for(anext(aiter(windows)), 20)
         await eventually(lambda: len(buses.broker.queue(topology.DEAD_QUEUE)) == 0)
-    (failed,) = window.b
+    (failed,) = window.replies
     assert isinstance(failed, Failed)
-    assert (window.w, failed.j, failed.code) == (REAPER, "chatcmpl-0", code)
+    assert (window.worker_id, failed.job_id, failed.code) == (REAPER, "chatcmpl-0", code)
     assert len(buses.broker.queue(topology.SETTLE_QUEUE)) == 1
     usage = await buses.others.settlements(prefetch=1)
     record = (await anext(aiter(usage))).message
-    assert (record.job, record.attempt, record.outcome, record.error) == ("chatcmpl-0", failed.a, Outcome.FAILED, code)
+    assert (record.job, record.attempt, record.outcome, record.error) == (
+        "chatcmpl-0",
+        failed.attempt_id,
+        Outcome.FAILED,
+        code,
+    )
     assert (record.usage.prompt_tokens, record.usage.completion_tokens) == (0, 0)
     async with DeadLetters(buses.billing) as letters:
         kept = [letter async for letter in letters]
@@ -125,6 +130,6 @@ async def test_the_caller_of_an_undecodable_job_is_notified_if_its_address_is_re
     async with reaping(buses):
         await put_dead(buses, b'{"v":9,"id":"chatcmpl-9","reply_to":"gateway-1","new":"field"}')
         window = await asyncio.wait_for(anext(aiter(windows)), 20)
-    (failed,) = window.b
+    (failed,) = window.replies
     assert isinstance(failed, Failed)
-    assert (failed.j, failed.code) == ("chatcmpl-9", FailureCode.UNDECODABLE)
+    assert (failed.job_id, failed.code) == ("chatcmpl-9", FailureCode.UNDECODABLE)

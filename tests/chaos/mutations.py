@@ -56,7 +56,7 @@ def _is_text(arrivals: list[Any]) -> bool:
     """Whether the last arrival is text in the middle of an answer."""
     from router.messages import Delta
 
-    return bool(arrivals) and isinstance(arrivals[-1].reply, Delta) and arrivals[-1].reply.f is None
+    return bool(arrivals) and isinstance(arrivals[-1].reply, Delta) and arrivals[-1].reply.finish_reason is None
 
 
 def _early_ack() -> None:

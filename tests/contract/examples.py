@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from router.messages import (
-    UNKNOWN_ID,
+    UNKNOWN_TOKEN_ID,
     AttemptReport,
     AttemptState,
     Cancel,
@@ -26,7 +26,6 @@ from router.messages import (
     Job,
     KeysChanged,
     KeySet,
-    MayResume,
     Outcome,
     Ping,
     PromptBounds,
@@ -35,6 +34,8 @@ from router.messages import (
     QueuedWork,
     Receipt,
     Resume,
+    ResumeDecision,
+    ResumeRequest,
     SamplingParams,
     ServiceClass,
     Started,
@@ -49,7 +50,6 @@ from router.messages import (
     ToolMode,
     Usage,
     UsageRecord,
-    Verdict,
     Window,
     WorkerState,
     WorkerStatus,
@@ -109,7 +109,7 @@ FULL_JOB = Job(
     n=2,
     service_class=ServiceClass.FLEX,
     cache_salt="s",
-    attempt=1,
+    copy_number=1,
     delivered=[[1, 2], []],
 )
 
@@ -175,72 +175,99 @@ EXAMPLES: dict[str, msgspec.Struct] = {
     "job_embedding": msgspec_replace(
         JOB, prompt=EmbeddingPrompt(inputs=["one", "two"], dimensions=64), sampling=SamplingParams(seed=0)
     ),
-    "window_started": Window(w="worker-1", b=[Started(j="j", a="a", w="worker-1", prompt_tokens=5, delivery_count=1)]),
+    "window_started": Window(
+        worker_id="worker-1",
+        replies=[Started(job_id="j", attempt_id="a", worker_id="worker-1", prompt_tokens=5, delivery_count=1)],
+    ),
     "window_delta": Window(
-        w="worker-1", b=[Delta(j="j", a="a", s=0, ids=[1, 2], t="Hi"), Delta(j="k", a="b", s=9, ids=[])]
+        worker_id="worker-1",
+        replies=[
+            Delta(job_id="j", attempt_id="a", start=0, token_ids=[1, 2], text="Hi"),
+            Delta(job_id="k", attempt_id="b", start=9, token_ids=[]),
+        ],
     ),
     "window_delta_last": Window(
-        w="worker-1",
-        b=[
+        worker_id="worker-1",
+        replies=[
             Delta(
-                j="j",
-                a="a",
-                c=1,
-                s=412,
-                ids=[3],
-                t="!",
-                lp=[TokenLogprob(TokenAlternative(3, "!", -0.5), [TokenAlternative(3, "!", -0.5)])],
-                f="stop",
-                stop="\n\n",
+                job_id="j",
+                attempt_id="a",
+                choice=1,
+                start=412,
+                token_ids=[3],
+                text="!",
+                logprobs=[TokenLogprob(TokenAlternative(3, "!", -0.5), [TokenAlternative(3, "!", -0.5)])],
+                finish_reason="stop",
+                stop_reason="\n\n",
             ),
-            Delta(j="k", a="b", s=1, ids=[2], f="stop", stop=2),
-            Finished(j="j", a="a", usage=USAGE),
+            Delta(job_id="k", attempt_id="b", start=1, token_ids=[2], finish_reason="stop", stop_reason=2),
+            Finished(job_id="j", attempt_id="a", usage=USAGE),
         ],
     ),
     "window_text_without_ids": Window(
-        w="proxy-1",
-        b=[
+        worker_id="proxy-1",
+        replies=[
             Delta(
-                j="j",
-                a="a",
-                s=0,
-                ids=[],
-                n=2,
-                t="Hi!",
-                lp=[TokenLogprob(TokenAlternative(UNKNOWN_ID, "Hi", -0.5), [])] * 2,
+                job_id="j",
+                attempt_id="a",
+                start=0,
+                token_ids=[],
+                untokenised_positions=2,
+                text="Hi!",
+                logprobs=[TokenLogprob(TokenAlternative(UNKNOWN_TOKEN_ID, "Hi", -0.5), [])] * 2,
             ),
-            Failed(j="k", a="b", code=FailureCode.UPSTREAM_BUSY, message="Busy.", retry_after=7),
+            Failed(job_id="k", attempt_id="b", code=FailureCode.UPSTREAM_BUSY, message="Busy.", retry_after=7),
         ],
     ),
     "window_tool_calls": Window(
-        w="worker-1",
-        b=[
-            Delta(j="j", a="a", s=0, ids=[1], calls=[ToolCallDelta(i=0, id="call_1", name="weather")]),
-            Delta(j="j", a="a", s=1, ids=[2], calls=[ToolCallDelta(i=0, args='{"city"')]),
-            Delta(j="j", a="a", s=2, ids=[3], f="tool_calls"),
+        worker_id="worker-1",
+        replies=[
+            Delta(
+                job_id="j",
+                attempt_id="a",
+                start=0,
+                token_ids=[1],
+                tool_calls=[ToolCallDelta(index=0, id="call_1", name="weather")],
+            ),
+            Delta(
+                job_id="j",
+                attempt_id="a",
+                start=1,
+                token_ids=[2],
+                tool_calls=[ToolCallDelta(index=0, arguments='{"city"')],
+            ),
+            Delta(job_id="j", attempt_id="a", start=2, token_ids=[3], finish_reason="tool_calls"),
         ],
     ),
     "window_prompt": Window(
-        w="worker-1",
-        b=[
-            PromptEcho(j="j", a="a", ids=[1, 3], t="Hi!", first="Hi"),
-            PromptLogprobs(j="j", a="a", s=1, lp=[TokenLogprob(TokenAlternative(3, "!", -0.5), [])], ranks=[1]),
+        worker_id="worker-1",
+        replies=[
+            PromptEcho(job_id="j", attempt_id="a", token_ids=[1, 3], text="Hi!", first_text="Hi"),
+            PromptLogprobs(
+                job_id="j",
+                attempt_id="a",
+                start=1,
+                logprobs=[TokenLogprob(TokenAlternative(3, "!", -0.5), [])],
+                ranks=[1],
+            ),
         ],
     ),
-    "window_embedded": Window(w="worker-1", b=[Embedded(j="j", a="a", s=0, vectors=[b"\x00\x00\x80?"])]),
+    "window_embedded": Window(
+        worker_id="worker-1", replies=[Embedded(job_id="j", attempt_id="a", start=0, vectors=[b"\x00\x00\x80?"])]
+    ),
     "window_counted": Window(
-        w="worker-1",
-        b=[
-            Embedded(j="j", a="a", s=0, vectors=[b"\x00\x00\x80?"], tokens=7),
-            Delta(j="k", a="b", s=0, ids=[2], t="Hi", cached=4),
+        worker_id="worker-1",
+        replies=[
+            Embedded(job_id="j", attempt_id="a", start=0, vectors=[b"\x00\x00\x80?"], tokens=7),
+            Delta(job_id="k", attempt_id="b", start=0, token_ids=[2], text="Hi", cached_tokens=4),
         ],
     ),
     "window_failed": Window(
-        w="worker-1",
-        b=[
+        worker_id="worker-1",
+        replies=[
             Failed(
-                j="j",
-                a="a",
+                job_id="j",
+                attempt_id="a",
                 code=FailureCode.CONTEXT_LENGTH_EXCEEDED,
                 message="long",
                 param="messages",
@@ -248,43 +275,46 @@ EXAMPLES: dict[str, msgspec.Struct] = {
             )
         ],
     ),
-    "window_cancelled": Window(w="worker-1", b=[Cancelled(j="j", a="a", usage=Usage(prompt_tokens=5))]),
+    "window_cancelled": Window(
+        worker_id="worker-1", replies=[Cancelled(job_id="j", attempt_id="a", usage=Usage(prompt_tokens=5))]
+    ),
     "usage_record": USAGE_RECORD,
     "window_resume": Window(
-        w="worker-2",
-        b=[
-            MayResume(j="j", a="b", delivery_count=2),
-            AttemptReport(j="k", a="c", state=AttemptState.ALIVE),
-            AttemptReport(j="l", a="d", state=AttemptState.HANDED_OVER),
-            AttemptReport(j="l", a="d", state=AttemptState.LOST),
-            Delta(j="m", a="e", s=0, ids=[1], t="Hi", cached=16),
+        worker_id="worker-2",
+        replies=[
+            ResumeRequest(job_id="j", attempt_id="b", delivery_count=2),
+            AttemptReport(job_id="k", attempt_id="c", state=AttemptState.ALIVE),
+            AttemptReport(job_id="l", attempt_id="d", state=AttemptState.HANDED_OVER),
+            AttemptReport(job_id="l", attempt_id="d", state=AttemptState.LOST),
+            Delta(job_id="m", attempt_id="e", start=0, token_ids=[1], text="Hi", cached_tokens=16),
         ],
     ),
     "window_handed_over": Window(
-        w="worker-2", b=[AttemptReport(j="l", a="d", state=AttemptState.HANDED_OVER, crashes=2)]
+        worker_id="worker-2",
+        replies=[AttemptReport(job_id="l", attempt_id="d", state=AttemptState.HANDED_OVER, crashes=2)],
     ),
     "window_copies": Window(
-        w="reaper",
-        b=[
-            MayResume(j="j", a="b", delivery_count=2, copy=1),
-            Failed(j="k", a="c", code=FailureCode.FAILED_REPEATEDLY, message="given up", copy=2),
+        worker_id="reaper",
+        replies=[
+            ResumeRequest(job_id="j", attempt_id="b", delivery_count=2, copy_number=1),
+            Failed(job_id="k", attempt_id="c", code=FailureCode.FAILED_REPEATEDLY, message="given up", copy_number=2),
         ],
     ),
     "job_resumed": msgspec_replace(
-        JOB, n=2, attempt=1, delivered=[[1, 2], [3]], ended=[1], embedded=[0], cached_tokens=16
+        JOB, n=2, copy_number=1, delivered=[[1, 2], [3]], ended=[1], embedded=[0], cached_tokens=16
     ),
     "control_resume": Resume(
         job="chatcmpl-1",
         attempt="b",
-        verdict=Verdict.START,
+        decision=ResumeDecision.START,
         solo=True,
         delivered=[[1, 2], [3]],
         ended=[1],
         embedded=[0],
         cached_tokens=16,
     ),
-    "control_resume_fail": Resume(job="chatcmpl-1", attempt="b", verdict=Verdict.FAIL, solo=True, crashes=3),
-    "control_resume_wait": Resume(job="chatcmpl-1", attempt="b", verdict=Verdict.WAIT),
+    "control_resume_fail": Resume(job="chatcmpl-1", attempt="b", decision=ResumeDecision.FAIL, solo=True, crashes=3),
+    "control_resume_wait": Resume(job="chatcmpl-1", attempt="b", decision=ResumeDecision.WAIT),
     "control_cancel": Cancel(job="chatcmpl-1"),
     "control_cancel_attempt": Cancel(job="chatcmpl-1", attempt="a"),
     "control_ping": Ping(job="chatcmpl-1", attempt="a", reply_to="gateway-1", have=[3, 0]),

@@ -106,7 +106,10 @@ async def test_windows_reach_their_gateway_and_a_lost_one_is_told(make_bus: Make
     lost: asyncio.Queue[str] = asyncio.Queue()
     worker.on_lost_gateway(lost.put_nowait)
     replies = await gateway.replies("gateway-1")
-    windows = [Window(w="worker-1", b=[Delta(j="j", a="a", s=i, ids=[i], t="x")]) for i in range(100)]
+    windows = [
+        Window(worker_id="worker-1", replies=[Delta(job_id="j", attempt_id="a", start=i, token_ids=[i], text="x")])
+        for i in range(100)
+    ]
     raw.post(Outgoing(topology.REPLY, "gateway-1", b"not a window"))  # dropped, and nothing else with it
     for window in windows:
         worker.send_window("gateway-1", window)

@@ -69,7 +69,7 @@ async def test_private_queues_drop_it(make_transport: MakeTransport) -> None:
     for body in BODIES.values():
         for exchange, key in ((topology.REPLY, "gateway-1"), (topology.STATUS, ""), (topology.CONTROL, "all")):
             transport.post(Outgoing(exchange, key, body))
-    window, cancel = Window(w="w-1", b=[]), Cancel(job="j")
+    window, cancel = Window(worker_id="w-1", replies=[]), Cancel(job="j")
     bus.send_window("gateway-1", window)
     bus.send_status(STATUS)
     bus.send_control(control_plane.ALL, cancel)

@@ -51,7 +51,7 @@ async def test_a_job_goes_all_the_way_with_each_user_in_its_place(connect: Conne
     [envelope] = await take(jobs, 1)
     diagnosis = Diagnosis(FailureCode.FAILED_REPEATEDLY, "looked odd", 3, "w-1")
     await worker.keep_diagnosed(envelope.delivery, diagnosis)
-    worker.send_window("gateway-1", Window(w="w-1", b=[]))
+    worker.send_window("gateway-1", Window(worker_id="w-1", replies=[]))
     worker.send_status(STATUS)
     gateway.send_control(control_plane.worker("w-1"), Cancel(job=JOB.id))
     await take(replies, 1)
@@ -60,7 +60,7 @@ async def test_a_job_goes_all_the_way_with_each_user_in_its_place(connect: Conne
     await worker.publish_settlement(USAGE_RECORD)
     [record] = await take(records, 1)
     await billing.park(record.delivery, "looked odd")
-    billing.send_window("gateway-1", Window(w="reaper", b=[]))
+    billing.send_window("gateway-1", Window(worker_id="reaper", replies=[]))
     await take(replies, 1)
 
 

@@ -153,7 +153,7 @@ async def test_a_living_worker_keeps_its_job_and_the_other_one_waits(
         await until(lambda: len(first.engine.requests) == 2)  # it has no room for the second copy
         await until(lambda: answer.mailbox.progress["j"].attempt)
         second = await fleet.start("worker-2", step_time=None)
-        await fleet.bus.publish_job(msgspec.structs.replace(answer.job, attempt=1), {})
+        await fleet.bus.publish_job(msgspec.structs.replace(answer.job, copy_number=1), {})
         await until(lambda: second.has(answer.job))
         await until(lambda: fleet.metrics.doubted._value.get() >= 2)
         first.engine.step(5)
@@ -178,7 +178,7 @@ async def test_whoever_waits_starts_as_soon_as_the_other_one_lets_go(
         first.engine.step(5)
         await answer.read(5)
         second = await fleet.start("worker-2")
-        await fleet.bus.publish_job(msgspec.structs.replace(answer.job, attempt=1), {})
+        await fleet.bus.publish_job(msgspec.structs.replace(answer.job, copy_number=1), {})
         await until(lambda: second.has(answer.job))
         await until(lambda: "j" in fleet.inbox._failover._waiting)
         filler.mailbox.fail(ServerShutdown())

@@ -62,11 +62,11 @@ class Answer:
     def _take(self, reply: Reply) -> None:
         self.replies.append(reply)
         if isinstance(reply, Delta):
-            assert reply.s == len(self.ids[reply.c])
-            assert self.ends[reply.c] is None
-            self.ids[reply.c] += reply.ids
-            self.texts[reply.c] += reply.t
-            self.ends[reply.c] = reply.f
+            assert reply.start == len(self.ids[reply.choice])
+            assert self.ends[reply.choice] is None
+            self.ids[reply.choice] += reply.token_ids
+            self.texts[reply.choice] += reply.text
+            self.ends[reply.choice] = reply.finish_reason
         elif isinstance(reply, Terminal):
             self.terminal = reply
 

@@ -110,7 +110,7 @@ class ScriptedWorker:
 
     def send(self, job: Job, *replies: Reply, worker: str | None = None) -> None:
         """Post one window."""
-        self.bus.send_window(job.reply_to, Window(w=worker or self.worker, b=list(replies)))
+        self.bus.send_window(job.reply_to, Window(worker_id=worker or self.worker, replies=list(replies)))
 
     def cancel_of(self, job_id: str) -> asyncio.Event:
         """Set when a cancel for the job has come."""
@@ -151,15 +151,25 @@ async def count(worker: ScriptedWorker, job: Job) -> None:
     """Answer "0 1 2 … " with as many tokens as the job allows, at most 5, in every choice, last choice first."""
     attempt = uuid.uuid4().hex
     total = min(5, 5 if job.sampling.max_tokens is None else job.sampling.max_tokens)
-    worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=prompt_tokens(job)))
+    worker.send(
+        job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=prompt_tokens(job))
+    )
     if job.text.echo:
-        worker.send(job, PromptEcho(j=job.id, a=attempt, ids=[70, 71, 72], t="70 71 72 ", first="70 "))
+        worker.send(
+            job,
+            PromptEcho(job_id=job.id, attempt_id=attempt, token_ids=[70, 71, 72], text="70 71 72 ", first_text="70 "),
+        )
     if job.sampling.prompt_logprobs is not None:
         for position in (1, 2):
-            told = PromptLogprobs(j=job.id, a=attempt, s=position, lp=[logprob(70 + position)], ranks=[position])
+            told = PromptLogprobs(
+                job_id=job.id, attempt_id=attempt, start=position, logprobs=[logprob(70 + position)], ranks=[position]
+            )
             worker.send(job, told)
     if not total:
-        ends = [Delta(j=job.id, a=attempt, c=choice, s=0, ids=[], f="length") for choice in range(job.n)]
+        ends = [
+            Delta(job_id=job.id, attempt_id=attempt, choice=choice, start=0, token_ids=[], finish_reason="length")
+            for choice in range(job.n)
+        ]
         worker.send(job, *ends)
     for token in range(total):
         lp = [logprob(token)] if job.sampling.logprobs is not None else None
@@ -167,21 +177,32 @@ async def count(worker: ScriptedWorker, job: Job) -> None:
         worker.send(
             job,
             *(
-                Delta(j=job.id, a=attempt, c=choice, s=token, ids=[token], t=f"{token} ", lp=lp, f=last)
+                Delta(
+                    job_id=job.id,
+                    attempt_id=attempt,
+                    choice=choice,
+                    start=token,
+                    token_ids=[token],
+                    text=f"{token} ",
+                    logprobs=lp,
+                    finish_reason=last,
+                )
                 for choice in reversed(range(job.n))
             ),
         )
         await asyncio.sleep(0)
-    worker.send(job, Finished(j=job.id, a=attempt, usage=usage(job, total)))
+    worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=usage(job, total)))
 
 
 async def start_and_wait(worker: ScriptedWorker, job: Job) -> None:
     """Two tokens, then nothing until the job is cancelled."""
     attempt = uuid.uuid4().hex
-    worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=prompt_tokens(job)))
-    worker.send(job, Delta(j=job.id, a=attempt, s=0, ids=[0, 1], t="0 1 "))
+    worker.send(
+        job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=prompt_tokens(job))
+    )
+    worker.send(job, Delta(job_id=job.id, attempt_id=attempt, start=0, token_ids=[0, 1], text="0 1 "))
     await worker.cancel_of(job.id).wait()
-    worker.send(job, Cancelled(j=job.id, a=attempt, usage=usage(job, 2)))
+    worker.send(job, Cancelled(job_id=job.id, attempt_id=attempt, usage=usage(job, 2)))
 
 
 async def never(worker: ScriptedWorker, job: Job) -> None:
@@ -195,9 +216,12 @@ def fail(code: FailureCode, message: str = "No.", *, after_tokens: bool = False)
     async def script(worker: ScriptedWorker, job: Job) -> None:
         attempt = uuid.uuid4().hex
         if after_tokens:
-            worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=prompt_tokens(job)))
-            worker.send(job, Delta(j=job.id, a=attempt, s=0, ids=[0], t="0 "))
-        worker.send(job, Failed(j=job.id, a=attempt, code=code, message=message, param="messages"))
+            worker.send(
+                job,
+                Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=prompt_tokens(job)),
+            )
+            worker.send(job, Delta(job_id=job.id, attempt_id=attempt, start=0, token_ids=[0], text="0 "))
+        worker.send(job, Failed(job_id=job.id, attempt_id=attempt, code=code, message=message, param="messages"))
 
     return script
 
@@ -207,17 +231,27 @@ def say(*texts: str) -> Script:
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
         attempt = uuid.uuid4().hex
-        worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=prompt_tokens(job)))
+        worker.send(
+            job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=prompt_tokens(job))
+        )
         for position, text in enumerate(texts):
             finish = "stop" if position == len(texts) - 1 else None
             worker.send(
                 job,
                 *(
-                    Delta(j=job.id, a=attempt, c=choice, s=position, ids=[position], t=text, f=finish)
+                    Delta(
+                        job_id=job.id,
+                        attempt_id=attempt,
+                        choice=choice,
+                        start=position,
+                        token_ids=[position],
+                        text=text,
+                        finish_reason=finish,
+                    )
                     for choice in reversed(range(job.n))
                 ),
             )
-        worker.send(job, Finished(j=job.id, a=attempt, usage=usage(job, len(texts))))
+        worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=usage(job, len(texts))))
 
     return script
 
@@ -232,8 +266,8 @@ async def embed(worker: ScriptedWorker, job: Job) -> None:
     assert isinstance(job.prompt, EmbeddingPrompt)
     attempt = uuid.uuid4().hex
     counts = [3 if isinstance(each, str) else len(each) for each in job.prompt.inputs]
-    worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=sum(counts)))
+    worker.send(job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=sum(counts)))
     for index, tokens in reversed(list(enumerate(counts))):
         vectors = [vector(index, job.prompt.dimensions or 4)]
-        worker.send(job, Embedded(j=job.id, a=attempt, s=index, vectors=vectors, tokens=tokens))
-    worker.send(job, Finished(j=job.id, a=attempt, usage=Usage(prompt_tokens=sum(counts))))
+        worker.send(job, Embedded(job_id=job.id, attempt_id=attempt, start=index, vectors=vectors, tokens=tokens))
+    worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=Usage(prompt_tokens=sum(counts))))

@@ -53,14 +53,14 @@ def deltas(choice: int, listed: Sequence[Any], cuts: list[int], wishes: Wishes) 
     while at < len(listed) or not parts:
         part = listed[at : at + cuts[turn % len(cuts)]]
         delta = Delta(
-            j="id-1",
-            a="a",
-            c=choice,
-            s=at,
-            ids=[id_ for id_, _, _ in part],
-            t="".join(text for _, text, _ in part),
-            lp=[lp for _, _, lp in part] or None if wishes.logprobs is not None else None,
-            f="stop" if at + len(part) >= len(listed) else None,
+            job_id="id-1",
+            attempt_id="a",
+            choice=choice,
+            start=at,
+            token_ids=[id_ for id_, _, _ in part],
+            text="".join(text for _, text, _ in part),
+            logprobs=[lp for _, _, lp in part] or None if wishes.logprobs is not None else None,
+            finish_reason="stop" if at + len(part) >= len(listed) else None,
         )
         parts.append(ChoiceDelta(choice, delta))
         at, turn = at + len(part), turn + 1

@@ -93,8 +93,8 @@ async def test_float32_survives_its_nine_digits(embedding: Embedding) -> None:
     exact = struct.pack("<4f", *values)
 
     async def odd(worker: ScriptedWorker, job: Job) -> None:
-        worker.send(job, Embedded(j=job.id, a="a", s=0, vectors=[exact]))
-        worker.send(job, Finished(j=job.id, a="a", usage=Usage(prompt_tokens=1)))
+        worker.send(job, Embedded(job_id=job.id, attempt_id="a", start=0, vectors=[exact]))
+        worker.send(job, Finished(job_id=job.id, attempt_id="a", usage=Usage(prompt_tokens=1)))
 
     embedding.worker.script = odd
     (got,) = (await embedding("x")).json()["data"]
@@ -190,15 +190,17 @@ def answering(*replies: Any) -> Script:
 
 
 def started(attempt: str) -> Any:
-    return lambda job: Started(j=job.id, a=attempt, w="worker-2", prompt_tokens=1)
+    return lambda job: Started(job_id=job.id, attempt_id=attempt, worker_id="worker-2", prompt_tokens=1)
 
 
 def embedded(attempt: str, start: int, count: int = 1) -> Any:
-    return lambda job: Embedded(j=job.id, a=attempt, s=start, vectors=[vector(start + n) for n in range(count)])
+    return lambda job: Embedded(
+        job_id=job.id, attempt_id=attempt, start=start, vectors=[vector(start + n) for n in range(count)]
+    )
 
 
 def finished(attempt: str) -> Any:
-    return lambda job: Finished(j=job.id, a=attempt, usage=Usage(prompt_tokens=1))
+    return lambda job: Finished(job_id=job.id, attempt_id=attempt, usage=Usage(prompt_tokens=1))
 
 
 async def test_a_second_attempt_brings_what_is_missing(embedding: Embedding) -> None:

@@ -53,13 +53,15 @@ def test_an_unknown_error_says_nothing() -> None:
 
 
 def test_a_repeatedly_failing_job_is_not_to_be_retried() -> None:
-    error = JobFailed(Failed(j="j", a="a", code=FailureCode.FAILED_REPEATEDLY, message="It failed."))
+    error = JobFailed(Failed(job_id="j", attempt_id="a", code=FailureCode.FAILED_REPEATEDLY, message="It failed."))
     assert error_headers(error) == {"x-should-retry": "false"}
 
 
 def test_an_upstream_s_retry_after_is_told_but_never_more_than_a_minute() -> None:
     def said(seconds: int | None) -> dict[str, str]:
-        failed = Failed(j="j", a="a", code=FailureCode.UPSTREAM_BUSY, message="Busy.", retry_after=seconds)
+        failed = Failed(
+            job_id="j", attempt_id="a", code=FailureCode.UPSTREAM_BUSY, message="Busy.", retry_after=seconds
+        )
         return error_headers(JobFailed(failed))
 
     assert [said(seconds)["retry-after"] for seconds in (None, 7, 3600)] == ["5", "7", "60"]

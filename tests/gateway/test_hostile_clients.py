@@ -19,16 +19,18 @@ SLOW = 10
 
 async def one_by_one(worker: ScriptedWorker, job: Job) -> None:
     """A token whenever the client has had the one before; the client says so by `worker.received`."""
-    worker.send(job, Started(j=job.id, a="a", w=worker.worker, prompt_tokens=5))
+    worker.send(job, Started(job_id=job.id, attempt_id="a", worker_id=worker.worker, prompt_tokens=5))
     for token in range(100):
-        worker.send(job, Delta(j=job.id, a="a", s=token, ids=[token], t=f"{token} "))
+        worker.send(job, Delta(job_id=job.id, attempt_id="a", start=token, token_ids=[token], text=f"{token} "))
         await asyncio.wait({asyncio.create_task(worker.cancel_of(job.id).wait())}, timeout=0.02)
 
 
 async def until_the_last_token(worker: ScriptedWorker, job: Job) -> None:
     """All tokens, and the end only once the client has gone."""
-    worker.send(job, Started(j=job.id, a="a", w=worker.worker, prompt_tokens=5))
-    worker.send(job, Delta(j=job.id, a="a", s=0, ids=[0, 1, 2], t="0 1 2 ", f="stop"))
+    worker.send(job, Started(job_id=job.id, attempt_id="a", worker_id=worker.worker, prompt_tokens=5))
+    worker.send(
+        job, Delta(job_id=job.id, attempt_id="a", start=0, token_ids=[0, 1, 2], text="0 1 2 ", finish_reason="stop")
+    )
     await worker.cancel_of(job.id).wait()
 
 
@@ -120,10 +122,10 @@ async def test_those_that_do_not_read_are_dropped_and_are_felt_by_nobody(serve: 
         if str(getattr(job.prompt, "messages", "")).find("slow") < 0:
             await count(worker, job)
             return
-        worker.send(job, Started(j=job.id, a="a", w=worker.worker, prompt_tokens=1))
+        worker.send(job, Started(job_id=job.id, attempt_id="a", worker_id=worker.worker, prompt_tokens=1))
         cancelled, token = worker.cancel_of(job.id), 0
         while not cancelled.is_set():
-            worker.send(job, Delta(j=job.id, a="a", s=token, ids=[token], t="x" * 8192))
+            worker.send(job, Delta(job_id=job.id, attempt_id="a", start=token, token_ids=[token], text="x" * 8192))
             token += 1
             await asyncio.sleep(0.01)
 

@@ -107,9 +107,9 @@ async def test_an_error_after_the_first_token_is_raised_in_the_stream(serve: Ser
     seen = asyncio.Event()
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
-        begun = Started(j=job.id, a="a", w=worker.worker, prompt_tokens=5)
-        token = Delta(j=job.id, a="a", s=0, ids=[0], t="0 ")
-        failed = Failed(j=job.id, a="a", code=FailureCode.ENGINE_ERROR, message="No.")
+        begun = Started(job_id=job.id, attempt_id="a", worker_id=worker.worker, prompt_tokens=5)
+        token = Delta(job_id=job.id, attempt_id="a", start=0, token_ids=[0], text="0 ")
+        failed = Failed(job_id=job.id, attempt_id="a", code=FailureCode.ENGINE_ERROR, message="No.")
         if at_once:
             worker.send(job, begun, token, failed)
             return

@@ -197,10 +197,10 @@ async def test_what_somebody_has_begun_with_has_until_the_deadline(
     monkeypatch.setattr(admit, "SHORTEST_PATIENCE", 1.0)
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
-        worker.send(job, Started(j=job.id, a="a", w=worker.worker, prompt_tokens=5))
+        worker.send(job, Started(job_id=job.id, attempt_id="a", worker_id=worker.worker, prompt_tokens=5))
         await asyncio.sleep(job.begin_by - time.time() + 0.2)
-        worker.send(job, Delta(j=job.id, a="a", s=0, ids=[0], t="0 ", f="stop"))
-        worker.send(job, Finished(j=job.id, a="a", usage=usage(job, 1)))
+        worker.send(job, Delta(job_id=job.id, attempt_id="a", start=0, token_ids=[0], text="0 ", finish_reason="stop"))
+        worker.send(job, Finished(job_id=job.id, attempt_id="a", usage=usage(job, 1)))
 
     stage = await set_stage(script, max_wait=0.01)
     full_fleet(stage, rate=1000.0)

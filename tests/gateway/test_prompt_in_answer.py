@@ -124,12 +124,24 @@ async def test_chat_echoes_the_assistants_last_message(set_stage: SetStage) -> N
 async def candidates(worker: ScriptedWorker, job: Job) -> None:
     """Choice c is "c", with log probabilities of which those of choice 2, then of choice 0 are the best a token."""
     attempt = uuid.uuid4().hex
-    worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=5))
+    worker.send(job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=5))
     for choice, values in enumerate([[-0.5, -0.7], [-2.0], [-0.1, -0.2, -0.1], [-0.9]]):
         tokens = [TokenLogprob(TokenAlternative(7, "x", value), []) for value in values]
         ids = [7] * len(values)
-        worker.send(job, Delta(j=job.id, a=attempt, c=choice, s=0, ids=ids, t=str(choice), lp=tokens, f="stop"))
-    worker.send(job, Finished(j=job.id, a=attempt, usage=usage(job, 2)))
+        worker.send(
+            job,
+            Delta(
+                job_id=job.id,
+                attempt_id=attempt,
+                choice=choice,
+                start=0,
+                token_ids=ids,
+                text=str(choice),
+                logprobs=tokens,
+                finish_reason="stop",
+            ),
+        )
+    worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=usage(job, 2)))
 
 
 async def test_the_best_of_several_candidates_and_all_are_counted(set_stage: SetStage) -> None:
@@ -165,11 +177,13 @@ async def test_options_reach_the_worker(set_stage: SetStage) -> None:
 async def test_what_is_told_of_a_prompt_twice_counts_once(set_stage: SetStage) -> None:
     async def twice(worker: ScriptedWorker, job: Job) -> None:
         for attempt in (uuid.uuid4().hex, uuid.uuid4().hex):
-            worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=2))
-            worker.send(job, PromptEcho(j=job.id, a=attempt, ids=[1, 2], t="12", first="1"))
-            worker.send(job, PromptLogprobs(j=job.id, a=attempt, s=1, lp=[logprob(2)], ranks=[1]))
-        worker.send(job, Delta(j=job.id, a=attempt, s=0, ids=[], f="length"))
-        worker.send(job, Finished(j=job.id, a=attempt, usage=usage(job, 0)))
+            worker.send(job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=2))
+            worker.send(job, PromptEcho(job_id=job.id, attempt_id=attempt, token_ids=[1, 2], text="12", first_text="1"))
+            worker.send(
+                job, PromptLogprobs(job_id=job.id, attempt_id=attempt, start=1, logprobs=[logprob(2)], ranks=[1])
+            )
+        worker.send(job, Delta(job_id=job.id, attempt_id=attempt, start=0, token_ids=[], finish_reason="length"))
+        worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=usage(job, 0)))
 
     stage = await set_stage(twice)
     body = (await stage.complete(echo=True, logprobs=0, max_tokens=0)).json()
@@ -180,10 +194,12 @@ async def test_what_is_told_of_a_prompt_twice_counts_once(set_stage: SetStage) -
 async def test_an_answer_before_the_prompt_is_complete_is_an_error(set_stage: SetStage, missing: str) -> None:
     async def hasty(worker: ScriptedWorker, job: Job) -> None:
         attempt = uuid.uuid4().hex
-        worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=5))
+        worker.send(job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=5))
         if missing != "echo":
-            worker.send(job, PromptEcho(j=job.id, a=attempt, ids=[1, 2], t="12", first="1"))
-        worker.send(job, Delta(j=job.id, a=attempt, s=0, ids=[7], t="x", f="stop"))
+            worker.send(job, PromptEcho(job_id=job.id, attempt_id=attempt, token_ids=[1, 2], text="12", first_text="1"))
+        worker.send(
+            job, Delta(job_id=job.id, attempt_id=attempt, start=0, token_ids=[7], text="x", finish_reason="stop")
+        )
 
     stage = await set_stage(hasty)
     assert (await stage.complete(echo=True, logprobs=0)).json()["error"]["code"] == "replies_lost"
@@ -192,8 +208,8 @@ async def test_an_answer_before_the_prompt_is_complete_is_an_error(set_stage: Se
 async def test_a_gap_in_a_prompts_logprobs_is_an_error(set_stage: SetStage) -> None:
     async def gap(worker: ScriptedWorker, job: Job) -> None:
         attempt = uuid.uuid4().hex
-        worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=5))
-        worker.send(job, PromptLogprobs(j=job.id, a=attempt, s=2, lp=[logprob(2)], ranks=[1]))
+        worker.send(job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=5))
+        worker.send(job, PromptLogprobs(job_id=job.id, attempt_id=attempt, start=2, logprobs=[logprob(2)], ranks=[1]))
 
     stage = await set_stage(gap)
     assert (await stage.complete(prompt_logprobs=0)).json()["error"]["code"] == "replies_lost"
@@ -202,12 +218,16 @@ async def test_a_gap_in_a_prompts_logprobs_is_an_error(set_stage: SetStage) -> N
 async def test_a_long_prompt_told_at_once_is_no_slow_client(set_stage: SetStage) -> None:
     async def burst(worker: ScriptedWorker, job: Job) -> None:
         attempt, length = uuid.uuid4().hex, 4000
-        worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=length))
-        worker.send(job, PromptEcho(j=job.id, a=attempt, ids=[1] * length, t="x", first="1"))
+        worker.send(job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=length))
+        worker.send(
+            job, PromptEcho(job_id=job.id, attempt_id=attempt, token_ids=[1] * length, text="x", first_text="1")
+        )
         told = [logprob(2)] * (length - 1)
-        worker.send(job, PromptLogprobs(j=job.id, a=attempt, s=1, lp=told, ranks=[1] * len(told)))
-        worker.send(job, Delta(j=job.id, a=attempt, s=0, ids=[], f="length"))
-        worker.send(job, Finished(j=job.id, a=attempt, usage=usage(job, 0)))
+        worker.send(
+            job, PromptLogprobs(job_id=job.id, attempt_id=attempt, start=1, logprobs=told, ranks=[1] * len(told))
+        )
+        worker.send(job, Delta(job_id=job.id, attempt_id=attempt, start=0, token_ids=[], finish_reason="length"))
+        worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=usage(job, 0)))
 
     stage = await set_stage(burst, max_unread_bytes=65_536)
     body = (await stage.complete(prompt_logprobs=1, max_tokens=0)).json()

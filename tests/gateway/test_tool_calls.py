@@ -17,11 +17,11 @@ from tests.gateway.test_chat_completions import frames
 from tests.gateway.test_tools import CITY, HI, tool
 
 TOOLS = [tool("weather", parameters=CITY), tool("f")]
-FIRST = ToolCallDelta(i=0, id="call_a", name="weather")
+FIRST = ToolCallDelta(index=0, id="call_a", name="weather")
 PARTS: list[tuple[str, list[ToolCallDelta]]] = [
     ("", []),
-    ("", [FIRST, ToolCallDelta(i=0, args='{"city":')]),
-    ("", [ToolCallDelta(i=0, args=' "Łódź"}'), ToolCallDelta(i=1, id="call_b", name="f", args="{}")]),
+    ("", [FIRST, ToolCallDelta(index=0, arguments='{"city":')]),
+    ("", [ToolCallDelta(index=0, arguments=' "Łódź"}'), ToolCallDelta(index=1, id="call_b", name="f", arguments="{}")]),
 ]
 CALLS = [
     {"id": "call_a", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Łódź"}'}},
@@ -34,22 +34,22 @@ def answer(parts: list[tuple[str, list[ToolCallDelta]]], finish: FinishReason = 
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
         attempt = uuid.uuid4().hex
-        worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=5))
+        worker.send(job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=5))
         for position, (text, calls) in enumerate(parts):
             for choice in reversed(range(job.n)):
                 delta = Delta(
-                    j=job.id,
-                    a=attempt,
-                    c=choice,
-                    s=position,
-                    ids=[position],
-                    t=text,
-                    calls=calls or None,
-                    lp=[logprob(position)] if job.sampling.logprobs is not None else None,
-                    f=finish if position == len(parts) - 1 else None,
+                    job_id=job.id,
+                    attempt_id=attempt,
+                    choice=choice,
+                    start=position,
+                    token_ids=[position],
+                    text=text,
+                    tool_calls=calls or None,
+                    logprobs=[logprob(position)] if job.sampling.logprobs is not None else None,
+                    finish_reason=finish if position == len(parts) - 1 else None,
                 )
                 worker.send(job, delta)
-        worker.send(job, Finished(j=job.id, a=attempt, usage=usage(job, len(parts))))
+        worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=usage(job, len(parts))))
 
     return script
 
@@ -121,7 +121,7 @@ class Weather(BaseModel):
 
 
 async def test_openai_s_client_streams_and_parses_calls(set_stage: SetStage) -> None:
-    stage = await set_stage(answer([("Well.", []), *PARTS[:2], ("", [ToolCallDelta(i=0, args=' "Łódź"}')])]))
+    stage = await set_stage(answer([("Well.", []), *PARTS[:2], ("", [ToolCallDelta(index=0, arguments=' "Łódź"}')])]))
     tools = [openai.pydantic_function_tool(Weather, name="weather")]
     async with client(stage).chat.completions.stream(model=MODEL, messages=HI, tools=tools) as stream:  # type: ignore[arg-type]
         events = [event async for event in stream]

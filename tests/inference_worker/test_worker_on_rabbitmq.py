@@ -57,13 +57,13 @@ async def test_two_workers_share_a_queue_and_one_drains_meanwhile(rabbitmq_url: 
             ended: list[Terminal] = []
             begun = 0
             async for window in inbox:
-                for reply in window.b:
-                    if isinstance(reply, Started) and window.w == "worker-d1":
+                for reply in window.replies:
+                    if isinstance(reply, Started) and window.worker_id == "worker-d1":
                         begun += 1
                         if begun == capacity(8):  # all it may hold: nothing is handed back, to be asked about
                             workers[0].send_signal(signal.SIGTERM)
                     elif isinstance(reply, Delta):
-                        texts[reply.j] = texts.get(reply.j, "") + reply.t
+                        texts[reply.job_id] = texts.get(reply.job_id, "") + reply.text
                     elif isinstance(reply, Terminal):
                         ended.append(reply)
                 if len(ended) == JOBS:

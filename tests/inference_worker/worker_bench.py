@@ -121,7 +121,7 @@ class Bench:
 
     def of(self, job: str) -> list[Reply]:
         """What was said about a job."""
-        return [reply for reply in self.replies if reply.j == job]
+        return [reply for reply in self.replies if reply.job_id == job]
 
     def terminals(self, job: str) -> list[Terminal]:
         """How a job ended; must be one."""
@@ -129,7 +129,7 @@ class Bench:
 
     def text(self, job: str, choice: int = 0) -> str:
         """The text of one choice."""
-        return "".join(reply.t for reply in self.of(job) if isinstance(reply, Delta) and reply.c == choice)
+        return "".join(reply.text for reply in self.of(job) if isinstance(reply, Delta) and reply.choice == choice)
 
     async def ended(self, job: str) -> tuple[Terminal, UsageRecord]:
         """Wait for a job's terminal, record and acknowledgement; there must be exactly one of each."""
@@ -150,7 +150,7 @@ class Bench:
 
     async def _hear_replies(self, inbox: Any) -> None:
         async for window in inbox:
-            self.replies.extend(window.b)
+            self.replies.extend(window.replies)
 
     async def _hear(self, usage: Any) -> None:
         async for envelope in usage:

@@ -17,7 +17,16 @@ from inference_worker.settings import EngineSettings
 from inference_worker.tokenizer.tokenizer_files import read_text_files
 from inference_worker.worker.text.output_text import Release
 from inference_worker.worker.text.processor import Limits, TextProcessor
-from router.messages import ChatPrompt, Grammar, GrammarKind, Job, SamplingParams, ToolChoice, ToolMode, joined_calls
+from router.messages import (
+    ChatPrompt,
+    Grammar,
+    GrammarKind,
+    Job,
+    SamplingParams,
+    ToolChoice,
+    ToolMode,
+    merge_tool_calls,
+)
 
 pytestmark = pytest.mark.model
 
@@ -89,9 +98,9 @@ class Bench:
 
 
 def _said(releases: list[Release]) -> Said:
-    calls = joined_calls(call for release in releases for call in release.calls or ())
+    calls = merge_tool_calls(call for release in releases for call in release.calls or ())
     text = "".join(release.text for release in releases)
-    return Said(text, [(call.id, call.name, call.args) for call in calls], releases[-1].finish)
+    return Said(text, [(call.id, call.name, call.arguments) for call in calls], releases[-1].finish)
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from proxy.upstream import Upstream
 from proxy.worker import ProxyWorker
 from router import control_plane
 from router.bus import Bus
-from router.messages import ChatPrompt, Finished, Job, MayResume, Resume, SamplingParams, Verdict
+from router.messages import ChatPrompt, Finished, Job, Resume, ResumeDecision, ResumeRequest, SamplingParams
 from router.transport.base import Transport
 from router.transport.memory import MemoryTransport
 from router.transport.rabbitmq import RabbitMQTransport
@@ -87,10 +87,10 @@ async def test_on_rabbitmq_too(rabbitmq_url: str) -> None:
 
     async def hear() -> None:
         async for window in inbox:
-            finished.extend(reply.j for reply in window.b if isinstance(reply, Finished))
-            for asked in [reply for reply in window.b if isinstance(reply, MayResume)]:
-                start = Resume(job=asked.j, attempt=asked.a, verdict=Verdict.START)
-                gateway.send_control(control_plane.worker(window.w), start)
+            finished.extend(reply.job_id for reply in window.replies if isinstance(reply, Finished))
+            for asked in [reply for reply in window.replies if isinstance(reply, ResumeRequest)]:
+                start = Resume(job=asked.job_id, attempt=asked.attempt_id, decision=ResumeDecision.START)
+                gateway.send_control(control_plane.worker(window.worker_id), start)
 
     def job(name: str) -> Job:
         return Job(

@@ -10,7 +10,7 @@ import pytest
 from proxy.errors import Busy, Failed, Misbehaved, RefusedUs, RequestRefused
 from proxy.stream import Piece, Reading, error_of
 from proxy.usage import Count
-from router.messages import UNKNOWN_ID, TokenAlternative, TokenLogprob, ToolCallDelta
+from router.messages import UNKNOWN_TOKEN_ID, TokenAlternative, TokenLogprob, ToolCallDelta
 
 
 def read(reading: Reading, **choice: Any) -> list[Piece]:
@@ -40,7 +40,7 @@ def test_a_chat_and_a_completion_are_read_alike() -> None:
 
 
 def test_logprobs_have_no_invented_ids() -> None:
-    chosen, other = TokenAlternative(UNKNOWN_ID, "a", -0.5), TokenAlternative(UNKNOWN_ID, "b", -1.0)
+    chosen, other = TokenAlternative(UNKNOWN_TOKEN_ID, "a", -0.5), TokenAlternative(UNKNOWN_TOKEN_ID, "b", -1.0)
     token = {"token": "a", "logprob": -0.5, "bytes": [97]}
     chat = read(
         Reading.of(1),
@@ -56,8 +56,8 @@ def test_logprobs_have_no_invented_ids() -> None:
 
 def test_calls_have_their_name_once_and_an_id_that_is_one() -> None:
     said = calls_of(call(0, "", name="f", id="call_1"), call(0, '{"a"', name="f", id="call_1"), call(1, "{}", name="g"))
-    assert said[:2] == [ToolCallDelta(i=0, id="call_1", name="f"), ToolCallDelta(i=0, args='{"a"')]
-    assert (said[2].i, said[2].name, said[2].args) == (1, "g", "{}")
+    assert said[:2] == [ToolCallDelta(index=0, id="call_1", name="f"), ToolCallDelta(index=0, arguments='{"a"')]
+    assert (said[2].index, said[2].name, said[2].arguments) == (1, "g", "{}")
     assert said[2].id.startswith("call_")
     assert calls_of(call(0, name="f", id="<script>"))[0].id.startswith("call_")
 

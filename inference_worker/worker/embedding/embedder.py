@@ -85,7 +85,9 @@ class Embedder(EngineJobs[EmbeddingJob]):
         tokens = running.tokens.pop(event.index)
         running.embedded_tokens += tokens
         self.tokens += tokens
-        embedded = Embedded(j=running.job.id, a=running.attempt, s=event.index, vectors=[event.vector], tokens=tokens)
+        embedded = Embedded(
+            job_id=running.job.id, attempt_id=running.attempt, start=event.index, vectors=[event.vector], tokens=tokens
+        )
         self._outbox.put(running.job.reply_to, embedded)
         if not running.tokens:
             self._metrics.finished("stop")

@@ -24,7 +24,13 @@ def prompt_echo(tokenizer: Tokenizer, job: Job, attempt: str, prompt_ids: list[i
         if isinstance(job.prompt, TextPrompt) and whole
         else tokenizer.decode(prompt_ids, skip_controls=job.text.skip_special_tokens)
     )
-    return PromptEcho(j=job.id, a=attempt, ids=prompt_ids, t=text, first=tokenizer.token_text(prompt_ids[0]))
+    return PromptEcho(
+        job_id=job.id,
+        attempt_id=attempt,
+        token_ids=prompt_ids,
+        text=text,
+        first_text=tokenizer.token_text(prompt_ids[0]),
+    )
 
 
 def prompt_logprobs(tokenizer: Tokenizer, job: Job, attempt: str, scores: PromptScores) -> Iterator[PromptLogprobs]:
@@ -32,9 +38,9 @@ def prompt_logprobs(tokenizer: Tokenizer, job: Job, attempt: str, scores: Prompt
     for start in range(0, len(scores.logprobs), PART):
         part = slice(start, start + PART)
         yield PromptLogprobs(
-            j=job.id,
-            a=attempt,
-            s=scores.start + start,
-            lp=[readable(tokenizer, one) for one in scores.logprobs[part]],
+            job_id=job.id,
+            attempt_id=attempt,
+            start=scores.start + start,
+            logprobs=[readable(tokenizer, one) for one in scores.logprobs[part]],
             ranks=scores.ranks[part],
         )

@@ -80,7 +80,7 @@ async def test_two_tenants_that_flood_share_by_tokens() -> None:
     left = {turn: lengths[turn.job.tenant] for turn in going}
     for _ in range(600):
         for turn in [turn for turn in going if turn.came]:
-            turn.served(Delta(j=turn.job.id, a="a", s=0, ids=[1]))
+            turn.served(Delta(job_id=turn.job.id, attempt_id="a", start=0, token_ids=[1]))
             served[turn.job.tenant] += 1
             left[turn] -= 1
             if not left[turn]:
@@ -135,7 +135,7 @@ async def test_what_was_read_for_a_tenant_counts() -> None:
     queue = fair(2)
     running = enter(queue, "a", 1) + enter(queue, "b", 2)
     waiting = [*enter(queue, "a", 1), *enter(queue, "b", 1)]
-    running[0].served(Started(j="a-0", a="x", w="w", prompt_tokens=1000))
+    running[0].served(Started(job_id="a-0", attempt_id="x", worker_id="w", prompt_tokens=1000))
     running[1].leave()
     running[2].leave()
     assert [turn.came for turn in waiting] == [False, True]

@@ -39,16 +39,18 @@ class Held:
         self.go = asyncio.Event()
 
     async def __call__(self, worker: ScriptedWorker, job: Job) -> None:
-        worker.send(job, Started(j=job.id, a="a", w=worker.worker, prompt_tokens=1))
-        worker.send(job, Delta(j=job.id, a="a", s=0, ids=[0, 1], t="0 1 "))
+        worker.send(job, Started(job_id=job.id, attempt_id="a", worker_id=worker.worker, prompt_tokens=1))
+        worker.send(job, Delta(job_id=job.id, attempt_id="a", start=0, token_ids=[0, 1], text="0 1 "))
         cancelled = asyncio.create_task(worker.cancel_of(job.id).wait())
         going = asyncio.create_task(self.go.wait())
         await asyncio.wait({cancelled, going}, return_when=asyncio.FIRST_COMPLETED)
         cancelled.cancel()
         going.cancel()
         if self.go.is_set():
-            worker.send(job, Delta(j=job.id, a="a", s=2, ids=[2], t="2 ", f="stop"))
-            worker.send(job, Finished(j=job.id, a="a", usage=usage(job, 3)))
+            worker.send(
+                job, Delta(job_id=job.id, attempt_id="a", start=2, token_ids=[2], text="2 ", finish_reason="stop")
+            )
+            worker.send(job, Finished(job_id=job.id, attempt_id="a", usage=usage(job, 3)))
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.http.server import _accept_backlog, bind, serve_app
 from gateway.settings import GatewaySettings
-from router.messages import Delta, FailureCode, Finished, Job, MayResume, Resume, Started, Verdict
+from router.messages import Delta, FailureCode, Finished, Job, Resume, ResumeDecision, ResumeRequest, Started
 from runtime.lifecycle import StartupError
 from tests.fakes.scripted_worker import Script, ScriptedWorker, count, fail, never, say, start_and_wait, usage
 from tests.gateway.conftest import HI, KEY, MODEL, Serve, answers, eventually, head, reset, stage
@@ -81,10 +81,10 @@ async def test_failure_in_the_middle_of_a_stream_raises_in_the_client(serve: Ser
     seen = asyncio.Event()
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
-        worker.send(job, Started(j=job.id, a="a", w=worker.worker, prompt_tokens=1))
-        worker.send(job, Delta(j=job.id, a="a", s=0, ids=[0], t="0 "))
+        worker.send(job, Started(job_id=job.id, attempt_id="a", worker_id=worker.worker, prompt_tokens=1))
+        worker.send(job, Delta(job_id=job.id, attempt_id="a", start=0, token_ids=[0], text="0 "))
         await seen.wait()
-        worker.send(job, Delta(j=job.id, a="a", s=5, ids=[5], t="5 "))
+        worker.send(job, Delta(job_id=job.id, attempt_id="a", start=5, token_ids=[5], text="5 "))
 
     server = await serve(script)
     stream = await server.client.chat.completions.create(model=MODEL, messages=HI, stream=True)
@@ -100,10 +100,12 @@ async def test_text_without_ids_fails_in_band_when_its_worker_is_lost_and_nobody
     seen, heard = asyncio.Event(), asyncio.Queue[object]()
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
-        worker.send(job, Started(j=job.id, a="a", w=worker.worker, prompt_tokens=1))
-        worker.send(job, Delta(j=job.id, a="a", s=0, ids=[], n=1, t="0 "))
+        worker.send(job, Started(job_id=job.id, attempt_id="a", worker_id=worker.worker, prompt_tokens=1))
+        worker.send(
+            job, Delta(job_id=job.id, attempt_id="a", start=0, token_ids=[], untokenised_positions=1, text="0 ")
+        )
         await seen.wait()
-        worker.send(job, MayResume(j=job.id, a="b"), worker="worker-2")
+        worker.send(job, ResumeRequest(job_id=job.id, attempt_id="b"), worker="worker-2")
 
     server = await serve(script)
 
@@ -120,7 +122,7 @@ async def test_text_without_ids_fails_in_band_when_its_worker_is_lost_and_nobody
     assert broken.value.code == "worker_lost"
     answer = await heard.get()
     assert isinstance(answer, Resume)
-    assert answer.verdict is Verdict.GONE
+    assert answer.decision is ResumeDecision.GONE
     listening.cancel()
 
 
@@ -143,9 +145,9 @@ async def test_pings_come_while_waiting_and_are_ignored_by_the_client(serve: Ser
 
 async def test_there_are_no_comments_between_tokens(serve: Serve) -> None:
     async def script(worker: ScriptedWorker, job: Job) -> None:
-        worker.send(job, Started(j=job.id, a="a", w=worker.worker, prompt_tokens=1))
+        worker.send(job, Started(job_id=job.id, attempt_id="a", worker_id=worker.worker, prompt_tokens=1))
         for token in range(10):
-            worker.send(job, Delta(j=job.id, a="a", s=token, ids=[token], t=f"{token} "))
+            worker.send(job, Delta(job_id=job.id, attempt_id="a", start=token, token_ids=[token], text=f"{token} "))
             await asyncio.sleep(0.1)
         await asyncio.Event().wait()
 
@@ -168,7 +170,7 @@ async def test_a_client_that_leaves_a_stream_cancels_its_job(
         await server.stage.worker.cancel_of(server.stage.worker.jobs[0].id).wait()
     await eventually(lambda: len(server.stage.gateway.inbox) == 0)
     job, late = server.stage.worker.jobs[0], server.stage.gateway.metrics.tokens_after_disconnect
-    server.stage.worker.send(job, Delta(j=job.id, a="a", s=2, ids=[7, 8, 9]))
+    server.stage.worker.send(job, Delta(job_id=job.id, attempt_id="a", start=2, token_ids=[7, 8, 9]))
     await eventually(lambda: late._value.get() == 3)
 
 
@@ -209,10 +211,10 @@ async def test_a_client_that_leaves_in_the_middle_of_its_body_costs_nothing(serv
 
 async def flood(worker: ScriptedWorker, job: Job) -> None:
     """64 kB a token for as long as it is wanted."""
-    worker.send(job, Started(j=job.id, a="a", w=worker.worker, prompt_tokens=1))
+    worker.send(job, Started(job_id=job.id, attempt_id="a", worker_id=worker.worker, prompt_tokens=1))
     cancelled, token = worker.cancel_of(job.id), 0
     while not cancelled.is_set():
-        worker.send(job, Delta(j=job.id, a="a", s=token, ids=[token], t="x" * 65536))
+        worker.send(job, Delta(job_id=job.id, attempt_id="a", start=token, token_ids=[token], text="x" * 65536))
         token += 1
         await asyncio.sleep(0.001)
 
@@ -291,11 +293,11 @@ async def test_shutdown_lets_streams_end_and_takes_no_new_ones(serve: Serve) -> 
     go = asyncio.Event()
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
-        worker.send(job, Started(j=job.id, a="a", w=worker.worker, prompt_tokens=1))
-        worker.send(job, Delta(j=job.id, a="a", s=0, ids=[0], t="0 "))
+        worker.send(job, Started(job_id=job.id, attempt_id="a", worker_id=worker.worker, prompt_tokens=1))
+        worker.send(job, Delta(job_id=job.id, attempt_id="a", start=0, token_ids=[0], text="0 "))
         await go.wait()
-        worker.send(job, Delta(j=job.id, a="a", s=1, ids=[1], t="1 ", f="stop"))
-        worker.send(job, Finished(j=job.id, a="a", usage=usage(job, 2)))
+        worker.send(job, Delta(job_id=job.id, attempt_id="a", start=1, token_ids=[1], text="1 ", finish_reason="stop"))
+        worker.send(job, Finished(job_id=job.id, attempt_id="a", usage=usage(job, 2)))
 
     server = await serve(script, shutdown_grace=60.0)
     reader, writer = await server.post(stream=True)

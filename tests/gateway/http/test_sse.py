@@ -15,10 +15,13 @@ SetStage = Callable[..., Awaitable[Stage]]
 
 
 async def one_window(worker: ScriptedWorker, job: Job) -> None:
-    deltas = [Delta(j=job.id, a="a", s=n, ids=[n], t=text) for n, text in enumerate(("é", "\u2028", 'q"'))]
-    end = Delta(j=job.id, a="a", s=3, ids=[3], t="!", f="stop")
-    started = Started(j=job.id, a="a", w=worker.worker, prompt_tokens=5)
-    worker.send(job, started, *deltas, end, Finished(j=job.id, a="a", usage=usage(job, 4)))
+    deltas = [
+        Delta(job_id=job.id, attempt_id="a", start=n, token_ids=[n], text=text)
+        for n, text in enumerate(("é", "\u2028", 'q"'))
+    ]
+    end = Delta(job_id=job.id, attempt_id="a", start=3, token_ids=[3], text="!", finish_reason="stop")
+    started = Started(job_id=job.id, attempt_id="a", worker_id=worker.worker, prompt_tokens=5)
+    worker.send(job, started, *deltas, end, Finished(job_id=job.id, attempt_id="a", usage=usage(job, 4)))
 
 
 async def writes(stage: Stage, **fields: Any) -> list[bytes]:

@@ -133,8 +133,10 @@ async def test_a_stream_that_breaks_costs_what_was_streamed(serve: Serve) -> Non
 
     async def break_off(worker: ScriptedWorker, job: Job) -> None:
         attempt = uuid.uuid4().hex
-        worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=5))
-        worker.send(job, Delta(j=job.id, a=attempt, s=0, ids=[0, 1], t="0 1 ", cached=3))
+        worker.send(job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=5))
+        worker.send(
+            job, Delta(job_id=job.id, attempt_id=attempt, start=0, token_ids=[0, 1], text="0 1 ", cached_tokens=3)
+        )
         await received.wait()
         await fail(FailureCode.ENGINE_ERROR)(_SameAttempt(worker, attempt), job)  # type: ignore[arg-type]
 
@@ -156,7 +158,7 @@ class _SameAttempt:
         self._worker, self._attempt = worker, attempt
 
     def send(self, job: Job, *replies: Any) -> None:
-        self._worker.send(job, *(replace(reply, a=self._attempt) for reply in replies))
+        self._worker.send(job, *(replace(reply, attempt_id=self._attempt) for reply in replies))
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -195,10 +197,12 @@ async def test_an_answer_that_comes_too_late(set_stage: SetStage, stream: bool, 
 async def test_more_than_was_held_is_neither_told_nor_paid(set_stage: SetStage) -> None:
     async def lie(worker: ScriptedWorker, job: Job) -> None:
         attempt = uuid.uuid4().hex
-        worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=5))
-        worker.send(job, Delta(j=job.id, a=attempt, s=0, ids=[0], t="0 ", f="stop"))
+        worker.send(job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=5))
+        worker.send(
+            job, Delta(job_id=job.id, attempt_id=attempt, start=0, token_ids=[0], text="0 ", finish_reason="stop")
+        )
         used = Usage(prompt_tokens=10**12, completion_tokens=10**12, cached_tokens=10**11)
-        worker.send(job, Finished(j=job.id, a=attempt, usage=used))
+        worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=used))
 
     stage = await set_stage(lie)
     said = told((await stage.chat(max_tokens=2)).json())
@@ -390,12 +394,14 @@ async def test_checkpoints_say_what_clients_have(set_stage: SetStage, monkeypatc
 
     async def talk(worker: ScriptedWorker, job: Job) -> None:
         attempt = uuid.uuid4().hex
-        worker.send(job, Started(j=job.id, a=attempt, w=worker.worker, prompt_tokens=5))
+        worker.send(job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=5))
         for start in (0, 32):
-            worker.send(job, Delta(j=job.id, a=attempt, s=start, ids=list(range(32)), t="x"))
+            worker.send(job, Delta(job_id=job.id, attempt_id=attempt, start=start, token_ids=list(range(32)), text="x"))
         await go_on.wait()
-        worker.send(job, Delta(j=job.id, a=attempt, s=64, ids=[1], t="x", f="stop"))
-        worker.send(job, Finished(j=job.id, a=attempt, usage=usage(job, 65)))
+        worker.send(
+            job, Delta(job_id=job.id, attempt_id=attempt, start=64, token_ids=[1], text="x", finish_reason="stop")
+        )
+        worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=usage(job, 65)))
 
     stage = await set_stage(talk)
     asking = asyncio.create_task(stage.chat(stream=True))

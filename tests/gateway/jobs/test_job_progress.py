@@ -29,15 +29,17 @@ USAGE = Usage(prompt_tokens=1)
 
 
 def started(attempt: str = "a") -> Started:
-    return Started(j="j", a=attempt, w="w", prompt_tokens=1)
+    return Started(job_id="j", attempt_id=attempt, worker_id="w", prompt_tokens=1)
 
 
 def delta(start: int, count: int = 1, *, choice: int = 0, attempt: str = "a", finish: str | None = None) -> Delta:
-    return Delta(j="j", a=attempt, c=choice, s=start, ids=list(range(count)), f=finish)  # type: ignore[arg-type]
+    return Delta(
+        job_id="j", attempt_id=attempt, choice=choice, start=start, token_ids=list(range(count)), finish_reason=finish
+    )  # type: ignore[arg-type]
 
 
 def finished(attempt: str = "a") -> Finished:
-    return Finished(j="j", a=attempt, usage=USAGE)
+    return Finished(job_id="j", attempt_id=attempt, usage=USAGE)
 
 
 def admits(progress: JobProgress, reply: Reply, worker: str = "w") -> bool:
@@ -60,7 +62,7 @@ def test_replayed_windows_change_nothing(replays: list[int]) -> None:
     seen = []
     sent = [delta(token) for token in range(10)]
     for position, reply in enumerate(sent):
-        seen += [reply.s] if admits(progress, reply, "w") else []
+        seen += [reply.start] if admits(progress, reply, "w") else []
         for replay in replays:
             if replay <= position:
                 assert not admits(progress, sent[replay], "w")
@@ -69,10 +71,18 @@ def test_replayed_windows_change_nothing(replays: list[int]) -> None:
 
 def test_text_without_ids_has_positions_too() -> None:
     progress = JobProgress(1)
-    pieces = [Delta(j="j", a="a", s=start, ids=[], n=count, t="text") for start, count in ((0, 2), (2, 1))]
+    pieces = [
+        Delta(job_id="j", attempt_id="a", start=start, token_ids=[], untokenised_positions=count, text="text")
+        for start, count in ((0, 2), (2, 1))
+    ]
     assert [admits(progress, piece, "w") for piece in (*pieces, *pieces)] == [True, True, False, False]
     assert progress.tokens == 3
-    assert progress.admit(Delta(j="j", a="a", s=4, ids=[], n=1, t="gap"), "w") is Admitted.GAP
+    assert (
+        progress.admit(
+            Delta(job_id="j", attempt_id="a", start=4, token_ids=[], untokenised_positions=1, text="gap"), "w"
+        )
+        is Admitted.GAP
+    )
 
 
 def test_what_follows_a_gap_is_dropped_until_the_gap_is_closed() -> None:
@@ -115,7 +125,11 @@ def test_a_last_delta_without_tokens_counts_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "last", [Failed(j="j", a="a", code=FailureCode.ENGINE_ERROR, message=""), Cancelled(j="j", a="a", usage=USAGE)]
+    "last",
+    [
+        Failed(job_id="j", attempt_id="a", code=FailureCode.ENGINE_ERROR, message=""),
+        Cancelled(job_id="j", attempt_id="a", usage=USAGE),
+    ],
 )
 def test_nothing_follows_a_terminal(last: Failed | Cancelled) -> None:
     progress = JobProgress(1)
@@ -148,7 +162,7 @@ def test_an_attempt_that_starts_over_after_delivery_is_not_heard() -> None:
 def test_a_bound_attempt_goes_on_after_what_was_delivered() -> None:
     progress = JobProgress(2)
     progress.admit(started("a"), "w-1")
-    first = Delta(j="j", a="a", c=1, s=0, ids=[7, 8], cached=16)
+    first = Delta(job_id="j", attempt_id="a", choice=1, start=0, token_ids=[7, 8], cached_tokens=16)
     for reply in (first, delta(0, 3, attempt="a", finish="stop")):
         assert admits(progress, reply, "w-1")
     assert progress.delivered == ([[0, 1, 2], [7, 8]], [0], [], 16)
@@ -164,7 +178,7 @@ def test_a_bound_attempt_goes_on_after_what_was_delivered() -> None:
 def test_text_without_ids_can_not_be_continued() -> None:
     progress = JobProgress(1)
     assert progress.resumable
-    progress.admit(Delta(j="j", a="a", s=0, ids=[], n=1, t="text"), "w")
+    progress.admit(Delta(job_id="j", attempt_id="a", start=0, token_ids=[], untokenised_positions=1, text="text"), "w")
     assert not progress.resumable
 
 
@@ -172,15 +186,15 @@ def test_another_attempt_may_cut_the_prompt_differently() -> None:
     progress, told = JobProgress(1, echo=True, scores=True), EchoedPrompt()
     lp = [TokenLogprob(TokenAlternative(number, "", -1.0), []) for number in range(1, 6)]
     replies = [
-        PromptEcho(j="j", a="a", ids=list(range(6)), t="prompt"),
-        PromptLogprobs(j="j", a="a", s=1, lp=lp[:3], ranks=[1, 2, 3]),
-        PromptEcho(j="j", a="b", ids=list(range(6)), t="prompt"),
-        PromptLogprobs(j="j", a="b", s=1, lp=lp[:2], ranks=[1, 2]),
-        PromptLogprobs(j="j", a="b", s=3, lp=lp[2:], ranks=[3, 4, 5]),
+        PromptEcho(job_id="j", attempt_id="a", token_ids=list(range(6)), text="prompt"),
+        PromptLogprobs(job_id="j", attempt_id="a", start=1, logprobs=lp[:3], ranks=[1, 2, 3]),
+        PromptEcho(job_id="j", attempt_id="b", token_ids=list(range(6)), text="prompt"),
+        PromptLogprobs(job_id="j", attempt_id="b", start=1, logprobs=lp[:2], ranks=[1, 2]),
+        PromptLogprobs(job_id="j", attempt_id="b", start=3, logprobs=lp[2:], ranks=[3, 4, 5]),
     ]
     for reply in replies:
-        if reply.a != progress.attempt:
-            progress.bind(reply.a, "w")
+        if reply.attempt_id != progress.attempt:
+            progress.bind(reply.attempt_id, "w")
         if admits(progress, reply):
             told.take(reply)
     assert told.logprobs == lp
@@ -195,7 +209,7 @@ def test_two_attempts_whatever_is_dropped_or_repeated_make_one_run_of_tokens(dat
 
     def deliver(reply: Delta) -> None:
         if admits(progress, reply):
-            seen.extend(range(reply.s, reply.s + len(reply.ids)))
+            seen.extend(range(reply.start, reply.start + len(reply.token_ids)))
 
     sent: list[Delta] = []
     for number in range(data.draw(st.integers(1, 4))):
@@ -204,7 +218,7 @@ def test_two_attempts_whatever_is_dropped_or_repeated_make_one_run_of_tokens(dat
         at = progress.tokens
         assert [len(ids) for ids in progress.delivered.delivered] == ([at] if at else [])
         for size in data.draw(st.lists(st.integers(1, 3), max_size=6)):
-            sent.append(Delta(j="j", a=attempt, s=at, ids=list(range(at, at + size))))
+            sent.append(Delta(job_id="j", attempt_id=attempt, start=at, token_ids=list(range(at, at + size))))
             at += size
             deliver(sent[-1])
             for zombie in data.draw(st.lists(st.sampled_from(sent), max_size=3)):
@@ -224,7 +238,7 @@ def test_the_reaper_closes_a_job_whatever_attempt_was_bound() -> None:
     progress = JobProgress(1)
     admits(progress, started(), "w")
     admits(progress, delta(0), "w")
-    failed = Failed(j="j", a="reaped", code=FailureCode.FAILED_REPEATEDLY, message="given up")
+    failed = Failed(job_id="j", attempt_id="reaped", code=FailureCode.FAILED_REPEATEDLY, message="given up")
     assert not admits(progress, failed, "some other worker")
     assert admits(progress, failed, REAPER)
     assert progress.ended
@@ -234,10 +248,12 @@ def test_a_letter_about_an_older_copy_ends_nothing() -> None:
     progress = JobProgress(1)
     admits(progress, started(), "w")
     progress.copied(progress.next_copy())
-    letter = Failed(j="j", a="reaped", code=FailureCode.FAILED_REPEATEDLY, message="given up")
+    letter = Failed(job_id="j", attempt_id="reaped", code=FailureCode.FAILED_REPEATEDLY, message="given up")
     assert progress.admit(letter, REAPER) is Admitted.FENCED
     assert not progress.ended
-    newest = Failed(j="j", a="reaped", code=FailureCode.FAILED_REPEATEDLY, message="given up", copy=1)
+    newest = Failed(
+        job_id="j", attempt_id="reaped", code=FailureCode.FAILED_REPEATEDLY, message="given up", copy_number=1
+    )
     assert admits(progress, newest, REAPER)
 
 

@@ -53,13 +53,13 @@ async def test_a_real_answer_comes_through_the_queue(model_file: Path) -> None:
     replies: list[Reply] = []
     async with asyncio.timeout(120):
         async for window in inbox:
-            replies += window.b
+            replies += window.replies
             if isinstance(replies[-1], Finished):
                 break
     stop.set()
     await serving
     await bus.close()
-    assert "Paris" in "".join(reply.t for reply in replies if isinstance(reply, Delta))
+    assert "Paris" in "".join(reply.text for reply in replies if isinstance(reply, Delta))
 
 
 def _fields(job: Job) -> dict[str, object]:

@@ -28,9 +28,10 @@ from router.messages import (
     Failed,
     FailureCode,
     Finished,
-    MayResume,
     Outcome,
     Resume,
+    ResumeDecision,
+    ResumeRequest,
     SamplingParams,
     ServiceClass,
     Started,
@@ -38,7 +39,6 @@ from router.messages import (
     TextPrompt,
     TokenPrompt,
     UsageRecord,
-    Verdict,
     WorkerState,
     encode,
 )
@@ -55,14 +55,14 @@ async def test_a_job_is_started_streamed_finished_recorded_and_acknowledged() ->
         terminal, record = await bench.ended("j")
     started = bench.of("j")[0]
     assert isinstance(started, Started)
-    assert started.w == "worker-1"
+    assert started.worker_id == "worker-1"
     assert isinstance(terminal, Finished)
     assert bench.text("j") == "0 1 2 "
     assert terminal.usage.prompt_tokens == started.prompt_tokens > 0
     assert terminal.usage.completion_tokens == 3
     assert record.outcome is Outcome.FINISHED
     assert record.usage == terminal.usage
-    assert record.attempt == terminal.a == started.a
+    assert record.attempt == terminal.attempt_id == started.attempt_id
     ids = f"[[{FIRST},{FIRST + 1},{FIRST + 2}]]"
     assert record.digest == hashlib.sha256(ids.encode()).hexdigest()
     assert bench.queued() == 0
@@ -100,10 +100,10 @@ async def test_positions_are_gapless_and_the_last_delta_says_why() -> None:
     have = 0
     deltas = [reply for reply in bench.of("j") if isinstance(reply, Delta)]
     for delta in deltas:
-        assert delta.s == have
-        have += len(delta.ids)
+        assert delta.start == have
+        have += len(delta.token_ids)
     assert have == 20
-    assert [delta.f for delta in deltas if delta.f] == ["length"]
+    assert [delta.finish_reason for delta in deltas if delta.finish_reason] == ["length"]
 
 
 async def test_choices_are_tracked_apart_and_usage_is_their_sum() -> None:
@@ -128,7 +128,7 @@ async def test_a_stop_string_ends_the_choice_in_the_engine_too() -> None:
     assert bench.text("j") == "0 1 2 3 "
     last = bench.of("j")[-2]
     assert isinstance(last, Delta)
-    assert (last.f, last.stop) == ("stop", "4 5")
+    assert (last.finish_reason, last.stop_reason) == ("stop", "4 5")
     assert record.usage.completion_tokens == 6
 
 
@@ -141,8 +141,8 @@ async def test_a_stop_token_is_named_and_its_text_is_not_shown() -> None:
         await bench.ended("j")
     deltas = [reply for reply in bench.of("j") if isinstance(reply, Delta)]
     assert bench.text("j") == "0 1 "
-    assert (deltas[-1].f, deltas[-1].stop) == ("stop", FIRST + 2)
-    assert [one.chosen.id for delta in deltas for one in delta.lp or []] == [FIRST, FIRST + 1, FIRST + 2]
+    assert (deltas[-1].finish_reason, deltas[-1].stop_reason) == ("stop", FIRST + 2)
+    assert [one.chosen.id for delta in deltas for one in delta.logprobs or []] == [FIRST, FIRST + 1, FIRST + 2]
 
 
 @pytest.mark.parametrize(
@@ -201,12 +201,12 @@ async def test_a_job_past_its_deadline_is_not_begun() -> None:
 @pytest.mark.parametrize("again", [False, True])
 async def test_a_job_that_should_have_been_begun_is_not_but_for_one_that_others_have_begun(again: bool) -> None:
     async with Bench().up() as bench:
-        await bench.send(make_job("j", begin_by=time.time() - 1, attempt=int(again)))
+        await bench.send(make_job("j", begin_by=time.time() - 1, copy_number=int(again)))
         if again:
             await bench.until(lambda: bench.of("j"))
             [question] = bench.of("j")
-            assert isinstance(question, MayResume)
-            start = Resume(job="j", attempt=question.a, verdict=Verdict.START)
+            assert isinstance(question, ResumeRequest)
+            start = Resume(job="j", attempt=question.attempt_id, decision=ResumeDecision.START)
             bench.outside.send_control(control_plane.worker(bench.settings.id), start)
             await bench.submitted(1)
             return
@@ -308,7 +308,7 @@ async def test_a_request_that_the_engine_gives_up_fails_alone() -> None:
         await bench.send(make_job("bad"), make_job("good"))
         await bench.submitted(2)
         await bench.until(lambda: bench.of("bad"))
-        bench.engine.fail(bench.of("bad")[0].a)
+        bench.engine.fail(bench.of("bad")[0].attempt_id)
         bench.engine.step(3)
         good, _ = await bench.ended("good")
         terminal, record = await bench.ended("bad")
@@ -427,7 +427,7 @@ async def test_an_engine_in_which_steps_keep_failing_is_started_afresh(
         await bench.until(lambda: bench.worker._jobs.tokens == 8)
         await bench.until(lambda: all(bench.of(f"bad-{number}") for number in range(3)))
         for number in range(3):
-            bench.engine.fail(bench.of(f"bad-{number}")[0].a)
+            bench.engine.fail(bench.of(f"bad-{number}")[0].attempt_id)
         for number in range(3):
             terminal, _ = await bench.ended(f"bad-{number}")
             assert isinstance(terminal, Failed)

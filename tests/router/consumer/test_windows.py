@@ -29,8 +29,8 @@ class Post:
     @property
     def positions(self) -> list[list[int]]:
         """Of the tokens in each window."""
-        deltas = [[reply for reply in window.b if isinstance(reply, Delta)] for _, window in self.sent]
-        return [[each.s + number for each in window for number in range(len(each.ids))] for window in deltas]
+        deltas = [[reply for reply in window.replies if isinstance(reply, Delta)] for _, window in self.sent]
+        return [[each.start + number for each in window for number in range(len(each.token_ids))] for window in deltas]
 
 
 def outbox(post: Post, given_up: list[str] | None = None) -> Outbox:
@@ -38,7 +38,7 @@ def outbox(post: Post, given_up: list[str] | None = None) -> Outbox:
 
 
 def delta(position: int, text: str = "x") -> Delta:
-    return Delta(j="j", a="a", s=position, ids=[1], t=text)
+    return Delta(job_id="j", attempt_id="a", start=position, token_ids=[1], text=text)
 
 
 async def test_a_step_is_one_window_per_gateway() -> None:
@@ -69,34 +69,62 @@ async def test_steps_shorter_than_the_interval_share_a_window(monkeypatch: pytes
 def test_deltas_of_a_choice_become_one_and_all_else_stays_in_order() -> None:
     alternative = TokenAlternative(1, "x", -0.5)
     lp = [TokenLogprob(alternative, [alternative])]
-    started = Started(j="j", a="a", w="w", prompt_tokens=1)
-    finished = Finished(j="j", a="a", usage=Usage(prompt_tokens=1, completion_tokens=3))
+    started = Started(job_id="j", attempt_id="a", worker_id="w", prompt_tokens=1)
+    finished = Finished(job_id="j", attempt_id="a", usage=Usage(prompt_tokens=1, completion_tokens=3))
     replies = [
         started,
-        Delta(j="j", a="a", c=0, s=0, ids=[1], t="a", lp=lp),
-        Delta(j="j", a="a", c=1, s=0, ids=[7], t="b"),
-        Delta(j="k", a="b", c=0, s=4, ids=[9, 9], t="other"),
-        Delta(j="j", a="a", c=0, s=1, ids=[2, 3], t="cd", lp=lp * 2),
-        Delta(j="j", a="a", c=0, s=3, ids=[], t="e", f="stop", stop="!"),
+        Delta(job_id="j", attempt_id="a", choice=0, start=0, token_ids=[1], text="a", logprobs=lp),
+        Delta(job_id="j", attempt_id="a", choice=1, start=0, token_ids=[7], text="b"),
+        Delta(job_id="k", attempt_id="b", choice=0, start=4, token_ids=[9, 9], text="other"),
+        Delta(job_id="j", attempt_id="a", choice=0, start=1, token_ids=[2, 3], text="cd", logprobs=lp * 2),
+        Delta(
+            job_id="j", attempt_id="a", choice=0, start=3, token_ids=[], text="e", finish_reason="stop", stop_reason="!"
+        ),
         finished,
     ]
     assert joined(replies) == [
         started,
-        Delta(j="j", a="a", c=0, s=0, ids=[1, 2, 3], t="acde", lp=lp * 3, f="stop", stop="!"),
-        Delta(j="j", a="a", c=1, s=0, ids=[7], t="b"),
-        Delta(j="k", a="b", c=0, s=4, ids=[9, 9], t="other"),
+        Delta(
+            job_id="j",
+            attempt_id="a",
+            choice=0,
+            start=0,
+            token_ids=[1, 2, 3],
+            text="acde",
+            logprobs=lp * 3,
+            finish_reason="stop",
+            stop_reason="!",
+        ),
+        Delta(job_id="j", attempt_id="a", choice=1, start=0, token_ids=[7], text="b"),
+        Delta(job_id="k", attempt_id="b", choice=0, start=4, token_ids=[9, 9], text="other"),
         finished,
     ]
 
 
 def test_texts_without_ids_and_parts_of_calls_are_joined_too() -> None:
     replies = [
-        Delta(j="j", a="a", s=0, ids=[], n=1, t="a"),
-        Delta(j="j", a="a", s=1, ids=[], n=2, calls=[ToolCallDelta(i=0, id="c", name="f")]),
-        Delta(j="j", a="a", s=3, ids=[], n=1, calls=[ToolCallDelta(i=0, args="{")]),
+        Delta(job_id="j", attempt_id="a", start=0, token_ids=[], untokenised_positions=1, text="a"),
+        Delta(
+            job_id="j",
+            attempt_id="a",
+            start=1,
+            token_ids=[],
+            untokenised_positions=2,
+            tool_calls=[ToolCallDelta(index=0, id="c", name="f")],
+        ),
+        Delta(
+            job_id="j",
+            attempt_id="a",
+            start=3,
+            token_ids=[],
+            untokenised_positions=1,
+            tool_calls=[ToolCallDelta(index=0, arguments="{")],
+        ),
     ]
-    calls = [ToolCallDelta(i=0, id="c", name="f", args="{")]
-    assert joined(replies) == [Delta(j="j", a="a", s=0, ids=[], n=4, t="a", calls=calls)]
+    calls = [ToolCallDelta(index=0, id="c", name="f", arguments="{")]
+    assert joined(replies) == [
+        Delta(job_id="j", attempt_id="a", start=0, token_ids=[], untokenised_positions=4, text="a", tool_calls=calls)
+    ]
 
 
 async def test_what_is_left_leaves_by_the_timer() -> None:

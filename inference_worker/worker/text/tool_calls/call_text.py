@@ -11,7 +11,7 @@ from collections.abc import Set
 
 from inference_worker.worker.text.tool_calls.call_reader import CallReader
 from inference_worker.worker.text.tool_calls.markup import Kind, Span
-from router.messages import ToolCallDelta, joined_calls
+from router.messages import ToolCallDelta, merge_tool_calls
 
 
 class CallText:
@@ -67,7 +67,7 @@ class CallText:
                 text.append(span.text)
             elif span.kind is Kind.ARGUMENTS:
                 calls.append(self._delta(span))
-        return "".join(text), joined_calls(calls) or None
+        return "".join(text), merge_tool_calls(calls) or None
 
     def _keep(self, spans: list[Span]) -> None:
         for span in spans:
@@ -80,7 +80,7 @@ class CallText:
 
     def _delta(self, span: Span) -> ToolCallDelta:
         id_ = call_id(self._choice, span.call) if span.name else ""
-        return ToolCallDelta(i=span.call, id=id_, name=span.name, args=span.text)
+        return ToolCallDelta(index=span.call, id=id_, name=span.name, arguments=span.text)
 
 
 def call_id(choice: str, index: int) -> str:

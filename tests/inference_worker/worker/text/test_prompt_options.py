@@ -81,7 +81,7 @@ def test_a_prompt_is_echoed_as_it_was_sent_or_as_it_was_read() -> None:
     ids = [BEGIN, *tokenizer.encode("né")]
 
     def echo(job: Job) -> str:
-        return prompt_echo.prompt_echo(tokenizer, job, "a", ids).t
+        return prompt_echo.prompt_echo(tokenizer, job, "a", ids).text
 
     assert echo(job(TextPrompt("<|begin|>né"))) == "<|begin|>né"
     assert echo(job(TokenPrompt(ids))) == "né"
@@ -94,9 +94,13 @@ def test_log_probabilities_of_long_prompts_are_told_in_parts(monkeypatch: pytest
     tokenizer = counting_text().tokenizer
     rows = [PositionLogprobs(Candidate(FIRST + i, -1.0), [Candidate(FIRST, -0.5)]) for i in range(5)]
     told = list(prompt_echo.prompt_logprobs(tokenizer, JOB, "a", PromptScores(3, rows, [1, 2, 3, 4, 5])))
-    assert [(part.s, len(part.lp), part.ranks) for part in told] == [(3, 2, [1, 2]), (5, 2, [3, 4]), (7, 1, [5])]
-    assert told[1].lp[0].chosen.text == "2 "
-    assert told[1].lp[0].top[0].text == "0 "
+    assert [(part.start, len(part.logprobs), part.ranks) for part in told] == [
+        (3, 2, [1, 2]),
+        (5, 2, [3, 4]),
+        (7, 1, [5]),
+    ]
+    assert told[1].logprobs[0].chosen.text == "2 "
+    assert told[1].logprobs[0].top[0].text == "0 "
 
 
 async def test_the_operators_limit_holds_where_the_client_sets_none() -> None:

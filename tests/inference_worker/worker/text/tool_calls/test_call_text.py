@@ -13,7 +13,7 @@ from inference_worker.worker.text.output_text import OutputText, Release
 from inference_worker.worker.text.tool_calls.call_reader import CallReader
 from inference_worker.worker.text.tool_calls.call_text import CallText, call_id
 from inference_worker.worker.text.tool_calls.family import MARKUPS, Family
-from router.messages import SamplingParams, TextOptions, joined_calls
+from router.messages import SamplingParams, TextOptions, merge_tool_calls
 from tests.fakes.counting_text import definition
 
 
@@ -81,11 +81,11 @@ def run(ids: list[int], cuts: list[int], stops: list[str], *, several: bool = Tr
 
 
 def joined(releases: list[Release]) -> Answer:
-    calls = joined_calls(call for release in releases for call in release.calls or ())
+    calls = merge_tool_calls(call for release in releases for call in release.calls or ())
     end = releases[-1] if releases else None
     return Answer(
         "".join(release.text for release in releases),
-        [(call.i, call.id, call.name, call.args) for call in calls],
+        [(call.index, call.id, call.name, call.arguments) for call in calls],
         [id_ for release in releases for id_ in release.ids],
         end and end.finish,
         end and end.stopped_by,
