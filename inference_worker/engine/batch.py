@@ -43,7 +43,7 @@ class ScheduledSequence:
         return range(max(self.start + 1, sequence.scored), end)
 
     @property
-    def states_read(self) -> int:
+    def states_needed(self) -> int:
         """Number of trailing tokens whose final hidden states are read: for sampling or prompt log probabilities."""
         scored = self.scored
         for_scores = self.start + self.count - (scored.start - 1) if scored else 0

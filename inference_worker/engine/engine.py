@@ -22,12 +22,12 @@ from inference_worker.engine.loading.compilation import compile_model
 from inference_worker.engine.loading.loading import load_model
 from inference_worker.engine.loading.number_format import cache_format, number_format
 from inference_worker.engine.native.build import best_instructions
-from inference_worker.engine.native.interlude import Interlude
+from inference_worker.engine.native.prefill_interrupt import PrefillInterrupt
 from inference_worker.engine.scheduling.block_manager import BlockManager
 from inference_worker.engine.scheduling.limits import EngineLimits
 from inference_worker.engine.scheduling.prefix_cache import NoPrefixCache, PrefixCache
 from inference_worker.engine.scheduling.scheduler import Scheduler
-from inference_worker.engine.scheduling.speculation import FREE, NoSpeculation, Speculation, StepCost
+from inference_worker.engine.scheduling.speculation import FREE_ROWS, NoSpeculation, Speculation, StepCost
 from inference_worker.engine_protocol import EngineLoad, GenerationRequest, Ready, RequestFailed, TokenEvent
 from inference_worker.errors import ModelError
 from inference_worker.model_files.model_source import resolve
@@ -38,14 +38,14 @@ from inference_worker.tokenizer.tokenizer_files import read_vocabulary
 STEP_COSTS = {"avx2": StepCost(fixed=6, cheap_rows=4), "avx512": StepCost(fixed=8, cheap_rows=16)}
 """Step costs of the compiled kernels by instruction set (ADR 0009)."""
 
-PROMPTS_AHEAD = range(64, 257)
+PRIORITY_PREFILL_TOKENS = range(64, 257)
 """Prompt tokens of a step on a CPU for which decodes are deferred: fewer cost little next to the decodes, more take
 long in any case (ADR 0046)."""
 
-LOOKAHEAD = 16
+MAX_DECODE_STEPS = 16
 """Most decode steps per batch where they run as CUDA graphs."""
 
-COMPILATION_PATIENCE = 0.005
+GRAMMAR_WAIT = 0.005
 """Seconds that an idle engine waits for a grammar to compile before it reads commands again."""
 
 log = structlog.get_logger(__name__)
@@ -60,10 +60,10 @@ class Engine:
         runner: Runner,
         compilations: Compilations,
         ready: Ready,
-        interlude: Interlude | None = None,
+        prefill_interrupt: PrefillInterrupt | None = None,
     ) -> None:
-        """`interlude`: the model's prefill interrupt, if its steps can be interrupted."""
-        self._interlude = interlude or Interlude()
+        """`prefill_interrupt`: the model's prefill interrupt, if its steps can be interrupted."""
+        self._prefill_interrupt = prefill_interrupt or PrefillInterrupt()
         self.scheduler = scheduler
         self.runner = runner
         self.compilations = compilations
@@ -106,12 +106,12 @@ class Engine:
         device, shape = torch.device(settings.device), model.shape
         kv_dtype = cache_format(settings.kv_cache_dtype, dtype, settings.quantization, settings.activation_bits)
         cache_shape = KVCacheShape(shape.layers, shape.kv_heads, shape.head_size, settings.block_size, kv_dtype)
-        blocks = count_blocks(settings, cache_shape, _wanted_context(settings, shape), device)
+        blocks = count_blocks(settings, cache_shape, _context_length(settings, shape), device)
         attention = create_attention(settings.attention, KVCache(cache_shape, blocks, device), device)
         log.info(
             "KV cache", dtype=str(kv_dtype).removeprefix("torch."), blocks=blocks, tokens=blocks * settings.block_size
         )
-        limits = _limits(settings, shape, blocks, LOOKAHEAD if _captured(model, attention) else 1)
+        limits = _limits(settings, shape, blocks, MAX_DECODE_STEPS if _uses_cuda_graphs(model, attention) else 1)
         prefix_cache = PrefixCache() if settings.enable_prefix_caching else NoPrefixCache()
         ready = Ready(
             max_model_len=limits.max_model_len,
@@ -132,7 +132,7 @@ class Engine:
             _runner(model, attention, limits, device),
             Compilations(vocabulary, shape.vocab_size, shape.eos_token_ids),
             ready,
-            model.interlude if isinstance(model, NativeDecoder) else None,
+            model.prefill_interrupt if isinstance(model, NativeDecoder) else None,
         )
 
     def ready(self) -> Ready:
@@ -157,24 +157,26 @@ class Engine:
         """Return whether a request was added and has neither ended nor been aborted."""
         return self.scheduler.knows(request) or self.compilations.knows(request)
 
-    def let_in(self, commands: int, hear: Callable[[], None], tell: Callable[[list[TokenEvent]], None]) -> None:
+    def enable_prefill_interrupts(
+        self, commands: int, receive: Callable[[], None], emit: Callable[[list[TokenEvent]], None]
+    ) -> None:
         """Let a short prompt that arrives during a step be prefilled between two layers of it (ADR 0049).
 
         Does nothing where the model can't be interrupted between layers.
 
         Args:
             commands: file descriptor that becomes readable when a command arrives.
-            hear: adds the requests that have arrived. It must not abort any: the interrupted step uses their blocks.
-            tell: called with the prefill's events before the step goes on.
+            receive: adds the requests that have arrived. It must not abort any: the interrupted step uses their blocks.
+            emit: called with the prefill's events before the step goes on.
         """
 
-        def play() -> None:
-            hear()
-            batch = self.scheduler.schedule_ahead()
+        def prefill() -> None:
+            receive()
+            batch = self.scheduler.schedule_prefill_interrupt()
             if batch is not None:
-                tell(self.scheduler.commit(batch, self.runner.execute(batch)))
+                emit(self.scheduler.commit(batch, self.runner.execute(batch)))
 
-        self._interlude.wake, self._interlude.play = commands, play
+        self._prefill_interrupt.wakeup_fd, self._prefill_interrupt.handler = commands, prefill
 
     def step(self) -> list[TokenEvent]:
         """Compute one step for all running sequences."""
@@ -198,7 +200,7 @@ class Engine:
 
     def _take_compiled(self) -> None:
         """Schedule the requests whose grammars are compiled; an otherwise idle engine waits briefly for one."""
-        for outcome in self.compilations.take(0.0 if self.scheduler.has_work() else COMPILATION_PATIENCE):
+        for outcome in self.compilations.take(0.0 if self.scheduler.has_work() else GRAMMAR_WAIT):
             if isinstance(outcome, RequestFailed):
                 self._failures.append(outcome)
             else:
@@ -208,27 +210,27 @@ class Engine:
 def _speculation(settings: EngineSettings, attention: str) -> Speculation:
     """Return the speculation that the settings select, with the step cost of this attention backend."""
     if settings.speculation == "ngram":
-        return Speculation(FREE)
+        return Speculation(FREE_ROWS)
     if settings.speculation == "auto" and attention == "native":
         return Speculation(STEP_COSTS[best_instructions()])
     return NoSpeculation()
 
 
-def _captured(model: CausalLM, attention: AttentionBackend) -> bool:
+def _uses_cuda_graphs(model: CausalLM, attention: AttentionBackend) -> bool:
     """Return whether decode steps can run as CUDA graphs: neither model nor attention synchronises with the device."""
     return isinstance(model, Decoder) and attention.name == "triton" and attention.cache.keys[0].is_cuda
 
 
 def _runner(model: CausalLM, attention: AttentionBackend, limits: EngineLimits, device: torch.device) -> Runner:
     """Return the runner for the model; batches of several steps need CUDA graphs."""
-    if limits.lookahead == 1 or not isinstance(model, Decoder):
+    if limits.max_decode_steps == 1 or not isinstance(model, Decoder):
         return IsolatingRunner(ModelRunner(model, attention, device))
     from inference_worker.engine.execution.cuda_runner import cuda_runner  # noqa: PLC0415 - loads Triton
 
     return cuda_runner(model, attention, limits)
 
 
-def _wanted_context(settings: EngineSettings, shape: ModelShape) -> int:
+def _context_length(settings: EngineSettings, shape: ModelShape) -> int:
     """Return the configured context length in tokens, by default the model's.
 
     Raises:
@@ -241,9 +243,9 @@ def _wanted_context(settings: EngineSettings, shape: ModelShape) -> int:
     return settings.max_model_len
 
 
-def _limits(settings: EngineSettings, shape: ModelShape, blocks: int, lookahead: int) -> EngineLimits:
+def _limits(settings: EngineSettings, shape: ModelShape, blocks: int, max_decode_steps: int) -> EngineLimits:
     """Return the limits in force. The context is shortened if the KV cache can't hold one full sequence."""
-    wanted, held = _wanted_context(settings, shape), blocks * settings.block_size
+    wanted, held = _context_length(settings, shape), blocks * settings.block_size
     if held < wanted:
         log.warning("context shortened to what the KV cache holds", max_model_len=held, wanted=wanted)
     return EngineLimits(
@@ -252,6 +254,6 @@ def _limits(settings: EngineSettings, shape: ModelShape, blocks: int, lookahead:
         max_num_batched_tokens=settings.max_num_batched_tokens,
         vocab_size=shape.vocab_size,
         eos_token_ids=frozenset(shape.eos_token_ids),
-        lookahead=lookahead,
-        prompts_ahead=PROMPTS_AHEAD if settings.device == "cpu" else range(0),
+        max_decode_steps=max_decode_steps,
+        priority_prefill_tokens=PRIORITY_PREFILL_TOKENS if settings.device == "cpu" else range(0),
     )

@@ -38,7 +38,7 @@ from runtime import logging
 
 Target = Callable[[EngineSettings, Connection, Connection], None]
 
-BACKLOG_EVENTS = 16_384
+MAX_BUFFERED_EVENTS = 16_384
 """Events that are buffered for a slow parent before the engine waits for it."""
 
 
@@ -77,8 +77,10 @@ class InterruptibleEngine(SteppingEngine[Any], Protocol):
     def knows(self, request: str) -> bool:
         """Return whether a request was added and has neither ended nor been aborted."""
 
-    def let_in(self, commands: int, hear: Callable[[], None], tell: Callable[[list[Any]], None]) -> None:
-        """See `Engine.let_in`."""
+    def enable_prefill_interrupts(
+        self, commands: int, receive: Callable[[], None], emit: Callable[[list[Any]], None]
+    ) -> None:
+        """See `Engine.enable_prefill_interrupts`."""
 
 
 def run(
@@ -93,71 +95,71 @@ def run(
     """Load the model, report `Ready` or `StartFailed`, then serve until shutdown. Runs in the child process."""
     logging.configure(process, style=log_style, level=log_level)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides when we end
-    mouth = Mouth(reports)
+    writer = EventWriter(reports)
     try:
         engine = _load(settings)
     except (WorkerError, MemoryError, OSError, RuntimeError, ValueError, LookupError) as error:
-        mouth.say(StartFailed(reason=_reason(error)))
+        writer.write(StartFailed(reason=_start_failure(error)))
         return
     # Objects made while loading live as long as the process: keep the collector from walking over them during a step.
     gc.collect()
     gc.freeze()
-    mouth.say(engine.ready())
+    writer.write(engine.ready())
     with suppress(EOFError, OSError):  # the parent has gone
-        serve(engine, commands, mouth)
+        serve(engine, commands, writer)
 
 
-def serve(engine: SteppingEngine[Any], commands: Connection, mouth: Mouth) -> None:
+def serve(engine: SteppingEngine[Any], commands: Connection, writer: EventWriter) -> None:
     """Step the engine while it has work and wait for commands while it has none, until a `Shutdown` command.
 
     Raises:
         EOFError, OSError: the parent has exited.
     """
-    ear, outbox = Ear(commands), ReportOutbox(mouth)
+    reader, buffer = CommandReader(commands), ReportBuffer(writer)
     if isinstance(engine, InterruptibleEngine):
-        _let_in(engine, ear, outbox)
+        _enable_prefill_interrupts(engine, reader, buffer)
     while True:
         if not engine.has_work():
-            outbox.flush()
-        heard = False
-        while (command := ear.next(wait=not heard and not engine.has_work())) is not None:
+            buffer.flush()
+        received = False
+        while (command := reader.next(wait=not received and not engine.has_work())) is not None:
             if isinstance(command, Shutdown):
                 return
-            _obey(engine, command)
-            heard = True  # a report follows even if the command made no work
+            _apply(engine, command)
+            received = True  # a report follows even if the command made no work
         events = engine.step() if engine.has_work() else []
-        outbox.put(events, engine.failures(), engine.load())
+        buffer.put(events, engine.failures(), engine.load())
 
 
-def _obey(engine: SteppingEngine[Any], command: EngineRequest | Abort) -> None:
+def _apply(engine: SteppingEngine[Any], command: EngineRequest | Abort) -> None:
     if isinstance(command, Abort):
         engine.abort(command.request, command.choice)
     else:
         engine.add(command)
 
 
-def _let_in(engine: InterruptibleEngine, ear: Ear, outbox: ReportOutbox) -> None:
+def _enable_prefill_interrupts(engine: InterruptibleEngine, reader: CommandReader, buffer: ReportBuffer) -> None:
     """Have requests accepted during steps. The main loop notices between steps if the parent exits meanwhile."""
 
-    def hear() -> None:
+    def receive() -> None:
         with suppress(EOFError, OSError):
-            for request in ear.new_requests(engine.knows):
+            for request in reader.new_requests(engine.knows):
                 engine.add(request)
 
-    def tell(events: list[Any]) -> None:
+    def emit(events: list[Any]) -> None:
         with suppress(OSError):
-            outbox.put(events, engine.failures(), engine.load())
+            buffer.put(events, engine.failures(), engine.load())
 
-    engine.let_in(ear.fileno(), hear, tell)
+    engine.enable_prefill_interrupts(reader.fileno(), receive, emit)
 
 
-class Ear:
+class CommandReader:
     """Reads the parent's commands from a pipe, in order."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
         self._decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)
-        self._kept: deque[Command] = deque()
+        self._deferred: deque[Command] = deque()
 
     def fileno(self) -> int:
         """Return the descriptor that becomes readable when a command arrives."""
@@ -169,8 +171,8 @@ class Ear:
         Raises:
             EOFError, OSError: the parent has exited.
         """
-        if self._kept:
-            return self._kept.popleft()
+        if self._deferred:
+            return self._deferred.popleft()
         return self._decoder.decode(self._pipe.recv_bytes()) if self._pipe.poll(None if wait else 0) else None
 
     def new_requests(self, known: Callable[[str], bool]) -> Iterator[EngineRequest]:
@@ -183,27 +185,27 @@ class Ear:
         """
         while self._pipe.poll(0):
             command = self._decoder.decode(self._pipe.recv_bytes())
-            if self._kept or isinstance(command, Abort | Shutdown) or known(command.id):
-                self._kept.append(command)
+            if self._deferred or isinstance(command, Abort | Shutdown) or known(command.id):
+                self._deferred.append(command)
             else:
                 yield command
 
 
-class Mouth:
+class EventWriter:
     """Writes reports to the parent's pipe, one message at a time."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
         self._encoder = msgspec.msgpack.Encoder()
-        self._room = select.poll()
-        self._room.register(pipe, select.POLLOUT)
+        self._poller = select.poll()
+        self._poller.register(pipe, select.POLLOUT)
 
     @property
-    def has_room(self) -> bool:
+    def writable(self) -> bool:
         """Whether a short report can be written without blocking."""
-        return bool(self._room.poll(0))
+        return bool(self._poller.poll(0))
 
-    def say(self, report: Report) -> None:
+    def write(self, report: Report) -> None:
         """Write a report; blocks while the pipe is full.
 
         Raises:
@@ -212,15 +214,15 @@ class Mouth:
         self._pipe.send_bytes(self._encoder.encode(report))
 
 
-class ReportOutbox:
+class ReportBuffer:
     """Sends one report per step, and merges the outcomes of steps while the pipe is full.
 
-    So a step does not wait for a slow parent unless `BACKLOG_EVENTS` are buffered, which bounds memory. There is no
-    thread for it: a thread that encodes a report would take the interpreter from the next step.
+    So a step does not wait for a slow parent unless `MAX_BUFFERED_EVENTS` are buffered, which bounds memory. There is
+    no thread for it: a thread that encodes a report would take the interpreter from the next step.
     """
 
-    def __init__(self, mouth: Mouth) -> None:
-        self._mouth = mouth
+    def __init__(self, writer: EventWriter) -> None:
+        self._writer = writer
         self._events: list[EngineEvent] = []
         self._failed: list[RequestFailed] = []
         self._load: EngineLoad | None = None
@@ -234,7 +236,7 @@ class ReportOutbox:
         self._events.extend(events)
         self._failed.extend(failed)
         self._load = load
-        if self._mouth.has_room or len(self._events) >= BACKLOG_EVENTS:
+        if self._writer.writable or len(self._events) >= MAX_BUFFERED_EVENTS:
             self.flush()
 
     def flush(self) -> None:
@@ -245,7 +247,7 @@ class ReportOutbox:
         """
         if self._load is None:
             return
-        self._mouth.say(StepReport(events=self._events, failed=self._failed, load=self._load))
+        self._writer.write(StepReport(events=self._events, failed=self._failed, load=self._load))
         self._events, self._failed, self._load = [], [], None
 
 
@@ -264,7 +266,7 @@ def _load(settings: EngineSettings) -> SteppingEngine[Any]:
     return Engine.from_settings(settings)
 
 
-def _reason(error: BaseException) -> str:
+def _start_failure(error: BaseException) -> str:
     """Describe a start-up error in one line for the operator."""
     text = " ".join(str(error).split())[:500]
     if isinstance(error, MemoryError) or "out of memory" in text.lower() or "can't allocate memory" in text:

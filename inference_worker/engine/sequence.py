@@ -54,7 +54,7 @@ class Sequence:
     """Number of prompt tokens found in the prefix cache on the first admission."""
     admitted: bool = False
     """Whether the prompt was looked up in the prefix cache and counted; stays true after a preemption."""
-    announced: bool = False
+    first_event_sent: bool = False
     """Whether the first event of the choice was sent."""
     ended: bool = False
     """Whether the choice has finished, failed or been aborted."""
@@ -73,7 +73,7 @@ class Sequence:
         return self.prompt_length - 1 if self.siblings or not self.max_tokens else len(self.token_ids)
 
     @property
-    def unscored(self) -> bool:
+    def needs_prompt_scores(self) -> bool:
         """Whether log probabilities of prompt tokens are still to be reported."""
         return self.sampling.prompt_logprobs is not None and self.scored < self.prompt_length
 

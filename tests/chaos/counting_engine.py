@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from inference_worker.engine.engine_main import Mouth, serve
+from inference_worker.engine.engine_main import EventWriter, serve
 from inference_worker.engine_protocol import (
     EngineEvent,
     EngineLoad,
@@ -161,10 +161,10 @@ def run(settings: EngineSettings, commands: Connection, reports: Connection, *, 
     """The child's main function (`engine_main.Target`)."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     log.with_suffix(".pid").write_text(str(os.getpid()))  # a worker has other children too
-    engine, mouth = CountingSteps(settings, step_seconds, log), Mouth(reports)
-    mouth.say(engine.ready())
+    engine, writer = CountingSteps(settings, step_seconds, log), EventWriter(reports)
+    writer.write(engine.ready())
     try:
-        serve(engine, commands, mouth)
+        serve(engine, commands, writer)
     except (EOFError, OSError):
         return  # the worker has gone
 

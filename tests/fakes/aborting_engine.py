@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from multiprocessing.connection import Connection
 
-from inference_worker.engine.engine_main import Mouth, serve
+from inference_worker.engine.engine_main import EventWriter, serve
 from inference_worker.engine_protocol import EngineLoad, GenerationRequest, Ready, RequestFailed, TokenEvent
 from inference_worker.settings import EngineSettings
 from tests.fakes.counting_text import END, FIRST, VOCAB_SIZE
@@ -76,9 +76,9 @@ class AbortingEngine:
 
 def run(_settings: EngineSettings, commands: Connection, reports: Connection) -> None:
     """The child's main function."""
-    mouth = Mouth(reports)
-    mouth.say(AbortingEngine().ready())
+    writer = EventWriter(reports)
+    writer.write(AbortingEngine().ready())
     try:
-        serve(AbortingEngine(), commands, mouth)
+        serve(AbortingEngine(), commands, writer)
     except (EOFError, OSError):
         return

@@ -36,7 +36,7 @@ class CapturedRunner:
         with torch.inference_mode():
             self._rows = DecodeRows(limits.max_num_seqs, blocks, runner.device)
             self._graphs = DecodeGraphs(
-                runner.model, runner.attention, self._rows, steps=limits.lookahead, uniform=uniform
+                runner.model, runner.attention, self._rows, steps=limits.max_decode_steps, uniform=uniform
             )
             self._graphs.capture(capture)
         self._seconds: dict[GraphKey, float] = {}

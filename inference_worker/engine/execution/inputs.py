@@ -47,7 +47,7 @@ def build_inputs(entries: list[ScheduledSequence], block_size: int, device: torc
         query_start,
         starts + counts,
         _last_rows(query_start[1:], draws),
-        query_start[1:] - np.array([entry.states_read for entry in entries]),
+        query_start[1:] - np.array([entry.states_needed for entry in entries]),
         tables.reshape(-1),
     )
     token_ids, places, slot_mapping, offsets, lengths, sampled_rows, read_from, flat_tables = _send(columns, device)

@@ -18,7 +18,6 @@ from inference_worker.engine.kv_cache import KVCache
 from inference_worker.engine.layers.decoder import Decoder, DecoderConfig, DecoderLayer
 from inference_worker.engine.layers.linear import Linear, MergedLinear
 from inference_worker.engine.layers.rms_norm import RMSNorm
-from inference_worker.engine.native.interlude import Interlude
 from inference_worker.engine.native.library import (
     HEAD_STEP,
     CacheStruct,
@@ -39,6 +38,7 @@ from inference_worker.engine.native.packing import (
     pack,
     stacked,
 )
+from inference_worker.engine.native.prefill_interrupt import PrefillInterrupt
 from inference_worker.engine.native.weight_memory import WeightMemory
 from inference_worker.errors import NativeUnavailable
 
@@ -83,7 +83,7 @@ class NativeDecoder:
         self._panel = kernels.panel
         self._row_bits = row_bits
         self._config = model.config
-        self.interlude = Interlude()
+        self.prefill_interrupt = PrefillInterrupt()
         self._memory = WeightMemory()
         self._kept: list[PackedWeight | Tensor] = []
         stack = model.model
@@ -104,10 +104,10 @@ class NativeDecoder:
         rotation = self.rotary.at(positions, torch.float32)
         model = self._over(attention.backend.cache)
         compute = partial(self._kernels.decode, model, attention.metadata, (rotation.cos, rotation.sin, states))
-        with self.interlude.taken() as wake:
-            done = compute(wake=wake)
+        with self.prefill_interrupt.claim() as wakeup_fd:
+            done = compute(wakeup_fd=wakeup_fd)
             if done < len(self._layers):
-                self.interlude.play()
+                self.prefill_interrupt.handler()
                 compute(first=done)
         return states
 

@@ -16,8 +16,8 @@ from torch import Tensor
 from inference_worker.engine.attention_backend import AttentionMetadata
 from inference_worker.engine.kv_cache import KVCache
 from inference_worker.engine.native.build import best_instructions, built_library
-from inference_worker.engine.native.interlude import NOBODY
 from inference_worker.engine.native.packing import FLOATS, INT8, PackedWeight
+from inference_worker.engine.native.prefill_interrupt import NO_DESCRIPTOR
 from inference_worker.errors import NativeError, NativeUnavailable
 
 HEAD_STEP = 16
@@ -220,7 +220,7 @@ class Kernels:
         rows: tuple[Tensor, Tensor, Tensor],
         *,
         first: int = 0,
-        wake: int = NOBODY,
+        wakeup_fd: int = NO_DESCRIPTOR,
     ) -> int:
         """Compute all layers and the final norm in place.
 
@@ -229,7 +229,7 @@ class Kernels:
             metadata: metadata of the step.
             rows: cosines, sines ([T, head size / 2] each) and states ([T, hidden]), float32.
             first: index of the layer to start with.
-            wake: a file descriptor; the call returns between two layers once it is readable.
+            wakeup_fd: a file descriptor; the call returns between two layers once it is readable.
 
         Returns:
             Number of layers that are computed, fewer than the model's if the call was interrupted.
@@ -242,7 +242,7 @@ class Kernels:
                 ctypes.byref(step),
                 *(_pointer(tensor.data_ptr()) for tensor in rows),
                 _int64(first),
-                ctypes.c_int32(wake),
+                ctypes.c_int32(wakeup_fd),
                 ctypes.byref(done),
             )
         )

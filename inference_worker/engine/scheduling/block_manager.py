@@ -45,7 +45,7 @@ class BlockManager:
 
         Prompt log probabilities are not cached, so a request that wants them computes its whole prompt.
         """
-        if sequence.unscored:
+        if sequence.needs_prompt_scores:
             return []
         limit = sequence.target if sequence.siblings else sequence.target - 1
         count = limit // self.block_size

@@ -15,8 +15,8 @@ class EngineLimits:
         max_num_batched_tokens: most tokens computed in one step.
         vocab_size: size of the vocabulary; token ids are below it.
         eos_token_ids: tokens that end a choice unless `ignore_eos`.
-        lookahead: most decode steps that one batch may run without being re-planned.
-        prompts_ahead: numbers of prompt tokens in a step for which it defers its decodes.
+        max_decode_steps: most decode steps that one batch may run without being re-planned.
+        priority_prefill_tokens: numbers of prompt tokens in a step for which it defers its decodes.
     """
 
     max_model_len: int
@@ -24,5 +24,5 @@ class EngineLimits:
     max_num_batched_tokens: int
     vocab_size: int
     eos_token_ids: frozenset[int]
-    lookahead: int = 1
-    prompts_ahead: range = range(0)
+    max_decode_steps: int = 1
+    priority_prefill_tokens: range = range(0)

@@ -14,12 +14,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 
-LONGEST = 8
+MAX_MATCH = 8
 """Length from which all matches share one acceptance estimate."""
 WINDOW = 16_384
 """At most twice this many of the latest tokens are indexed."""
 LEARNING_RATE = 1 / 8
-FIRST_CHANCES = (0.15, 0.4, 0.4, 0.5, 0.6, 0.65, 0.7, 0.8, 0.9)
+FIRST_PROBABILITIES = (0.15, 0.4, 0.4, 0.5, 0.6, 0.65, 0.7, 0.8, 0.9)
 """Initial acceptance probabilities by length of the match, measured on chats and on tasks that edit a text."""
 
 
@@ -27,7 +27,7 @@ class PromptLookup:
     """The n-gram index of one sequence and the predictions for its next tokens."""
 
     def __init__(self) -> None:
-        self._chances = list(FIRST_CHANCES)
+        self._probabilities = list(FIRST_PROBABILITIES)
         self._begin(0)
 
     def _begin(self, position: int) -> None:
@@ -51,7 +51,7 @@ class PromptLookup:
         if self._length < 2 and self._read >= self._first + 2:
             self._look_up((token_ids[-2], token_ids[-1]))
 
-    def guesses(self, token_ids: array[int]) -> Iterator[tuple[int, float]]:
+    def predictions(self, token_ids: array[int]) -> Iterator[tuple[int, float]]:
         """Yield the predicted next tokens, each with the probability that it and all before it are right.
 
         Endless, or empty if nothing matches. Past the end of the sequence the predictions continue with themselves.
@@ -59,19 +59,19 @@ class PromptLookup:
         Args:
             token_ids: the tokens as last given to `read`.
         """
-        guessed: list[int] = []
-        chance = 1.0
+        predicted: list[int] = []
+        probability = 1.0
         while self._place >= 0:
-            place = self._place + len(guessed)
-            token = token_ids[place] if place < len(token_ids) else guessed[place - len(token_ids)]
-            chance *= self._chances[min(self._length + len(guessed), LONGEST)]
-            guessed.append(token)
-            yield token, chance
+            place = self._place + len(predicted)
+            token = token_ids[place] if place < len(token_ids) else predicted[place - len(token_ids)]
+            probability *= self._probabilities[min(self._length + len(predicted), MAX_MATCH)]
+            predicted.append(token)
+            yield token, probability
 
     def _check(self, right: bool) -> None:
         """Update the estimate by one outcome, and keep to the same match: perhaps only a single token differs."""
-        self._chances[self._length] += (right - self._chances[self._length]) * LEARNING_RATE
-        self._length = min(self._length + 1, LONGEST) if right else 0
+        self._probabilities[self._length] += (right - self._probabilities[self._length]) * LEARNING_RATE
+        self._length = min(self._length + 1, MAX_MATCH) if right else 0
         self._place += 1
 
     def _look_up(self, pair: tuple[int, int]) -> None:

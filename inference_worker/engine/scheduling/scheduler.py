@@ -2,10 +2,10 @@
 
 Continuous batching (Yu et al. 2022, Orca) without prefill and decode phases: every sequence has known and computed
 tokens, and a step computes some of the difference within a token budget. Running sequences come first, then waiting
-ones are admitted. Where it pays (`EngineLimits.prompts_ahead`), short prompts do not wait for the decodes of other
-sequences: decodes are deferred by one step, at most every second time, or interrupted between two layers. When blocks
-run out, the sequence that was admitted last is preempted: it frees its blocks, keeps its tokens, waits at the front of
-the queue and is recomputed.
+ones are admitted. Where it pays (`EngineLimits.priority_prefill_tokens`), short prompts do not wait for the decodes of
+other sequences: decodes are deferred by one step, at most every second time, or interrupted between two layers. When
+blocks run out, the sequence that was admitted last is preempted: it frees its blocks, keeps its tokens, waits at the
+front of the queue and is recomputed.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from collections.abc import Sequence as Rows
 from dataclasses import dataclass, field
 
 from inference_worker.engine.batch import Batch, BlockCopy, ScheduledSequence, StepResult
-from inference_worker.engine.scheduling.admission import refusal, to_sequences
 from inference_worker.engine.scheduling.block_manager import BlockManager
+from inference_worker.engine.scheduling.counters import Counters, used_token_slots
 from inference_worker.engine.scheduling.limits import EngineLimits
-from inference_worker.engine.scheduling.load import Counters, tokens_held
-from inference_worker.engine.scheduling.speculation import Speculation, append_drawn
-from inference_worker.engine.scheduling.stopping import append_run, finish_reason, stop_token
+from inference_worker.engine.scheduling.new_requests import rejection_reason, to_sequences
+from inference_worker.engine.scheduling.speculation import Speculation, append_accepted
+from inference_worker.engine.scheduling.stop_conditions import append_decoded, finish_reason, stop_token
 from inference_worker.engine.scheduling.waiting_queue import WaitingQueue
 from inference_worker.engine.sequence import Sequence
 from inference_worker.engine_protocol import (
@@ -57,12 +57,12 @@ class Scheduler:
         self.waiting = WaitingQueue()
         self.running: list[Sequence] = []
         self._choices: dict[str, list[Sequence]] = {}
-        self._ended_early: list[Sequence] = []
+        self._ended_unscheduled: list[Sequence] = []
         self._failures: list[RequestFailed] = []
         self._counters = Counters()
-        self._sat_out = False
+        self._decode_deferred = False
         """Whether decodes were deferred in the step planned last, or interrupted within it."""
-        self._may_wait = False
+        self._prefill_priority = False
         """Whether a prefill may interrupt the current step: it has decodes only, which were not deferred before."""
 
     # --- Requests -----------------------------------------------------------------------------------
@@ -73,18 +73,18 @@ class Scheduler:
         `matchers`: with a grammar, the state of each choice after its delivered tokens.
         """
         self.abort(request.id)
-        reason = refusal(request, self.limits)
+        reason = rejection_reason(request, self.limits)
         if reason is not None:
             self._failures.append(RequestFailed(request=request.id, message=reason))
             return
         choices = to_sequences(request, self.limits, matchers)
         self._choices[request.id] = choices[:]
         due = [sequence for sequence in choices if not finish_reason(sequence)]
-        due = due or [sequence for sequence in choices[:1] if sequence.unscored]
+        due = due or [sequence for sequence in choices[:1] if sequence.needs_prompt_scores]
         for sequence in choices:
             if sequence not in due:
                 sequence.scored = sequence.prompt_length  # another choice reports the prompt's log probabilities
-                self._ended_early.append(sequence)
+                self._ended_unscheduled.append(sequence)
         if due:
             due[0].siblings = due[1:]
             self.waiting.push(due[0])
@@ -100,7 +100,7 @@ class Scheduler:
         for left in self._choices.get(request, ()):
             left.siblings = [s for s in left.siblings if not s.ended]
         if going:
-            self._ended_early = [s for s in self._ended_early if not s.ended]
+            self._ended_unscheduled = [s for s in self._ended_unscheduled if not s.ended]
             self.running = [s for s in self.running if not s.ended]
 
     def knows(self, request: str) -> bool:
@@ -125,7 +125,7 @@ class Scheduler:
             kv_blocks_used=self.blocks.used,
             kv_blocks_total=self.blocks.num_blocks,
             kv_slots_held=self.blocks.used * self.blocks.block_size,
-            kv_tokens_held=tokens_held(self.running, self.blocks),
+            kv_tokens_held=used_token_slots(self.running, self.blocks),
         )
 
     # --- Plan ---------------------------------------------------------------------------------------
@@ -133,27 +133,27 @@ class Scheduler:
     def schedule(self) -> Batch:
         """Plan the next step. It must be committed before another is planned."""
         plan = _Plan(budget=self.limits.max_num_batched_tokens)
-        self._may_wait = False
+        self._prefill_priority = False
         self._advance(plan)
         while plan.budget and not plan.preempted and self._admit():
             self._advance(plan)
         if not plan.preempted:
-            self._let_prompts_ahead(plan)
+            self._prioritise_prefill(plan)
             self._speculate(plan)
-        return Batch(plan.entries, plan.copies, self._look_ahead(plan))
+        return Batch(plan.entries, plan.copies, self._allowed_steps(plan))
 
-    def schedule_ahead(self) -> Batch | None:
+    def schedule_prefill_interrupt(self) -> Batch | None:
         """Plan a step of the next waiting prompt alone, to run within the current step, if that is worth it.
 
         It must be committed before the current step, and nothing may be aborted before both are committed.
         """
         sequence = self.waiting.peek()
-        if not self._may_wait or sequence is None or sequence.target not in self.limits.prompts_ahead:
+        if not self._prefill_priority or sequence is None or sequence.target not in self.limits.priority_prefill_tokens:
             return None
         plan = _Plan(self.limits.max_num_batched_tokens, position=len(self.running))
         if not self._admit():
             return None
-        self._may_wait, self._sat_out = False, True
+        self._prefill_priority, self._decode_deferred = False, True
         self._advance(plan)
         return Batch(plan.entries, plan.copies)
 
@@ -163,14 +163,14 @@ class Scheduler:
             sequence = self.running[plan.position]
             count = min(sequence.target - sequence.computed, plan.budget)
             end = sequence.computed + count
-            if not self._make_room(plan, sequence, end):
+            if not self._preempt_for(plan, sequence, end):
                 return
             plan.copies += self.blocks.extend(sequence, end)
             plan.entries.append(ScheduledSequence(sequence, sequence.computed, count))
             plan.budget -= count
             plan.position += 1
 
-    def _make_room(self, plan: _Plan, sequence: Sequence, end: int) -> bool:
+    def _preempt_for(self, plan: _Plan, sequence: Sequence, end: int) -> bool:
         """Preempt the latest running sequences until `sequence` fits; return False if it was preempted itself."""
         while not self.blocks.can_extend(sequence, end):
             victim = self.running.pop()
@@ -182,13 +182,13 @@ class Scheduler:
                 return False
         return True
 
-    def _let_prompts_ahead(self, plan: _Plan) -> None:
+    def _prioritise_prefill(self, plan: _Plan) -> None:
         """Defer decodes to the next step, unless they were deferred in the last; their blocks stay allocated."""
         prompts = [entry for entry in plan.entries if entry.count > 1 or not entry.sequence.generated]
-        ahead = sum(entry.count for entry in prompts) in self.limits.prompts_ahead
-        self._may_wait = not self._sat_out and not prompts
-        self._sat_out = ahead and not self._sat_out and len(prompts) < len(plan.entries)
-        if self._sat_out:
+        ahead = sum(entry.count for entry in prompts) in self.limits.priority_prefill_tokens
+        self._prefill_priority = not self._decode_deferred and not prompts
+        self._decode_deferred = ahead and not self._decode_deferred and len(prompts) < len(plan.entries)
+        if self._decode_deferred:
             plan.budget += len(plan.entries) - len(prompts)
             plan.entries = prompts
 
@@ -203,9 +203,9 @@ class Scheduler:
                 self.blocks.extend(sequence, start + count)
                 plan.entries[index] = ScheduledSequence(sequence, start, count, tuple(drafts))
 
-    def _look_ahead(self, plan: _Plan) -> int:
+    def _allowed_steps(self, plan: _Plan) -> int:
         """Return how many steps the batch may run: several if it is pure decode and the blocks suffice for all."""
-        most, entries = self.limits.lookahead, plan.entries
+        most, entries = self.limits.max_decode_steps, plan.entries
         only_goes_on = entries and all(entry.count == entry.draws == 1 for entry in entries)
         if most == 1 or plan.preempted or not only_goes_on or any(entry.sequence.matcher for entry in entries):
             return 1  # the host has to look at what a grammar allows after each token
@@ -229,30 +229,30 @@ class Scheduler:
         self.blocks.adopt(sequence, prefix)
         if not sequence.admitted:
             self._counters.admit(sequence)
-            self.waiting.served(sequence, prompt=sequence.prompt_length - sequence.cached_tokens)
-        self._fork_when_due(sequence)
+            self.waiting.charge(sequence, prompt=sequence.prompt_length - sequence.cached_tokens)
+        self._fork_siblings(sequence)
         return True
 
-    def _fork_when_due(self, leader: Sequence) -> None:
+    def _fork_siblings(self, leader: Sequence) -> None:
         """Fork the siblings once the prompt but its last token is computed; those beyond the free slots wait."""
         if not leader.siblings or leader.computed < leader.target:
             return
         siblings, leader.siblings = leader.siblings, []
-        seats = self.limits.max_num_seqs - len(self.running)
+        slots = self.limits.max_num_seqs - len(self.running)
         for sibling in siblings:
             sibling.inherit(leader)
-        for sibling in siblings[:seats]:
+        for sibling in siblings[:slots]:
             self.blocks.fork(leader, sibling)
             self.running.append(sibling)
-        for sibling in reversed(siblings[seats:]):
+        for sibling in reversed(siblings[slots:]):
             self.waiting.push_front(sibling)
 
     def _promote_sibling(self, leader: Sequence) -> None:
         """Queue the next sibling in place of a leader dropped before the fork; the prefix cache has its prompt."""
-        heir, *rest = leader.siblings
-        leader.siblings, heir.siblings = [], rest
-        heir.inherit(leader)
-        self.waiting.push_front(heir)
+        successor, *rest = leader.siblings
+        leader.siblings, successor.siblings = [], rest
+        successor.inherit(leader)
+        self.waiting.push_front(successor)
 
     # --- Commit -------------------------------------------------------------------------------------
 
@@ -264,29 +264,33 @@ class Scheduler:
                 RequestFailed(request=request, message="the model could not compute it", in_step=True)
             )
             self.abort(request)
-        events = self._early_ends()
+        events = self._take_unscheduled_ends()
         for entry, tokens, logprobs in zip(batch.entries, result.token_ids, result.logprobs, strict=True):
             sequence = entry.sequence
             if not sequence.ended:
-                scores = self._note_scores(entry, result)
+                scores = self._take_prompt_scores(entry, result)
                 kept = self._take(entry, tokens, batch.steps)
                 if sequence.matcher is not None and sequence.matcher.error is not None:
                     self._fail_in_grammar(sequence.request, sequence.matcher.error)
                 elif kept or scores:
-                    ends = bool(kept) or not sequence.unscored
+                    ends = bool(kept) or not sequence.needs_prompt_scores
                     events.append(self._event(sequence, tokens[:kept], logprobs and logprobs[:kept], scores, ends=ends))
         self.running = [sequence for sequence in self.running if not sequence.ended]
         return events
 
-    def _early_ends(self) -> list[TokenEvent]:
+    def _take_unscheduled_ends(self) -> list[TokenEvent]:
         """Return end events of choices with nothing to generate whose prompt log probabilities, if any, are done."""
-        if not self._ended_early:
+        if not self._ended_unscheduled:
             return []
-        due = [s for s in self._ended_early if not any(other.unscored for other in self._choices[s.request])]
-        self._ended_early = [s for s in self._ended_early if s not in due]
+        due = [
+            s
+            for s in self._ended_unscheduled
+            if not any(other.needs_prompt_scores for other in self._choices[s.request])
+        ]
+        self._ended_unscheduled = [s for s in self._ended_unscheduled if s not in due]
         return [self._event(sequence, [], ends=True) for sequence in due]
 
-    def _note_scores(self, entry: ScheduledSequence, result: StepResult) -> PromptScores | None:
+    def _take_prompt_scores(self, entry: ScheduledSequence, result: StepResult) -> PromptScores | None:
         """Return the prompt log probabilities that this step yielded for the entry, and record them as reported."""
         scored = entry.scored
         if not scored:
@@ -297,15 +301,15 @@ class Scheduler:
     def _take(self, entry: ScheduledSequence, tokens: list[int], steps: int) -> int:
         """Record the computed tokens and append the accepted ones; return how many were appended."""
         sequence = entry.sequence
-        kept = append_run(sequence, tokens) if steps > 1 else append_drawn(sequence, tokens, entry.drafts)
+        kept = append_decoded(sequence, tokens) if steps > 1 else append_accepted(sequence, tokens, entry.drafts)
         # Keys and values after a rejected draft, or after the end, are invalid and will be overwritten.
         sequence.computed = len(sequence.token_ids) - 1 if kept else entry.start + entry.count
         self.blocks.publish(sequence)
-        self._fork_when_due(sequence)
+        self._fork_siblings(sequence)
         if steps > 1 or entry.drafts:
             self.blocks.trim(sequence)
         self._counters.take(drafted=len(entry.drafts), generated=kept)
-        self.waiting.served(sequence, output=kept)
+        self.waiting.charge(sequence, output=kept)
         return kept
 
     def _fail_in_grammar(self, request: str, reason: str) -> None:
@@ -330,10 +334,10 @@ class Scheduler:
             logprobs=logprobs,
             finish_reason=finish_reason(sequence) if ends else None,
             stop_token=stop_token(sequence),
-            cached_tokens=0 if sequence.announced else sequence.cached_tokens,
+            cached_tokens=0 if sequence.first_event_sent else sequence.cached_tokens,
             prompt=scores,
         )
-        sequence.announced = True
+        sequence.first_event_sent = True
         if event.finish_reason:
             self._end(sequence)
         return event

@@ -23,10 +23,10 @@ from itertools import islice
 
 from inference_worker.engine.batch import ScheduledSequence
 from inference_worker.engine.scheduling.prompt_lookup import PromptLookup
-from inference_worker.engine.scheduling.stopping import finish_reason
+from inference_worker.engine.scheduling.stop_conditions import finish_reason
 from inference_worker.engine.sequence import Sequence
 
-MOST_DRAFTS = 16
+MAX_DRAFTS = 16
 """Most draft tokens for one sequence in one step."""
 
 
@@ -42,25 +42,25 @@ class StepCost:
     fixed: float
     cheap_rows: float
 
-    def pays(self, chance: float, rows: int, tokens: float) -> bool:
-        """Return whether one more row, accepted with probability `chance`, raises the tokens per unit of time.
+    def is_worthwhile(self, probability: float, rows: int, tokens: float) -> bool:
+        """Return whether one more row, accepted with probability `probability`, raises the tokens per unit of time.
 
         Without it the step has `rows` rows and is expected to yield `tokens`.
         """
-        return rows < self.cheap_rows and chance * (self.fixed + rows) > tokens
+        return rows < self.cheap_rows and probability * (self.fixed + rows) > tokens
 
 
-FREE = StepCost(fixed=math.inf, cheap_rows=math.inf)
+FREE_ROWS = StepCost(fixed=math.inf, cheap_rows=math.inf)
 """A cost model in which rows cost nothing, so that every draft is computed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class DraftToken:
     """A draft token for the batch's entry `index`, and the probability that it and the drafts before it are right."""
 
     index: int
     token: int
-    chance: float
+    probability: float
 
 
 class Speculation:
@@ -81,22 +81,24 @@ class Speculation:
         if rows >= self._cost.cheap_rows:
             return drafts
         decoding = [index for index, entry in enumerate(entries) if entry.count == 1 and entry.draws]
-        guesses = merge(*(self._guesses(index, entries[index].sequence) for index in decoding), key=_unlikelihood)
+        predictions = merge(
+            *(self._draft_tokens(index, entries[index].sequence) for index in decoding), key=_by_probability
+        )
         expected = float(len(decoding))
-        for guess in islice(guesses, budget):
-            if not self._cost.pays(guess.chance, rows, expected):
+        for draft in islice(predictions, budget):
+            if not self._cost.is_worthwhile(draft.probability, rows, expected):
                 break
-            drafts.setdefault(guess.index, []).append(guess.token)
-            rows, expected = rows + 1, expected + guess.chance
+            drafts.setdefault(draft.index, []).append(draft.token)
+            rows, expected = rows + 1, expected + draft.probability
         return drafts
 
-    def _guesses(self, index: int, sequence: Sequence) -> Iterator[Guess]:
+    def _draft_tokens(self, index: int, sequence: Sequence) -> Iterator[DraftToken]:
         """Yield drafts of one sequence, the likeliest first, none beyond the sequence's end."""
         lookup = self._lookups.setdefault(sequence, PromptLookup())
         lookup.read(sequence.token_ids)
-        most = min(MOST_DRAFTS, sequence.max_tokens - sequence.generated - 1)
-        for token, chance in islice(lookup.guesses(sequence.token_ids), most):
-            yield Guess(index, token, chance)
+        most = min(MAX_DRAFTS, sequence.max_tokens - sequence.generated - 1)
+        for token, probability in islice(lookup.predictions(sequence.token_ids), most):
+            yield DraftToken(index, token, probability)
             if token in sequence.stop_ids:
                 return
 
@@ -112,7 +114,7 @@ class NoSpeculation(Speculation):
         super().__init__(StepCost(fixed=0, cheap_rows=0))
 
 
-def append_drawn(sequence: Sequence, tokens: list[int], drafts: tuple[int, ...]) -> int:
+def append_accepted(sequence: Sequence, tokens: list[int], drafts: tuple[int, ...]) -> int:
     """Append the accepted tokens, up to the first that differs from its draft or ends the choice; return their number.
 
     Args:
@@ -125,5 +127,5 @@ def append_drawn(sequence: Sequence, tokens: list[int], drafts: tuple[int, ...])
     return 0
 
 
-def _unlikelihood(guess: Guess) -> float:
-    return -guess.chance
+def _by_probability(draft: DraftToken) -> float:
+    return -draft.probability

@@ -44,6 +44,6 @@ class WaitingQueue:
         else:
             self._line.discard(sequence.tenant, sequence)
 
-    def served(self, sequence: Sequence, *, prompt: int = 0, output: int = 0) -> None:
+    def charge(self, sequence: Sequence, *, prompt: int = 0, output: int = 0) -> None:
         """Charge the sequence's tenant for computed prompt tokens and generated output tokens."""
         self._line.charge(sequence.tenant, prompt * PROMPT_WEIGHT + output * OUTPUT_WEIGHT)

@@ -1,4 +1,4 @@
-"""The engine's loop: commands are heard between any two steps, and a parent that does not read holds up none."""
+"""Tests of the engine process: commands are read between steps, and a slow parent does not delay steps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from threading import Semaphore, Thread
 import msgspec
 import pytest
 
-from inference_worker.engine.engine_main import BACKLOG_EVENTS, Mouth, ReportOutbox, serve
+from inference_worker.engine.engine_main import MAX_BUFFERED_EVENTS, EventWriter, ReportBuffer, serve
 from inference_worker.engine_protocol import Abort, Command, EngineLoad, Report, Shutdown, StepReport, TokenEvent
 from tests.inference_worker.worker.test_engine_process import EchoEngine, request
 
@@ -24,7 +24,7 @@ def event(token: int) -> TokenEvent:
     return TokenEvent(request="a", choice=0, position=token, token_ids=[token], finish_reason=None)
 
 
-def heard(pipe: Connection) -> StepReport:
+def read_report(pipe: Connection) -> StepReport:
     assert pipe.poll(20)
     report = msgspec.msgpack.decode(pipe.recv_bytes(), type=Report)
     assert isinstance(report, StepReport)
@@ -36,9 +36,9 @@ def tokens(pipe: Connection, count: int) -> tuple[list[int], int]:
     got: list[int] = []
     reports = 0
     while len(got) < count:
-        for said in heard(pipe).events:
-            assert isinstance(said, TokenEvent)
-            got += said.token_ids
+        for entry in read_report(pipe).events:
+            assert isinstance(entry, TokenEvent)
+            got += entry.token_ids
         reports += 1
     return got, reports
 
@@ -62,29 +62,29 @@ def test_a_cancelled_request_is_in_no_step_after_the_one_that_is_being_computed(
     """docs/design/queue-topology.md#cancel: wherever in a step an abort arrives, the next one is without the
     request."""
     engine, encoder = LockstepEngine(), msgspec.msgpack.Encoder()
-    (commands, told), (_reports, said) = Pipe(duplex=False), Pipe(duplex=False)
-    loop = Thread(target=serve, args=(engine, commands, Mouth(said)), daemon=True)
+    (commands, command_pipe), (_reports, report_pipe) = Pipe(duplex=False), Pipe(duplex=False)
+    loop = Thread(target=serve, args=(engine, commands, EventWriter(report_pipe)), daemon=True)
     for command in (request("left", [1] * 50), request("stays", [2] * 4)):
-        told.send_bytes(encoder.encode(command))
+        command_pipe.send_bytes(encoder.encode(command))
     loop.start()
     for _ in range(2):
         assert engine.began.acquire(timeout=20)
         engine.go.release()
     assert engine.began.acquire(timeout=20)  # the third step is being computed
-    told.send_bytes(encoder.encode(Abort(request="left")))
-    told.send_bytes(encoder.encode(request("comes", [3])))
+    command_pipe.send_bytes(encoder.encode(Abort(request="left")))
+    command_pipe.send_bytes(encoder.encode(request("comes", [3])))
     for _ in range(2):
         engine.go.release()
     assert engine.began.acquire(timeout=20)
-    told.send_bytes(encoder.encode(Shutdown()))
+    command_pipe.send_bytes(encoder.encode(Shutdown()))
     loop.join(timeout=20)
     assert engine.computed == [{"left", "stays"}] * 3 + [{"stays", "comes"}]
 
 
 class InterruptedEngine(EchoEngine):
-    """Every step gives way where something can be heard; `meanwhile`: what happens during each.
+    """An engine whose steps are interrupted by commands; `meanwhile` has one action per step.
 
-    `computed`: the requests of each step; `within`: those that it had when it had given way.
+    `computed`: the requests of each step; `within`: those known after its interruption.
     """
 
     def __init__(self, *meanwhile: Callable[[], None]) -> None:
@@ -96,106 +96,108 @@ class InterruptedEngine(EchoEngine):
     def knows(self, request: str) -> bool:
         return request in self.left
 
-    def let_in(self, commands: int, hear: Callable[[], None], tell: Callable[[list[TokenEvent]], None]) -> None:
-        self.commands, self.hear, self.tell = commands, hear, tell
+    def enable_prefill_interrupts(
+        self, commands: int, receive: Callable[[], None], emit: Callable[[list[TokenEvent]], None]
+    ) -> None:
+        self.commands, self.receive, self.emit = commands, receive, emit
 
     def step(self) -> list[TokenEvent]:
         before = set(self.left)
         self.computed.append(before)
         self.meanwhile.pop(0)()
         if select.select([self.commands], [], [], 0)[0]:
-            self.hear()
+            self.receive()
             self.within.append(set(self.left))
-            self.tell([self._next(request) for request in list(self.left) if request not in before])
+            self.emit([self._next(request) for request in list(self.left) if request not in before])
         return [self._next(request) for request in list(self.left) if request in before]
 
 
-def test_new_requests_are_heard_within_a_step_and_all_else_between_two() -> None:
+def test_new_requests_are_accepted_within_a_step_and_other_commands_between_steps() -> None:
     encoder = msgspec.msgpack.Encoder()
-    (commands, told), (ear, said) = Pipe(duplex=False), Pipe(duplex=False)
+    (commands, command_pipe), (reader, report_pipe) = Pipe(duplex=False), Pipe(duplex=False)
 
-    def say(*words: Command) -> None:
+    def write(*words: Command) -> None:
         for word in words:
-            told.send_bytes(encoder.encode(word))
+            command_pipe.send_bytes(encoder.encode(word))
 
     engine = InterruptedEngine(
-        # Who is there already begins anew after the step only, and what is said after that waits for its turn.
-        lambda: say(request("comes", [3, 4]), request("left", [5]), Abort(request="comes"), request("late", [6])),
-        lambda: say(Shutdown()),
+        # A known id starts over after the step only, and every command after it is deferred.
+        lambda: write(request("comes", [3, 4]), request("left", [5]), Abort(request="comes"), request("late", [6])),
+        lambda: write(Shutdown()),
     )
-    say(request("left", [1, 2]))
-    serve(engine, commands, Mouth(said))
+    write(request("left", [1, 2]))
+    serve(engine, commands, EventWriter(report_pipe))
     assert engine.computed == [{"left"}, {"left", "late"}]
     assert engine.within == [{"left", "comes"}, {"left", "late"}]
-    reports = [[(event.request, event.token_ids) for event in heard(ear).events] for _ in range(4)]  # type: ignore[union-attr]
+    reports = [[(event.request, event.token_ids) for event in read_report(reader).events] for _ in range(4)]  # type: ignore[union-attr]
     assert reports == [[("comes", [3])], [("left", [1])], [], [("left", [5]), ("late", [6])]]
 
 
-def test_a_parent_that_goes_during_a_step_is_noticed_after_it() -> None:
-    (commands, told), (ear, said) = Pipe(duplex=False), Pipe(duplex=False)
+def test_a_parent_exit_during_a_step_is_noticed_after_it() -> None:
+    (commands, command_pipe), (reader, report_pipe) = Pipe(duplex=False), Pipe(duplex=False)
 
     def leave() -> None:
-        told.send_bytes(msgspec.msgpack.encode(request("comes", [3, 4])))
-        told.close()
-        ear.close()
+        command_pipe.send_bytes(msgspec.msgpack.encode(request("comes", [3, 4])))
+        command_pipe.close()
+        reader.close()
 
     engine = InterruptedEngine(leave)
-    told.send_bytes(msgspec.msgpack.encode(request("left", [1, 2])))
+    command_pipe.send_bytes(msgspec.msgpack.encode(request("left", [1, 2])))
     with pytest.raises(BrokenPipeError):
-        serve(engine, commands, Mouth(said))
+        serve(engine, commands, EventWriter(report_pipe))
     assert engine.within == [{"left", "comes"}]
     assert [len(ids) for ids in engine.left.values()] == [1, 1]  # the step was computed to its end
 
 
-def test_what_comes_while_nobody_reads_becomes_one_report() -> None:
-    ear, mouth = Pipe(duplex=False)
-    outbox = ReportOutbox(Mouth(mouth))
+def test_outcomes_of_steps_are_merged_while_the_parent_does_not_read() -> None:
+    reader, writer = Pipe(duplex=False)
+    buffer = ReportBuffer(EventWriter(writer))
     for step in range(STEPS):
-        outbox.put([event(step)], [], EngineLoad(steps=step))
-    last = Thread(target=outbox.flush)
+        buffer.put([event(step)], [], EngineLoad(steps=step))
+    last = Thread(target=buffer.flush)
     last.start()
-    got, reports = tokens(ear, STEPS)
+    got, reports = tokens(reader, STEPS)
     last.join()
     assert got == list(range(STEPS))
     assert reports < STEPS / 2
 
 
-def test_a_step_waits_when_much_is_waiting() -> None:
-    ear, mouth = Pipe(duplex=False)
-    outbox = ReportOutbox(Mouth(mouth))
-    many = BACKLOG_EVENTS * 2
+def test_a_step_waits_when_too_many_events_are_buffered() -> None:
+    reader, writer = Pipe(duplex=False)
+    buffer = ReportBuffer(EventWriter(writer))
+    many = MAX_BUFFERED_EVENTS * 2
     made = []
 
     def steps() -> None:
         for step in range(many):
-            outbox.put([event(step)], [], EngineLoad(steps=step))
+            buffer.put([event(step)], [], EngineLoad(steps=step))
             made.append(step)
-        outbox.flush()
+        buffer.flush()
 
     engine = Thread(target=steps)
     engine.start()
     engine.join(timeout=1)
     assert len(made) < many
-    assert tokens(ear, many)[0] == list(range(many))
+    assert tokens(reader, many)[0] == list(range(many))
     engine.join()
 
 
-def test_an_engine_without_work_says_what_it_kept() -> None:
-    (commands, told), (ear, said) = Pipe(duplex=False), Pipe(duplex=False)
+def test_an_idle_engine_flushes_buffered_events() -> None:
+    (commands, command_pipe), (reader, report_pipe) = Pipe(duplex=False), Pipe(duplex=False)
     engine, encoder = EchoEngine(), msgspec.msgpack.Encoder()
-    told.send_bytes(encoder.encode(request("a", list(range(STEPS)))))
-    loop = Thread(target=serve, args=(engine, commands, Mouth(said)), daemon=True)
+    command_pipe.send_bytes(encoder.encode(request("a", list(range(STEPS)))))
+    loop = Thread(target=serve, args=(engine, commands, EventWriter(report_pipe)), daemon=True)
     loop.start()
     while engine.steps < STEPS:
         time.sleep(0.01)
-    assert tokens(ear, STEPS)[0] == list(range(STEPS))
-    told.send_bytes(encoder.encode(Shutdown()))
+    assert tokens(reader, STEPS)[0] == list(range(STEPS))
+    command_pipe.send_bytes(encoder.encode(Shutdown()))
     loop.join(timeout=20)
     assert not loop.is_alive()
 
 
-def test_a_parent_that_has_gone_is_noticed() -> None:
-    ear, mouth = Pipe(duplex=False)
-    ear.close()
+def test_writing_to_an_exited_parent_raises() -> None:
+    reader, writer = Pipe(duplex=False)
+    reader.close()
     with pytest.raises(BrokenPipeError):
-        ReportOutbox(Mouth(mouth)).put([event(0)], [], EngineLoad())
+        ReportBuffer(EventWriter(writer)).put([event(0)], [], EngineLoad())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from inference_worker.engine.engine_main import Mouth, serve
+from inference_worker.engine.engine_main import EventWriter, serve
 from inference_worker.engine_protocol import (
     EngineLoad,
     GenerationRequest,
@@ -79,16 +79,16 @@ class EchoEngine:
 
 
 def echo(_settings: EngineSettings, commands: Connection, reports: Connection) -> None:
-    mouth = Mouth(reports)
-    mouth.say(READY)
+    writer = EventWriter(reports)
+    writer.write(READY)
     try:
-        serve(EchoEngine(), commands, mouth)
+        serve(EchoEngine(), commands, writer)
     except (EOFError, OSError):
         return
 
 
 def refuse(settings: EngineSettings, _commands: Connection, reports: Connection) -> None:
-    Mouth(reports).say(StartFailed(reason=f"no model {settings.model}"))
+    EventWriter(reports).write(StartFailed(reason=f"no model {settings.model}"))
 
 
 def load_for_ever(_settings: EngineSettings, commands: Connection, _reports: Connection) -> None:

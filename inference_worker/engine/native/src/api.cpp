@@ -49,7 +49,7 @@ const char* headrace_attention(Kernels* kernels, const Heads* heads, const Cache
 }
 
 const char* headrace_decode(Kernels* kernels, const Model* model, const Step* step, const float* cos, const float* sin,
-                            float* x, int64_t first, int32_t wake, int64_t* done) {
-    return guarded([&] { *done = kernels->decode(*model, *step, cos, sin, x, first, wake); });
+                            float* x, int64_t first, int32_t wakeup_fd, int64_t* done) {
+    return guarded([&] { *done = kernels->decode(*model, *step, cos, sin, x, first, wakeup_fd); });
 }
 }

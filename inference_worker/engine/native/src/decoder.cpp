@@ -305,7 +305,7 @@ void Kernels::attention(const Heads& heads, const Cache& cache, void* keys, void
 }
 
 int64_t Kernels::decode(const Model& model, const Step& step, const float* cos, const float* sin, float* x, int64_t first,
-                        int wake) {
+                        int wakeup_fd) {
     const Buffers use = buffers(space_, model, step.rows);
     const int64_t widest = std::max({model.hidden, model.inner, model.heads.query * model.heads.size});
     fit_scratch(std::max(scratch_bytes(widest), attention_scratch_bytes(model.heads)));
@@ -316,9 +316,9 @@ int64_t Kernels::decode(const Model& model, const Step& step, const float* cos, 
     std::atomic<int64_t> end = model.layers;  // written within `share`, so that all threads see the same value after it
     team_.run([&](int rank) {
         for (int64_t layer = first; layer < model.layers; ++layer) {
-            if (wake >= 0 && layer > first) {
+            if (wakeup_fd >= 0 && layer > first) {
                 team_.share(1, [&](int64_t) {
-                    if (readable(wake)) end = layer;
+                    if (readable(wakeup_fd)) end = layer;
                 });
                 if (end == layer) return;
             }

@@ -67,11 +67,11 @@ def capture(work: Work) -> Work:
     return work
 
 
-def captured_engine(lookahead: int = 5, **settings: object) -> tuple[Engine, Visits]:
+def captured_engine(max_decode_steps: int = 5, **settings: object) -> tuple[Engine, Visits]:
     engine = tiny_engine(max_num_seqs=11, **settings)
     inner = engine.runner
     inner.runner.attention = RestingAttention(inner.runner.attention.cache)
-    engine.scheduler.limits = replace(engine.scheduler.limits, lookahead=lookahead)
+    engine.scheduler.limits = replace(engine.scheduler.limits, max_decode_steps=max_decode_steps)
     engine.runner = Visits(CapturedRunner(inner, engine.scheduler.limits, capture, uniform))
     return engine, engine.runner
 
@@ -127,7 +127,7 @@ def test_the_same_tokens(settings: dict[str, object]) -> None:
 def test_requests_come_and_go_between_visits() -> None:
     """Rows are given away, filled from the end, and told again what they missed."""
     expected = ids(generate(tiny_engine(), requests()))
-    engine, _ = captured_engine(lookahead=3)
+    engine, _ = captured_engine(max_decode_steps=3)
     outcome: dict = {}
     for index, one in enumerate(requests()):
         engine.add(one)
@@ -144,7 +144,7 @@ def test_requests_come_and_go_between_visits() -> None:
 
 def test_a_visit_ends_for_a_sequence_at_its_stop_token() -> None:
     stop = generate(tiny_engine(), [request("a", [5, 6, 7])])["a", 0].ids[3]
-    engine, visits = captured_engine(lookahead=8)
+    engine, visits = captured_engine(max_decode_steps=8)
     choice = generate(engine, [request("a", [5, 6, 7], stop_token_ids=[stop])])["a", 0]
     assert (choice.ids[-1], choice.reason) == (stop, "stop")
     assert visits.steps[-1] == (8, 8)
@@ -152,7 +152,7 @@ def test_a_visit_ends_for_a_sequence_at_its_stop_token() -> None:
 
 
 def test_blocks_beyond_what_is_known_are_given_back() -> None:
-    engine, _ = captured_engine(lookahead=5)
+    engine, _ = captured_engine(max_decode_steps=5)
     for i in range(4):
         engine.add(request(f"r{i}", [5 + i] * 6, max_tokens=30))
     while engine.has_work():

@@ -38,7 +38,7 @@ def test_an_engine_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(cuda_runner, "CudaCapture", lambda device: lambda work: work)
     monkeypatch.setattr(captured_runner, "VISIT_SECONDS", 60.0)
     engine = Engine.around(model, settings, torch.float32)
-    engine.scheduler.limits = replace(engine.scheduler.limits, lookahead=4)
+    engine.scheduler.limits = replace(engine.scheduler.limits, max_decode_steps=4)
     engine.runner = cuda_runner.cuda_runner(model, engine.runner.runner.attention, engine.scheduler.limits)
     assert ids(generate(engine, wanted)) == expected
     assert engine.runner._seconds, "no step was replayed"

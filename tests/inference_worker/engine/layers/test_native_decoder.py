@@ -86,10 +86,10 @@ def test_steps_give_way_between_layers_and_come_to_the_same(threads, instruction
     ear, mouth = os.pipe()
     played = []
 
-    def play():
+    def handler():
         played.append(packed_logits(native, sequences, [5]))
 
-    native.interlude.wake, native.interlude.play = ear, play
+    native.prefill_interrupt.wakeup_fd, native.prefill_interrupt.handler = ear, handler
     packed_logits(native, sequences, [5])
     assert not played  # nothing to hear
     os.write(mouth, b"!")

@@ -1,4 +1,4 @@
-"""What is guessed, and how sure the guesser is of it."""
+"""What is predicted, and how sure the guesser is of it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from inference_worker.engine.scheduling import prompt_lookup
 from inference_worker.engine.scheduling.prompt_lookup import PromptLookup
 
 
-def guesses(ids: list[int], count: int) -> list[int]:
+def predictions(ids: list[int], count: int) -> list[int]:
     lookup, tokens = PromptLookup(), array("q", ids)
     lookup.read(tokens)
-    return [token for token, _ in islice(lookup.guesses(tokens), count)]
+    return [token for token, _ in islice(lookup.predictions(tokens), count)]
 
 
 def test_what_followed_the_same_two_tokens_the_last_time_is_guessed() -> None:
-    assert guesses([1, 2, 4, 0, 1, 2, 5, 9, 1, 2], 3) == [5, 9, 1]
+    assert predictions([1, 2, 4, 0, 1, 2, 5, 9, 1, 2], 3) == [5, 9, 1]
 
 
 def test_it_goes_on_beside_an_exchanged_token() -> None:
@@ -28,17 +28,17 @@ def test_it_goes_on_beside_an_exchanged_token() -> None:
     lookup.read(tokens)
     tokens.append(9)
     lookup.read(tokens)
-    assert [token for token, _ in islice(lookup.guesses(tokens), 3)] == [5, 6, 7]
+    assert [token for token, _ in islice(lookup.predictions(tokens), 3)] == [5, 6, 7]
 
 
 def test_a_match_that_reaches_the_end_goes_on_for_ever() -> None:
-    assert guesses([9, 1, 2, 3, 1, 2, 3, 1, 2], 7) == [3, 1, 2, 3, 1, 2, 3]
-    assert guesses([5, 5, 5], 4) == [5] * 4
+    assert predictions([9, 1, 2, 3, 1, 2, 3, 1, 2], 7) == [3, 1, 2, 3, 1, 2, 3]
+    assert predictions([5, 5, 5], 4) == [5] * 4
 
 
 @pytest.mark.parametrize("ids", [[], [1], [1, 1], [1, 2, 3, 4], [3, 1, 2, 1]])
 def test_without_a_match_there_is_no_guess(ids: list[int]) -> None:
-    assert guesses(ids, 3) == []
+    assert predictions(ids, 3) == []
 
 
 @given(st.lists(st.integers(0, 3), max_size=60), st.lists(st.integers(1, 7), max_size=20))
@@ -49,8 +49,8 @@ def test_it_guesses_whenever_the_last_two_tokens_came_before(ids: list[int], pie
         lookup.read(known)
         before = [at for at in range(2, len(known)) if known[at - 2 : at] == known[-2:]]
         if before:
-            assert list(islice(lookup.guesses(known), 1))
-            assert guesses(known.tolist(), 1) == [known[before[-1]]]
+            assert list(islice(lookup.predictions(known), 1))
+            assert predictions(known.tolist(), 1) == [known[before[-1]]]
 
 
 def test_it_learns_whether_its_guesses_come_true() -> None:
@@ -67,7 +67,7 @@ def test_it_learns_whether_its_guesses_come_true() -> None:
     first = PromptLookup()
     first.read(array("q", [1, 2, 3, 1, 2]))
     chances = [
-        next(lookup.guesses(ids))[1]
+        next(lookup.predictions(ids))[1]
         for lookup, ids in (
             (right, text[: len(text) - 1]),
             (wrong, noise + array("q", [1, 2])),
@@ -81,7 +81,7 @@ def test_it_learns_whether_its_guesses_come_true() -> None:
 def test_the_further_ahead_the_less_sure() -> None:
     lookup, tokens = PromptLookup(), array("q", [1, 2, 3, 4, 5, 6, 7, 1, 2])
     lookup.read(tokens)
-    chances = [chance for _, chance in islice(lookup.guesses(tokens), 12)]
+    chances = [probability for _, probability in islice(lookup.predictions(tokens), 12)]
     assert chances == sorted(chances, reverse=True)
 
 
@@ -92,4 +92,4 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         known.append(token % 40)
         lookup.read(known)
         assert len(lookup._latest) <= 100
-    assert [token for token, _ in islice(lookup.guesses(known), 2)] == [1000 % 40, 1001 % 40]
+    assert [token for token, _ in islice(lookup.predictions(known), 2)] == [1000 % 40, 1001 % 40]

@@ -27,10 +27,10 @@ def make(
     budget: int = 32,
     cached: bool = True,
     speculation: Speculation | None = None,
-    lookahead: int = 1,
+    max_decode_steps: int = 1,
     ahead: range = range(0),
 ) -> Scheduler:
-    limits = EngineLimits(min(64, blocks * block_size), seqs, budget, 50, frozenset({EOS}), lookahead, ahead)
+    limits = EngineLimits(min(64, blocks * block_size), seqs, budget, 50, frozenset({EOS}), max_decode_steps, ahead)
     cache = PrefixCache() if cached else NoPrefixCache()
     return Scheduler(limits, BlockManager(blocks, block_size, cache), speculation or NoSpeculation())
 
@@ -128,7 +128,7 @@ def test_cached_blocks_are_evicted_least_recently_used_first() -> None:
 
 
 def test_several_steps_only_where_all_go_on_and_fit() -> None:
-    scheduler = make(blocks=8, lookahead=5)
+    scheduler = make(blocks=8, max_decode_steps=5)
     planned = []
     for name, prompt, most in (("a", 6, 20), ("b", 3, 3)):
         scheduler.add(request(name, prompt, most=most))
@@ -189,17 +189,17 @@ def test_a_short_prompt_goes_ahead_within_a_step_every_second_one_at_most() -> N
     outer = going_on(scheduler)
     scheduler.add(request("b", 5, first=6))
     scheduler.add(request("c", 5, first=7))
-    inner = scheduler.schedule_ahead()
+    inner = scheduler.schedule_prefill_interrupt()
     assert inner is not None
     check(scheduler, inner)
     assert [(entry.sequence.request, entry.count) for entry in inner.entries] == [("b", 5)]
-    assert scheduler.schedule_ahead() is None  # one a step
+    assert scheduler.schedule_prefill_interrupt() is None  # one a step
     assert [event.request for event in scheduler.commit(inner, compute(inner))] == ["b"]
     assert [event.request for event in scheduler.commit(outer, compute(outer))] == ["a"]
     assert planned(scheduler) == [("a", 1), ("b", 1), ("c", 5)]  # a has waited just now
     outer = going_on(scheduler)
     scheduler.add(request("d", 5, first=8))
-    assert scheduler.schedule_ahead() is not None
+    assert scheduler.schedule_prefill_interrupt() is not None
 
 
 @pytest.mark.parametrize("length", [3, 11])
@@ -209,7 +209,7 @@ def test_prompts_of_other_lengths_wait_for_the_step(length: int) -> None:
     planned(scheduler)
     outer = going_on(scheduler)
     scheduler.add(request("b", length, first=6))
-    assert scheduler.schedule_ahead() is None
+    assert scheduler.schedule_prefill_interrupt() is None
     scheduler.commit(outer, compute(outer))
     assert planned(scheduler) == [("a", 1), ("b", length)]
 
@@ -219,7 +219,7 @@ def test_nobody_goes_ahead_of_a_prompt_that_is_computed() -> None:
     scheduler.add(request("a", 5))
     batch = scheduler.schedule()
     scheduler.add(request("b", 5, first=6))
-    assert scheduler.schedule_ahead() is None
+    assert scheduler.schedule_prefill_interrupt() is None
     scheduler.commit(batch, compute(batch))
     assert planned(scheduler) == [("b", 5)]
 
@@ -231,7 +231,7 @@ def test_nobody_goes_ahead_without_a_seat_and_blocks(limits: dict[str, int]) -> 
     planned(scheduler)
     outer = going_on(scheduler)
     scheduler.add(request("b", 8, first=6))
-    assert scheduler.schedule_ahead() is None
+    assert scheduler.schedule_prefill_interrupt() is None
     assert [sequence.request for sequence in scheduler.running] == ["a"]
     scheduler.commit(outer, compute(outer))
 
@@ -314,10 +314,10 @@ def test_whatever_happens_every_request_ends(
     seqs: int,
     budget: int,
     cached: bool,
-    lookahead: int,
+    max_decode_steps: int,
     ahead: range,
 ) -> None:
-    scheduler = make(blocks, block_size, seqs, budget, cached, lookahead=lookahead, ahead=ahead)
+    scheduler = make(blocks, block_size, seqs, budget, cached, max_decode_steps=max_decode_steps, ahead=ahead)
     owed: dict[tuple[str, int], int] = {}
 
     def settle(events: list[TokenEvent]) -> None:

@@ -20,7 +20,13 @@ from inference_worker.engine.scheduling.block_manager import BlockManager
 from inference_worker.engine.scheduling.limits import EngineLimits
 from inference_worker.engine.scheduling.prefix_cache import NoPrefixCache, PrefixCache
 from inference_worker.engine.scheduling.scheduler import Scheduler
-from inference_worker.engine.scheduling.speculation import FREE, NoSpeculation, Speculation, StepCost, append_drawn
+from inference_worker.engine.scheduling.speculation import (
+    FREE_ROWS,
+    NoSpeculation,
+    Speculation,
+    StepCost,
+    append_accepted,
+)
 from inference_worker.engine.sequence import Sequence
 from inference_worker.engine_protocol import GenerationRequest, PositionLogprobs
 from router.messages import SamplingParams
@@ -134,7 +140,7 @@ requests = st.lists(
     st.integers(1, 6),
     st.integers(1, 40),
     st.booleans(),
-    st.sampled_from([StepCost(2, 30), FREE]),
+    st.sampled_from([StepCost(2, 30), FREE_ROWS]),
 )
 def test_outputs_are_the_same_with_and_without(
     wanted: list[GenerationRequest], block_size: int, spare: int, seqs: int, budget: int, cached: bool, cost: StepCost
@@ -158,7 +164,7 @@ def repeating(name: str = "r", **changes: Any) -> GenerationRequest:
 
 
 def test_what_repeats_itself_takes_few_steps() -> None:
-    outcome, scheduler = run([repeating()], Speculation(FREE), 18, 4, 4, 32, True)
+    outcome, scheduler = run([repeating()], Speculation(FREE_ROWS), 18, 4, 4, 32, True)
     assert outcome["r", 0].ids == [6] * 30
     load = scheduler.load()
     assert (load.steps, load.draft_tokens, load.accepted_tokens) == (3, 27, 27)
@@ -200,7 +206,7 @@ def decoding(ids: list[int], known: int | None = None, sequence: Sequence | None
 
 def test_a_prompt_s_share_of_the_budget_is_not_touched() -> None:
     limits = EngineLimits(CONTEXT, 4, 16, VOCAB, frozenset({EOS}))
-    scheduler = Scheduler(limits, BlockManager(64, 4, PrefixCache()), Speculation(FREE))
+    scheduler = Scheduler(limits, BlockManager(64, 4, PrefixCache()), Speculation(FREE_ROWS))
     model = SlotModel(64, 4)
     scheduler.add(repeating("a"))
     scheduler.commit(batch := scheduler.schedule(), model.execute(batch))
@@ -216,7 +222,7 @@ def test_a_prompt_s_share_of_the_budget_is_not_touched() -> None:
 def test_drafts_preempt_nobody() -> None:
     wanted = [repeating(str(i), max_tokens=28) for i in range(2)]
     _, plain = run(wanted, NoSpeculation(), 18, 4, 2, 64, False)
-    _, fast = run(wanted, Speculation(FREE), 18, 4, 2, 64, False)
+    _, fast = run(wanted, Speculation(FREE_ROWS), 18, 4, 2, 64, False)
     assert (plain.load().preemptions, fast.load().preemptions) == (0, 0)
     assert fast.load().steps < plain.load().steps
 
@@ -235,5 +241,5 @@ def test_drafts_preempt_nobody() -> None:
 )
 def test_what_counts_ends_at_a_wrong_draft_or_at_the_end(tokens: list[int], drafts: tuple[int, ...], kept: int) -> None:
     one = Sequence("r", 0, array("q", [1]), 1, SamplingParams(seed=0), 4, frozenset({EOS}))
-    assert append_drawn(one, tokens, drafts) == kept
+    assert append_accepted(one, tokens, drafts) == kept
     assert one.generated_ids().tolist() == tokens[:kept]

@@ -31,9 +31,9 @@ def test_a_tenant_s_flood_waits_behind_its_own_and_what_it_has_had_counts() -> N
     for each in flood:
         queue.push(each)
     assert queue.pop() is flood[0]
-    queue.served(flood[0], prompt=5, output=5)
+    queue.charge(flood[0], prompt=5, output=5)
     quiet = [sequence(f"q{number}", "quiet") for number in range(2)]
     for each in quiet:
         queue.push(each)
-    queue.served(flood[0], output=2)
+    queue.charge(flood[0], output=2)
     assert [queue.pop() for _ in range(4)] == [quiet[0], quiet[1], *flood[1:]]

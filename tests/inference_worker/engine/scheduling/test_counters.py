@@ -9,7 +9,7 @@ import pytest
 
 from inference_worker.engine.batch import Batch, ScheduledSequence
 from inference_worker.engine.scheduling.block_manager import BlockManager
-from inference_worker.engine.scheduling.load import Counters, tokens_held
+from inference_worker.engine.scheduling.counters import Counters, used_token_slots
 from inference_worker.engine.scheduling.prefix_cache import NoPrefixCache
 from inference_worker.engine.sequence import Sequence
 from inference_worker.engine_protocol import EngineLoad
@@ -27,7 +27,7 @@ def compute(blocks: BlockManager, one: Sequence, end: int) -> None:
 
 
 def waste(blocks: BlockManager, running: list[Sequence]) -> float:
-    held = tokens_held(running, blocks)
+    held = used_token_slots(running, blocks)
     return kv_waste(EngineLoad(kv_slots_held=blocks.used * blocks.block_size, kv_tokens_held=held))
 
 
@@ -35,7 +35,7 @@ def waste(blocks: BlockManager, running: list[Sequence]) -> float:
 def test_only_the_end_of_the_last_block_is_wasted(length: int) -> None:
     blocks, one = BlockManager(100, 16, NoPrefixCache()), sequence(length)
     compute(blocks, one, length)
-    assert tokens_held([one], blocks) == length
+    assert used_token_slots([one], blocks) == length
     assert waste(blocks, [one]) == pytest.approx((-length % 16) / (length + -length % 16))
 
 
@@ -43,9 +43,9 @@ def test_shared_blocks_count_once() -> None:
     blocks, one, other = BlockManager(100, 16, NoPrefixCache()), sequence(100), sequence(100)
     compute(blocks, one, 40)
     blocks.fork(one, other)
-    assert tokens_held([one, other], blocks) == 40
+    assert used_token_slots([one, other], blocks) == 40
     compute(blocks, other, 41)
-    assert tokens_held([one, other], blocks) == 40 + 9
+    assert used_token_slots([one, other], blocks) == 40 + 9
 
 
 def test_sequences_of_128_to_1024_tokens_waste_less_than_a_twenty_fifth_at_every_moment() -> None:

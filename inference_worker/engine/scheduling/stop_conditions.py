@@ -20,7 +20,7 @@ def finish_reason(sequence: Sequence) -> EngineFinishReason | None:
     return "length" if sequence.generated >= sequence.max_tokens else None
 
 
-def append_run(sequence: Sequence, tokens: list[int]) -> int:
+def append_decoded(sequence: Sequence, tokens: list[int]) -> int:
     """Append the tokens of several decode steps, without a grammar, up to the one that ends the choice.
 
     Returns how many were appended.

@@ -15,7 +15,7 @@ from inference_worker.engine_protocol import GenerationRequest
 from inference_worker.structured.matcher import Matcher
 
 
-def refusal(request: GenerationRequest, limits: EngineLimits) -> str | None:
+def rejection_reason(request: GenerationRequest, limits: EngineLimits) -> str | None:
     """Return why this engine can never serve `request`; `None` if it can."""
     prompt, most = len(request.prompt_ids), request.sampling.max_tokens
     if not prompt:

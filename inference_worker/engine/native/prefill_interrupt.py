@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-NOBODY = -1
+NO_DESCRIPTOR = -1
 """In place of a file descriptor: never interrupt."""
 
 
-class Interlude:
+class PrefillInterrupt:
     """A handler that a step calls between two layers, at most once and never nested.
 
     Attributes:
-        wake: a file descriptor; the handler is due when it is readable.
-        play: the handler; the interrupted step goes on when it returns.
+        wakeup_fd: a file descriptor; the handler is due when it is readable.
+        handler: the handler; the interrupted step goes on when it returns.
     """
 
-    def __init__(self, wake: int = NOBODY, play: Callable[[], None] = lambda: None) -> None:
-        self.wake = wake
-        self.play = play
+    def __init__(self, wakeup_fd: int = NO_DESCRIPTOR, handler: Callable[[], None] = lambda: None) -> None:
+        self.wakeup_fd = wakeup_fd
+        self.handler = handler
 
     @contextmanager
-    def taken(self) -> Iterator[int]:
+    def claim(self) -> Iterator[int]:
         """Yield the descriptor for one step; steps that run within it are not interrupted."""
-        wake, self.wake = self.wake, NOBODY
+        wakeup_fd, self.wakeup_fd = self.wakeup_fd, NO_DESCRIPTOR
         try:
-            yield wake
+            yield wakeup_fd
         finally:
-            self.wake = wake
+            self.wakeup_fd = wakeup_fd

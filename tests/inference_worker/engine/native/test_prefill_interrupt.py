@@ -51,7 +51,7 @@ class Caller:
         self.requests: list[GenerationRequest] = []
         self.told: list[TokenEvent] = []
         self._ear, self._mouth = os.pipe()
-        engine.let_in(self._ear, self._hear, self.told.extend)
+        engine.enable_prefill_interrupts(self._ear, self._hear, self.told.extend)
 
     def call(self, *requests: GenerationRequest) -> None:
         self.requests += requests

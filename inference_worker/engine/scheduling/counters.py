@@ -50,7 +50,7 @@ class Counters:
         return EngineLoad(**asdict(self), **gauges)
 
 
-def tokens_held(running: Iterable[Sequence], blocks: BlockManager) -> int:
+def used_token_slots(running: Iterable[Sequence], blocks: BlockManager) -> int:
     """Return the token slots in use: those of all used blocks, each counted once, less the unfilled ends."""
     empty = {
         sequence.block_table[-1]: len(sequence.block_table) * blocks.block_size - sequence.computed
