@@ -1,6 +1,6 @@
-"""Answers jobs by calling outside: OpenAI-compatible upstreams, one more consumer on the same queues.
+"""Proxy: answers jobs by calling OpenAI-compatible upstreams, as a further consumer of the job queues.
 
-`catalogue` says which models, `request` turns a job into what an upstream is asked, `upstream` talks to it, `stream`
-and `embeddings` read what it says, `forwarder` makes replies of it. What an upstream says is not trusted: only fields
-that are known here are read, and they are written anew. Nothing here knows a gateway, an engine or money.
+`catalogue` lists models and upstreams, `request` converts a job to an upstream request, `upstream` sends it, `stream`
+and `embeddings` parse the answer, `forwarder` publishes the replies. Answers are not trusted: only known fields are
+read, and replies are built from scratch.
 """

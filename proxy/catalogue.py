@@ -1,4 +1,4 @@
-"""Which models are served from outside, and by whom: a TOML file, read once at start-up.
+"""Reads the proxy's catalogue of models and upstreams, a TOML file, once at start-up.
 
     [upstreams.openai]
     base_url = "https://api.openai.com/v1"
@@ -9,7 +9,7 @@
     routes = [{ upstream = "openai" }]
     price = { input = "0.15", cached_input = "0.075", output = "0.60" }
 
-Unknown keys fail. Secrets are not in the file: it names the environment variables that hold them.
+Unknown keys are errors. The file contains no secrets: it names the environment variables that hold them.
 """
 
 from __future__ import annotations
@@ -52,59 +52,60 @@ class _Table(BaseModel):
 
 
 class Timeouts(_Table):
-    """Seconds. A comment that only keeps the connection open is no sign of life."""
+    """Timeouts of an upstream in seconds. Comments (keep-alives) do not count as events."""
 
     connect: PositiveFloat = 5.0
     first_event: PositiveFloat = 60.0
     """From the request to the first event of the answer."""
     between_events: PositiveFloat = 30.0
     total: PositiveFloat = 600.0
+    """From the request to the end of the answer."""
 
 
 class UpstreamSpec(_Table):
     """An OpenAI-compatible server."""
 
     base_url: Annotated[str, AfterValidator(_check_base_url)]
-    """With the version: `https://api.openai.com/v1`."""
+    """Base URL including the version, for example `https://api.openai.com/v1`."""
     api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
     """Environment variable that holds the API key; without it no key is sent."""
     timeouts: Timeouts = Timeouts()
     token_limit_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"  # noqa: S105
-    """How a chat's token limit is called there."""
+    """Name of the field for a chat's token limit."""
     omit: frozenset[str] = frozenset()
-    """Request fields that it does not take, for example `["seed"]`: left out, whatever a client asks."""
+    """Request fields that the upstream does not support, for example `["seed"]`: never sent."""
 
 
 class Route(_Table):
-    """One of the places where a model is to be had."""
+    """One upstream that serves a model."""
 
     upstream: str
     """A name from `[upstreams]`."""
     model: str | None = None
-    """What the model is called there; by default as here."""
+    """The upstream's name of the model; by default the same as here."""
 
 
 class ModelSpec(_Table):
-    """A model as it is served here."""
+    """A model that the proxy serves."""
 
     max_model_len: PositiveInt
-    """Context length in tokens: what `/v1/models` says, and the most that an upstream is believed to have used."""
+    """Context length in tokens, shown in `/v1/models`; usage that an upstream reports beyond it is not accepted."""
     task: Task = Task.GENERATE
-    """What it does with a prompt: "generate" or "embed"."""
+    """Task of the model: "generate" or "embed"."""
     concurrency: Annotated[int, Field(ge=1, le=4096)] = 16
-    """Requests outside at a time."""
+    """Maximum concurrent requests to upstreams."""
     overflow: bool = False
-    """Take only what local workers of the same model have no room for."""
+    """Whether to take only jobs for which local workers of the same model have no capacity."""
     price: Entry | None = None
-    """What clients pay for it here, as in the price file; without it the price file says what it costs."""
+    """Price for clients, as in the price file; without it the price file must have one."""
     tries: Annotated[int, Field(ge=1, le=5)] = 2
-    """How often each route is tried before the next, if it can't be reached or fails before the first token."""
+    """Attempts at each route if it is unreachable or fails before the first token."""
     routes: Annotated[list[Route], Field(min_length=1)]
-    """In the order in which they are tried."""
+    """Routes in the order in which they are tried."""
 
 
 class Catalogue(_Table):
-    """The whole file."""
+    """The content of a catalogue file."""
 
     upstreams: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_\-]{1,64}$")], UpstreamSpec]
     models: Annotated[dict[Annotated[str, AfterValidator(check_model_name)], ModelSpec], Field(min_length=1)]
@@ -119,10 +120,10 @@ class Catalogue(_Table):
 
 
 def read(path: Path) -> Catalogue:
-    """Read the file.
+    """Read and validate a catalogue file.
 
     Raises:
-        StartupError: it is not there, not TOML, or says something that we don't understand.
+        StartupError: the file is missing, is not TOML, or is not a valid catalogue.
     """
     try:
         return Catalogue.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
@@ -137,10 +138,10 @@ def read(path: Path) -> Catalogue:
 
 
 def api_keys(catalogue: Catalogue, environment: Mapping[str, str]) -> dict[str, SecretStr]:
-    """The key of each upstream that needs one.
+    """Return the API keys by upstream, for the upstreams that need one.
 
     Raises:
-        StartupError: a variable that the file names is not set, or holds what can't be a header.
+        StartupError: an environment variable named in the file is not set, or can't be sent in a header.
     """
     keys = {}
     for name, upstream in catalogue.upstreams.items():

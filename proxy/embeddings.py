@@ -1,7 +1,4 @@
-"""Reads an upstream's embeddings: one vector for each input, all of one length, of finite numbers, in any order.
-
-Does not know HTTP or replies.
-"""
+"""Parses and validates an upstream's embeddings: one vector per input in any order, of equal length, finite numbers."""
 
 from __future__ import annotations
 
@@ -13,10 +10,10 @@ from typing import Annotated, Any
 
 import msgspec
 
-from proxy.errors import Misbehaved
+from proxy.errors import InvalidAnswer
 
 FLOAT = 4
-"""Bytes of a number on the wire."""
+"""Bytes of a float32."""
 
 
 class _Vector(msgspec.Struct):
@@ -34,28 +31,28 @@ _ANSWERS = msgspec.json.Decoder(_Answer)
 
 @dataclass(frozen=True)
 class Embeddings:
-    """Vectors in the order of their inputs, each float32, little-endian; usage as it was said, unchecked."""
+    """Vectors in the order of their inputs, each float32, little-endian; `usage` as reported, unchecked."""
 
     vectors: list[bytes]
     usage: Any
 
 
-def read(body: bytes, inputs: int, dimensions: int | None) -> Embeddings:
-    """The vectors of so many inputs.
+def parse(body: bytes, inputs: int, dimensions: int | None) -> Embeddings:
+    """Parse the answer to a request with `inputs` inputs and `dimensions` (`None`: any number).
 
     Raises:
-        Misbehaved: they are not that.
+        InvalidAnswer: it does not have exactly one valid vector per input.
     """
     try:
         answer = _ANSWERS.decode(body)
         vectors = {each.index: _floats(each.embedding) for each in answer.data}
     except (msgspec.DecodeError, ValueError, RecursionError, struct.error, OverflowError) as error:
-        raise Misbehaved(f"no embeddings: {error}") from error
+        raise InvalidAnswer(f"no embeddings: {error}") from error
     lengths = {len(vector) // FLOAT for vector in vectors.values()}
     if len(answer.data) != inputs or vectors.keys() != set(range(inputs)) or len(lengths) != 1:
-        raise Misbehaved(f"{len(answer.data)} vectors for {inputs} inputs, of {len(lengths)} lengths")
+        raise InvalidAnswer(f"{len(answer.data)} vectors for {inputs} inputs, of {len(lengths)} lengths")
     if lengths == {0} or (dimensions is not None and lengths != {dimensions}):
-        raise Misbehaved(f"vectors of {lengths} numbers instead of {dimensions}")
+        raise InvalidAnswer(f"vectors of {lengths} numbers instead of {dimensions}")
     return Embeddings([vectors[index] for index in range(inputs)], answer.usage)
 
 
@@ -66,5 +63,5 @@ def _floats(embedding: list[float] | str) -> bytes:
         packed = b64decode(embedding, validate=True)
         numbers = struct.unpack(f"<{len(packed) // FLOAT}f", packed)
     if not all(map(math.isfinite, numbers)):
-        raise Misbehaved("a vector with a number that is none")
+        raise InvalidAnswer("a vector with a number that is none")
     return packed

@@ -1,16 +1,14 @@
-"""What can go wrong outside, drawn as a tree. The messages are for clients: no address, key or internals in them.
+"""Exceptions of upstream requests. Their messages are for clients, so they contain no address, key or internals.
 
-    UpstreamError               `code` is what the job fails with
-    ├── Elsewhere               before the first token another upstream may do better
-    │   ├── Unreachable         no connection, or it went before the answer was whole
-    │   ├── TooSlow             nothing came within a time limit
-    │   ├── Failed              it says that it failed: 5xx, or an error event
-    │   ├── Misbehaved          not what the API says: a redirect, HTML, garbage, too much, a gap
-    │   ├── RefusedUs           our key or the model's name there is wrong: the operator's mistake, never the client's
-    │   └── Busy                429, or it is left alone for a while (`retry_after`)
-    └── RequestRefused          400: the client's request; its message, cleaned, is passed on
-
-Knows no HTTP client.
+UpstreamError                     `code` is the job's failure code
+├── FailoverError                 before the first token, the next route is tried
+│   ├── UpstreamUnreachable       no connection, or it broke before the answer was complete
+│   ├── UpstreamTimeout           no event arrived within a time limit
+│   ├── UpstreamFailed            5xx, or an error event
+│   ├── InvalidAnswer             not the API's format: a redirect, HTML, an unknown event, too many bytes, a gap
+│   ├── UpstreamMisconfigured     the operator's API key or model name is wrong; never the client's fault
+│   └── UpstreamBusy              429, or the circuit breaker is open (`retry_after`)
+└── RequestRefused                400: the client's request is invalid; its sanitised message is passed on
 """
 
 from __future__ import annotations
@@ -21,14 +19,16 @@ from router.messages import FailureCode
 
 
 class UpstreamError(Exception):
-    """Base. `reason` is for our log, `message` for the client."""
+    """Base class of upstream failures. `reason` is for the log, `message` for the client."""
 
+    outcome: ClassVar[str]
+    """Label of the metric `headrace_upstream_requests_total`."""
     code: ClassVar[FailureCode] = FailureCode.UPSTREAM_ERROR
     message: str = "The model's provider failed on this request."
-    blamed: ClassVar[bool] = True
-    """Whether it speaks against the upstream, as its circuit breaker sees it."""
-    passing: ClassVar[bool] = False
-    """Whether the same upstream may do better a moment later."""
+    counts_as_failure: ClassVar[bool] = True
+    """Whether the circuit breaker counts it as a failure of the upstream."""
+    transient: ClassVar[bool] = False
+    """Whether a retry at the same upstream may succeed."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -36,48 +36,54 @@ class UpstreamError(Exception):
         self.retry_after: int | None = None
 
 
-class Elsewhere(UpstreamError):
-    """Another upstream may do better."""
+class FailoverError(UpstreamError):
+    """Base class of failures after which the next route is tried."""
 
 
-class Unreachable(Elsewhere):
-    """There is no connection, or it went."""
+class UpstreamUnreachable(FailoverError):
+    """Raised when there is no connection to the upstream, or it broke."""
 
+    outcome = "Unreachable"
     message = "The model's provider could not be reached."
-    passing = True
+    transient = True
 
 
-class TooSlow(Elsewhere):
-    """Nothing came in time."""
+class UpstreamTimeout(FailoverError):
+    """Raised when the upstream did not answer within a time limit."""
 
+    outcome = "TooSlow"
     code = FailureCode.UPSTREAM_TIMEOUT
     message = "The model's provider did not answer in time."
 
 
-class Failed(Elsewhere):
-    """It says that it failed."""
+class UpstreamFailed(FailoverError):
+    """Raised when the upstream reports an internal error."""
 
-    passing = True
+    outcome = "Failed"
+    transient = True
 
 
-class Misbehaved(Elsewhere):
-    """It does not keep to the API."""
+class InvalidAnswer(FailoverError):
+    """Raised when the upstream's answer does not follow the API."""
 
+    outcome = "Misbehaved"
     message = "The model's provider sent an answer that can't be read."
 
 
-class RefusedUs(Elsewhere):
-    """It does not know us, or not the model."""
+class UpstreamMisconfigured(FailoverError):
+    """Raised when the upstream rejects the API key or does not have the model."""
 
+    outcome = "RefusedUs"
     message = "The model's provider is not set up correctly here."
 
 
-class Busy(Elsewhere):
-    """It asks us to come back later, or has failed so often that it is left alone."""
+class UpstreamBusy(FailoverError):
+    """Raised when the upstream answers 429, or its circuit breaker is open."""
 
+    outcome = "Busy"
     code = FailureCode.UPSTREAM_BUSY
     message = "The model's provider is overloaded. Please try again later."
-    blamed = False
+    counts_as_failure = False
 
     def __init__(self, reason: str, retry_after: int | None = None) -> None:
         super().__init__(reason)
@@ -85,12 +91,13 @@ class Busy(Elsewhere):
 
 
 class RequestRefused(UpstreamError):
-    """It refuses the request for what is in it."""
+    """Raised when the upstream, or the proxy, rejects the client's request as invalid."""
 
-    blamed = False
+    outcome = "RequestRefused"
+    counts_as_failure = False
 
     def __init__(self, message: str, *, param: str | None = None, too_long: bool = False) -> None:
-        super().__init__("it refuses the request")  # its message may quote the prompt: not for our log
+        super().__init__("the request is rejected")  # without the upstream's message, which may quote the prompt
         self.message = message
         self.param = param
         self.too_long = too_long

@@ -1,4 +1,4 @@
-"""A job that is answered outside: where the connection is, and what of the answer has been released to the gateway."""
+"""State of a job that an upstream answers: its task, and what of the answer was released to the gateway."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ from typing import Any
 
 import msgspec
 
-from proxy.stream import Piece
-from proxy.usage import Count, believable, most, prompt_estimate
+from proxy.stream import ChoiceDelta
+from proxy.usage import TokenCount, estimate_prompt_tokens, plausible_usage, usage_limit
 from router.consumer.taken_jobs import TakenJob
 from router.messages import Delta, EmbeddingPrompt, Usage
 
 
 @dataclass(eq=False)
 class ForwardedJob(TakenJob):
-    """One attempt at one job, at one upstream after the other until one has begun to answer."""
+    """One attempt at a job, which tries upstreams in turn until one begins to answer."""
 
     max_model_len: int = 1
     task: asyncio.Task[None] | None = None
-    """Asks the upstreams; cancelling it closes the connection."""
+    """Task that requests the answer; cancelling it closes the connection."""
     texts: list[list[str]] = field(default_factory=list)
-    """Per choice, what was released."""
+    """Per choice, the released texts."""
     positions: list[int] = field(default_factory=list)
-    count: Count = field(default_factory=Count)
-    """Of what was released."""
+    """Per choice, the next position."""
+    token_count: TokenCount = field(default_factory=TokenCount)
+    """Estimated tokens of what was released."""
     size: int = 0
-    """Bytes of text and calls that have been released."""
-    said: Any = None
-    """The upstream's word on usage, unchecked."""
-    asked: bool = False
-    """Whether an upstream took the request: then it has read the prompt."""
+    """Bytes of the released text and tool calls."""
+    reported_usage: Any = None
+    """The upstream's `usage`, unchecked."""
+    accepted: bool = False
+    """Whether an upstream has accepted the request, and so has processed the prompt."""
 
     def __post_init__(self) -> None:
         self.texts = [[] for _ in range(self.job.n)]
@@ -40,11 +41,11 @@ class ForwardedJob(TakenJob):
 
     @property
     def begun(self) -> bool:
-        """Whether something was released: nobody else can answer it any more."""
+        """Whether output was released, so that no other upstream can answer the job."""
         return self.size > 0
 
-    def release(self, piece: Piece) -> Delta:
-        """A piece as what the gateway is told; counted. Token ids are not known: positions count pieces."""
+    def release(self, piece: ChoiceDelta) -> Delta:
+        """Record a piece of the answer and return its reply. Without token ids, positions count pieces."""
         tokens = len(piece.logprobs or ())
         positions = tokens or int(piece.size > 0)
         delta = Delta(
@@ -61,30 +62,30 @@ class ForwardedJob(TakenJob):
         )
         self.positions[piece.choice] += positions
         self.texts[piece.choice].append(piece.text)
-        self.count.add(piece.size, tokens)
+        self.token_count.add(piece.size, tokens)
         self.size += piece.size
         self.moved, self.solo = True, False
         return delta
 
     @property
     def usage(self) -> Usage:
-        """The upstream's word if it can be true, else an estimate of what was delivered."""
-        if (told := self.told_usage) is not None:
-            return told
-        bound = most(self.job, self.max_model_len)
+        """The upstream's reported usage if it is plausible, else an estimate of what was delivered."""
+        if (reported := self.plausible_usage) is not None:
+            return reported
+        limit = usage_limit(self.job, self.max_model_len)
         return Usage(
-            prompt_tokens=min(prompt_estimate(self.job), bound.prompt_tokens) if self.asked else 0,
-            completion_tokens=min(self.count.tokens, bound.completion_tokens),
+            prompt_tokens=min(estimate_prompt_tokens(self.job), limit.prompt_tokens) if self.accepted else 0,
+            completion_tokens=min(self.token_count.tokens, limit.completion_tokens),
         )
 
     @property
-    def told_usage(self) -> Usage | None:
-        """The upstream's word, if there is one that can be true."""
-        return believable(self.said, self.job, max_model_len=self.max_model_len, size=self.size)
+    def plausible_usage(self) -> Usage | None:
+        """The upstream's reported usage, if it is plausible."""
+        return plausible_usage(self.reported_usage, self.job, max_model_len=self.max_model_len, size=self.size)
 
     @property
     def digest(self) -> str:
-        """SHA-256 (hex) of the released texts as compact JSON, one per choice: `["Hello","Hi"]`; none of vectors."""
+        """SHA-256 (hex) of the released texts as compact JSON, one per choice: `["Hello","Hi"]`; "" for embeddings."""
         if isinstance(self.job.prompt, EmbeddingPrompt):
             return ""
         return hashlib.sha256(msgspec.json.encode(["".join(text) for text in self.texts])).hexdigest()

@@ -1,6 +1,6 @@
-"""Answers one model's jobs by asking its upstreams: in their order, over again only before the first token.
+"""Forwards one model's jobs to its upstreams: tries the routes in order, and retries only before the first token.
 
-The handler of a `JobConsumer`. Does not know HTTP, acknowledgements or usage records.
+`Forwarder` is the handler of a `JobConsumer`, which acknowledges jobs and publishes usage records.
 """
 
 from __future__ import annotations
@@ -15,31 +15,38 @@ from functools import partial
 
 from proxy import embeddings
 from proxy.catalogue import ModelSpec
-from proxy.errors import Busy, Elsewhere, RequestRefused, TooSlow, Unreachable, UpstreamError
+from proxy.errors import (
+    FailoverError,
+    RequestRefused,
+    UpstreamBusy,
+    UpstreamError,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
 from proxy.forwarded_job import ForwardedJob
 from proxy.metrics import ProxyMetrics
 from proxy.request import body_of, path_of
-from proxy.stream import Piece, Reading
+from proxy.stream import ChoiceDelta, StreamParser
 from proxy.upstream import Upstream
-from proxy.usage import limited
+from proxy.usage import with_token_limit
 from router.consumer.job_consumer import JobConsumer
 from router.messages import Cancelled, Embedded, EmbeddingPrompt, Failed, FailureCode, Finished, Job, Started, Terminal
 from router.transport.base import Delivery
 
-PAUSE = 0.25
-"""Seconds before the same upstream is tried again, about."""
+RETRY_DELAY = 0.25
+"""Mean seconds before a retry at the same upstream."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """One of the places where a model is to be had, and what it is called there."""
+class Target:
+    """An upstream that serves the model, and the model's name there."""
 
     upstream: Upstream
     model: str
 
 
 class Forwarder:
-    """One model's jobs on their way out and back. Use on the event loop only."""
+    """Job handler of one model that upstreams serve. Use on the event loop only."""
 
     def __init__(
         self,
@@ -53,22 +60,22 @@ class Forwarder:
     ) -> None:
         self._model = model
         self._spec = spec
-        self._places = [Place(upstreams[route.upstream], route.model or model) for route in spec.routes]
+        self._targets = [Target(upstreams[route.upstream], route.model or model) for route in spec.routes]
         self._consumer = consumer
         self._admission = consumer.admission
         self._metrics = metrics
         self._worker = worker
         self.tokens = 0
-        """Tokens passed on since the start, about."""
+        """Estimated tokens forwarded since the start."""
 
-    # A job's way in
+    # Start of a job
 
     def open(self, job: Job, delivery: Delivery) -> ForwardedJob:
-        """A fresh attempt at a job."""
+        """Create a new attempt at `job`."""
         return ForwardedJob(job, delivery, max_model_len=self._spec.max_model_len)
 
     async def begin(self, taken: ForwardedJob) -> None:
-        """Have it answered as soon as fewer than `concurrency` are; no upstream goes on where somebody else stopped."""
+        """Forward a job once a slot is free; fail it if it was begun, because no upstream can resume an answer."""
         if taken.job.begun:
             self.fail(taken, FailureCode.WORKER_LOST, "The worker was lost after it had begun to answer.")
             return
@@ -76,112 +83,113 @@ class Forwarder:
         self.admit()
 
     def admit(self) -> None:
-        """Give jobs that wait the places that are free."""
+        """Start waiting jobs in the free slots."""
         while (taken := self._admission.admit()) is not None:
             taken.task = asyncio.create_task(self._answer(taken))
-            taken.task.add_done_callback(partial(self._check, taken))
+            taken.task.add_done_callback(partial(self._handle_task_end, taken))
         self._metrics.load(self._admission.admitted, self._admission.waiting)
 
-    def _check(self, taken: ForwardedJob, task: asyncio.Task[None]) -> None:
+    def _handle_task_end(self, taken: ForwardedJob, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             taken.log.error("forwarding failed", exc_info=error)
             self.fail(taken, FailureCode.ENGINE_ERROR, "The worker failed on this request.")
 
-    # Its way through the upstreams
+    # Requests to upstreams
 
     async def _answer(self, taken: ForwardedJob) -> None:
         try:
-            await self._ask_in_turn(taken)
+            await self._try_targets(taken)
         except UpstreamError as error:
             self._fail(taken, error)
         else:
-            self._metrics.estimated.inc(taken.told_usage is None)
+            self._metrics.estimated.inc(taken.plausible_usage is None)
             self._end(taken, Finished(job_id=taken.job.id, attempt_id=taken.attempt, usage=taken.usage))
 
-    async def _ask_in_turn(self, taken: ForwardedJob) -> None:
+    async def _try_targets(self, taken: ForwardedJob) -> None:
         failure: UpstreamError | None = None
-        for place in self._places:
-            for number in range(self._spec.tries):
-                if place.upstream.breaker.open:
-                    rest = math.ceil(place.upstream.breaker.rest)
-                    failure = failure or Busy(f"{place.upstream.name} is left alone for {rest} s", rest)
+        for target in self._targets:
+            for retry in range(self._spec.tries):
+                if target.upstream.breaker.open:
+                    rest = math.ceil(target.upstream.breaker.rest)
+                    reason = f"the circuit breaker of {target.upstream.name} is open for {rest} s"
+                    failure = failure or UpstreamBusy(reason, rest)
                     break
-                if number:
-                    await asyncio.sleep(PAUSE * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, no secret
+                if retry:
+                    await asyncio.sleep(RETRY_DELAY * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, no secret
                 try:
-                    await self._ask(taken, place)
+                    await self._request(taken, target)
                     return
-                except Elsewhere as error:
+                except FailoverError as error:
                     if taken.begun:
                         raise
                     failure = error
-                    if not error.passing:
+                    if not error.transient:
                         break
-        raise failure or Unreachable("no upstream")
+        raise failure or UpstreamUnreachable("no upstream")
 
-    async def _ask(self, taken: ForwardedJob, place: Place) -> None:
-        """Ask one upstream, and keep its circuit breaker's book."""
-        breaker, outcome = place.upstream.breaker, "left"
+    async def _request(self, taken: ForwardedJob, target: Target) -> None:
+        """Request the answer from one upstream, and update its circuit breaker."""
+        breaker, outcome = target.upstream.breaker, "left"
         breaker.enter()
         try:
-            async with asyncio.timeout(place.upstream.spec.timeouts.total):
+            async with asyncio.timeout(target.upstream.spec.timeouts.total):
                 if isinstance(taken.job.prompt, EmbeddingPrompt):
-                    await self._embed(taken, place, taken.job.prompt)
+                    await self._embed(taken, target, taken.job.prompt)
                 else:
-                    await self._stream(taken, place)
+                    await self._stream(taken, target)
             outcome = "finished"
         except TimeoutError:
-            outcome = TooSlow.__name__
-            raise TooSlow("the whole answer took too long") from None
+            outcome = UpstreamTimeout.outcome
+            raise UpstreamTimeout("the whole answer took too long") from None
         except UpstreamError as error:
-            outcome = type(error).__name__
-            taken.log.warning("upstream failed", upstream=place.upstream.name, failure=outcome, reason=error.reason)
+            outcome = error.outcome
+            taken.log.warning("upstream failed", upstream=target.upstream.name, failure=outcome, reason=error.reason)
             if error.retry_after is not None:
                 breaker.pause(error.retry_after)
-            elif error.blamed:
+            elif error.counts_as_failure:
                 breaker.failed()
             raise
         finally:
             if outcome == "left":
                 breaker.left()
-            elif outcome == TooSlow.__name__:
+            elif outcome == UpstreamTimeout.outcome:
                 breaker.failed()
-            self._metrics.upstream_requests(place.upstream.name, outcome).inc()
+            self._metrics.upstream_requests(target.upstream.name, outcome).inc()
 
-    async def _stream(self, taken: ForwardedJob, place: Place) -> None:
-        spec = place.upstream.spec
-        body = body_of(limited(taken.job, taken.max_model_len), spec, place.model)
-        reading = Reading.of(taken.job.n)
-        events = place.upstream.events(path_of(taken.job), body)
-        limit = spec.timeouts.first_event
+    async def _stream(self, taken: ForwardedJob, target: Target) -> None:
+        spec = target.upstream.spec
+        body = body_of(with_token_limit(taken.job, taken.max_model_len), spec, target.model)
+        parser = StreamParser.of(taken.job.n)
+        events = target.upstream.stream(path_of(taken.job), body)
+        timeout = spec.timeouts.first_event
         try:
-            while (data := await _next(events, limit)) is not None:
-                limit = spec.timeouts.between_events
-                place.upstream.breaker.succeeded()
-                taken.asked = True
-                for piece in reading.read(data):
-                    self._say(taken, piece)
-                taken.said = reading.usage
-        except Elsewhere as error:
-            if not reading.finished:
+            while (data := await _next(events, timeout)) is not None:
+                timeout = spec.timeouts.between_events
+                target.upstream.breaker.succeeded()
+                taken.accepted = True
+                for piece in parser.parse(data):
+                    self._send(taken, piece)
+                taken.reported_usage = parser.usage
+        except FailoverError as error:
+            if not parser.finished:
                 raise
-            taken.log.info("upstream failed after its answer", upstream=place.upstream.name, reason=error.reason)
+            taken.log.info("upstream failed after its answer", upstream=target.upstream.name, reason=error.reason)
         finally:
             await events.aclose()  # type: ignore[attr-defined]  # it is a generator
-        if not reading.finished:
-            raise Unreachable("it ended before the answer did")
+        if not parser.finished:
+            raise UpstreamUnreachable("the stream ended before the answer was complete")
 
-    async def _embed(self, taken: ForwardedJob, place: Place, prompt: EmbeddingPrompt) -> None:
-        body = body_of(taken.job, place.upstream.spec, place.model)
-        seconds = place.upstream.spec.timeouts.first_event
+    async def _embed(self, taken: ForwardedJob, target: Target, prompt: EmbeddingPrompt) -> None:
+        body = body_of(taken.job, target.upstream.spec, target.model)
+        timeout = target.upstream.spec.timeouts.first_event
         try:
-            async with asyncio.timeout(seconds):
-                answer = await place.upstream.whole(path_of(taken.job), body)
+            async with asyncio.timeout(timeout):
+                answer = await target.upstream.post(path_of(taken.job), body)
         except TimeoutError:
-            raise TooSlow(f"no answer within {seconds:g} s") from None
-        embedded = await asyncio.to_thread(embeddings.read, answer, len(prompt.inputs), prompt.dimensions)
-        place.upstream.breaker.succeeded()
-        taken.asked, taken.said = True, embedded.usage
+            raise UpstreamTimeout(f"no answer within {timeout:g} s") from None
+        embedded = await asyncio.to_thread(embeddings.parse, answer, len(prompt.inputs), prompt.dimensions)
+        target.upstream.breaker.succeeded()
+        taken.accepted, taken.reported_usage = True, embedded.usage
         self._start(taken)
         for index, vector in enumerate(embedded.vectors):
             reply = Embedded(job_id=taken.job.id, attempt_id=taken.attempt, start=index, vectors=[vector])
@@ -201,16 +209,16 @@ class Forwarder:
             ),
         )
 
-    def _say(self, taken: ForwardedJob, piece: Piece) -> None:
-        first, before = not taken.begun and not any(taken.positions), taken.count.tokens
+    def _send(self, taken: ForwardedJob, piece: ChoiceDelta) -> None:
+        first, before = not taken.begun and not any(taken.positions), taken.token_count.tokens
         if first:
             self._start(taken)
         self._consumer.outbox.put(taken.job.reply_to, taken.release(piece), urgent=first)
-        self.tokens += taken.count.tokens - before
+        self.tokens += taken.token_count.tokens - before
         if piece.finish is not None:
             self._metrics.finished(piece.finish)
 
-    # Ends
+    # End of a job
 
     def _fail(self, taken: ForwardedJob, error: UpstreamError) -> None:
         param, code, message = None, error.code, error.message
@@ -231,19 +239,19 @@ class Forwarder:
         )
 
     def fail(self, taken: ForwardedJob, code: FailureCode, message: str) -> None:
-        """Close the connection and end a job as failed; `message` is for the client."""
+        """Close the connection and end a job as failed; the client gets `message`."""
         self.hand_back(taken)
         self._end(
             taken, Failed(job_id=taken.job.id, attempt_id=taken.attempt, code=code, message=message, usage=taken.usage)
         )
 
     def cancel(self, taken: ForwardedJob) -> None:
-        """Close the connection and end a job because its gateway asked for it, or has gone."""
+        """Close the connection and end a job as cancelled: its gateway requested it or is gone."""
         self.hand_back(taken)
         self._end(taken, Cancelled(job_id=taken.job.id, attempt_id=taken.attempt, usage=taken.usage))
 
     def hand_back(self, taken: ForwardedJob) -> None:
-        """Close the connection; somebody else will answer."""
+        """Close the connection of a job that another worker will answer; publishes no terminal message."""
         if taken.task is not None:
             taken.task.cancel()
 
@@ -256,13 +264,13 @@ class Forwarder:
 
 
 async def _next(events: AsyncIterator[str], seconds: float) -> str | None:
-    """The next event's data; `None` at the end.
+    """Return the next event's data, or `None` at the end of the stream.
 
     Raises:
-        TooSlow: none came.
+        UpstreamTimeout: no event arrived within `seconds`.
     """
     try:
         async with asyncio.timeout(seconds):
             return await anext(events, None)
     except TimeoutError:
-        raise TooSlow(f"nothing came for {seconds:g} s") from None
+        raise UpstreamTimeout(f"no event for {seconds:g} s") from None

@@ -1,7 +1,4 @@
-"""What a proxy counts for Prometheus: a worker's names where the thing is the same (docs/metrics.md).
-
-Knows no jobs and no HTTP: the forwarder says what happened.
-"""
+"""Prometheus metrics of a proxy, with a worker's names where they mean the same (docs/metrics.md)."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ MODEL = "model_name"
 
 
 class ProxyCollectors:
-    """The metrics of one proxy process; `of` gives those of a model."""
+    """Collectors of one proxy process, shared by the `ProxyMetrics` of its models."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def gauge(name: str, text: str, *labels: str) -> Gauge:
@@ -26,27 +23,27 @@ class ProxyCollectors:
         def histogram(name: str, text: str) -> Histogram:
             return Histogram(f"headrace_{name}", text, (MODEL,), registry=registry, buckets=_SECONDS)
 
-        self.running = gauge("num_requests_running", "Requests outside", MODEL)
-        self.waiting = gauge("num_requests_waiting", "Requests that wait for a place", MODEL)
-        self.resting = gauge("upstream_resting", "Whether an upstream is left alone, 0 or 1", "upstream")
+        self.running = gauge("num_requests_running", "Requests that upstreams are answering", MODEL)
+        self.waiting = gauge("num_requests_waiting", "Requests that wait for a slot", MODEL)
+        self.circuit_open = gauge("upstream_resting", "Whether an upstream's circuit breaker is open", "upstream")
         self.prompt_tokens = counter("prompt_tokens", "Prompt tokens of ended jobs")
-        self.generation_tokens = counter("generation_tokens", "Tokens of ended jobs")
-        self.success = counter("request_success", "Choices by how they ended", "finished_reason")
-        self.upstream_requests = counter("upstream_requests", "Requests to an upstream", "upstream", "outcome")
-        self.estimated = counter("upstream_usage_estimated", "Whole answers without a believable usage")
+        self.generation_tokens = counter("generation_tokens", "Completion tokens of ended jobs")
+        self.success = counter("request_success", "Choices by finish reason", "finished_reason")
+        self.upstream_requests = counter("upstream_requests", "Requests to upstreams by outcome", "upstream", "outcome")
+        self.estimated = counter("upstream_usage_estimated", "Complete answers without a plausible usage")
         self._control_refused = Counter(
-            "headrace_control_messages_refused", "Control messages refused", ("reason",), registry=registry
+            "headrace_control_messages_refused", "Control messages rejected", ("reason",), registry=registry
         )
-        self.first_token = histogram("time_to_first_token_seconds", "Job taken to first piece of text")
-        self.latency = histogram("e2e_request_latency_seconds", "Job taken to its end")
+        self.first_token = histogram("time_to_first_token_seconds", "Time from a job's delivery to its first text")
+        self.latency = histogram("e2e_request_latency_seconds", "Time from a job's delivery to its end")
 
     def control_refused(self, reason: str) -> None:
-        """A control message that nobody who may send any has just sent: `unsigned`, `forged`, `old`."""
+        """Count a control message rejected for its signature or timestamp: `unsigned`, `forged` or `old`."""
         self._control_refused.labels(reason).inc()
 
 
 class ProxyMetrics:
-    """The metrics of one model."""
+    """Metrics of one model of a proxy."""
 
     def __init__(self, collectors: ProxyCollectors, model: str) -> None:
         self._collectors = collectors
@@ -55,20 +52,20 @@ class ProxyMetrics:
         self.time_to_first_token = collectors.first_token.labels(model)
 
     def load(self, running: int, waiting: int) -> None:
-        """How many are outside, and how many wait."""
+        """Set the numbers of running and waiting requests."""
         self._collectors.running.labels(self._model).set(running)
         self._collectors.waiting.labels(self._model).set(waiting)
 
     def upstream_requests(self, upstream: str, outcome: str) -> Counter:
-        """Requests to an upstream that ended like this."""
+        """Return the counter of an upstream's requests with this outcome."""
         return self._collectors.upstream_requests.labels(self._model, upstream, outcome)
 
     def finished(self, reason: str) -> None:
-        """One choice ended."""
+        """Count an ended choice by finish reason."""
         self._collectors.success.labels(self._model, reason).inc()
 
     def ended(self, terminal: Terminal, usage: Usage, seconds: float) -> None:
-        """A job ended after so long."""
+        """Record the end of a job, `seconds` after its delivery."""
         self._collectors.prompt_tokens.labels(self._model).inc(usage.prompt_tokens)
         self._collectors.generation_tokens.labels(self._model).inc(usage.completion_tokens)
         if isinstance(terminal, Failed | Cancelled):

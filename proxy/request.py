@@ -1,8 +1,8 @@
-"""Turns a job back into the request that an OpenAI-compatible upstream is asked.
+"""Converts a job to the request body for an OpenAI-compatible upstream.
 
-Fields that only vLLM and we know are sent only where the client asked for them: who does not know them may refuse them
-by name. Never sent: who asks (tenant, user, cache salt), our service class, anything from outside the job.
-Text is always streamed, with usage: a client that wants one body gets it from the gateway.
+vLLM's extra fields are sent only if the client set them, because an upstream may reject unknown fields. The client's
+identity (tenant, user, cache salt) and service class are never sent. Text is always streamed, with usage; the gateway
+assembles the body for clients that do not stream.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CHAT, COMPLETIONS, EMBEDDINGS = "/chat/completions", "/completions", "/embedding
 
 
 def path_of(job: Job) -> str:
-    """The endpoint."""
+    """Return the path of the endpoint below the upstream's base URL."""
     match job.prompt:
         case ChatPrompt():
             return CHAT
@@ -40,10 +40,10 @@ def path_of(job: Job) -> str:
 
 
 def body_of(job: Job, upstream: UpstreamSpec, model: str) -> dict[str, Any]:
-    """The request's body; `model` is what the upstream calls it.
+    """Return the request body; `model` is the upstream's name of the model.
 
     Raises:
-        RequestRefused: there is no way to ask for it.
+        RequestRefused: the API has no field for an option of the job.
     """
     body: dict[str, Any] = {"model": model, "stream": True, "stream_options": {"include_usage": True}}
     limit_field = "max_tokens"
@@ -92,7 +92,7 @@ def _chat(prompt: ChatPrompt) -> dict[str, Any]:
 
 
 def _tools(prompt: ChatPrompt) -> dict[str, Any]:
-    """Some allowed tools of many are sent as the only ones: all servers understand that."""
+    """Return the fields about tools. Of `allowed_tools`, only the allowed ones are sent, which all servers support."""
     choice = prompt.tool_choice
     tools = [tool for tool in prompt.tools or [] if not choice.names or tool["function"]["name"] in choice.names]
     body: dict[str, Any] = {"tools": tools, "tool_choice": choice.mode.value}
@@ -166,7 +166,7 @@ def _grammar(grammar: Grammar) -> dict[str, Any]:
 
 
 def _is_closed(schema: Any) -> bool:
-    """Whether OpenAI would take a schema as `strict`: every object closed, and all its properties required."""
+    """Return whether OpenAI accepts a schema as `strict`: all objects closed, and all their properties required."""
     if isinstance(schema, list):
         return all(map(_is_closed, schema))
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""The proxy as a process: every model of its catalogue, each a worker of its own on one bus."""
+"""The proxy process: runs one worker per model of the catalogue on a shared bus."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ async def serve(
     transport: Transport | None = None,
     hand_off: asyncio.Event | None = None,
 ) -> None:
-    """Serve the catalogue until `stop` is set, then drain; `hand_off` cuts the drain short.
+    """Serve the catalogue until `stop` is set, then drain; setting `hand_off` ends the drain at once.
 
-    `transport` is not yet started; by default one to `settings.amqp_url` is made.
+    `transport` must not be started yet; the default is RabbitMQ at `settings.amqp_url`.
 
     Raises:
-        StartupError: the catalogue is wrong, a key is missing, no broker, a port taken.
+        StartupError: the catalogue, an API key, the broker or the metrics port is not available.
     """
     models = catalogue.read(settings.proxy_config)
     keys = catalogue.api_keys(models, os.environ)
@@ -49,7 +49,7 @@ async def serve(
         upstreams = {name: Upstream(name, spec, keys.get(name)) for name, spec in models.upstreams.items()}
         for name, upstream in upstreams.items():
             opened.push_async_callback(upstream.close)
-            collectors.resting.labels(name).set_function(partial(_resting, upstream))
+            collectors.circuit_open.labels(name).set_function(partial(_circuit_open, upstream))
         workers = {
             model: ProxyWorker(
                 bus,
@@ -84,12 +84,12 @@ async def _run(workers: dict[str, ProxyWorker], stop: asyncio.Event) -> None:
             group.create_task(worker.run(stop))
 
 
-def _resting(upstream: Upstream) -> float:
+def _circuit_open(upstream: Upstream) -> float:
     return float(upstream.breaker.open)
 
 
 def _summary(models: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """As a worker says it, over all models, and each model's own."""
+    """Return the status over all models, with a worker's fields, and that of each model."""
     each = models.values()
     return {
         "model": ", ".join(models),

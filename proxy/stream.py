@@ -1,8 +1,7 @@
-"""Reads an upstream's events: known fields only, of the right type and in range; everything else is passed over.
+"""Parses an upstream's event stream: reads known fields of the right type and range, and ignores all others.
 
-A chunk of `/chat/completions` and one of `/completions` become the same `Piece`s. An upstream is not trusted: an index
-that nobody asked for, a call that does not follow on, text after the end of a choice are errors, never passed on.
-Does not know HTTP or replies.
+Chunks of `/chat/completions` and `/completions` become the same `ChoiceDelta`s. Upstreams are not trusted: an
+unexpected choice index, a tool call out of order and text after the end of a choice are errors and never forwarded.
 """
 
 from __future__ import annotations
@@ -14,13 +13,20 @@ from typing import Annotated, Any, get_args
 
 import msgspec
 
-from proxy.errors import Busy, Failed, Misbehaved, RefusedUs, RequestRefused, UpstreamError
+from proxy.errors import (
+    InvalidAnswer,
+    RequestRefused,
+    UpstreamBusy,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamMisconfigured,
+)
 from router.messages import UNKNOWN_TOKEN_ID, FinishReason, TokenAlternative, TokenLogprob, ToolCallDelta
 
 DONE = "[DONE]"
 MAX_CALLS = 128
 MAX_MESSAGE = 500
-"""Characters of an upstream's error message that are passed on."""
+"""Maximum characters of an upstream's error message that are passed on."""
 
 _FINISH_REASONS: frozenset[str] = frozenset(get_args(FinishReason))
 _CALL_ID = re.compile(r"[A-Za-z0-9_\-]{1,64}")
@@ -57,7 +63,7 @@ class _Token(_Alternative):
 
 
 class _Logprobs(msgspec.Struct):
-    """Of a chat (`content`), or of a completion (the others)."""
+    """Log probabilities of a chat (`content`) or a completion (the other fields)."""
 
     content: list[_Token] | None = None
     tokens: list[str] | None = None
@@ -83,8 +89,8 @@ _CHUNKS = msgspec.json.Decoder(_Chunk)
 
 
 @dataclass(frozen=True)
-class Piece:
-    """What an event adds to one choice."""
+class ChoiceDelta:
+    """The part of one choice that an event contains."""
 
     choice: int
     text: str
@@ -94,29 +100,29 @@ class Piece:
 
     @property
     def size(self) -> int:
-        """Bytes of it that a model has made."""
+        """Bytes of generated text, function names and arguments."""
         return len(self.text.encode()) + sum(len((call.name + call.arguments).encode()) for call in self.calls or ())
 
 
 @dataclass
 class _Progress:
-    """One choice so far."""
+    """State of one choice: the number of its calls, and whether it has ended."""
 
     calls: int = 0
     finished: bool = False
 
 
 @dataclass
-class Reading:
-    """One answer with so many choices."""
+class StreamParser:
+    """Parser of one answer's event stream."""
 
     choices: list[_Progress] = field(default_factory=list)
     usage: Any = None
-    """The last that was said, not checked yet."""
+    """The last reported `usage`, unchecked."""
 
     @classmethod
-    def of(cls, n: int) -> Reading:
-        """Of an answer with `n` choices."""
+    def of(cls, n: int) -> StreamParser:
+        """Create the parser of an answer with `n` choices."""
         return cls([_Progress() for _ in range(n)])
 
     @property
@@ -124,25 +130,25 @@ class Reading:
         """Whether every choice has ended."""
         return all(choice.finished for choice in self.choices)
 
-    def read(self, data: str) -> list[Piece]:
-        """What an event adds.
+    def parse(self, data: str) -> list[ChoiceDelta]:
+        """Parse the data of one event.
 
         Raises:
-            UpstreamError: it is an error, or not an event of this answer.
+            UpstreamError: the event is an error, or is not valid in this answer.
         """
         try:
             chunk = _CHUNKS.decode(data)
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
-            raise Misbehaved(f"an event that is no chunk: {error}") from error
+            raise InvalidAnswer(f"an event that is no chunk: {error}") from error
         if chunk.error is not None:
             raise error_of(chunk.error, status=None)
         if chunk.usage is not None:
             self.usage = chunk.usage
         return [piece for choice in chunk.choices if (piece := self._piece(choice)) is not None]
 
-    def _piece(self, choice: _Choice) -> Piece | None:
+    def _piece(self, choice: _Choice) -> ChoiceDelta | None:
         if choice.index >= len(self.choices):
-            raise Misbehaved(f"choice {choice.index} of {len(self.choices)}")
+            raise InvalidAnswer(f"choice {choice.index} of {len(self.choices)}")
         progress = self.choices[choice.index]
         message = choice.delta or _Message()
         text = (choice.text or "") + (message.content or "") + (message.refusal or "")
@@ -152,29 +158,29 @@ class Reading:
         if not (text or calls or logprobs or finish):
             return None
         if progress.finished:
-            raise Misbehaved(f"more of choice {choice.index} after its end")
+            raise InvalidAnswer(f"more of choice {choice.index} after its end")
         progress.finished = finish is not None
-        return Piece(choice.index, text, logprobs or None, calls or None, finish)
+        return ChoiceDelta(choice.index, text, logprobs or None, calls or None, finish)
 
 
 def _finish(reason: str | None) -> FinishReason | None:
     if not reason:
         return None
     if reason not in _FINISH_REASONS:
-        raise Misbehaved(f"finish reason {reason[:40]!r}")
+        raise InvalidAnswer(f"finish reason {reason[:40]!r}")
     return reason  # type: ignore[return-value]  # one of them
 
 
 def _call(progress: _Progress, call: _Call) -> ToolCallDelta | None:
-    """More of a call; the name and the id of each once, ids that can't be one replaced by our own."""
+    """Return the delta of a tool call; its name and id come once, and an invalid id is replaced by a generated one."""
     function = call.function or _Function()
     arguments = function.arguments or ""
     if call.index < progress.calls:
         return ToolCallDelta(index=call.index, arguments=arguments) if arguments else None
     if call.index > progress.calls or call.index >= MAX_CALLS:
-        raise Misbehaved(f"call {call.index} after {progress.calls}")
+        raise InvalidAnswer(f"call {call.index} after {progress.calls}")
     if not _TOOL_NAME.fullmatch(function.name or ""):
-        raise Misbehaved("a call of a tool that has no name")
+        raise InvalidAnswer("a call of a tool that has no name")
     progress.calls += 1
     id_ = call.id if _CALL_ID.fullmatch(call.id or "") else None
     return ToolCallDelta(
@@ -194,7 +200,7 @@ def _logprobs(logprobs: _Logprobs) -> list[TokenLogprob]:
     tokens, chosen = logprobs.tokens or [], logprobs.token_logprobs or []
     tops = logprobs.top_logprobs or [None] * len(tokens)
     if not len(tokens) == len(chosen) == len(tops):
-        raise Misbehaved("logprobs of different lengths")
+        raise InvalidAnswer("logprobs of different lengths")
     return [
         TokenLogprob(_alternative(token, logprob), [_alternative(*item) for item in (top or {}).items()])
         for token, logprob, top in zip(tokens, chosen, tops, strict=True)
@@ -210,31 +216,31 @@ def _alternative(token: str, logprob: float) -> TokenAlternative:
 
 
 def error_of(error: Any, *, status: int | None, retry_after: int | None = None) -> UpstreamError:
-    """What an error body or event means; `status` is HTTP's, if there was one."""
-    said = error if isinstance(error, dict) else {}
-    code, kind = said.get("code"), said.get("type")
-    if status is None:  # an event: some servers put the status into the code
+    """Return the exception for an error body, or for an error event if `status` is `None`."""
+    fields = error if isinstance(error, dict) else {}
+    code, kind = fields.get("code"), fields.get("type")
+    if status is None:  # in an event some servers put the status into the code
         is_status = isinstance(code, int) and not isinstance(code, bool)
         status = code if is_status else 400 if kind == "invalid_request_error" else 500
     if status == 429:
-        return Busy("it answered 429", retry_after)
+        return UpstreamBusy("it answered 429", retry_after)
     if status in (401, 403, 404, 407):
-        return RefusedUs(f"it answered {status}")
+        return UpstreamMisconfigured(f"it answered {status}")
     if status in (400, 413, 422):
-        return _refused(said, code)
-    return Failed(f"it answered {status}")
+        return _refused(fields, code)
+    return UpstreamFailed(f"it answered {status}")
 
 
-def _refused(said: dict[Any, Any], code: object) -> RequestRefused:
-    text, param = said.get("message"), said.get("param")
-    message = _clean(text) if isinstance(text, str) else ""
+def _refused(fields: dict[Any, Any], code: object) -> RequestRefused:
+    text, param = fields.get("message"), fields.get("param")
+    message = _sanitise(text) if isinstance(text, str) else ""
     too_long = code == "context_length_exceeded" or "maximum context length" in message
     named = param if isinstance(param, str) and _PARAM.fullmatch(param) else None
     return RequestRefused(message or "The model's provider refuses this request.", param=named, too_long=too_long)
 
 
-def _clean(text: str) -> str:
-    """Printable, on one line, not too long."""
+def _sanitise(text: str) -> str:
+    """Return the text's printable characters on one line of at most `MAX_MESSAGE` characters."""
     plain = "".join(character if character.isprintable() else " " for character in text[: 4 * MAX_MESSAGE])
     words = " ".join(plain.split())
     return words if len(words) <= MAX_MESSAGE else words[: MAX_MESSAGE - 3] + "..."

@@ -1,4 +1,4 @@
-"""One model that is served from outside, as the platform sees it: one more worker, with a heartbeat and a consumer."""
+"""Worker of one model that upstreams serve: a consumer of its job queues that sends heartbeats."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from router.messages import WorkerState, WorkerStatus
 
 DEVICE = "upstream"
 OVERFLOW_PRIORITY = -1
-"""Workers consume with 0: whoever is below gets what they have no room for."""
+"""Consumer priority below the 0 of local workers: RabbitMQ delivers only jobs for which they have no capacity."""
 
 
 class ProxyWorker:
-    """One model's worker on a started bus."""
+    """Worker of one model on a started bus."""
 
     def __init__(
         self,
@@ -56,16 +56,16 @@ class ProxyWorker:
         self._rate = TokenRate()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set or a drain is asked for, then drain.
+        """Serve until `stop` is set or a drain is requested, then drain.
 
         Raises:
-            BrokerUnavailable: no queue to take jobs from.
+            BrokerUnavailable: the broker can't be reached.
         """
         await self._consumer.open(self._forwarder)
         await self._consumer.serve(stop)
 
     def status(self) -> dict[str, Any]:
-        """What it is doing, for the operator."""
+        """Return the worker's state and load for `/status`."""
         admission = self._consumer.admission
         return {
             "state": str(self._consumer.state),

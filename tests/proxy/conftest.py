@@ -1,4 +1,4 @@
-"""A gateway and a proxy on the in-memory broker, and upstreams outside that do what a test tells them."""
+"""Fixture with a gateway and a proxy on the in-memory broker, and upstreams whose answers the test scripts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ timeouts = {{ connect = 20, first_event = {first_event}, between_events = {betwe
 
 @dataclass
 class Stage:
-    """Everything of a test."""
+    """A gateway's client, the scripted upstreams, and the usage records published so far."""
 
     client: httpx.AsyncClient
     upstreams: list[ScriptedUpstream]
@@ -55,30 +55,30 @@ class Stage:
         return await self.client.post("/v1/chat/completions", json=body)
 
     async def events(self, **fields: Any) -> list[dict[str, Any]]:
-        """A stream's events, without the last (`[DONE]`), if there is one."""
+        """Return a stream's events, without the last one (`[DONE]`)."""
         response = await self.chat(stream=True, stream_options={"include_usage": True}, **fields)
         assert response.status_code == 200, response.text
-        said = [line.removeprefix("data: ") for line in response.text.splitlines() if line.startswith("data: ")]
-        return [json.loads(each) for each in said if each != "[DONE]"]
+        data = [line.removeprefix("data: ") for line in response.text.splitlines() if line.startswith("data: ")]
+        return [json.loads(each) for each in data if each != "[DONE]"]
 
     async def record(self) -> UsageRecord:
-        """The only usage record."""
+        """Wait for the only usage record."""
         await eventually(lambda: bool(self.records))
         (record,) = self.records
         return record
 
     @property
     def asked(self) -> list[int]:
-        """How often each upstream was asked."""
+        """Number of requests to each upstream."""
         return [len(upstream.asked) for upstream in self.upstreams]
 
 
 SetStage = Callable[..., Awaitable[Stage]]
 
 
-async def _hear(stage: Stage, bus: Bus) -> None:
+async def _collect_records(stage: Stage, bus: Bus) -> None:
     async for envelope in await bus.settlements(prefetch=100):
-        if isinstance(envelope.message, UsageRecord):  # receipts are the gateway's
+        if isinstance(envelope.message, UsageRecord):  # not the gateway's receipts
             stage.records.append(envelope.message)
         envelope.delivery.ack()
 
@@ -98,7 +98,7 @@ async def set_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
             broker = MemoryBroker()
             upstreams = []
             for each in scripts:
-                if isinstance(each, str):  # the URL of one that runs
+                if isinstance(each, str):  # the URL of a running upstream
                     upstreams.append(ScriptedUpstream())
                     upstreams[-1].url = each
                 else:
@@ -115,8 +115,8 @@ async def set_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
             written += f'[models."{MODEL}"]\nmax_model_len = 4096\n{fields}routes = [{routes}]\n'
             (tmp_path / "proxy.toml").write_text(written)
 
-            bus, ear = (Bus(MemoryTransport(broker, name)) for name in ("gateway", "ear"))
-            for each in (bus, ear):
+            bus, observer = (Bus(MemoryTransport(broker, name)) for name in ("gateway", "observer"))
+            for each in (bus, observer):
                 await each.start()
                 stack.push_async_callback(each.close)
             keys, limits = IdempotencyKeys(DictIdempotencyStore()), rate_limiter()
@@ -141,8 +141,8 @@ async def set_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
                 httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway", headers=HEADERS)
             )
             stage = Stage(client, upstreams, broker, app.state.gateway)
-            hearing = asyncio.create_task(_hear(stage, ear))
-            stack.callback(hearing.cancel)
+            collecting = asyncio.create_task(_collect_records(stage, observer))
+            stack.callback(collecting.cancel)
             await eventually(lambda: app.state.gateway.models.find(MODEL) is not None)
             return stage
 

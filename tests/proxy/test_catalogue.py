@@ -1,4 +1,4 @@
-"""The file: what is wrong in it is said in one line, and no secret is in it or in what is said."""
+"""The catalogue file: errors are one line, and neither the file nor an error contains a secret."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def write(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_a_good_file(tmp_path: Path) -> None:
+def test_a_valid_file(tmp_path: Path) -> None:
     catalogue = read(write(tmp_path, GOOD))
     assert catalogue.upstreams["a"].base_url == "https://a.example/v1"
     model = catalogue.models["org/m:1"]
@@ -35,7 +35,7 @@ def test_a_good_file(tmp_path: Path) -> None:
     assert "secret" not in str(keys)
 
 
-def test_the_example_and_the_document_are_good_files(tmp_path: Path) -> None:
+def test_the_files_in_the_container_and_the_documentation_are_valid(tmp_path: Path) -> None:
     root = Path(__file__).resolve().parents[2]
     read(root / "infra/containers/proxy.toml")
     shown = (root / "docs/providers.md").read_text().split("```toml\n")[1].split("```")[0]
@@ -47,7 +47,7 @@ def test_the_example_and_the_document_are_good_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("max_model_len", "max_model_length", "models.org/m:1.max_model_len: Field required"),
         ("max_model_len = 100", "max_model_len = 100\ncost = 1", "cost: Extra inputs are not permitted"),
@@ -64,20 +64,20 @@ def test_the_example_and_the_document_are_good_files(tmp_path: Path) -> None:
         ("A_KEY", "sk-1234", "api_key_env"),
     ],
 )
-def test_what_is_wrong_is_said(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_an_invalid_file_is_an_error_of_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
     with pytest.raises(StartupError) as error:
         read(write(tmp_path, GOOD.replace(old, new)))
-    assert said in str(error.value)
-    assert "\n" not in str(error.value).strip() or "only letters" in said
+    assert message in str(error.value)
+    assert "\n" not in str(error.value).strip() or "only letters" in message
 
 
-def test_no_file_is_said(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StartupError, match="No such file"):
         read(tmp_path / "none.toml")
 
 
 @pytest.mark.parametrize("key", [None, "", "  ", "a\nb", "schlüssel"])
-def test_a_key_that_is_none_is_said_without_it(tmp_path: Path, key: str | None) -> None:
+def test_an_invalid_key_is_an_error_that_does_not_contain_it(tmp_path: Path, key: str | None) -> None:
     with pytest.raises(StartupError) as error:
         api_keys(read(write(tmp_path, GOOD)), {} if key is None else {"A_KEY": key})
     assert "A_KEY" in str(error.value)

@@ -1,4 +1,4 @@
-"""Vectors of a provider outside: as asked, or an error; never some of them."""
+"""Embeddings of an upstream: all vectors as requested, or an error."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from proxy.embeddings import read
-from proxy.errors import Misbehaved
+from proxy.embeddings import parse
+from proxy.errors import InvalidAnswer
 from tests.fakes.scripted_upstream import Script, silence, status
 from tests.proxy.conftest import MODEL, SetStage, Stage
 
@@ -24,14 +24,14 @@ def body(*vectors: Any, **more: Any) -> dict[str, Any]:
 
 
 def test_floats_and_base64_in_any_order() -> None:
-    said = body([1.0, 0.5], base64_of(0.25, 2.0))
-    said["data"].reverse()
-    vectors = read(json.dumps(said).encode(), 2, None).vectors
+    answer = body([1.0, 0.5], base64_of(0.25, 2.0))
+    answer["data"].reverse()
+    vectors = parse(json.dumps(answer).encode(), 2, None).vectors
     assert [struct.unpack("<2f", vector) for vector in vectors] == [(1.0, 0.5), (0.25, 2.0)]
 
 
 @pytest.mark.parametrize(
-    "said",
+    "answer",
     [
         {},
         {"data": []},
@@ -48,14 +48,14 @@ def test_floats_and_base64_in_any_order() -> None:
     ],
     ids=str,
 )
-def test_what_is_not_a_vector_for_each_input_is_an_error(said: dict[str, Any]) -> None:
-    with pytest.raises(Misbehaved):
-        read(json.dumps(said).encode(), 2, None)
+def test_an_answer_without_one_valid_vector_per_input_is_an_error(answer: dict[str, Any]) -> None:
+    with pytest.raises(InvalidAnswer):
+        parse(json.dumps(answer).encode(), 2, None)
 
 
-def test_other_dimensions_than_asked_are_an_error() -> None:
-    with pytest.raises(Misbehaved):
-        read(json.dumps(body([1.0])).encode(), 1, 2)
+def test_other_dimensions_than_requested_are_an_error() -> None:
+    with pytest.raises(InvalidAnswer):
+        parse(json.dumps(body([1.0])).encode(), 1, 2)
 
 
 async def embed(stage: Stage) -> Any:
@@ -67,9 +67,9 @@ async def embed(stage: Stage) -> Any:
 async def test_through_the_gateway(set_stage: SetStage) -> None:
     script = status(200, body([1.0, 0.0], base64_of(0.0, 1.0), usage={"prompt_tokens": 9, "total_tokens": 9}))
     stage = await set_stage(script, task="embed")
-    said = (await embed(stage)).json()
-    assert [each["embedding"] for each in said["data"]] == [[1.0, 0.0], [0.0, 1.0]]
-    assert said["usage"]["prompt_tokens"] == 9
+    answer = (await embed(stage)).json()
+    assert [each["embedding"] for each in answer["data"]] == [[1.0, 0.0], [0.0, 1.0]]
+    assert answer["usage"]["prompt_tokens"] == 9
     (asked,) = stage.upstreams[0].asked
     assert (asked.path, asked.body["model"], asked.body["input"]) == ("/v1/embeddings", "their-0", ["one", "two"])
     assert (await stage.record()).usage.prompt_tokens == 9
@@ -86,6 +86,6 @@ async def test_faults(set_stage: SetStage, script: Script, expected: int) -> Non
     assert (response.status_code, response.json()["error"]["code"]) == (expected, "upstream_error")
 
 
-async def test_usage_that_can_not_be_true_is_estimated(set_stage: SetStage) -> None:
+async def test_implausible_usage_is_estimated(set_stage: SetStage) -> None:
     stage = await set_stage(status(200, body([1.0], [1.0], usage={"prompt_tokens": 10**9})), task="embed")
     assert (await embed(stage)).json()["usage"]["prompt_tokens"] == 2

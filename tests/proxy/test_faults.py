@@ -1,4 +1,4 @@
-"""Whatever an upstream does: one clear end, a count neither free nor dear, nothing passed on that is unknown."""
+"""Faulty upstreams: each request ends once, its usage is plausible, and unknown content is not forwarded."""
 
 from __future__ import annotations
 
@@ -63,12 +63,14 @@ BEFORE: dict[str, tuple[Script, int, str]] = {
 
 
 @pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forwarder, "PAUSE", 0.001)
+def _short_retry_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarder, "RETRY_DELAY", 0.001)
 
 
 @pytest.mark.parametrize("fault", BEFORE)
-async def test_before_the_first_token_it_is_a_status_and_costs_nothing(set_stage: SetStage, fault: str) -> None:
+async def test_a_fault_before_the_first_token_is_an_http_status_and_costs_nothing(
+    set_stage: SetStage, fault: str
+) -> None:
     script, expected, code = BEFORE[fault]
     with capture_logs() as logs:
         stage = await set_stage(script, first_event=0.2 if expected == 504 else 20)
@@ -78,8 +80,8 @@ async def test_before_the_first_token_it_is_a_status_and_costs_nothing(set_stage
     assert (response.status_code, error["code"], error["type"]) == (expected, code, "server_error")
     assert record.outcome is Outcome.FAILED
     assert record.usage.completion_tokens == 0
-    for said in (response.text, str(logs)):
-        assert UPSTREAM_KEY not in said
+    for output in (response.text, str(logs)):
+        assert UPSTREAM_KEY not in output
     assert "10.0.0.7" not in response.text
     if expected == 503:
         assert 1 <= int(response.headers["retry-after"]) <= 60
@@ -87,7 +89,7 @@ async def test_before_the_first_token_it_is_a_status_and_costs_nothing(set_stage
 
 
 @pytest.mark.parametrize("fault", BEFORE)
-async def test_before_the_first_token_the_next_upstream_is_asked(set_stage: SetStage, fault: str) -> None:
+async def test_a_fault_before_the_first_token_fails_over_to_the_next_upstream(set_stage: SetStage, fault: str) -> None:
     script, expected, _ = BEFORE[fault]
     stage = await set_stage(script, answer("from", " the second"), first_event=1 if expected == 504 else 20)
     response = await stage.chat()
@@ -95,7 +97,7 @@ async def test_before_the_first_token_the_next_upstream_is_asked(set_stage: SetS
     assert stage.upstreams[1].asked[0].body["model"] == "their-1"
 
 
-async def test_a_lost_connection_is_tried_again_before_the_next_upstream(set_stage: SetStage) -> None:
+async def test_a_lost_connection_is_retried_before_the_next_upstream(set_stage: SetStage) -> None:
     stage = await set_stage(hang_up, answer("second"), tries=3)
     assert (await stage.chat()).json()["choices"][0]["message"]["content"] == "second"
     assert stage.asked == [3, 1]
@@ -113,21 +115,21 @@ AFTER: dict[str, tuple[Script, str]] = {
 
 
 @pytest.mark.parametrize("fault", AFTER)
-async def test_after_the_first_token_it_is_an_error_event_and_nobody_else_is_asked(
+async def test_a_fault_after_the_first_token_is_an_error_event_without_failover(
     set_stage: SetStage, fault: str
 ) -> None:
     script, code = AFTER[fault]
     stage = await set_stage(script, answer("second"), between_events=0.5 if fault == "silent" else 20)
-    said = await stage.events()
-    assert "".join(_text(event) for event in said) == "one two "
-    assert said[-1]["error"]["code"] == code
-    assert UPSTREAM_KEY not in str(said)
+    received = await stage.events()
+    assert "".join(_text(event) for event in received) == "one two "
+    assert received[-1]["error"]["code"] == code
+    assert UPSTREAM_KEY not in str(received)
     assert stage.asked == [1, 0]
     record = await stage.record()
     assert (record.outcome, record.usage.completion_tokens) == (Outcome.FAILED, 2)
 
 
-LIES = [
+IMPLAUSIBLE = [
     usage(-1, 3),
     usage(7, -3),
     usage(7, 10**12),
@@ -141,29 +143,29 @@ LIES = [
 ]
 
 
-@pytest.mark.parametrize("lie", LIES, ids=str)
-async def test_usage_that_can_not_be_true_is_counted_instead(set_stage: SetStage, lie: dict[str, Any]) -> None:
-    stage = await set_stage(answer("one ", "two ", "three", end=(lie, "[DONE]")))
+@pytest.mark.parametrize("reported", IMPLAUSIBLE, ids=str)
+async def test_implausible_usage_is_replaced_by_an_estimate(set_stage: SetStage, reported: dict[str, Any]) -> None:
+    stage = await set_stage(answer("one ", "two ", "three", end=(reported, "[DONE]")))
     response = await stage.chat("a prompt of some forty characters, or more")
-    said = response.json()["usage"]
-    assert said["completion_tokens"] == 4  # 13 bytes
-    assert 10 <= said["prompt_tokens"] <= 30
+    estimate = response.json()["usage"]
+    assert estimate["completion_tokens"] == 4  # 13 bytes
+    assert 10 <= estimate["prompt_tokens"] <= 30
     record = await stage.record()
     assert record.usage.completion_tokens == 4
 
 
-async def test_usage_may_not_be_more_than_was_allowed(set_stage: SetStage) -> None:
+async def test_reported_usage_above_max_tokens_is_implausible(set_stage: SetStage) -> None:
     stage = await set_stage(answer("one", end=(usage(7, 20), "[DONE]")))
     assert (await stage.chat(max_tokens=19)).json()["usage"]["completion_tokens"] == 1
     assert (await stage.chat(max_tokens=20)).json()["usage"]["completion_tokens"] == 20
 
 
-async def test_an_upstream_that_says_more_than_it_may_is_not_paid_for_it(set_stage: SetStage) -> None:
+async def test_text_beyond_max_tokens_is_not_billed(set_stage: SetStage) -> None:
     stage = await set_stage(answer(*(["word "] * 500)))
     assert (await stage.chat(max_tokens=2)).json()["usage"]["completion_tokens"] == 2
 
 
-async def test_a_whole_answer_stands_though_its_usage_never_comes(set_stage: SetStage) -> None:
+async def test_a_complete_answer_without_usage_is_finished(set_stage: SetStage) -> None:
     stage = await set_stage(events_then_silence(chunk("one"), chunk(finish="stop")), between_events=0.1)
     response = await stage.chat()
     assert response.json()["choices"][0]["finish_reason"] == "stop"
@@ -178,13 +180,13 @@ async def test_unknown_events_and_fields_are_not_passed_on(set_stage: SetStage) 
         await asked.say(evil | {"html": "<script>"}, {"unknown": 1}, chunk(finish="stop"), "[DONE]")
 
     stage = await set_stage(script)
-    said = str(await stage.events())
-    assert "one" in said
-    assert "alert" not in said
-    assert "script" not in said
+    received = str(await stage.events())
+    assert "one" in received
+    assert "alert" not in received
+    assert "script" not in received
 
 
-async def test_a_refused_request_is_the_client_s_with_a_clean_message(set_stage: SetStage) -> None:
+async def test_a_rejected_request_is_the_client_s_error_with_a_sanitised_message(set_stage: SetStage) -> None:
     message = f"Unknown\nfield\x00 'top_k' for key {UPSTREAM_KEY}." + "x" * 5000
     refusal = {"error": {"message": message, "param": "top_k", "type": "x", "code": "unknown_parameter"}}
     stage = await set_stage(status(400, refusal), answer("never"))
@@ -198,14 +200,14 @@ async def test_a_refused_request_is_the_client_s_with_a_clean_message(set_stage:
     assert stage.asked == [1, 0]
 
 
-async def test_a_context_that_is_too_long_there_is_so_here(set_stage: SetStage) -> None:
+async def test_context_length_exceeded_is_passed_on(set_stage: SetStage) -> None:
     refusal = {"error": {"message": "too long", "code": "context_length_exceeded"}}
     stage = await set_stage(status(400, refusal))
     assert (await stage.chat()).json()["error"]["code"] == "context_length_exceeded"
     assert (await stage.record()).error is FailureCode.CONTEXT_LENGTH_EXCEEDED
 
 
-async def test_an_upstream_that_keeps_failing_is_left_alone(set_stage: SetStage) -> None:
+async def test_repeated_failures_open_the_circuit_breaker(set_stage: SetStage) -> None:
     stage = await set_stage(status(500), tries=1)
     for _ in range(7):
         response = await stage.chat()
@@ -216,14 +218,14 @@ async def test_an_upstream_that_keeps_failing_is_left_alone(set_stage: SetStage)
     assert [record.error for record in stage.records].count(FailureCode.UPSTREAM_BUSY) == 2
 
 
-async def test_an_upstream_that_asks_for_a_pause_gets_it(set_stage: SetStage) -> None:
+async def test_retry_after_of_an_upstream_is_respected(set_stage: SetStage) -> None:
     stage = await set_stage([status(429, None, retry_after="30"), answer("never")], answer("second"))
     assert (await stage.chat()).status_code == 200
     assert (await stage.chat()).status_code == 200
     assert stage.asked == [1, 2]
 
 
-async def test_a_client_that_goes_closes_the_upstream_s_connection_and_pays_for_what_it_got(
+async def test_a_disconnect_closes_the_upstream_s_connection_and_bills_what_was_delivered(
     set_stage: SetStage,
 ) -> None:
     stage = await set_stage(events_then_silence(chunk("one "), chunk("two ")))
@@ -237,7 +239,7 @@ async def test_a_client_that_goes_closes_the_upstream_s_connection_and_pays_for_
     assert record.usage.completion_tokens == 2
 
 
-async def test_no_more_than_the_limit_is_outside_at_a_time(set_stage: SetStage) -> None:
+async def test_concurrency_is_limited(set_stage: SetStage) -> None:
     stage = await set_stage([events_then_silence(chunk("one ")), answer("second")], concurrency=1)
     first = asyncio.create_task(stage.chat(stream=True))
     await eventually(lambda: stage.asked == [1])
@@ -248,7 +250,7 @@ async def test_no_more_than_the_limit_is_outside_at_a_time(set_stage: SetStage) 
     assert (await second).json()["choices"][0]["message"]["content"] == "second"
 
 
-async def test_who_pays_and_where_it_goes_is_not_the_client_s_to_say(set_stage: SetStage) -> None:
+async def test_clients_can_set_neither_the_upstream_s_url_nor_its_api_key(set_stage: SetStage) -> None:
     """docs/design/hostile-input.md#H48."""
     evil = {"api_base": "http://evil", "base_url": "http://evil", "api_key": "x", "extra_headers": {"x-evil": "1"}}
     stage = await set_stage(answer("one"))
@@ -267,7 +269,7 @@ def _text(event: dict[str, Any]) -> str:
     return "".join(choice["delta"].get("content") or "" for choice in event.get("choices", ()))
 
 
-async def test_tool_calls_come_through(set_stage: SetStage) -> None:
+async def test_tool_calls_are_forwarded(set_stage: SetStage) -> None:
     call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "weather", "arguments": ""}}
     stage = await set_stage(
         events(
@@ -282,17 +284,17 @@ async def test_tool_calls_come_through(set_stage: SetStage) -> None:
     tools = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
     choice = (await stage.chat(tools=tools, tool_choice="required")).json()["choices"][0]
     assert choice["finish_reason"] == "tool_calls"
-    (said,) = choice["message"]["tool_calls"]
-    assert said == {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city":"Rome"}'}}
+    (call,) = choice["message"]["tool_calls"]
+    assert call == {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city":"Rome"}'}}
     (asked,) = stage.upstreams[0].asked
     assert (asked.body["tools"], asked.body["tool_choice"]) == (tools, "required")
 
 
-async def test_its_model_is_one_like_any_other(set_stage: SetStage) -> None:
+async def test_a_proxied_model_is_listed_and_streams_like_a_local_one(set_stage: SetStage) -> None:
     stage: Stage = await set_stage(answer("one ", "two"))
     models = (await stage.client.get("/v1/models")).json()["data"]
     assert [model["id"] for model in models] == [MODEL]
-    said = await stage.events()
-    assert "".join(map(_text, said)) == "one two"
-    assert said[-1]["usage"]["completion_tokens"] == 3
-    assert said[-1]["usage"]["prompt_tokens"] == 7
+    received = await stage.events()
+    assert "".join(map(_text, received)) == "one two"
+    assert received[-1]["usage"]["completion_tokens"] == 3
+    assert received[-1]["usage"]["prompt_tokens"] == 7

@@ -1,4 +1,4 @@
-"""Another Headrace as upstream, over real HTTP: what goes in here comes out there, and the other way round."""
+"""Another Headrace as upstream, over real HTTP: requests and answers pass through both."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.proxy.conftest import MODEL, SetStage, Stage
 
 
 async def _listen(upstream: Upstream) -> AsyncIterator[str]:
-    """Serve an upstream's gateway on a port; gives its URL."""
+    """Serve an upstream's gateway on a port; yield its URL."""
     server = uvicorn.Server(uvicorn.Config(upstream.app, port=0, lifespan="off", log_config=None))
     serving = asyncio.create_task(server.serve())
     await eventually(lambda: server.started)
@@ -38,7 +38,7 @@ async def here(there: Upstream, set_stage: SetStage, monkeypatch: pytest.MonkeyP
         yield await set_stage(url, their_name=THERE)
 
 
-async def test_streamed_and_whole(there: Upstream, here: Stage) -> None:
+async def test_chats_with_and_without_streaming(there: Upstream, here: Stage) -> None:
     whole = (await here.chat(n=2, max_tokens=4, logprobs=True, top_logprobs=2, seed=5)).json()
     assert [choice["message"]["content"] for choice in whole["choices"]] == ["0 1 2 3 "] * 2
     assert [choice["finish_reason"] for choice in whole["choices"]] == ["length"] * 2
@@ -61,13 +61,13 @@ async def test_completions(here: Stage) -> None:
     assert choice["logprobs"]["tokens"] == ["0 ", "1 ", "2 "]
 
 
-async def test_its_refusals_are_ours(here: Stage) -> None:
+async def test_the_upstream_s_rejections_are_passed_on(here: Stage) -> None:
     response = await here.chat(content="x" * 5000)
     assert response.status_code == 400
     assert response.json()["error"]["code"] == "context_length_exceeded"
 
 
-async def test_leaving_here_cancels_there(there: Upstream, here: Stage) -> None:
+async def test_a_disconnect_cancels_the_upstream_s_job(there: Upstream, here: Stage) -> None:
     there.worker.script = start_and_wait
     reading = asyncio.create_task(here.chat(stream=True))
     await eventually(lambda: bool(there.worker.jobs))

@@ -1,4 +1,4 @@
-"""The document lists every metric of a proxy, and no other."""
+"""The documentation lists exactly the metrics of a proxy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model with workers here and a provider outside: outside goes only what nobody here has room for."""
+"""Overflow: a model with local workers and an upstream, which gets only jobs beyond the workers' capacity."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.inference_worker.worker_bench import MODEL, Bench, make_job
 
 @asynccontextmanager
 async def outside(transport: Transport, name: str, script: Script, **model: object) -> AsyncIterator[ScriptedUpstream]:
-    """A proxy of its own with one upstream."""
+    """Run a proxy with one upstream."""
     bus = Bus(transport)
     await bus.start()
     async with ScriptedUpstream(script).running() as scripted:
@@ -47,8 +47,8 @@ async def outside(transport: Transport, name: str, script: Script, **model: obje
             await upstream.close()
 
 
-async def test_a_full_worker_overflows_and_a_gone_one_leaves_all_to_the_provider() -> None:
-    async with Bench(max_num_seqs=1).up() as bench:  # room for two: one runs, one looks ahead
+async def test_a_full_worker_overflows_and_after_its_end_the_upstream_gets_all_jobs() -> None:
+    async with Bench(max_num_seqs=1).up() as bench:  # capacity for two: one runs, one is held ahead
         proxy = MemoryTransport(bench.broker, "proxy-1")
         async with outside(proxy, "proxy-1", answer("outside"), overflow=True) as upstream:
             await bench.send(make_job("a", max_tokens=2), make_job("b", max_tokens=2))
@@ -76,7 +76,7 @@ async def test_a_full_worker_overflows_and_a_gone_one_leaves_all_to_the_provider
 
 
 @pytest.mark.rabbitmq
-async def test_on_rabbitmq_too(rabbitmq_url: str) -> None:
+async def test_overflow_on_rabbitmq(rabbitmq_url: str) -> None:
     gateway = Bus(RabbitMQTransport(rabbitmq_url, "gateway-o"))
     await gateway.start()
     await gateway.declare_model(MODEL)
@@ -85,7 +85,7 @@ async def test_on_rabbitmq_too(rabbitmq_url: str) -> None:
     hold = events_then_silence(chunk("held"))
     finished: list[str] = []
 
-    async def hear() -> None:
+    async def answer_resumption_requests() -> None:
         async for window in inbox:
             finished.extend(reply.job_id for reply in window.replies if isinstance(reply, Finished))
             for asked in [reply for reply in window.replies if isinstance(reply, ResumeRequest)]:
@@ -104,7 +104,7 @@ async def test_on_rabbitmq_too(rabbitmq_url: str) -> None:
             sampling=SamplingParams(seed=1),
         )
 
-    hearing = asyncio.create_task(hear())
+    answering = asyncio.create_task(answer_resumption_requests())
     async with outside(proxy, "proxy-o", answer("outside"), overflow=True) as upstream:
         async with outside(local_process, "local-o", hold, concurrency=2) as local:
             seen: set[str] = set()
@@ -118,7 +118,7 @@ async def test_on_rabbitmq_too(rabbitmq_url: str) -> None:
             assert upstream.asked == []
             await gateway.publish_job(job("c"), {})
             await eventually(lambda: finished == ["c"])
-        # The local one has gone: what it held goes outside.
+        # The local worker has stopped: the upstream gets the jobs that it held.
         await eventually(lambda: sorted(finished) == ["a", "b", "c"])
-    hearing.cancel()
+    answering.cancel()
     await gateway.close()

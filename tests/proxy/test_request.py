@@ -1,4 +1,4 @@
-"""A job as the request that a client once made of it."""
+"""Conversion of jobs to upstream requests."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def job(prompt: Prompt = HI, sampling: SamplingParams | None = None, **fields: A
     )
 
 
-def asked(prompt: Prompt = HI, sampling: SamplingParams | None = None, **fields: Any) -> dict[str, Any]:
-    """What is asked beyond the prompt and what always is."""
+def sent_fields(prompt: Prompt = HI, sampling: SamplingParams | None = None, **fields: Any) -> dict[str, Any]:
+    """Return the request's fields beyond the prompt and those always sent."""
     body = body_of(job(prompt, sampling, **fields), SPEC, "m")
     return {name: value for name, value in body.items() if name not in (*ALWAYS, "messages", "prompt")}
 
 
-def test_a_bare_chat_is_asked_bare() -> None:
+def test_a_chat_without_options_sends_none() -> None:
     assert body_of(job(), SPEC, "m") == ALWAYS | {"messages": HI.messages}
     assert path_of(job()) == "/chat/completions"
 
@@ -59,10 +59,10 @@ def test_a_bare_chat_is_asked_bare() -> None:
 def test_a_completion(prompt: Prompt, sent: Any) -> None:
     assert body_of(job(prompt), SPEC, "m") == ALWAYS | {"prompt": sent}
     assert path_of(job(prompt)) == "/completions"
-    assert asked(prompt, SamplingParams(seed=1, max_tokens=5, logprobs=3)) == {"max_tokens": 5, "logprobs": 3}
+    assert sent_fields(prompt, SamplingParams(seed=1, max_tokens=5, logprobs=3)) == {"max_tokens": 5, "logprobs": 3}
 
 
-def test_sampling_that_was_asked_for_is_passed_on_and_no_other() -> None:
+def test_only_the_sampling_options_that_a_client_set_are_sent() -> None:
     sampling = SamplingParams(
         seed=1,
         max_tokens=9,
@@ -87,7 +87,7 @@ def test_sampling_that_was_asked_for_is_passed_on_and_no_other() -> None:
         bad_words=["c"],
         truncate_prompt_tokens=50,
     )
-    assert asked(HI, sampling, text=text, n=3) == {
+    assert sent_fields(HI, sampling, text=text, n=3) == {
         "max_completion_tokens": 9,
         "temperature": 0.0,
         "top_p": 0.5,
@@ -131,7 +131,7 @@ def tool(name: str) -> dict[str, Any]:
     ],
 )
 def test_tools(choice: ToolChoice, sent: dict[str, Any]) -> None:
-    body = asked(ChatPrompt(messages=[], tools=[tool("a"), tool("b")], tool_choice=choice))
+    body = sent_fields(ChatPrompt(messages=[], tools=[tool("a"), tool("b")], tool_choice=choice))
     assert body | {"tools": [each["function"]["name"] for each in body["tools"]]} == sent
 
 
@@ -142,7 +142,7 @@ def test_template_options_of_vllm() -> None:
         continue_final_message=True,
         template_kwargs={"enable_thinking": False},
     )
-    assert asked(prompt) == {
+    assert sent_fields(prompt) == {
         "add_generation_prompt": False,
         "continue_final_message": True,
         "chat_template_kwargs": {"enable_thinking": False},
@@ -164,7 +164,7 @@ CLOSED = {"type": "object", "properties": {"a": {"type": "string"}}, "required":
     ],
 )
 def test_a_schema_is_strict_if_openai_would_take_it_so(schema: Any, strict: bool) -> None:
-    body = asked(grammar=Grammar(kind=GrammarKind.JSON_SCHEMA, source=json.dumps(schema)))
+    body = sent_fields(grammar=Grammar(kind=GrammarKind.JSON_SCHEMA, source=json.dumps(schema)))
     assert body["response_format"]["json_schema"] == {"name": "answer", "schema": schema, "strict": strict}
 
 
@@ -178,10 +178,10 @@ def test_a_schema_is_strict_if_openai_would_take_it_so(schema: Any, strict: bool
     ],
 )
 def test_other_grammars(grammar: Grammar, sent: dict[str, Any]) -> None:
-    assert asked(grammar=grammar) == sent
+    assert sent_fields(grammar=grammar) == sent
 
 
-def test_an_upstream_s_own_ways() -> None:
+def test_an_upstream_s_token_limit_field_and_omitted_fields() -> None:
     spec = UpstreamSpec(base_url="http://a/v1", token_limit_field="max_tokens", omit=frozenset({"seed", "top_p"}))
     body = body_of(job(sampling=SamplingParams(seed=1, max_tokens=3, top_p=0.5)), spec, "m")
     assert body["max_tokens"] == 3
@@ -196,8 +196,8 @@ def test_embeddings() -> None:
 
 
 def test_a_suffix_and_an_effort() -> None:
-    assert asked(TextPrompt("a", suffix="z")) == {"suffix": "z"}
-    assert asked(ChatPrompt(messages=[], reasoning_effort="low")) == {"reasoning_effort": "low"}
+    assert sent_fields(TextPrompt("a", suffix="z")) == {"suffix": "z"}
+    assert sent_fields(ChatPrompt(messages=[], reasoning_effort="low")) == {"reasoning_effort": "low"}
 
 
 @pytest.mark.parametrize(
@@ -207,13 +207,13 @@ def test_a_suffix_and_an_effort() -> None:
         {"text": TextOptions(echo=True)},
     ],
 )
-def test_what_can_not_be_asked_is_refused(fields: dict[str, Any]) -> None:
+def test_options_without_an_upstream_field_are_rejected(fields: dict[str, Any]) -> None:
     with pytest.raises(RequestRefused):
         body_of(job(**fields), SPEC, "m")
 
 
-def test_no_field_of_a_job_is_forgotten() -> None:
-    """A new field of the wire has to be translated or refused, then named here."""
+def test_every_field_of_a_job_is_translated_or_rejected() -> None:
+    """A new message field must be translated or rejected, then added here."""
     known = {
         SamplingParams: "seed max_tokens default_max_tokens min_tokens temperature top_p top_k min_p presence_penalty "
         "frequency_penalty repetition_penalty logit_bias logprobs prompt_logprobs allowed_token_ids stop_token_ids "
