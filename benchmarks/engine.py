@@ -18,7 +18,7 @@ from benchmarks.results import RESULTS, Value, measured, write
 from inference_worker.engine.engine import Engine
 from inference_worker.engine.execution.isolation import IsolatingRunner
 from inference_worker.engine.execution.model_runner import ModelRunner
-from inference_worker.settings import EngineSettings, tokens_of_a_step
+from inference_worker.settings import EngineSettings, default_batched_tokens
 from infra.home import environment
 from infra.home.settings import LauncherSettings
 from runtime import logging
@@ -85,7 +85,7 @@ def engine_under_test(arguments: argparse.Namespace, max_num_seqs: int) -> Engin
             threads=arguments.threads,
             attention=arguments.attention,
             max_num_seqs=max_num_seqs,
-            max_num_batched_tokens=arguments.max_num_batched_tokens or tokens_of_a_step(arguments.device),
+            max_num_batched_tokens=arguments.max_num_batched_tokens or default_batched_tokens(arguments.device),
         )
     )
 

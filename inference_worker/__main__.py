@@ -15,11 +15,11 @@ from inference_worker.errors import EngineDied, EngineStartFailed, ModelError
 from inference_worker.model_files.model_source import ModelSource, resolve
 from inference_worker.settings import WorkerSettings
 from inference_worker.tokenizer.tokenizer_files import read_text_files
-from inference_worker.worker.embedding.embedder import Embedder
-from inference_worker.worker.embedding.text import EmbeddingText
-from inference_worker.worker.engine_jobs import MakeEngineJobs
+from inference_worker.worker.embedding.handler import EmbeddingHandler
+from inference_worker.worker.embedding.processor import EmbeddingProcessor
 from inference_worker.worker.engine_process import ProcessEngine
-from inference_worker.worker.generator import Generator
+from inference_worker.worker.generation_handler import GenerationHandler
+from inference_worker.worker.job_handler import HandlerFactory
 from inference_worker.worker.metrics import WorkerMetrics
 from inference_worker.worker.text.processor import TextProcessor
 from inference_worker.worker.worker import Worker
@@ -84,15 +84,15 @@ def _engine_target(settings: WorkerSettings) -> engine_main.Target:
     )
 
 
-def _jobs_of(text: TextProcessor | EmbeddingText) -> MakeEngineJobs:
-    return partial(Embedder, text) if isinstance(text, EmbeddingText) else partial(Generator, text)
+def _jobs_of(text: TextProcessor | EmbeddingProcessor) -> HandlerFactory:
+    return partial(EmbeddingHandler, text) if isinstance(text, EmbeddingProcessor) else partial(GenerationHandler, text)
 
 
-def _read_model(settings: WorkerSettings) -> tuple[ModelSource, TextProcessor | EmbeddingText]:
+def _read_model(settings: WorkerSettings) -> tuple[ModelSource, TextProcessor | EmbeddingProcessor]:
     try:
         source = resolve(settings.model)
         if source.task is Task.EMBED:
-            return source, EmbeddingText.of(source.path)
+            return source, EmbeddingProcessor.of(source.path)
         return source, TextProcessor.of(read_text_files(source.path))
     except ModelError as error:
         raise StartupError(f"cannot serve the model: {error}") from error

@@ -58,7 +58,7 @@ class EngineSettings:
     """CPU threads of the engine; `None`: torch's default."""
 
 
-def tokens_of_a_step(device: str) -> int:
+def default_batched_tokens(device: str) -> int:
     """Return the default of `max_num_batched_tokens`: enough to use the device fully.
 
     More would only delay the running requests: on two cores a step of 512 tokens takes well under a second.
@@ -175,7 +175,7 @@ class WorkerSettings(BaseSettings):
             kv_cache_dtype=self.kv_cache_dtype,
             max_model_len=self.max_model_len,
             max_num_seqs=self.max_num_seqs,
-            max_num_batched_tokens=self.max_num_batched_tokens or tokens_of_a_step(self.device),
+            max_num_batched_tokens=self.max_num_batched_tokens or default_batched_tokens(self.device),
             block_size=self.block_size,
             kv_cache_memory=self.kv_cache_memory,
             enable_prefix_caching=self.enable_prefix_caching,

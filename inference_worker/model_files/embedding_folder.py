@@ -27,7 +27,7 @@ _SERVED = {"Transformer", "Pooling", "Normalize"}
 
 
 @dataclass(frozen=True)
-class EmbedderConfig:
+class EmbeddingConfig:
     """How an embedding model computes the vector of a text."""
 
     pooling: Pooling = "mean"
@@ -36,7 +36,7 @@ class EmbedderConfig:
     lowercase: bool = False
 
 
-def read_config(folder: Path) -> EmbedderConfig:
+def read_config(folder: Path) -> EmbeddingConfig:
     """Read the embedding configuration of a model folder.
 
     Raises:
@@ -45,7 +45,7 @@ def read_config(folder: Path) -> EmbedderConfig:
     """
     own = _object(folder / "sentence_bert_config.json")
     longest = own.get("max_seq_length")
-    return EmbedderConfig(
+    return EmbeddingConfig(
         pooling=_pooling(folder),
         max_tokens=longest if type(longest) is int and longest > 0 else None,
         lowercase=own.get("do_lower_case") is True,

@@ -64,22 +64,22 @@ class ProcessEngine(EngineClient):
 
     async def start(self) -> Ready:
         """Start or restart the child and wait until its model is loaded."""
-        await self._end()
+        await self._stop_child()
         self._stopping = False
         child = self._child = await asyncio.to_thread(self._spawn, asyncio.get_running_loop())
         first = await child.reports.get()
         if isinstance(first, Ready):
             child.ready = True
             return first
-        await self._end()
+        await self._stop_child()
         if isinstance(first, StartFailed):
             raise EngineStartFailed(first.reason)
-        raise EngineStartFailed(f"the engine process ended while starting ({_how(child.process)})")
+        raise EngineStartFailed(f"the engine process ended while starting ({_exit_description(child.process)})")
 
     def submit(self, request: EngineRequest) -> None:
         """Queue a request for the child, or raise `EngineDied` if the child is not ready."""
         if self._child is None or not self._child.ready or not self._child.process.is_alive():
-            # A starting child must not get it: `EngineJobs` submits all jobs once the child is ready.
+            # A starting child must not get it: `EngineJobHandler` submits all jobs once the child is ready.
             raise EngineDied("the engine process is not running")
         self._child.commands.put(request)
 
@@ -98,7 +98,7 @@ class ProcessEngine(EngineClient):
                 yield report
         if not self._stopping:
             await asyncio.to_thread(child.process.join, STOP_SECONDS)
-            raise EngineDied(f"the engine process ended ({_how(child.process)})")
+            raise EngineDied(f"the engine process ended ({_exit_description(child.process)})")
 
     def kill(self) -> None:
         """Kill the child; `reports` raises `EngineDied`."""
@@ -108,7 +108,7 @@ class ProcessEngine(EngineClient):
     async def stop(self) -> None:
         """Stop the child; kill it if it does not exit within `STOP_SECONDS`."""
         self._stopping = True
-        await self._end()
+        await self._stop_child()
 
     def _spawn(self, loop: asyncio.AbstractEventLoop) -> _Child:
         # Spawn, not fork: a forked child would inherit threads' locks, the event loop and the broker's sockets.
@@ -123,13 +123,16 @@ class ProcessEngine(EngineClient):
         commands_in.close()
         reports_out.close()
         child = _Child(process, queue.SimpleQueue(), asyncio.Queue())
-        threading.Thread(target=_write, args=(commands_out, child.commands), name="to-engine", daemon=True).start()
+        threading.Thread(target=_send, args=(commands_out, child.commands), name="to-engine", daemon=True).start()
         threading.Thread(
-            target=_read, args=(reports_in, child.reports, child.commands, loop), name="from-engine", daemon=True
+            target=_receive,
+            args=(reports_in, child.reports, child.commands, loop),
+            name="from-engine",
+            daemon=True,
         ).start()
         return child
 
-    async def _end(self) -> None:
+    async def _stop_child(self) -> None:
         child, self._child = self._child, None
         if child is None:
             return
@@ -142,14 +145,14 @@ class ProcessEngine(EngineClient):
         child.commands.put(None)
 
 
-def _write(pipe: Connection, commands: queue.SimpleQueue[Command | None]) -> None:
+def _send(pipe: Connection, commands: queue.SimpleQueue[Command | None]) -> None:
     encoder = msgspec.msgpack.Encoder()
-    with pipe, suppress(OSError):  # broken pipe: the child has exited, which `_read` reports
+    with pipe, suppress(OSError):  # broken pipe: the child has exited, which `_receive` reports
         while (command := commands.get()) is not None:
             pipe.send_bytes(encoder.encode(command))
 
 
-def _read(
+def _receive(
     pipe: Connection,
     reports: asyncio.Queue[Report | None],
     commands: queue.SimpleQueue[Command | None],
@@ -165,7 +168,7 @@ def _read(
     commands.put(None)
 
 
-def _how(process: BaseProcess) -> str:
+def _exit_description(process: BaseProcess) -> str:
     code = process.exitcode
     if code is None:
         return "still ending"

@@ -22,7 +22,7 @@ class WorkerMetrics:
         self.engine = LoadMetrics(model)
         """Metrics of the engine's load; set `load` after each report."""
         registry.register(self.engine)
-        self.tokens_for_nobody = self._counter(
+        self.discarded_tokens = self._counter(
             "tokens_for_nobody",
             "Tokens discarded because their job had ended: cancelled, gateway gone, or stop string",
         )

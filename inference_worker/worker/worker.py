@@ -1,6 +1,6 @@
 """The worker: consumes a model's job queues, supervises its engine and describes it in heartbeats.
 
-`router/consumer/` has what all consumers of jobs share; `engine_jobs.py` runs the jobs in the engine.
+`router/consumer/` has what all consumers of jobs share; `job_handler.py` runs the jobs in the engine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from inference_worker.engine_protocol import Ready
 from inference_worker.errors import EngineDied
 from inference_worker.settings import WorkerSettings
 from inference_worker.worker.engine_client import EngineClient
-from inference_worker.worker.engine_jobs import MakeEngineJobs, Parts
+from inference_worker.worker.job_handler import HandlerContext, HandlerFactory
 from inference_worker.worker.load_metrics import kv_usage
 from inference_worker.worker.metrics import WorkerMetrics
 from router.bus import Bus
@@ -22,13 +22,13 @@ from router.consumer.job_consumer import JobConsumer
 from router.consumer.token_rate import TokenRate
 from router.messages import WorkerState, WorkerStatus
 
-LOOK_AHEAD = 0.05
+ADMISSION_HEADROOM = 0.05
 """Jobs admitted beyond the engine's slots, as a share of these, so that a freed slot is filled at the next step."""
 
 
 def capacity(max_num_seqs: int) -> int:
     """Return how many jobs to hold for an engine of `max_num_seqs` sequences; also the prefetch of each consumer."""
-    return max_num_seqs + max(1, math.ceil(max_num_seqs * LOOK_AHEAD))
+    return max_num_seqs + max(1, math.ceil(max_num_seqs * ADMISSION_HEADROOM))
 
 
 class Worker:
@@ -38,14 +38,14 @@ class Worker:
         self,
         bus: Bus,
         engine: EngineClient,
-        make_jobs: MakeEngineJobs,
+        make_handler: HandlerFactory,
         settings: WorkerSettings,
         metrics: WorkerMetrics,
         *,
         model: str,
         hand_off: asyncio.Event | None = None,
     ) -> None:
-        """`make_jobs` depends on the model's task, `model` is its served name, setting `hand_off` ends a drain."""
+        """`make_handler` depends on the model's task, `model` is its served name, setting `hand_off` ends a drain."""
         self._settings = settings
         self._model = model
         self._engine = engine
@@ -58,8 +58,10 @@ class Worker:
             status=self._heartbeat,
             hand_off=hand_off,
         )
-        self._jobs = make_jobs(Parts(engine, self._consumer, metrics, settings.id, settings.stall_seconds))
-        self._gave_up: EngineDied | None = None
+        self._handler = make_handler(
+            HandlerContext(engine, self._consumer, metrics, settings.id, settings.stall_seconds)
+        )
+        self._engine_failure: EngineDied | None = None
         self._ready: Ready | None = None
         self._started = time.time()
         self._rate = TokenRate()
@@ -72,21 +74,21 @@ class Worker:
             EngineDied: the engine crashed too often; jobs not begun went back to the queue.
             BrokerUnavailable: the broker can't be reached.
         """
-        self._ready = await self._jobs.start()
+        self._ready = await self._handler.start()
         try:
-            await self._consumer.open(self._jobs)
+            await self._consumer.open(self._handler)
             async with asyncio.TaskGroup() as group:
-                hearing = group.create_task(self._hear_engine())
+                supervision = group.create_task(self._supervise_engine())
                 await self._consumer.serve(stop)
-                hearing.cancel()
+                supervision.cancel()
         finally:
             await self._engine.stop()
-        if self._gave_up is not None:
-            raise self._gave_up
+        if self._engine_failure is not None:
+            raise self._engine_failure
 
     def status(self) -> dict[str, Any]:
         """Return the worker's state and load for `/status`."""
-        load = self._jobs.load
+        load = self._handler.load
         return {
             "model": self._model,
             "device": self._settings.device,
@@ -100,7 +102,7 @@ class Worker:
     def _heartbeat(self, state: WorkerState) -> WorkerStatus:
         if self._ready is None:
             raise RuntimeError("a heartbeat before the engine is ready")
-        load = self._jobs.load
+        load = self._handler.load
         return WorkerStatus(
             worker=self._settings.id,
             model=self._model,
@@ -111,18 +113,18 @@ class Worker:
             running=load.running,
             waiting=load.waiting + self._consumer.admission.waiting,
             kv_cache_usage=kv_usage(load),
-            tokens_per_second=self._rate.look(self._jobs.tokens),
-            max_token_bytes=self._jobs.max_token_bytes,
-            prompt_bounds=self._jobs.prompt_bounds,
-            task=self._jobs.task,
+            tokens_per_second=self._rate.look(self._handler.tokens),
+            max_token_bytes=self._handler.max_token_bytes,
+            prompt_bounds=self._handler.prompt_bounds,
+            task=self._handler.task,
             dimensions=self._ready.dimensions,
             started=self._started,
             at=time.time(),
         )
 
-    async def _hear_engine(self) -> None:
+    async def _supervise_engine(self) -> None:
         try:
-            await self._jobs.hear()
+            await self._handler.supervise()
         except EngineDied as error:
-            self._gave_up = error
+            self._engine_failure = error
             self._consumer.leave()

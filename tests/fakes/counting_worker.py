@@ -9,7 +9,7 @@ from functools import partial
 from prometheus_client import CollectorRegistry
 
 from inference_worker.settings import WorkerSettings
-from inference_worker.worker.generator import Generator
+from inference_worker.worker.generation_handler import GenerationHandler
 from inference_worker.worker.metrics import WorkerMetrics
 from inference_worker.worker.worker import Worker
 from router.bus import Bus
@@ -37,7 +37,13 @@ async def _run(arguments: argparse.Namespace) -> None:
     registry = CollectorRegistry()
     metrics = WorkerMetrics(registry, settings.model)
     worker = Worker(
-        bus, engine, partial(Generator, counting_text()), settings, metrics, model=settings.model, hand_off=hand_off
+        bus,
+        engine,
+        partial(GenerationHandler, counting_text()),
+        settings,
+        metrics,
+        model=settings.model,
+        hand_off=hand_off,
     )
     ops = OpsServer(registry, settings.ops_host, settings.ops_port, live=worker.status)
     await ops.start()

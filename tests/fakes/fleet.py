@@ -17,7 +17,7 @@ from gateway.jobs.mailbox import Mailbox
 from gateway.jobs.reply_inbox import ReplyInbox
 from gateway.metrics import GatewayMetrics
 from inference_worker.settings import WorkerSettings
-from inference_worker.worker.generator import Generator
+from inference_worker.worker.generation_handler import GenerationHandler
 from inference_worker.worker.metrics import WorkerMetrics
 from inference_worker.worker.worker import Worker
 from router import topology
@@ -82,7 +82,7 @@ class FleetWorker:
         self.worker = Worker(
             Bus(transport),
             engine,
-            partial(Generator, shared_text()),
+            partial(GenerationHandler, shared_text()),
             WorkerSettings(**{"model": MODEL, "id": name, "max_num_seqs": 4, "amqp_url": "amqp://"} | settings),
             WorkerMetrics(CollectorRegistry(), MODEL),
             model=MODEL,

@@ -32,7 +32,7 @@ from gateway.http.gateway import Gateway
 from gateway.http.server import serve_app
 from gateway.settings import GatewaySettings
 from inference_worker.settings import WorkerSettings
-from inference_worker.worker.generator import Generator
+from inference_worker.worker.generation_handler import GenerationHandler
 from inference_worker.worker.metrics import WorkerMetrics
 from inference_worker.worker.worker import Worker
 from infra.accounts import account_access
@@ -128,7 +128,9 @@ class PayingPlatform:
         bus, stop = await self._bus(name), asyncio.Event()
         settings = WorkerSettings(model=MODEL, id=name, max_num_seqs=64, drain_grace=10, ops_port=0)
         metrics = WorkerMetrics(CollectorRegistry(), MODEL)
-        worker = Worker(bus, engine, partial(Generator, counting_text()), settings, metrics, model=MODEL, hand_off=stop)
+        worker = Worker(
+            bus, engine, partial(GenerationHandler, counting_text()), settings, metrics, model=MODEL, hand_off=stop
+        )
         self.engines.append(engine)
         await self._until_stopped(worker.run(stop), stop)
 

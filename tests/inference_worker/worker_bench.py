@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from inference_worker.settings import WorkerSettings
 from inference_worker.worker.engine_client import EngineClient
-from inference_worker.worker.generator import Generator
+from inference_worker.worker.generation_handler import GenerationHandler
 from inference_worker.worker.metrics import WorkerMetrics
 from inference_worker.worker.worker import Worker
 from router import topology
@@ -62,7 +62,7 @@ class Bench:
         self.worker = Worker(
             self.bus,
             engine or self.engine,
-            partial(Generator, counting_text()),
+            partial(GenerationHandler, counting_text()),
             self.settings,
             metrics,
             model=MODEL,

@@ -18,7 +18,7 @@ from inference_worker.engine.loading.loading import read_config
 from inference_worker.engine.weights.pretrained import from_pretrained
 from inference_worker.engine.weights.weights import SafetensorsFolder
 from inference_worker.errors import UnsupportedModel
-from inference_worker.model_files.embedding_folder import EmbedderConfig
+from inference_worker.model_files.embedding_folder import EmbeddingConfig
 
 FALLBACK_LENGTH = 512
 """Longest input in tokens of a model whose configuration has no limit."""
@@ -29,7 +29,7 @@ TOLERANCE = {torch.float32: 1e-3, torch.float16: 3e-2, torch.bfloat16: 1e-1}
 class Encoder:
     """A loaded encoder with its pooling."""
 
-    def __init__(self, model: PreTrainedModel, config: EmbedderConfig) -> None:
+    def __init__(self, model: PreTrainedModel, config: EmbeddingConfig) -> None:
         """Wrap the model and test it.
 
         Raises:
@@ -84,7 +84,7 @@ def _positions(model: PreTrainedModel) -> int:
     return getattr(model.config, "max_position_embeddings", None) or FALLBACK_LENGTH
 
 
-def load(folder: Path, config: EmbedderConfig, dtype: torch.dtype, device: torch.device) -> Encoder:
+def load(folder: Path, config: EmbeddingConfig, dtype: torch.dtype, device: torch.device) -> Encoder:
     """Load the encoder in `folder` from its safetensors and test it.
 
     Raises:

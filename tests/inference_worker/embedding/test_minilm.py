@@ -12,8 +12,8 @@ from inference_worker.engine_protocol import EmbeddingRequest, VectorEvent
 from inference_worker.errors import ModelError
 from inference_worker.model_files.model_source import resolve
 from inference_worker.settings import EngineSettings
-from inference_worker.worker.embedding import text as text_module
-from inference_worker.worker.embedding.text import EmbeddingText
+from inference_worker.worker.embedding import processor
+from inference_worker.worker.embedding.processor import EmbeddingProcessor
 from inference_worker.worker.text.errors import PromptRejected
 from router.messages import EmbeddingPrompt, FailureCode, SamplingParams, TextPrompt
 from tests.inference_worker.embedding import reference
@@ -28,8 +28,8 @@ def engine(embedding_folder: Path) -> EmbeddingEngine:
 
 
 @pytest.fixture(scope="module")
-def text(embedding_folder: Path) -> EmbeddingText:
-    return EmbeddingText.of(embedding_folder)
+def text(embedding_folder: Path) -> EmbeddingProcessor:
+    return EmbeddingProcessor.of(embedding_folder)
 
 
 def load(folder: Path, **settings: object) -> EmbeddingEngine:
@@ -56,13 +56,15 @@ def run(engine: EmbeddingEngine, *requests: EmbeddingRequest) -> dict[str, torch
     }
 
 
-async def prepared(text: EmbeddingText, engine: EmbeddingEngine, inputs: list[str | list[int]]) -> EmbeddingRequest:
+async def prepared(
+    text: EmbeddingProcessor, engine: EmbeddingEngine, inputs: list[str | list[int]]
+) -> EmbeddingRequest:
     job = make_job("j", prompt=EmbeddingPrompt(inputs=inputs))
     return await text.prepare(job, "a", engine.ready())
 
 
 async def test_a_hundred_texts_are_as_the_reference(
-    engine: EmbeddingEngine, text: EmbeddingText, embedding_folder: Path
+    engine: EmbeddingEngine, text: EmbeddingProcessor, embedding_folder: Path
 ) -> None:
     inputs = reference.texts()
     assert len(inputs) == 100
@@ -74,7 +76,9 @@ async def test_a_hundred_texts_are_as_the_reference(
     assert torch.allclose(ours.norm(dim=1), torch.ones(100), atol=1e-6)
 
 
-async def test_fewer_dimensions_are_the_leading_ones_normalised(engine: EmbeddingEngine, text: EmbeddingText) -> None:
+async def test_fewer_dimensions_are_the_leading_ones_normalised(
+    engine: EmbeddingEngine, text: EmbeddingProcessor
+) -> None:
     request = await prepared(text, engine, ["one text", "another"])
     short = EmbeddingRequest(id="b", inputs=request.inputs, dimensions=64)
     both = run(engine, request, short)
@@ -83,13 +87,13 @@ async def test_fewer_dimensions_are_the_leading_ones_normalised(engine: Embeddin
     assert torch.allclose(both["b"], leading / leading.norm(dim=1, keepdim=True), atol=1e-6)
 
 
-async def test_token_ids_are_taken_as_they_are(engine: EmbeddingEngine, text: EmbeddingText) -> None:
+async def test_token_ids_are_taken_as_they_are(engine: EmbeddingEngine, text: EmbeddingProcessor) -> None:
     written = await prepared(text, engine, ["one text"])
     given = await prepared(text, engine, [written.inputs[0], "one text"])
     assert given.inputs == [written.inputs[0]] * 2
 
 
-async def test_an_aborted_request_is_gone_at_the_next_batch(engine: EmbeddingEngine, text: EmbeddingText) -> None:
+async def test_an_aborted_request_is_gone_at_the_next_batch(engine: EmbeddingEngine, text: EmbeddingProcessor) -> None:
     request = await prepared(text, engine, ["word " * 20] * 200)
     engine.add(request)
     engine.step()
@@ -124,19 +128,21 @@ def test_the_operator_may_ask_for_all_positions_and_no_more(embedding_folder: Pa
 )
 async def test_what_the_model_can_not_take(
     engine: EmbeddingEngine,
-    text: EmbeddingText,
+    text: EmbeddingProcessor,
     inputs: list[str | list[int]],
     code: FailureCode,
     param: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(text_module, "MAX_REQUEST_TOKENS", 1000)
+    monkeypatch.setattr(processor, "MAX_REQUEST_TOKENS", 1000)
     with pytest.raises(PromptRejected) as caught:
         await prepared(text, engine, inputs)
     assert (caught.value.code, caught.value.param) == (code, param)
 
 
-async def test_a_job_of_another_kind_or_with_too_many_dimensions(engine: EmbeddingEngine, text: EmbeddingText) -> None:
+async def test_a_job_of_another_kind_or_with_too_many_dimensions(
+    engine: EmbeddingEngine, text: EmbeddingProcessor
+) -> None:
     for prompt, param in (
         (TextPrompt("hi"), "model"),
         (EmbeddingPrompt(inputs=["hi"], dimensions=385), "dimensions"),

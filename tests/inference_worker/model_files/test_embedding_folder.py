@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from inference_worker.errors import BadWeights, UnsupportedModel
-from inference_worker.model_files.embedding_folder import EmbedderConfig, read_config
+from inference_worker.model_files.embedding_folder import EmbeddingConfig, read_config
 from inference_worker.model_files.model_source import resolve
 from router.messages import Task
 
@@ -80,11 +80,11 @@ def test_damaged_modules(tmp_path: Path, modules: Any) -> None:
 
 def test_longest_input_and_case(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, [module("Transformer")], own={"max_seq_length": 256, "do_lower_case": True})
-    assert read_config(folder) == EmbedderConfig("mean", 256, lowercase=True)
+    assert read_config(folder) == EmbeddingConfig("mean", 256, lowercase=True)
 
 
 def test_a_folder_without_any_of_it_is_averaged(tmp_path: Path) -> None:
-    assert read_config(tmp_path) == EmbedderConfig()
+    assert read_config(tmp_path) == EmbeddingConfig()
 
 
 @pytest.mark.parametrize(

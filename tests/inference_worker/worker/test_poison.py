@@ -9,7 +9,7 @@ import pytest
 
 from auth_billing.reaper import Reaper
 from inference_worker.settings import EngineSettings
-from inference_worker.worker import engine_jobs
+from inference_worker.worker import job_handler
 from inference_worker.worker.engine_process import ProcessEngine
 from router.dead_letters import DeadLetters
 from router.messages import REAPER, Failed, FailureCode, Finished, Outcome, TokenPrompt
@@ -25,7 +25,7 @@ TOKENS = 5
 
 
 async def test_thirty_one_innocents_and_one_poison(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_jobs, "RESTART_BACKOFF", 0.0)
+    monkeypatch.setattr(job_handler, "RESTART_BACKOFF", 0.0)
     engine = ProcessEngine(EngineSettings(model="m"), target=aborting_engine.run)
     innocents = [f"j{number}" for number in range(PLACES - 1)]
     async with Bench(engine, max_num_seqs=PLACES).up() as bench:

@@ -12,7 +12,7 @@ import pytest
 
 from inference_worker.engine_protocol import StepReport, TokenEvent
 from inference_worker.errors import EngineDied, EngineStartFailed
-from inference_worker.worker import engine_jobs, stall_watch, wear
+from inference_worker.worker import engine_watchdog, job_handler, restart_policy
 from inference_worker.worker.worker import capacity
 from router import control_plane, topology
 from router.bus import Envelope
@@ -326,7 +326,7 @@ async def test_after_an_engine_death_jobs_go_on_after_their_last_token() -> None
         await bench.until(lambda: bench.text("begun"))
         await bench.send(make_job("waiting", max_tokens=2))
         await bench.submitted(2)
-        await bench.until(lambda: bench.worker._jobs.tokens == 3)
+        await bench.until(lambda: bench.worker._handler.tokens == 3)
         bench.engine.die()
         await bench.submitted(4)
         assert [request.delivered for request in bench.engine.requests] == [[[FIRST, FIRST + 1, FIRST + 2]], []]
@@ -340,8 +340,8 @@ async def test_after_an_engine_death_jobs_go_on_after_their_last_token() -> None
 
 
 async def test_an_engine_that_hangs_is_started_again_and_its_jobs_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stall_watch, "LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(engine_jobs, "RESTART_BACKOFF", 0.0)
+    monkeypatch.setattr(engine_watchdog, "CHECK_INTERVAL", 0.02)
+    monkeypatch.setattr(job_handler, "RESTART_BACKOFF", 0.0)
     async with Bench(stall_seconds=0.4).up() as bench:
         await bench.send(make_job("j", max_tokens=6))
         await bench.submitted(1)
@@ -358,7 +358,7 @@ async def test_an_engine_that_hangs_is_started_again_and_its_jobs_go_on(monkeypa
 
 async def test_innocents_beside_a_poison_finish_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three deaths at the very first step: only the one that dies alone too is their cause."""
-    monkeypatch.setattr(engine_jobs, "RESTART_BACKOFF", 0.0)
+    monkeypatch.setattr(job_handler, "RESTART_BACKOFF", 0.0)
     async with Bench(max_num_seqs=4).up() as bench:
         await bench.send(make_job("poison"), *(make_job(f"j{number}", max_tokens=2) for number in range(3)))
         await bench.submitted(4)
@@ -392,12 +392,12 @@ async def test_tokens_of_a_cancelled_job_are_counted() -> None:
         bench.outside.send_control(control_plane.worker("worker-1"), Cancel(job="j"))
         await bench.ended("j")
         late = TokenEvent(request=request.id, choice=0, position=0, token_ids=[FIRST, FIRST + 1])
-        bench.worker._jobs.apply(StepReport(events=[late]))
-        assert bench.metrics.tokens_for_nobody._value.get() == 2
+        bench.worker._handler.apply(StepReport(events=[late]))
+        assert bench.metrics.discarded_tokens._value.get() == 2
 
 
 async def test_a_job_that_is_there_at_every_death_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_jobs, "RESTART_BACKOFF", 0.0)
+    monkeypatch.setattr(job_handler, "RESTART_BACKOFF", 0.0)
     async with Bench().up() as bench:
         await bench.send(make_job("poison"))
         for deaths in range(1, 4):
@@ -411,7 +411,7 @@ async def test_a_job_that_is_there_at_every_death_is_given_up(monkeypatch: pytes
     assert isinstance(terminal, Failed)
     assert terminal.code is FailureCode.FAILED_REPEATEDLY
     assert (kept.id, kept.code, kept.deaths, kept.by) == ("poison", terminal.code, 3, "worker-1")
-    assert "alone" in kept.reason
+    assert "isolated" in kept.reason
     assert "killed by the test" in kept.reason
 
 
@@ -419,12 +419,12 @@ async def test_a_job_that_is_there_at_every_death_is_given_up(monkeypatch: pytes
 async def test_an_engine_in_which_steps_keep_failing_is_started_afresh(
     monkeypatch: pytest.MonkeyPatch, *, young: bool
 ) -> None:
-    monkeypatch.setattr(wear, "YOUNG_SECONDS", 600.0 if young else 0.0)
+    monkeypatch.setattr(restart_policy, "MIN_UPTIME", 600.0 if young else 0.0)
     async with Bench().up() as bench:
         await bench.send(make_job("good", max_tokens=6), *(make_job(f"bad-{number}") for number in range(3)))
         await bench.submitted(4)
         bench.engine.step(2)
-        await bench.until(lambda: bench.worker._jobs.tokens == 8)
+        await bench.until(lambda: bench.worker._handler.tokens == 8)
         await bench.until(lambda: all(bench.of(f"bad-{number}") for number in range(3)))
         for number in range(3):
             bench.engine.fail(bench.of(f"bad-{number}")[0].attempt_id)
@@ -440,11 +440,11 @@ async def test_an_engine_in_which_steps_keep_failing_is_started_afresh(
         assert bench.text("good") == "0 1 2 3 4 5 "
         assert record.usage.completion_tokens == 6
         assert bench.engine.starts == (1 if young else 2)
-        assert not bench.worker._jobs._deaths
+        assert not bench.worker._handler._crashes
 
 
 async def test_an_engine_that_will_not_stay_up_ends_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_jobs, "RESTART_BACKOFF", 0.0)
+    monkeypatch.setattr(job_handler, "RESTART_BACKOFF", 0.0)
     async with Bench().up() as bench:
         await bench.send(make_job("waiting"))
         await bench.submitted(1)
@@ -540,14 +540,14 @@ async def test_windows_wait_for_the_broker(monkeypatch: pytest.MonkeyPatch) -> N
 
 async def test_a_bug_in_preparing_fails_the_job_not_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Bench().up() as bench:
-        real = bench.worker._jobs._text.prepare
+        real = bench.worker._handler._text.prepare
 
         async def broken(job, *rest):  # type: ignore[no-untyped-def]
             if job.id == "j":
                 raise ZeroDivisionError
             return await real(job, *rest)
 
-        monkeypatch.setattr(bench.worker._jobs._text, "prepare", broken)
+        monkeypatch.setattr(bench.worker._handler._text, "prepare", broken)
         await bench.send(make_job("j"))
         terminal, _ = await bench.ended("j")
         await bench.send(make_job("k", max_tokens=1))

@@ -37,7 +37,9 @@ from tests.contract.examples import JOB, USAGE_RECORD, msgspec_replace
 Dead = Callable[..., str]
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "dead-letters.md"
 SECRET = "the capital of Atlantis"
-DIAGNOSIS = Diagnosis(FailureCode.FAILED_REPEATEDLY, "3 times in a row what ran it died with it", 3, "worker-2")
+DIAGNOSIS = Diagnosis(
+    FailureCode.FAILED_REPEATEDLY, "the engine crashed 3 times in a row while it ran this job", 3, "worker-2"
+)
 
 
 def job(id_: str, *, seconds: float = 600) -> messages.Job:
@@ -121,7 +123,7 @@ def test_an_operators_way_with_dead_letters(
     commands = documented()
     listed, as_json, shown, prompt, replayed, dropped = [headrace(*command) for command in commands]
 
-    assert "3 times in a row what ran it died with it" in listed
+    assert "the engine crashed 3 times in a row while it ran this job" in listed
     facts = {each["id"]: each for each in json.loads(as_json)}
     assert len(facts) == 6
     assert facts["chatcmpl-poison"]["deaths"] == 3

@@ -27,12 +27,12 @@ class EngineJob(TakenJob):
         return False
 
     @abstractmethod
-    def rest(self, request: EngineRequest) -> EngineRequest:
+    def remaining(self, request: EngineRequest) -> EngineRequest:
         """Return `request` without what was already generated; submitted to a restarted engine."""
 
 
 @dataclass(eq=False)
-class RunningJob(EngineJob):
+class GenerationJob(EngineJob):
     """One attempt at a text generation job."""
 
     outputs: list[OutputText] = field(default_factory=list)
@@ -43,7 +43,7 @@ class RunningJob(EngineJob):
     first_token: float | None = None
     last_token: float | None = None
 
-    def rest(self, request: EngineRequest) -> EngineRequest:
+    def remaining(self, request: EngineRequest) -> EngineRequest:
         """Return `request` continuing after all generated tokens, including those not yet released."""
         if not isinstance(request, GenerationRequest) or self.last_token is None:
             return request

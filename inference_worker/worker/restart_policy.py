@@ -10,32 +10,32 @@ from __future__ import annotations
 import time
 from collections import deque
 
-FAULTS = 3
-"""Faults within `FAULTS_WITHIN` that make a restart due."""
-FAULTS_WITHIN = 60.0
+MAX_FAULTS = 3
+"""Faults within `FAULT_WINDOW` that make a restart due."""
+FAULT_WINDOW = 60.0
 """Seconds."""
-YOUNG_SECONDS = 600.0
-"""Uptime in seconds before which an engine is not restarted for its faults."""
+MIN_UPTIME = 600.0
+"""Seconds before which an engine is not restarted for its faults."""
 
 
-class Wear:
+class RestartPolicy:
     """Faults and uptime of the current engine."""
 
     def __init__(self) -> None:
-        self._faults: deque[float] = deque(maxlen=FAULTS)
+        self._faults: deque[float] = deque(maxlen=MAX_FAULTS)
         self._started = time.monotonic()
 
-    def renewed(self) -> None:
+    def reset(self) -> None:
         """Forget all faults: a new engine was started."""
         self._faults.clear()
         self._started = time.monotonic()
 
-    def fault(self) -> None:
+    def record_fault(self) -> None:
         """Record that an engine step failed."""
         self._faults.append(time.monotonic())
 
     @property
-    def worn(self) -> bool:
+    def restart_due(self) -> bool:
         """Whether the engine should be restarted."""
-        often = len(self._faults) == FAULTS and self._faults[-1] - self._faults[0] <= FAULTS_WITHIN
-        return often and time.monotonic() - self._started >= YOUNG_SECONDS
+        often = len(self._faults) == MAX_FAULTS and self._faults[-1] - self._faults[0] <= FAULT_WINDOW
+        return often and time.monotonic() - self._started >= MIN_UPTIME

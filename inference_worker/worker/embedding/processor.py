@@ -12,7 +12,7 @@ from pathlib import Path
 
 from inference_worker.engine_protocol import EmbeddingRequest, Ready
 from inference_worker.errors import BadWeights, ModelNotFound, UnsupportedModel
-from inference_worker.model_files.embedding_folder import EmbedderConfig, read_config
+from inference_worker.model_files.embedding_folder import EmbeddingConfig, read_config
 from inference_worker.tokenizer.tokenizer import Definition, plain_encoder
 from inference_worker.worker.text.errors import PromptRejected
 from inference_worker.worker.text.prompt_bounds import text_bounds
@@ -26,10 +26,10 @@ MAX_REQUEST_TOKENS = 300_000
 THREADS = 2
 
 
-class EmbeddingText:
+class EmbeddingProcessor:
     """Text side of one embedding model."""
 
-    def __init__(self, definition: Definition, config: EmbedderConfig) -> None:
+    def __init__(self, definition: Definition, config: EmbeddingConfig) -> None:
         """Build the tokenizer from `definition`, the content of `tokenizer.json`.
 
         Raises:
@@ -41,7 +41,7 @@ class EmbeddingText:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="text")
 
     @classmethod
-    def of(cls, folder: Path) -> EmbeddingText:
+    def of(cls, folder: Path) -> EmbeddingProcessor:
         """Create the text side of the model in `folder`.
 
         Raises:

@@ -1,6 +1,6 @@
 """Runs text generation jobs: sends tokenised prompts to the engine and its tokens to the gateway as deltas.
 
-`engine_jobs.py` has what all jobs share: admission, the engine's restarts, and the ends of jobs.
+`job_handler.py` has what all jobs share: admission, the engine's restarts, and the ends of jobs.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 
 from inference_worker.engine_protocol import EngineEvent, GenerationRequest, RequestFailed, TokenEvent
-from inference_worker.worker.engine_jobs import EngineJobs, Parts
-from inference_worker.worker.running_jobs import RunningJob
+from inference_worker.worker.engine_job import GenerationJob
+from inference_worker.worker.job_handler import EngineJobHandler, HandlerContext
 from inference_worker.worker.text.output_text import Release
 from inference_worker.worker.text.processor import Limits, TextProcessor
 from inference_worker.worker.text.prompt_echo import prompt_echo, prompt_logprobs
@@ -17,13 +17,13 @@ from router.messages import Delta, FailureCode, Job, PromptBounds, Task
 from router.transport.base import Delivery
 
 
-class Generator(EngineJobs[RunningJob]):
+class GenerationHandler(EngineJobHandler[GenerationJob]):
     """Job handler of a worker whose model generates text."""
 
     task = Task.GENERATE
 
-    def __init__(self, text: TextProcessor, parts: Parts[RunningJob]) -> None:
-        super().__init__(parts)
+    def __init__(self, text: TextProcessor, context: HandlerContext[GenerationJob]) -> None:
+        super().__init__(context)
         self._text = text
 
     @property
@@ -36,11 +36,11 @@ class Generator(EngineJobs[RunningJob]):
         """Coefficients of an upper bound on a prompt's tokens."""
         return self._text.bounds
 
-    def open(self, job: Job, delivery: Delivery) -> RunningJob:
+    def open(self, job: Job, delivery: Delivery) -> GenerationJob:
         """Create a new attempt at `job`."""
-        return RunningJob(job, delivery)
+        return GenerationJob(job, delivery)
 
-    async def _prepare(self, running: RunningJob) -> None:
+    async def _prepare(self, running: GenerationJob) -> None:
         job = running.job
         limits = Limits(self._ready.max_model_len, self._ready.vocab_size)
         request = await self._text.prepare(job, running.attempt, limits)
@@ -48,12 +48,12 @@ class Generator(EngineJobs[RunningJob]):
         running.resume(job)
         running.request = request
 
-    def _tell_start(self, running: RunningJob) -> None:
+    def _on_started(self, running: GenerationJob) -> None:
         if running.job.text.echo and not running.job.begun and isinstance(running.request, GenerationRequest):
             echo = prompt_echo(self._text.tokenizer, running.job, running.attempt, running.request.prompt_ids)
             self._outbox.put(running.job.reply_to, echo)
 
-    def _take(self, running: RunningJob, event: EngineEvent) -> None:
+    def _handle_event(self, running: GenerationJob, event: EngineEvent) -> None:
         if not isinstance(event, TokenEvent) or event.choice >= len(running.outputs):
             return
         if event.prompt is not None:
@@ -80,7 +80,7 @@ class Generator(EngineJobs[RunningJob]):
         if running.finished:
             self._finish(running)
 
-    def _fail_as_reported(self, running: RunningJob, failed: RequestFailed) -> None:
+    def _fail_as_reported(self, running: GenerationJob, failed: RequestFailed) -> None:
         grammar = running.request.grammar if isinstance(running.request, GenerationRequest) else None
         if grammar is None or not failed.in_grammar:
             super()._fail_as_reported(running, failed)
@@ -88,7 +88,7 @@ class Generator(EngineJobs[RunningJob]):
         message = f"Invalid '{grammar.param}': {failed.message}"
         self.fail(running, FailureCode.INVALID_PARAMETER, message, grammar.param)
 
-    def _observe(self, running: RunningJob, event: TokenEvent) -> None:
+    def _observe(self, running: GenerationJob, event: TokenEvent) -> None:
         now = time.monotonic()
         if running.last_token is None:
             running.first_token = now
@@ -97,7 +97,7 @@ class Generator(EngineJobs[RunningJob]):
             self._metrics.inter_token_latency.observe((now - running.last_token) / len(event.token_ids))
         running.last_token = now
 
-    def _count_finished(self, running: RunningJob) -> None:
+    def _count_finished(self, running: GenerationJob) -> None:
         super()._count_finished(running)
         now = time.monotonic()
         longest = max(map(len, running.ids))
@@ -105,7 +105,7 @@ class Generator(EngineJobs[RunningJob]):
             self._metrics.time_per_output_token.observe((now - running.first_token) / (longest - 1))
 
 
-def _delta(running: RunningJob, choice: int, release: Release, *, cached: int) -> Delta:
+def _delta(running: GenerationJob, choice: int, release: Release, *, cached: int) -> Delta:
     return Delta(
         job_id=running.job.id,
         attempt_id=running.attempt,

@@ -1,6 +1,6 @@
 """Runs embedding jobs: sends tokenised inputs to the engine and its vectors to the gateway, in order of completion.
 
-`engine_jobs.py` has what all jobs share: admission, the engine's restarts, and the ends of jobs. Must not import torch.
+`job_handler.py` has what all jobs share: admission, the engine's restarts, and the ends of jobs. Must not import torch.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from inference_worker.engine_protocol import EmbeddingRequest, EngineEvent, EngineRequest, VectorEvent
-from inference_worker.worker.embedding.text import MAX_TOKEN_BYTES, EmbeddingText
-from inference_worker.worker.engine_jobs import EngineJobs, Parts
-from inference_worker.worker.running_jobs import EngineJob
+from inference_worker.worker.embedding.processor import MAX_TOKEN_BYTES, EmbeddingProcessor
+from inference_worker.worker.engine_job import EngineJob
+from inference_worker.worker.job_handler import EngineJobHandler, HandlerContext
 from router.messages import Embedded, Job, PromptBounds, Task, Usage
 from router.transport.base import Delivery
 
@@ -26,7 +26,7 @@ class EmbeddingJob(EngineJob):
     embedded_tokens: int = 0
     """Tokens of the embedded inputs, including those of earlier attempts."""
 
-    def rest(self, request: EngineRequest) -> EngineRequest:
+    def remaining(self, request: EngineRequest) -> EngineRequest:
         """Return `request` without the inputs already embedded."""
         if not isinstance(request, EmbeddingRequest):
             return request
@@ -49,13 +49,13 @@ class EmbeddingJob(EngineJob):
         return ""
 
 
-class Embedder(EngineJobs[EmbeddingJob]):
+class EmbeddingHandler(EngineJobHandler[EmbeddingJob]):
     """Job handler of a worker whose model computes embeddings."""
 
     task = Task.EMBED
 
-    def __init__(self, text: EmbeddingText, parts: Parts[EmbeddingJob]) -> None:
-        super().__init__(parts)
+    def __init__(self, text: EmbeddingProcessor, context: HandlerContext[EmbeddingJob]) -> None:
+        super().__init__(context)
         self._text = text
 
     @property
@@ -79,7 +79,7 @@ class Embedder(EngineJobs[EmbeddingJob]):
         running.tokens = tokens
         running.request = request
 
-    def _take(self, running: EmbeddingJob, event: EngineEvent) -> None:
+    def _handle_event(self, running: EmbeddingJob, event: EngineEvent) -> None:
         if not isinstance(event, VectorEvent) or event.index not in running.tokens:
             return  # embedded a second time, after an engine crash
         tokens = running.tokens.pop(event.index)

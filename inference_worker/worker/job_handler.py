@@ -1,7 +1,7 @@
 """Runs a worker's jobs in its engine: submits them, ends them, and restarts the engine after a crash.
 
-`EngineJobs` is the handler of `router/consumer/job_consumer.py`, which acknowledges jobs and publishes usage records.
-Subclasses build engine requests and turn engine events into replies: `generator.py`, `embedding/embedder.py`.
+`EngineJobHandler` is the handler of a `JobConsumer`, which acknowledges jobs and publishes usage records. Subclasses
+build engine requests and turn engine events into replies: `generation_handler.py`, `embedding/handler.py`.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ import structlog
 from inference_worker.engine_protocol import EngineEvent, EngineLoad, Ready, RequestFailed, StepReport
 from inference_worker.errors import EngineDied, EngineStartFailed
 from inference_worker.worker.engine_client import EngineClient
+from inference_worker.worker.engine_job import EngineJob
+from inference_worker.worker.engine_watchdog import EngineWatchdog
 from inference_worker.worker.metrics import WorkerMetrics
-from inference_worker.worker.running_jobs import EngineJob
-from inference_worker.worker.stall_watch import StallWatch
+from inference_worker.worker.restart_policy import RestartPolicy
 from inference_worker.worker.text.errors import PromptRejected
-from inference_worker.worker.wear import Wear
 from router.consumer.job_consumer import JobConsumer
 from router.messages import Cancelled, Failed, FailureCode, Finished, Job, PromptBounds, Started, Task, Terminal
 from router.transport.base import Delivery
 
-DEATHS_ALLOWED = 3
-DEATHS_WITHIN = 60.0
-"""Seconds. An engine that crashes more than `DEATHS_ALLOWED` times within them is not restarted."""
-DEATHS_OF_A_JOB = 3
+MAX_CRASHES = 3
+CRASH_WINDOW = 60.0
+"""Seconds. An engine that crashes more than `MAX_CRASHES` times within them is not restarted."""
+CRASHES_TO_GIVE_UP = 3
 """Consecutive engine crashes without progress that make a job a poison message
 (docs/design/queue-topology.md#poison)."""
-DEATHS_OF_A_SUSPECT = 2
+CRASHES_TO_ISOLATE = 2
 """Consecutive crashes without progress after which a job runs alone, so that no other job is suspected with it."""
 RESTART_BACKOFF = 0.2
-"""Seconds before the first restart; doubled with each crash within `DEATHS_WITHIN`."""
+"""Seconds before the first restart; doubled with each crash within `CRASH_WINDOW`."""
 
 J = TypeVar("J", bound=EngineJob)
 
@@ -45,8 +45,8 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class Parts(Generic[J]):
-    """What a worker passes to its `EngineJobs`; `worker` is the worker's id."""
+class HandlerContext(Generic[J]):
+    """What a worker passes to its `EngineJobHandler`; `worker` is the worker's id."""
 
     engine: EngineClient
     consumer: JobConsumer[J]
@@ -56,25 +56,25 @@ class Parts(Generic[J]):
     """Seconds without a report after which an engine that has work counts as hung."""
 
 
-class EngineJobs(ABC, Generic[J]):
+class EngineJobHandler(ABC, Generic[J]):
     """Job handler of a worker: runs the consumer's jobs in an engine. Use on the event loop only."""
 
     task: ClassVar[Task]
 
-    def __init__(self, parts: Parts[J]) -> None:
-        self._engine = parts.engine
-        self._consumer = parts.consumer
-        self._jobs = parts.consumer.jobs
-        self._admission = parts.consumer.admission
-        self._outbox = parts.consumer.outbox
-        self._metrics = parts.metrics
-        self._worker = parts.worker
+    def __init__(self, context: HandlerContext[J]) -> None:
+        self._engine = context.engine
+        self._consumer = context.consumer
+        self._jobs = context.consumer.jobs
+        self._admission = context.consumer.admission
+        self._outbox = context.consumer.outbox
+        self._metrics = context.metrics
+        self._worker = context.worker
         self._loaded: Ready | None = None
         self._up = False
-        self._stall = StallWatch(parts.stall_seconds, self._owed, parts.engine.kill)
-        self._deaths: deque[float] = deque()
-        self._wear = Wear()
-        self._renewing = False
+        self._watchdog = EngineWatchdog(context.stall_seconds, self._report_due, context.engine.kill)
+        self._crashes: deque[float] = deque()
+        self._restart_policy = RestartPolicy()
+        self._replacing = False
         """Whether the worker killed the engine on purpose, to replace it; no job is suspected then."""
         self.load = EngineLoad()
         self.tokens = 0
@@ -105,10 +105,10 @@ class EngineJobs(ABC, Generic[J]):
         """
 
     @abstractmethod
-    def _take(self, running: J, event: EngineEvent) -> None:
+    def _handle_event(self, running: J, event: EngineEvent) -> None:
         """Publish the replies that an engine event of an unfinished job leads to; call `_finish` after the last one."""
 
-    def _tell_start(self, running: J) -> None:
+    def _on_started(self, running: J) -> None:
         """Publish further replies right after `Started`; the default publishes none."""
 
     def _count_finished(self, running: J) -> None:
@@ -126,7 +126,7 @@ class EngineJobs(ABC, Generic[J]):
         self._loaded = await self._engine.start()
         self._metrics.engine.engine_started()
         self._up = True
-        self._wear.renewed()
+        self._restart_policy.reset()
         return self._loaded
 
     @property
@@ -136,86 +136,85 @@ class EngineJobs(ABC, Generic[J]):
             raise RuntimeError("a job before the engine is ready")
         return self._loaded
 
-    async def hear(self) -> None:
+    async def supervise(self) -> None:
         """Apply the engine's reports until it is stopped; restart it when it crashes or hangs.
 
         Raises:
             EngineDied: the engine crashed too often.
         """
-        watching = asyncio.create_task(self._stall.run())
+        watching = asyncio.create_task(self._watchdog.run())
         try:
-            while not await self._hear_until_death():
+            while not await self._apply_reports():
                 pass
         finally:
             watching.cancel()
 
-    async def _hear_until_death(self) -> bool:
+    async def _apply_reports(self) -> bool:
         """Apply reports until the engine exits. Return whether it was stopped; after a crash it has been restarted."""
         try:
             async for report in self._engine.reports():
-                self._stall.heard()
+                self._watchdog.report_received()
                 self.apply(report)
         except EngineDied as error:
             self._up = False
-            if self._renewing:
-                await self._renew()
+            if self._replacing:
+                await self._replace()
             else:
-                _log.error("engine died", reason=str(error))
-                self._mourn(str(error))
-                await self._revive(str(error))
+                _log.error("engine crashed", reason=str(error))
+                self._handle_engine_exit(str(error))
+                await self._restart(str(error))
             return False
         return True
 
-    async def _renew(self) -> None:
-        self._renewing = False
+    async def _replace(self) -> None:
+        self._replacing = False
         try:
             await self.start()
         except EngineStartFailed as error:
-            await self._revive(str(error))
+            await self._restart(str(error))
         else:
-            self._go_on()
+            self._resubmit()
 
-    def _owed(self) -> bool:
+    def _report_due(self) -> bool:
         """Whether the engine has unfinished jobs, so that a report of it is due."""
         return self._up and any(self._admission.has_place(running) for running in self._jobs if not running.ended)
 
-    def _mourn(self, reason: str) -> None:
+    def _handle_engine_exit(self, reason: str) -> None:
         """Count an engine crash against the jobs that were running: isolate or give up those without progress."""
-        there = [running for running in self._jobs if not running.ended and self._admission.has_place(running)]
-        for running in there:  # a copy, because giving up a job admits further ones
+        in_engine = [running for running in self._jobs if not running.ended and self._admission.has_place(running)]
+        for running in in_engine:  # a copy, because giving up a job admits further ones
             running.crashes = 1 if running.moved else running.crashes + 1
             running.moved = False
-            if running.crashes >= DEATHS_OF_A_JOB:
-                how = "alone but for jobs that had got further" if running.solo else "beside others"
-                self._consumer.give_up(
-                    running, f"{running.crashes} times in a row what ran it died with it, at last {how}: {reason}"
-                )
-            elif running.crashes >= DEATHS_OF_A_SUSPECT:
+            if running.crashes >= CRASHES_TO_GIVE_UP:
+                how = "isolated" if running.solo else "beside other jobs"
+                times = f"the engine crashed {running.crashes} times in a row while it ran this job"
+                self._consumer.give_up(running, f"{times}, the last time {how}: {reason}")
+            elif running.crashes >= CRASHES_TO_ISOLATE:
                 running.solo = True
                 self._admission.leave(running)
                 self._admission.queue(running)
 
-    async def _revive(self, reason: str) -> None:
+    async def _restart(self, reason: str) -> None:
         while True:
             now = time.monotonic()
-            self._deaths.append(now)
-            while now - self._deaths[0] > DEATHS_WITHIN:
-                self._deaths.popleft()
-            if len(self._deaths) > DEATHS_ALLOWED:
+            self._crashes.append(now)
+            while now - self._crashes[0] > CRASH_WINDOW:
+                self._crashes.popleft()
+            if len(self._crashes) > MAX_CRASHES:
                 raise EngineDied(
-                    f"the engine died {len(self._deaths)} times within {DEATHS_WITHIN:.0f} s, at last: {reason}"
+                    f"the engine crashed {len(self._crashes)} times within {CRASH_WINDOW:.0f} s, lastly: {reason}"
                 )
-            await asyncio.sleep(RESTART_BACKOFF * 2 ** (len(self._deaths) - 1))
+            await asyncio.sleep(RESTART_BACKOFF * 2 ** (len(self._crashes) - 1))
             try:
                 await self.start()
             except EngineStartFailed as error:
-                _log.error("engine did not start again", reason=str(error))
+                _log.error("engine restart failed", reason=str(error))
                 reason = str(error)
                 continue
-            self._go_on()
+            self._resubmit()
             return
 
-    def _go_on(self) -> None:
+    def _resubmit(self) -> None:
         """Submit the unfinished jobs to the new engine."""
         self._metrics.engine_restarts.inc()
         for running in self._jobs:
@@ -249,7 +248,7 @@ class EngineJobs(ABC, Generic[J]):
             )
             self._admission.served(running, prompt=running.request.prompt_tokens)
             self._outbox.put(running.job.reply_to, started)
-            self._tell_start(running)
+            self._on_started(running)
             if running.finished:  # an earlier attempt delivered everything but the terminal message
                 self._finish(running)
             else:
@@ -259,7 +258,7 @@ class EngineJobs(ABC, Generic[J]):
         if running.request is None:
             return
         try:
-            self._engine.submit(running.rest(running.request))
+            self._engine.submit(running.remaining(running.request))
         except EngineDied:
             running.log.debug("engine is restarting, the job is submitted afterwards")
 
@@ -270,11 +269,11 @@ class EngineJobs(ABC, Generic[J]):
         for event in report.events:
             running = self._jobs.attempt(event.request)
             if running is None or running.ended:
-                self._metrics.tokens_for_nobody.inc(event.tokens)
+                self._metrics.discarded_tokens.inc(event.tokens)
                 continue
             first, running.moved, running.solo = not running.moved, True, False
             self._admission.served(running, output=event.tokens)
-            self._take(running, event)
+            self._handle_event(running, event)
             if first:
                 self.admit()
         for failed in report.failed:
@@ -282,10 +281,10 @@ class EngineJobs(ABC, Generic[J]):
             if running is not None:
                 self._fail_as_reported(running, failed)
             if failed.in_step:
-                self._wear.fault()
-        if self._wear.worn and not self._renewing:
+                self._restart_policy.record_fault()
+        if self._restart_policy.restart_due and not self._replacing:
             _log.warning("engine steps failed repeatedly, restarting the engine")
-            self._renewing = True
+            self._replacing = True
             self._engine.kill()
         self.load = report.load
         self._metrics.engine.load, self._metrics.engine.waiting = report.load, self._admission.waiting
@@ -331,5 +330,5 @@ class EngineJobs(ABC, Generic[J]):
         self.admit()
 
 
-MakeEngineJobs = Callable[[Parts[Any]], EngineJobs[Any]]
-"""Creates the `EngineJobs` of a worker: a `Generator` or an `Embedder`."""
+HandlerFactory = Callable[[HandlerContext[Any]], EngineJobHandler[Any]]
+"""Creates the `EngineJobHandler` of a worker: a `GenerationHandler` or an `EmbeddingHandler`."""
