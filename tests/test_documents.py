@@ -89,6 +89,20 @@ def test_the_architecture_names_many_files() -> None:
     assert len(named_paths((ROOT / "ARCHITECTURE.md").read_text())) > 20
 
 
+def test_functions_that_the_architecture_names_exist() -> None:
+    """`path.py` (`Class.method`, `function`): each is defined in that file."""
+    named = re.findall(r"`([\w/]+\.py)` \(((?:`[\w.]+`(?:, )?)+)\)", (ROOT / "ARCHITECTURE.md").read_text())
+    missing = []
+    for path, names in named:
+        text = (ROOT / path).read_text()
+        for name in re.findall(r"`([\w.]+)`", names):
+            parts = name.split(".")
+            if not all(re.search(rf"^\s*(?:class|def|async def) {part}\b", text, re.MULTILINE) for part in parts):
+                missing.append(f"{path}: {name}")
+    assert len(named) > 20
+    assert not missing
+
+
 def test_make_targets_in_documents_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for name in ("README.md", "CONTRIBUTING.md"):
