@@ -16,7 +16,7 @@ from auth_billing.money.settler import Settler
 from auth_billing.money.sweeper import Sweeper
 from auth_billing.reaper import Reaper
 from auth_billing.settings import BillingSettings
-from auth_billing.store.books import mongo_books
+from auth_billing.store.billing_stores import mongo_billing_stores
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes
 from auth_billing.store.usage import MongoUsageStore
@@ -72,8 +72,8 @@ async def consume(
     """Run settlement, sweeper, reaper and housekeeping on a started bus until `stop` is set; also used by the
     all-in-one process.
     """
-    usage_store, books = MongoUsageStore(connection), mongo_books(connection)
-    settler = Settler(books, metrics)
+    usage_store, stores = MongoUsageStore(connection), mongo_billing_stores(connection)
+    settler = Settler(stores, metrics)
     settlement = SettlementConsumer(bus, usage_store, settler, metrics=metrics)
 
     def flowing() -> bool:
@@ -81,7 +81,7 @@ async def consume(
 
     async with asyncio.TaskGroup() as group:
         group.create_task(settlement.run(stop))
-        group.create_task(Sweeper(books, usage_store, settler, metrics, flowing=flowing).run(stop))
+        group.create_task(Sweeper(stores, usage_store, settler, metrics, flowing=flowing).run(stop))
         group.create_task(Reaper(bus, metrics=metrics).run(stop))
         group.create_task(housekeeping.run(metrics, stop))
 

@@ -70,7 +70,7 @@ class InsufficientCredit(HoldRefused):
 
 
 class BudgetExhausted(HoldRefused):
-    """Less is left of a monthly budget (`holds.budgets_of`) than a job may cost; both in nano-USD."""
+    """Less is left of a monthly budget (`holds.budget_names`) than a job may cost; both in nano-USD."""
 
     def __init__(self, budget: str, left: int, needed: int) -> None:
         super().__init__(f"{left} nano-USD are left of the month's budget of {budget}, {needed} are needed")

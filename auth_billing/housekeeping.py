@@ -1,6 +1,6 @@
-"""What the billing process does beside settling: keeps prices to their file, completes credit, adds up, audits, alerts.
+"""Periodic tasks of the billing process: price file, unapplied credit, usage rollups, audit and alerts.
 
-The all-in-one process does the same. Nothing here is in the way of a request or a settlement.
+The all-in-one process runs them too. They never delay a request or a settlement.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from auth_billing.audit.reconciler import Reconciler
 from auth_billing.errors import StoreUnavailable, UnacceptableAmount
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.alerts import Alerts
-from auth_billing.money.amounts import nano_of
+from auth_billing.money.amounts import parse_usd
 from auth_billing.money.credit import Credit
-from auth_billing.money.usage_hours import UsageHours
+from auth_billing.money.usage_rollups import UsageRollups
 from auth_billing.money.webhook import Webhook
 from auth_billing.prices.price_book import PriceBook
 from auth_billing.prices.price_file_watcher import PriceWatch
@@ -31,29 +31,29 @@ from auth_billing.store.connection import StoreConnection
 from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.jobs import MongoJobStore
 from auth_billing.store.prices import MongoPriceStore
-from auth_billing.store.usage_hours import MongoHourStore
+from auth_billing.store.usage_rollups import MongoRollupStore
 from runtime.lifecycle import StartupError
 
-CREDIT_SECONDS = 60.0
-"""Between looks for credit that was entered by somebody who died before the account took it in."""
-RECENT_SECONDS = 24 * 3600.0
-"""How far back is looked."""
+CREDIT_INTERVAL = 60.0
+"""Seconds between searches for credit entries whose writer died before they were applied to the account."""
+CREDIT_LOOKBACK = 24 * 3600.0
+"""The age in seconds of the oldest credit entries that are searched."""
 
-ALERT_SECONDS = 30.0
-RECONCILE_SECONDS = 3600.0
-FIRST_RECONCILE_SECONDS = 60.0
-"""After the start: what had waited for this process is settled by then."""
-USAGE_SECONDS = 300.0
-FIRST_USAGE_SECONDS = 90.0
+ALERT_INTERVAL = 30.0
+RECONCILE_INTERVAL = 3600.0
+RECONCILE_DELAY = 60.0
+"""Seconds from the start to the first audit: messages that waited for this process are settled by then."""
+ROLLUP_INTERVAL = 300.0
+ROLLUP_DELAY = 90.0
 
 _log = structlog.get_logger(__name__)
 
 
 class Housekeeping:
-    """The chores of one billing process on a store that answers.
+    """The periodic tasks of one billing process.
 
     Raises:
-        StartupError: a setting makes no sense.
+        StartupError: a setting is invalid.
     """
 
     def __init__(self, settings: BillingSettings, connection: StoreConnection) -> None:
@@ -62,14 +62,14 @@ class Housekeeping:
         self._credit = Credit(MongoCreditStore(connection), MongoJobStore(connection))
         self._webhook = Webhook(settings.alert_url, settings.alert_secret) if settings.alert_url else None
         self._alerts = None if self._webhook is None else _alerts(settings, connection, self._webhook)
-        self._usage_hours = UsageHours(MongoHourStore(connection))
+        self._rollups = UsageRollups(MongoRollupStore(connection))
         self._prices = PriceWatch(book, _path(settings.price_file), _path(settings.proxy_config))
 
     async def prepare(self) -> None:
-        """What must be done before anybody is served: prices are in force.
+        """Load the price file, which must be in force before the first request.
 
         Raises:
-            StartupError: the price file is wrong, or the store went away.
+            StartupError: the price file is wrong, or the store does not answer.
         """
         try:
             await self._prices.load()
@@ -77,7 +77,7 @@ class Housekeeping:
             raise StartupError(f"the store does not answer: {error}") from error
 
     async def run(self, metrics: BillingMetrics, stop: asyncio.Event) -> None:
-        """Do the chores until `stop`."""
+        """Run the periodic tasks until `stop` is set."""
         reconciler = Reconciler(self._auditor, metrics)
         try:
             await self._repeat_all(reconciler, stop)
@@ -88,25 +88,30 @@ class Housekeeping:
     async def _repeat_all(self, reconciler: Reconciler, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._prices.run(stop))
-            group.create_task(repeat(self._complete_credit, CREDIT_SECONDS, stop))
-            group.create_task(repeat(self._usage_hours.add_up_all, USAGE_SECONDS, stop, first=FIRST_USAGE_SECONDS))
-            group.create_task(repeat(reconciler.reconcile, RECONCILE_SECONDS, stop, first=FIRST_RECONCILE_SECONDS))
+            group.create_task(repeat(self._apply_credit, CREDIT_INTERVAL, stop))
+            group.create_task(repeat(self._rollups.roll_up_all, ROLLUP_INTERVAL, stop, delay=ROLLUP_DELAY))
+            group.create_task(repeat(reconciler.reconcile, RECONCILE_INTERVAL, stop, delay=RECONCILE_DELAY))
             if self._alerts is not None:
-                group.create_task(repeat(self._alerts.look, ALERT_SECONDS, stop))
+                group.create_task(repeat(self._alerts.run_once, ALERT_INTERVAL, stop))
 
-    async def _complete_credit(self) -> None:
-        await self._credit.catch_up_all(time.time() - RECENT_SECONDS)
+    async def _apply_credit(self) -> None:
+        await self._credit.apply_pending_since(time.time() - CREDIT_LOOKBACK)
 
 
-async def repeat(work: Callable[[], Awaitable[None]], every: float, stop: asyncio.Event, *, first: float = 0.0) -> None:
-    """Do `work` after `first` seconds and then every `every` seconds until `stop`; the store may be away at times."""
-    pause = first
+async def repeat(
+    task: Callable[[], Awaitable[None]], interval: float, stop: asyncio.Event, *, delay: float = 0.0
+) -> None:
+    """Run `task` after `delay` seconds and then every `interval` seconds until `stop` is set.
+
+    A run that raises `StoreUnavailable` is logged and counts as done.
+    """
+    pause = delay
     while not await _stopped(stop, pause):
         try:
-            await work()
+            await task()
         except StoreUnavailable as error:
-            _log.warning("the store is away", chore=work.__name__, reason=str(error))
-        pause = every
+            _log.warning("store unavailable", task=task.__name__, reason=str(error))
+        pause = interval
 
 
 async def _stopped(stop: asyncio.Event, within: float) -> bool:
@@ -117,11 +122,11 @@ async def _stopped(stop: asyncio.Event, within: float) -> bool:
 
 def _alerts(settings: BillingSettings, connection: StoreConnection, webhook: Webhook) -> Alerts:
     try:
-        low = nano_of(settings.alert_credit, least=0)
+        low = parse_usd(settings.alert_credit, least=0)
     except UnacceptableAmount as error:
         raise StartupError(f"HEADRACE_ALERT_CREDIT={settings.alert_credit}: {error}") from error
     thresholds = [int(each) for each in settings.alert_thresholds.split(",")]
-    return Alerts(MongoAlertStore(connection), webhook, thresholds=thresholds, low=low)
+    return Alerts(MongoAlertStore(connection), webhook, thresholds=thresholds, low_credit=low)
 
 
 def _path(setting: str) -> Path | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from auth_billing.administration import Administration
-from auth_billing.money.books import BalanceStore
+from auth_billing.money.billing_records import BalanceStore
 from auth_billing.money.credit import Credit
 from auth_billing.prices.price_book import PriceBook
 from auth_billing.rate_limits.limit_registry import LimitBook

@@ -62,7 +62,7 @@ from auth_billing.errors import (
     StoreUnavailable,
     TokenLimitExceeded,
 )
-from auth_billing.money.amounts import usd
+from auth_billing.money.amounts import format_usd
 from router.errors import BrokerUnavailable, PublishError, PublishUnknown, QueueFull, Unroutable
 from router.messages import Failed, FailureCode
 from runtime.strict_json import BodyBrokenOff, BodyTooLarge, BodyTooSlow, MalformedRequest, UnsupportedMediaType
@@ -286,8 +286,8 @@ _INTERNAL = "The server had an error while processing your request."
 
 def _credit_message(error: InsufficientCredit) -> str:
     return (
-        f"You exceeded your current quota: this request may cost up to {usd(error.needed)} USD; "
-        f"{usd(error.available)} USD of credit are left. A smaller max_tokens needs less."
+        f"You exceeded your current quota: this request may cost up to {format_usd(error.needed)} USD; "
+        f"{format_usd(error.available)} USD of credit are left. A smaller max_tokens needs less."
     )
 
 
@@ -295,8 +295,9 @@ def _budget_message(error: BudgetExhausted) -> str:
     kind = error.budget.partition(":")[0]
     owner = {"key": "this API key", "project": "this project"}.get(kind, "this organization")
     return (
-        f"You exceeded your current quota: this request may cost up to {usd(error.needed)} USD; "
-        f"{usd(max(0, error.left))} USD of the monthly budget of {owner} are left. A smaller max_tokens needs less."
+        f"You exceeded your current quota: this request may cost up to {format_usd(error.needed)} USD; "
+        f"{format_usd(max(0, error.left))} USD of the monthly budget of {owner} are left. "
+        "A smaller max_tokens needs less."
     )
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from auth_billing.audit.audit_records import Check, Difference, LedgerRow, LedgerSums
-from auth_billing.money.books import Balance, JobRecord, JobState
+from auth_billing.money.billing_records import Balance, JobRecord, JobState
 from auth_billing.money.holds import ORGANISATION_BUDGET
-from auth_billing.money.ledger import REVENUE, SETTLE, customer
+from auth_billing.money.ledger import REVENUE, SETTLE, customer_account
 from router.messages import Outcome, Usage
 
 LATE_SECONDS = 15 * 60.0
@@ -145,7 +145,7 @@ def job_and_work(job: JobRecord, worked: Sequence[Usage], now: float) -> Iterato
 
 def row_alone(row: LedgerRow) -> Iterator[Difference]:
     """Check a ledger entry: a positive amount between the two accounts that its kind has."""
-    own = customer(row.organisation)
+    own = customer_account(row.organisation)
     expected = (own, REVENUE) if row.kind == SETTLE else (CREDIT_KINDS.get(str(row.kind)), own)
     amount = row.amount
     if (row.debit, row.credit) != expected or not isinstance(amount, int) or isinstance(amount, bool) or amount <= 0:

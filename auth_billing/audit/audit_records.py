@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from auth_billing.money.books import Balance, JobRecord
+from auth_billing.money.billing_records import Balance, JobRecord
 from router.messages import Usage
 
 

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 
 from auth_billing.audit import audit_checks
 from auth_billing.audit.audit_records import AuditReport, AuditStore, Check, Difference, LedgerRow
-from auth_billing.money.books import Balance
+from auth_billing.money.billing_records import Balance
 
 PAGE = 200
 LOOKS = 3

@@ -1,1 +1,1 @@
-"""Money: holds before work, what each job cost in the end, the ledger, credit, budgets and what is told of them."""
+"""Billing: holds before a job runs, settlement after it, the ledger, credit, budgets, usage reports and alerts."""

@@ -1,8 +1,8 @@
-"""Tells somebody when a budget or a balance runs low: once per threshold and month, whatever happens to who tells.
+"""Budget and credit alerts: one per threshold and month, even if the sending process dies.
 
-What is due follows from the accounts as they are; nobody who holds or settles knows that there are alerts. An alert is
-written down before it is sent, under an id that follows from what it is about, and a lease on it decides who sends it.
-It may arrive twice (when the answer is lost), with the same id. Knows neither HTTP (`webhook.py`) nor MongoDB.
+Alerts that are due are derived from the accounts, off the path of holds and settlements. An alert is stored before it
+is sent, under an id derived from its subject, and the process that claims it sends it. It may arrive twice (if the
+receiver's answer is lost), with the same id.
 """
 
 from __future__ import annotations
@@ -15,27 +15,28 @@ from typing import Protocol
 import structlog
 
 from auth_billing.errors import AlertNotSent
-from auth_billing.money.amounts import usd
-from auth_billing.money.books import Balance
-from auth_billing.money.budgets import budgets_used
+from auth_billing.money.amounts import format_usd
+from auth_billing.money.billing_records import Balance
+from auth_billing.money.budgets import budget_usage
 from auth_billing.money.holds import month_of
 
-LEASE_SECONDS = 120.0
-"""Longer than one round of tries (`webhook.py`) takes."""
-LONGEST_PAUSE = 3600.0
-MOST_ROUNDS = 24
-"""After about a day nobody listens, and an alert is old."""
-BATCH = 20
+CLAIM_SECONDS = 120.0
+"""How long a claim lasts: longer than one round of tries (`webhook.py`) takes."""
+MAX_PAUSE = 3600.0
+MAX_ROUNDS = 24
+"""Failed rounds, over about a day, after which an alert is dropped."""
+BATCH_SIZE = 20
+"""Most alerts that one run sends."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class Alert:
-    """Something that somebody should know. Amounts are nano-USD.
+    """A budget that reached a threshold, or credit that ran low. Amounts are nano-USD.
 
-    `budget` is the name of a budget (`holds.budgets_of`), or empty when the credit of the organisation is low;
-    `threshold` is a percentage of `limit`, or the credit that is low.
+    `budget` is the name of a budget (`holds.budget_names`), or "" for low credit. `threshold` is a percentage of
+    `limit`, or for low credit the amount that it fell below.
     """
 
     organisation: str
@@ -44,16 +45,16 @@ class Alert:
     threshold: int
     limit: int
     amount: int
-    """Spent, or left."""
+    """What is spent of the budget, or what is left of the credit."""
     at: float
 
     @property
     def id(self) -> str:
-        """The same for the same threshold in the same month."""
+        """The alert's id: the same for the same threshold in the same month."""
         return f"alert:{self.organisation}:{self.month}:{self.budget or 'credit'}:{self.threshold}"
 
     def message(self) -> dict[str, object]:
-        """What is sent: an event in the shape that OpenAI's webhooks have."""
+        """Return the event to send, in the shape of OpenAI's webhook events."""
         about = {"budget": self.budget, "percent": self.threshold} if self.budget else {}
         names = ("limit", "spent") if self.budget else ("threshold", "available")
         amounts = dict(zip(names, (self.limit, self.amount), strict=True))
@@ -67,121 +68,121 @@ class Alert:
                 "month": self.month,
                 **about,
                 **{f"{name}_nano_usd": amount for name, amount in amounts.items()},
-                **{f"{name}_usd": usd(amount) for name, amount in amounts.items()},
+                **{f"{name}_usd": format_usd(amount) for name, amount in amounts.items()},
             },
         }
 
 
 @dataclass(frozen=True)
-class Claimed:
-    """An alert to be sent by whoever has claimed it; `rounds` have failed before."""
+class ClaimedAlert:
+    """An alert that the claiming process sends; `rounds` of tries failed before."""
 
     alert: Alert
     rounds: int
 
 
 class AlertStore(Protocol):
-    """Where alerts are. Every method may raise `StoreUnavailable`; each may be repeated."""
+    """Store of alerts. Every method may raise `StoreUnavailable`, and may be repeated."""
 
-    async def watched(self, low: int) -> Sequence[Balance]:
-        """Accounts that have budgets, or less than `low` available."""
+    async def candidates(self, low_credit: int) -> Sequence[Balance]:
+        """Return the accounts that have budgets, or less than `low_credit` nano-USD available."""
         ...
 
     async def add(self, alerts: Sequence[Alert]) -> None:
-        """Write down those that are not there yet."""
+        """Store alerts durably; those that are stored already are skipped."""
         ...
 
-    async def claim(self, now: float, lease: float) -> Claimed | None:
-        """An alert that is not sent and that nobody has a lease on; it is the caller's until `lease`."""
+    async def claim(self, now: float, until: float) -> ClaimedAlert | None:
+        """Claim one unsent and unclaimed alert until the time `until` (Unix seconds), in one update."""
         ...
 
     async def postpone(self, id: str, until: float) -> None:
-        """One more round has failed; nobody tries before `until`."""
+        """Count a failed round of an alert and keep it claimed until the time `until` (Unix seconds)."""
         ...
 
-    async def done(self, id: str, at: float) -> None:
-        """It is sent, or given up."""
+    async def mark_done(self, id: str, at: float) -> None:
+        """Mark an alert as sent or dropped, at a time in Unix seconds."""
         ...
 
 
-class Sender(Protocol):
-    """Where alerts go."""
+class AlertSender(Protocol):
+    """Sends alerts to the operator."""
 
     async def send(self, id: str, message: dict[str, object]) -> None:
-        """Send a message; the same id is the same message.
+        """Send a message; receivers can drop a repeated message by its `id`.
 
         Raises:
-            AlertNotSent: nobody has taken it.
+            AlertNotSent: the receiver did not accept it.
         """
         ...
 
 
 class Alerts:
-    """Finds what is due and sends it.
+    """Stores the alerts that are due and sends them.
 
     Args:
         store: accounts and alerts.
-        sender: where they go.
+        sender: sends an alert to the operator.
         thresholds: percentages of a budget.
-        low: nano-USD; an organisation that has less credit left is told. 0: none is.
+        low_credit: nano-USD; an alert is due below it. 0: never.
         clock: Unix seconds.
     """
 
     def __init__(
         self,
         store: AlertStore,
-        sender: Sender,
+        sender: AlertSender,
         *,
         thresholds: Sequence[int],
-        low: int,
+        low_credit: int,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self._sender = sender
         self._thresholds = thresholds
-        self._low = low
+        self._low_credit = low_credit
         self._clock = clock
 
-    async def look(self) -> None:
-        """Write down what is due, and send what is not sent.
+    async def run_once(self) -> None:
+        """Store the alerts that are due, then send up to `BATCH_SIZE` unsent ones.
 
         Raises:
-            StoreUnavailable: the next look does it.
+            StoreUnavailable: the next run repeats it.
         """
         now = self._clock()
         due = [
             alert
-            for balance in await self._store.watched(self._low)
-            for alert in alerts_due(balance, self._thresholds, self._low, now)
+            for balance in await self._store.candidates(self._low_credit)
+            for alert in due_alerts(balance, self._thresholds, self._low_credit, now)
         ]
         if due:
             await self._store.add(due)
-        for _ in range(BATCH):
-            claimed = await self._store.claim(self._clock(), self._clock() + LEASE_SECONDS)
+        for _ in range(BATCH_SIZE):
+            claimed = await self._store.claim(self._clock(), self._clock() + CLAIM_SECONDS)
             if claimed is None:
                 return
             await self._send(claimed)
 
-    async def _send(self, claimed: Claimed) -> None:
+    async def _send(self, claimed: ClaimedAlert) -> None:
         alert, now = claimed.alert, self._clock()
         try:
             await self._sender.send(alert.id, alert.message())
         except AlertNotSent as error:
             _log.warning("alert not sent", id=alert.id, rounds=claimed.rounds + 1, reason=str(error))
-            if claimed.rounds + 1 < MOST_ROUNDS:
-                await self._store.postpone(alert.id, now + min(LONGEST_PAUSE, 60.0 * 2**claimed.rounds))
+            if claimed.rounds + 1 < MAX_ROUNDS:
+                await self._store.postpone(alert.id, now + min(MAX_PAUSE, 60.0 * 2**claimed.rounds))
                 return
-            _log.error("alert given up", id=alert.id)
-        await self._store.done(alert.id, self._clock())
+            _log.error("alert dropped", id=alert.id)
+        await self._store.mark_done(alert.id, self._clock())
 
 
-def alerts_due(balance: Balance, thresholds: Sequence[int], low: int, now: float) -> Iterator[Alert]:
-    """What should have been said of an account this month. What is only held is not spent."""
+def due_alerts(balance: Balance, thresholds: Sequence[int], low_credit: int, now: float) -> Iterator[Alert]:
+    """Yield this month's alerts of an account, sent or not. Open holds do not count as spent."""
     month, organisation = month_of(now), balance.organisation
-    for use in budgets_used(balance, month):
+    for use in budget_usage(balance, month):
         for percent in thresholds if use.limit else ():
             if use.limit and use.spent * 100 >= percent * use.limit:
                 yield Alert(organisation, month, use.name, percent, use.limit, use.spent, now)
     left = balance.available + sum(hold.amount for hold in balance.held.values())
-    if balance.credited and left < low:
-        yield Alert(organisation, month, "", low, low, left, now)
+    if balance.credited and left < low_credit:
+        yield Alert(organisation, month, "", low_credit, low_credit, left, now)

@@ -1,7 +1,7 @@
-"""Amounts of money as people write and read them: USD, exact to the nano-USD that everything is counted in.
+"""Conversion and validation of amounts of money: USD as people write it, integer nano-USD inside.
 
-Whatever comes from outside passes `check_amount` or `nano_of` before it meets a number in the store: amounts are
-bounded there, because the store does not refuse a sum past 64 bits.
+Amounts from outside pass `check_amount` or `parse_usd` before they reach the store, because MongoDB does not refuse a
+sum past 64 bits.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from decimal import Decimal
 from auth_billing.errors import UnacceptableAmount
 from auth_billing.prices.pricing import NANO
 
-LARGEST = 10**18
-"""Nano-USD: a thousand million USD. Nine of them fit into 64 bits."""
+MAX_AMOUNT = 10**18
+"""The largest accepted amount in nano-USD: a thousand million USD. Nine of them fit into 64 bits."""
 _DIGITS = 9
 
 
-def nano_of(usd: str, *, least: int = 1) -> int:
-    """Nano-USD of a decimal number of USD like `12.50`.
+def parse_usd(usd: str, *, least: int = 1) -> int:
+    """Parse a decimal number of USD like `12.50` into nano-USD.
 
     Raises:
-        UnacceptableAmount: no such number, less than `least`, finer than a nano-USD, or too large.
+        UnacceptableAmount: malformed, less than `least`, finer than a nano-USD, or too large.
     """
     whole, point, fraction = usd.partition(".")
     digits = whole.isdigit() and (fraction.isdigit() or not point)
@@ -30,20 +30,20 @@ def nano_of(usd: str, *, least: int = 1) -> int:
 
 
 def check_amount(nano: object, *, least: int = 1) -> int:
-    """Accept an integer number of nano-USD.
+    """Return `nano` if it is an integer number of nano-USD from `least` to `MAX_AMOUNT`.
 
     Raises:
-        UnacceptableAmount: it is no integer (a bool is none), less than `least`, or too large.
+        UnacceptableAmount: not an integer (a bool is none), less than `least`, or too large.
     """
     if not isinstance(nano, int) or isinstance(nano, bool):
         raise UnacceptableAmount("an amount is an integer number of nano-USD")
-    if not least <= nano <= LARGEST:
+    if not least <= nano <= MAX_AMOUNT:
         raise UnacceptableAmount("an amount is more than nothing and at most a thousand million USD")
     return nano
 
 
-def usd(nano: int) -> str:
-    """`12.50`: all that there is of it, at least two places after the point."""
+def format_usd(nano: int) -> str:
+    """Format nano-USD as exact USD with two to nine decimal places, e.g. `12.50`."""
     whole, fraction = divmod(abs(nano), NANO)
     places = f"{fraction:09d}".rstrip("0").ljust(2, "0")
     return f"{'-' if nano < 0 else ''}{whole}.{places}"

@@ -1,10 +1,10 @@
-"""The facade of money for gateways: hold before work, void what was not queued, say what clients have got so far.
+"""Billing as a gateway uses it: hold before a job runs, void jobs that were not queued, checkpoint what was delivered.
 
-A hold is taken from credit that the gateway has leased (`credit_leases.py`) where there is enough of it, else from the
-account itself, in one conditional update (`joint_holds.py`); what is written of it comes after (`job_writer.py`).
+A hold is drawn from credit that the gateway leased (`credit_leases.py`) if there is enough of it, else it is taken from
+the account in one conditional update (`hold_batcher.py`). The documents are written afterwards (`job_write_buffer.py`).
 
-What a job cost in the end is said by a `Receipt` on the queue, and settled by the billing process (`settlement.py`); if
-no receipt comes, by the sweeper (`sweeper.py`). Knows no HTTP and no MongoDB.
+A job's final cost comes from the `Receipt` that the gateway publishes and the billing process settles
+(`settlement.py`), or from the sweeper if no receipt comes (`sweeper.py`).
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from prometheus_client import CollectorRegistry
 from auth_billing.access.principal import Principal
 from auth_billing.errors import AccountClosed, BudgetExhausted, HoldRefused, InsufficientCredit, StoreUnavailable
 from auth_billing.metrics import BillingMetrics
-from auth_billing.money.books import Balance, Books, JobRecord, Source, Word
+from auth_billing.money.billing_records import Balance, BillingStores, JobRecord, SettlementSource, UsageStatement
 from auth_billing.money.credit_leases import CreditLeases
-from auth_billing.money.holds import MOST_HELD, Work, check_name, month_of
-from auth_billing.money.job_writer import BATCH, JobWriter
-from auth_billing.money.joint_holds import JointHolds
+from auth_billing.money.hold_batcher import HoldBatcher
+from auth_billing.money.holds import MAX_HOLD, HoldRequest, check_id, month_of
+from auth_billing.money.job_write_buffer import BATCH_SIZE, JobWriteBuffer
 from auth_billing.money.settler import Settler
 from auth_billing.prices.price_book import PriceBook
 from router.messages import Outcome, Usage
 
-TRIES = 5
-"""Of a hold that was refused although the account, when it was read just after, would have allowed it."""
+MAX_TRIES = 5
+"""Most tries of a hold that is refused although the account, read just after, allows it."""
 
 
 class Billing:
-    """Money, as a gateway sees it. One per process.
+    """Holds, voids and checkpoints of one gateway process. Amounts are nano-USD.
 
     Args:
-        books: where money is.
-        prices: what jobs cost when they are accepted.
+        stores: accounts, jobs, ledger and heartbeats.
+        prices: the price list at the time of acceptance.
         metrics: counters of this process.
         clock: Unix seconds.
         monotonic: seconds.
@@ -45,113 +45,114 @@ class Billing:
 
     def __init__(
         self,
-        books: Books,
+        stores: BillingStores,
         prices: PriceBook,
         *,
         metrics: BillingMetrics | None = None,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._books = books
+        self._stores = stores
         self._prices = prices
         self._clock = clock
-        self._settler = Settler(books, metrics or BillingMetrics(CollectorRegistry()), clock=clock)
+        self._settler = Settler(stores, metrics or BillingMetrics(CollectorRegistry()), clock=clock)
         self._budgets: dict[str, Mapping[str, int]] = {}
-        """Of organisations that have any, as last seen: a hold finds out whether they are still so."""
-        self._doubtful: set[str] = set()
-        """Jobs that were not queued, and of which nobody knows whether they hold anything."""
-        self._holds = JointHolds(books.balances)
-        self._leases = CreditLeases(books.balances, clock=clock, monotonic=monotonic)
-        self._writer = JobWriter(books, self._leases, monotonic=monotonic)
+        """Budgets as last read, of organisations that have any; a hold fails if they changed."""
+        self._uncertain: set[str] = set()
+        """Ids of jobs that were not queued and may have a hold."""
+        self._holds = HoldBatcher(stores.balances)
+        self._leases = CreditLeases(stores.balances, clock=clock, monotonic=monotonic)
+        self._buffer = JobWriteBuffer(stores, self._leases, monotonic=monotonic)
 
-    async def reserve(self, principal: Principal, works: Sequence[Work]) -> None:
-        """Hold what the jobs of one request may cost at most, all or none; then they may be published.
+    async def reserve(self, principal: Principal, works: Sequence[HoldRequest]) -> None:
+        """Hold the maximum cost of one request's jobs, all or none; the jobs may be published when this returns.
 
-        Only a hold that no lease pays is waited for, and not for the journal
-        (docs/design/money.md#embedded-store). What is written of the jobs
-        is written right after; until then there is nothing to settle, so receipts wait for `write`. A gateway that dies
-        in between leaves a lease, or holds without jobs, which the sweeper gives back.
+        Waits for the store only if no lease covers the hold, and never for its journal. The job documents are written
+        soon after; receipts must wait for `write`. If the gateway dies in between, the sweeper releases its leases and
+        the holds without jobs.
 
         Raises:
             InsufficientCredit, BudgetExhausted, AccountClosed: the account does not allow it; nothing is held.
-            NoPrice: nobody has said what the model costs.
-            StoreUnavailable: not known; what may be held is given back soon.
+            NoPrice: the price list has no entry for the model.
+            StoreUnavailable: the outcome is unknown; a hold that was taken is released soon.
+            ValueError: a job's id has other characters than letters, digits, `_` and `-`.
         """
         jobs = await self._jobs(principal, works)
         needed = sum(job.hold for job in jobs)
-        if needed > MOST_HELD:
-            raise InsufficientCredit(MOST_HELD, needed)
-        lease = None if self._writer.behind else self._leases.take(jobs)
+        if needed > MAX_HOLD:
+            raise InsufficientCredit(MAX_HOLD, needed)
+        lease = None if self._buffer.is_behind else self._leases.draw(jobs)
         if lease is None:
             try:
                 await self._hold(jobs)
             except (StoreUnavailable, asyncio.CancelledError):
-                self._doubtful.update(job.id for job in jobs)
-                self._writer.add(jobs)
+                self._uncertain.update(job.id for job in jobs)
+                self._buffer.add(jobs)
                 raise
-        self._writer.add(jobs, lease)
+        self._buffer.add(jobs, lease)
 
     async def write(self, jobs: Collection[str]) -> None:
-        """Make sure that jobs have their holds and documents: from then on they can be settled.
+        """Wait until the holds and documents of jobs, by id, are written; from then on the jobs can be settled.
 
         Raises:
-            StoreUnavailable: to be done again.
+            StoreUnavailable: to be repeated.
         """
-        await self._writer.written(jobs)
+        await self._buffer.flush_jobs(jobs)
 
     async def void(self, jobs: Sequence[str]) -> None:
-        """Give back the holds of jobs that were not queued. Of jobs that are settled nothing changes.
+        """Settle jobs that were not queued, by id, to no cost; settled jobs are not changed.
 
         Raises:
-            StoreUnavailable: it is tried again with the next `renew_lease`.
+            StoreUnavailable: the next `record_heartbeat` repeats it.
         """
-        nothing = Word(Usage(prompt_tokens=0), Outcome.CANCELLED, Source.VOID)
-        self._doubtful.update(jobs)
+        nothing = UsageStatement(Usage(prompt_tokens=0), Outcome.CANCELLED, SettlementSource.VOID)
+        self._uncertain.update(jobs)
         await self.write(jobs)
         await self._settler.settle(dict.fromkeys(jobs, nothing))
-        self._doubtful.difference_update(jobs)
+        self._uncertain.difference_update(jobs)
 
     async def checkpoint(self, usage_by_job: Mapping[str, Usage]) -> None:
-        """Note what clients have got so far: what they pay if this gateway dies. Every 2 s or 64 tokens
-        (docs/design/money.md#settlement).
+        """Store the tokens delivered to clients so far: what they pay if this gateway dies. Every 2 s or 64 tokens.
 
         Raises:
-            StoreUnavailable: the next one says more.
+            StoreUnavailable: may be ignored; the next checkpoint includes this one.
         """
         await self.write(usage_by_job)
         waiting = iter(usage_by_job.items())
-        while batch := dict(islice(waiting, BATCH)):
-            await self._books.jobs.checkpoint(batch)
+        while batch := dict(islice(waiting, BATCH_SIZE)):
+            await self._stores.jobs.checkpoint(batch)
 
-    async def renew_lease(self, gateway: str) -> None:
-        """Say that a gateway is alive, every 10 s or so: the jobs of a silent one are settled to their checkpoints.
+    async def record_heartbeat(self, gateway: str) -> None:
+        """Record a heartbeat of a gateway, about every 10 s, and do its upkeep: idle leases, unfinished voids.
+
+        The sweeper settles the jobs of a gateway without heartbeats to their checkpoints.
 
         Raises:
-            StoreUnavailable: to be tried again soon.
+            StoreUnavailable: to be repeated soon.
         """
-        await self._books.leases.beat(gateway)
+        await self._stores.heartbeats.increment(gateway)
         self._leases.retire_idle()
-        await self._writer.flushed()
-        if self._doubtful:
-            await self.void(list(self._doubtful))
+        await self._buffer.flush()
+        if self._uncertain:
+            await self.void(list(self._uncertain))
 
-    async def give_back_leases(self) -> None:
-        """Give back what is leased, when no request comes any more.
+    async def release_leases(self) -> None:
+        """Release all credit leases, after the last request.
 
         Raises:
-            StoreUnavailable: to be done again, or left to the sweeper.
+            StoreUnavailable: to be repeated, or left to the sweeper.
         """
         self._leases.retire_all()
-        await self._writer.flushed()
+        await self._buffer.flush()
 
-    async def _jobs(self, principal: Principal, works: Sequence[Work]) -> list[JobRecord]:
+    async def _jobs(self, principal: Principal, works: Sequence[HoldRequest]) -> list[JobRecord]:
         prices, now = await self._prices.current(), self._clock()
         jobs = []
         for work in works:
             price = prices.price(work.model, work.service_class)
             jobs.append(
                 JobRecord(
-                    id=check_name(work.job),
+                    id=check_id(work.job),
                     organisation=principal.tenant,
                     project=principal.project,
                     key=principal.key_id,
@@ -169,13 +170,13 @@ class Billing:
         return jobs
 
     async def _hold(self, jobs: Sequence[JobRecord]) -> None:
-        """Raises: `HoldRefused`, `StoreUnavailable`."""
+        """Hold from the account. Raises `HoldRefused` or `StoreUnavailable`."""
         organisation = jobs[0].organisation
         held = await self._holds.hold(jobs, self._budgets.get(organisation, {}))
-        for _ in range(TRIES):
+        for _ in range(MAX_TRIES):
             if held:
                 return
-            balance = await self._balance(organisation)
+            balance = await self._read_balance(organisation)
             if all(job.id in balance.held for job in jobs):
                 return  # held by a write whose answer was lost
             try:
@@ -183,16 +184,16 @@ class Billing:
             except HoldRefused:
                 if not self._leases.retire(organisation):
                     raise
-                await self._writer.flushed()  # what this gateway has leased may be enough
-            held = await self._books.balances.hold(jobs, balance.budgets)  # it had less, or other budgets, a moment ago
-        raise StoreUnavailable("an account changes all the time")
+                await self._buffer.flush()  # the credit that this gateway leased may be enough
+            held = await self._stores.balances.hold(jobs, balance.budgets)  # the account changed since the refusal
+        raise StoreUnavailable("the account keeps changing")
 
-    async def _balance(self, organisation: str) -> Balance:
-        """An organisation's account; a new organisation's is made here."""
-        balance = await self._books.balances.find(organisation)
+    async def _read_balance(self, organisation: str) -> Balance:
+        """Return an organisation's account, created if it is new, and remember its budgets."""
+        balance = await self._stores.balances.find(organisation)
         if balance is None:
-            await self._books.balances.open(organisation)
-            balance = await self._books.balances.find(organisation)
+            await self._stores.balances.create(organisation)
+            balance = await self._stores.balances.find(organisation)
         self._budgets.pop(organisation, None)
         if balance is not None and balance.budgets:
             self._budgets[organisation] = balance.budgets
@@ -200,7 +201,7 @@ class Billing:
 
 
 def _check(balance: Balance, jobs: Sequence[JobRecord]) -> None:
-    """Raises: `AccountClosed`, `InsufficientCredit`, `BudgetExhausted`."""
+    """Raise `AccountClosed`, `InsufficientCredit` or `BudgetExhausted` if an account does not allow the holds."""
     one, needed = jobs[0], sum(job.hold for job in jobs)
     if not balance.is_open:
         raise AccountClosed

@@ -1,7 +1,7 @@
-"""Monthly budgets of an organisation, its projects and its keys: set here, kept to by every hold (`billing.py`).
+"""Monthly budgets of organisations, projects and API keys. They are set here; every hold checks them (`billing.py`).
 
-A budget bounds what is spent and held together in a month (UTC), so that it is never overrun. It lives in its
-organisation's account; whether a project or a key is the organisation's is the caller's to know. Knows no MongoDB.
+A budget limits what is spent and held together in a month (UTC), so it is never exceeded. It is stored in its
+organisation's account. Callers must check that a project or a key belongs to the organisation.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from auth_billing.money.amounts import check_amount
-from auth_billing.money.books import Balance, BalanceStore
+from auth_billing.money.billing_records import Balance, BalanceStore
 from auth_billing.money.holds import key_budget, month_of
 
 
 @dataclass(frozen=True)
 class BudgetUse:
-    """One budget in a month, in nano-USD. `name` as `holds.budgets_of` makes it; `limit` is `None` if there is none."""
+    """The use of one budget in a month, in nano-USD.
+
+    `name` is as in `holds.budget_names`; `limit` is `None` if the budget has no limit.
+    """
 
     name: str
     limit: int | None
@@ -27,14 +30,14 @@ class BudgetUse:
 
 
 class BudgetStore(Protocol):
-    """Where budgets are. Every method may raise `StoreUnavailable`; each may be repeated."""
+    """Store of budgets. Every method is one atomic update, may be repeated, and may raise `StoreUnavailable`."""
 
     async def set(self, organisation: str, name: str, limit: int | None) -> None:
-        """Set a budget, or take it away (`None`)."""
+        """Set a budget's monthly limit in nano-USD, or remove it (`None`)."""
         ...
 
-    async def inherit(self, organisation: str, heir: str, limit: int, month: str, used: int) -> None:
-        """Set a budget that nothing counts against yet, and what is used of it in a month."""
+    async def inherit(self, organisation: str, successor: str, limit: int, month: str, used: int) -> None:
+        """Set the limit of a new budget together with its use in a month, both in nano-USD."""
         ...
 
 
@@ -42,8 +45,8 @@ class Budgets:
     """The budgets of organisations.
 
     Args:
-        store: where budgets are.
-        balances: what is used of them.
+        store: where limits are set.
+        balances: accounts, which have the budgets' use.
         clock: Unix seconds.
     """
 
@@ -53,40 +56,40 @@ class Budgets:
         self._clock = clock
 
     async def set(self, organisation: str, name: str, limit: int | None) -> None:
-        """Set a budget (nano-USD a month; 0 allows nothing), or take it away. It counts within two seconds.
+        """Set a budget in nano-USD a month (0 allows nothing), or remove it. In force within two seconds.
 
         Raises:
-            UnacceptableAmount
-            StoreUnavailable: to be set again.
+            UnacceptableAmount: `limit` is negative or too large.
+            StoreUnavailable: to be repeated.
         """
         if limit is not None:
             check_amount(limit, least=0)
-        await self._balances.open(organisation)
+        await self._balances.create(organisation)
         await self._store.set(organisation, name, limit)
 
-    async def inherit(self, organisation: str, key: str, heir: str) -> None:
-        """Give the key that takes another's place its budget, and what is used of it this month, held or spent.
+    async def inherit(self, organisation: str, key: str, successor: str) -> None:
+        """Give the key id `successor`, which replaces `key`, its budget and this month's use of it.
 
         Raises:
-            StoreUnavailable: to be done again.
+            StoreUnavailable: to be repeated.
         """
         balance, month = await self._balances.find(organisation), month_of(self._clock())
         if balance is not None and (limit := balance.budgets.get(key_budget(key))) is not None:
             used = balance.used.get(month, {}).get(key_budget(key), 0)
-            await self._store.inherit(organisation, key_budget(heir), limit, month, used)
+            await self._store.inherit(organisation, key_budget(successor), limit, month, used)
 
     async def used(self, organisation: str) -> Sequence[BudgetUse]:
-        """What is used this month, with and without a budget, by name.
+        """Return this month's use, sorted by budget name, also where there is no limit.
 
         Raises:
-            StoreUnavailable
+            StoreUnavailable: the store does not answer.
         """
         balance = await self._balances.find(organisation)
-        return [] if balance is None else budgets_used(balance, month_of(self._clock()))
+        return [] if balance is None else budget_usage(balance, month_of(self._clock()))
 
 
-def budgets_used(balance: Balance, month: str) -> list[BudgetUse]:
-    """What is used of each budget of an account in a month, by name."""
+def budget_usage(balance: Balance, month: str) -> list[BudgetUse]:
+    """Return what is used of each budget of an account in a month, sorted by name."""
     used = balance.used.get(month, {})
     held = dict.fromkeys(used, 0)
     for hold in balance.held.values():

@@ -1,9 +1,9 @@
-"""Credit of organisations: what is paid in, given, and paid back for a job. What is spent is `settlement.py`'s.
+"""Credit of organisations: top-ups, promotional credit and refunds. Amounts are integer nano-USD.
 
-An organisation's entries are numbered, and its account takes them in one after the other: an entry *is* when its row
-is in the ledger, under an id that follows from the caller's reference; the account follows, by whoever comes next if
-the writer has died in between. So a webhook that is repeated, at once or in a year, moves money once, and two refunds
-of one job know of each other. Amounts are integer nano-USD. Knows no HTTP, no roles and no MongoDB.
+An organisation's credit entries are numbered, and are applied to its account in order. An entry is valid once it is in
+the ledger, under an id derived from the caller's reference. It is then applied to the account, by a later process if
+the writer dies in between. So a repeated payment webhook, now or in a year, moves money once, and concurrent refunds of
+a job cannot exceed its cost.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from auth_billing.errors import (
     TooMuchCredit,
     UnacceptableReference,
 )
-from auth_billing.money.amounts import check_amount, usd
-from auth_billing.money.books import JobState, JobStore
+from auth_billing.money.amounts import check_amount, format_usd
+from auth_billing.money.billing_records import JobState, JobStore
 
-MOST_CREDIT = 8 * 10**18
-"""Nano-USD that an organisation may ever have been credited: what the store's 64 bits hold."""
-LONGEST_REFERENCE = 128
-TRIES = 50
-"""Of something that only fails because somebody else has just succeeded."""
+MAX_CREDIT = 8 * 10**18
+"""The most that an organisation can be credited in all, in nano-USD: what the store's 64 bits hold."""
+MAX_REFERENCE_LENGTH = 128
+MAX_TRIES = 50
+"""Most tries of an insertion that fails only because another process added an entry first."""
 
 
 class CreditKind(StrEnum):
-    """Why an organisation has more credit."""
+    """Why an organisation is credited."""
 
     TOP_UP = "topup"
-    """It paid."""
+    """A payment."""
     PROMO = "promo"
-    """It was given some."""
+    """Promotional credit."""
     REFUND = "refund"
-    """It gets back what a job cost, or a part of that."""
+    """The cost of a settled job, or a part of it."""
 
 
 @dataclass(frozen=True)
 class CreditEntry:
-    """A row of the ledger that increases an organisation's credit. `number`s begin at 1 and have no gaps.
+    """A ledger entry that credits an organisation. An organisation's `number`s begin at 1 and have no gaps.
 
-    `reference` is the caller's own name for it: a payment's id, say. `job` is there for refunds only.
+    `reference` is the caller's id of the transaction, e.g. a payment's id; `job` is set for refunds only.
     """
 
     organisation: str
@@ -60,52 +60,55 @@ class CreditEntry:
 
     @property
     def id(self) -> str:
-        """Of the ledger's row: the same for the same reference."""
+        """The id of the ledger entry, the same for the same reference."""
         return f"{self.organisation}:{self.kind}:{self.reference}"
 
 
 class CreditStore(Protocol):
-    """Where entries and accounts are. Every method may raise `StoreUnavailable`; each may be repeated."""
+    """Store of credit entries and of the accounts that they apply to.
 
-    async def open(self, organisation: str) -> tuple[int, int]:
-        """How many entries the account has taken in, and their sum; a new organisation's account is made."""
+    Every method may raise `StoreUnavailable`, and may be repeated.
+    """
+
+    async def applied(self, organisation: str) -> tuple[int, int]:
+        """Return how many entries were applied to the account, and their sum in nano-USD; create a missing account."""
         ...
 
     async def find(self, id: str) -> CreditEntry | None:
-        """An entry by its id."""
+        """Return the entry with this id."""
         ...
 
-    async def numbered(self, organisation: str, number: int) -> CreditEntry | None:
-        """An entry by its number."""
+    async def find_numbered(self, organisation: str, number: int) -> CreditEntry | None:
+        """Return the organisation's entry with this number."""
         ...
 
     async def newest(self, organisation: str, limit: int) -> Sequence[CreditEntry]:
-        """Some entries, the latest first."""
+        """Return up to `limit` entries, newest first."""
         ...
 
     async def refunded(self, organisation: str, job: str) -> int:
-        """What was paid back for a job."""
+        """Return the sum of a job's refunds in nano-USD."""
         ...
 
     async def append(self, entry: CreditEntry) -> bool:
-        """Store an entry, durably; false if there is one with its id or its number."""
+        """Store an entry durably; false if one with its id or its number is stored."""
         ...
 
-    async def take_in(self, entry: CreditEntry) -> None:
-        """Add an entry to its account if that has taken in all before it, and not this one."""
+    async def apply(self, entry: CreditEntry) -> None:
+        """Add an entry to its account, in one update, if it is the next one that was not applied."""
         ...
 
     async def credited_since(self, at: float) -> Sequence[str]:
-        """The organisations that have entries since a time."""
+        """Return the ids of organisations that have entries since a time (Unix seconds)."""
         ...
 
 
 class Credit:
-    """Moves money into accounts.
+    """Credits organisations: top-ups, promotional credit, refunds.
 
     Args:
-        store: entries and accounts.
-        jobs: what was charged.
+        store: credit entries and accounts.
+        jobs: settled jobs, which refunds are checked against.
         clock: Unix seconds.
     """
 
@@ -115,67 +118,82 @@ class Credit:
         self._clock = clock
 
     async def top_up(self, organisation: str, amount: int, reference: str) -> CreditEntry:
-        """What an organisation has paid. The second call with a reference returns the entry of the first.
+        """Credit a payment of `amount` nano-USD. A repeated call with the same reference returns the first entry.
 
         Raises:
-            UnacceptableAmount, UnacceptableReference, TooMuchCredit
+            UnacceptableAmount: `amount` is not a positive integer, or too large.
+            UnacceptableReference: `reference` is not 1 to 128 printable ASCII characters.
+            TooMuchCredit: the organisation's credit would exceed `MAX_CREDIT`.
             ReferenceReused: the reference was used for another amount.
-            StoreUnavailable: it is not known whether it counts; to be called again.
+            StoreUnavailable: the outcome is unknown; to be repeated.
         """
-        return await self._enter(organisation, CreditKind.TOP_UP, amount, reference)
+        return await self._credit(organisation, CreditKind.TOP_UP, amount, reference)
 
     async def promo(self, organisation: str, amount: int, reference: str) -> CreditEntry:
-        """What an organisation is given. Raises as `top_up`."""
-        return await self._enter(organisation, CreditKind.PROMO, amount, reference)
+        """Grant promotional credit of `amount` nano-USD; the same errors as `top_up`."""
+        return await self._credit(organisation, CreditKind.PROMO, amount, reference)
 
     async def refund(self, organisation: str, job: str, amount: int, reference: str) -> CreditEntry:
-        """Pay back what a job cost its organisation, or a part. Raises as `top_up`, and:
+        """Refund `amount` nano-USD of a settled job's cost; the same errors as `top_up`, and those below.
 
-        NoSuchCharge: the organisation has no such job, or it is not settled, or was free.
-        RefundTooLarge: more than what the job cost and was not paid back yet.
+        Raises:
+            NoSuchCharge: the organisation has no settled job with this id.
+            RefundTooLarge: more than the part of the cost that was not refunded yet.
         """
-        return await self._enter(organisation, CreditKind.REFUND, amount, reference, job)
+        return await self._credit(organisation, CreditKind.REFUND, amount, reference, job)
 
     async def newest(self, organisation: str, limit: int = 20) -> Sequence[CreditEntry]:
-        """Some entries, the latest first."""
+        """Return up to `limit` credit entries, newest first.
+
+        Raises:
+            StoreUnavailable: the store does not answer.
+        """
         return await self._store.newest(organisation, limit)
 
-    async def catch_up(self, organisation: str) -> tuple[int, int]:
-        """Take in what somebody has entered and not finished; how many entries the account has then, and their sum."""
+    async def apply_pending(self, organisation: str) -> tuple[int, int]:
+        """Apply all entries that are in the ledger and not in the account; return their number and sum (nano-USD).
+
+        Raises:
+            StoreUnavailable: to be repeated.
+        """
         while True:
-            number, total = await self._store.open(organisation)
-            entry = await self._store.numbered(organisation, number + 1)
+            number, total = await self._store.applied(organisation)
+            entry = await self._store.find_numbered(organisation, number + 1)
             if entry is None:
                 return number, total
-            await self._store.take_in(entry)
+            await self._store.apply(entry)
 
-    async def catch_up_all(self, since: float) -> None:
-        """Take in what was entered since a time and not finished, of all organisations."""
+    async def apply_pending_since(self, since: float) -> None:
+        """Apply the unapplied entries of every organisation that was credited since a time (Unix seconds).
+
+        Raises:
+            StoreUnavailable: to be repeated.
+        """
         for organisation in await self._store.credited_since(since):
-            await self.catch_up(organisation)
+            await self.apply_pending(organisation)
 
-    async def _enter(
+    async def _credit(
         self, organisation: str, kind: CreditKind, amount: int, reference: str, job: str | None = None
     ) -> CreditEntry:
         check_amount(amount)
         _check_reference(reference)
-        for _ in range(TRIES):
-            number, total = await self.catch_up(organisation)
+        for _ in range(MAX_TRIES):
+            number, total = await self.apply_pending(organisation)
             entry = CreditEntry(organisation, number + 1, kind, reference, amount, self._clock(), job)
             if (there := await self._store.find(entry.id)) is not None:
                 if (there.amount, there.job) != (amount, job):
                     raise ReferenceReused(f"the reference {reference!r} was used for another {kind}")
-                await self.catch_up(organisation)  # it may have been entered only just now
+                await self.apply_pending(organisation)  # it may have been appended by another process just now
                 return there
-            if total + amount > MOST_CREDIT:
+            if total + amount > MAX_CREDIT:
                 raise TooMuchCredit("an organisation can't have had so much credit")
             if job is not None:
                 await self._check_refund(entry, job)
-            # Whatever was looked at is still so if the number is still free: all that changes it takes a number.
+            # If the number is still free, the checks above are still true: every change of credit takes a number.
             if await self._store.append(entry):
-                await self._store.take_in(entry)
+                await self._store.apply(entry)
                 return entry
-        raise StoreUnavailable("an account is credited all the time")
+        raise StoreUnavailable("the account keeps being credited")
 
     async def _check_refund(self, entry: CreditEntry, job: str) -> None:
         charge = (await self._jobs.find([job])).get(job)
@@ -183,9 +201,9 @@ class Credit:
             raise NoSuchCharge(f"no job {job!r} was charged to {entry.organisation!r}")
         left = (charge.cost or 0) - await self._store.refunded(entry.organisation, job)
         if entry.amount > left:
-            raise RefundTooLarge(f"of what job {job!r} cost, {usd(left)} USD can be paid back")
+            raise RefundTooLarge(f"of what job {job!r} cost, {format_usd(left)} USD can be paid back")
 
 
 def _check_reference(reference: str) -> None:
-    if not (0 < len(reference) <= LONGEST_REFERENCE and reference.isascii() and reference.isprintable()):
-        raise UnacceptableReference(f"a reference has 1 to {LONGEST_REFERENCE} printable ASCII characters")
+    if not (0 < len(reference) <= MAX_REFERENCE_LENGTH and reference.isascii() and reference.isprintable()):
+        raise UnacceptableReference(f"a reference has 1 to {MAX_REFERENCE_LENGTH} printable ASCII characters")

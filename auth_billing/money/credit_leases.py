@@ -1,14 +1,15 @@
-"""Credit that a gateway has set aside in advance: the holds of most requests are then a subtraction in memory.
+"""Credit leases: credit that a gateway sets aside in advance, so that most holds are a subtraction in memory.
 
-A lease is an entry among an account's holds, for one project, key and month, so it counts against the credit and the
-budgets that its jobs' holds would, and nobody else can have it. What requests take of it becomes their own holds behind
-their backs (`job_writer.py`), always before they are settled. All that is in the account is as exact as without leases;
-what they cost is that somebody else may be refused what lies in them, so all leases of an account together are at most
-a `SHARE`th of what is there, and of what each budget has left, when they are taken; near the end there are none.
+A lease is an entry among an account's holds, for one project, key and month. It counts against the credit and the
+budgets that its jobs' holds count against, and no other gateway can use it. What requests draw from a lease becomes
+their own holds off the request path (`job_write_buffer.py`), always before they are settled. So the account is as
+exact as without leases. Their price is that another gateway may refuse a request for which only leased credit is left;
+therefore all leases of an account together take at most 1/`LEASE_SHARE` of what is available, and of what each budget
+has left, and none is taken when little is left.
 
-A lease is taken by who has asked twice within seconds, for about as much as he used, and is given back soon after he
-has stopped. Nothing is taken of one that the account has not confirmed for `FRESH_SECONDS`: an account that was closed
-or a budget that was cut count from then on, and who can't reach the store stops. Knows no MongoDB.
+A gateway takes a lease for a payer that had two requests within seconds, for about what it used, and releases it soon
+after the payer stops. It draws nothing from a lease that the account did not confirm within `CONFIRMED_SECONDS`: a
+closed account or a lower budget is in force after that time, and a gateway without its store stops.
 """
 
 from __future__ import annotations
@@ -20,25 +21,27 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from auth_billing.errors import StoreUnavailable
-from auth_billing.money.books import Balance, BalanceStore, Hold, JobRecord
-from auth_billing.money.holds import budgets_of
+from auth_billing.money.billing_records import Balance, BalanceStore, Hold, JobRecord
+from auth_billing.money.holds import budget_names
 
-SHARE = 16
-"""One in so many nano-USD may be leased."""
-FEWEST = 4
-"""A lease is for so many requests, or it is not worth it."""
-MOST_LEASES = 64
-"""In one account: its document stays small."""
-FRESH_SECONDS = 2.0
-RECENT_SECONDS = 1.0
-MOST_REMEMBERED = 1024
+LEASE_SHARE = 16
+"""One in this many nano-USD may be leased."""
+MIN_REQUESTS = 4
+"""A lease covers at least this many requests of average size."""
+MAX_LEASES = 64
+"""Most leases in one account, to keep its document small."""
+CONFIRMED_SECONDS = 2.0
+DEMAND_SECONDS = 1.0
+"""The length of the period whose requests determine a lease's size."""
+MAX_REMEMBERED = 1024
+"""Most requests of a payer that are remembered."""
 
 _NEVER = float("-inf")
 
 
 @dataclass(frozen=True)
 class Payer:
-    """Whose credit, and which budgets it counts against."""
+    """The organisation that pays for a job, and the project, key and month whose budgets it counts against."""
 
     organisation: str
     project: str
@@ -47,51 +50,51 @@ class Payer:
 
     @classmethod
     def of(cls, job: JobRecord) -> Payer:
-        """Who pays for a job."""
+        """Return the payer of a job."""
         return cls(job.organisation, job.project, job.key, job.month)
 
 
-class _Purse:
-    """A payer's lease, as far as requests have not taken of it, and what they have asked for lately."""
+class _Lease:
+    """A payer's lease as far as requests did not draw on it, and the payer's recent demand. Amounts are nano-USD."""
 
     def __init__(self, gateway: str) -> None:
         self.gateway = gateway
-        self.lease = f"lease-{secrets.token_hex(8)}"
-        self.taken = False
-        """Whether there is such an entry, or may be."""
-        self.free = 0
-        self.confirmed = _NEVER
-        """When the account was last seen to allow it."""
-        self._asked: deque[tuple[float, int]] = deque(maxlen=MOST_REMEMBERED)
+        self.id = f"lease-{secrets.token_hex(8)}"
+        self.exists = False
+        """Whether the account has this lease, or may have it."""
+        self.remaining = 0
+        self.confirmed_at = _NEVER
+        """When the account was last read and allowed the lease (monotonic seconds)."""
+        self._demand: deque[tuple[float, int]] = deque(maxlen=MAX_REMEMBERED)
 
-    def ask(self, amount: int, now: float) -> None:
-        """Somebody wants so much."""
-        self._asked.append((now, amount))
-        while now - self._asked[0][0] > FRESH_SECONDS:
-            self._asked.popleft()
+    def record_demand(self, amount: int, now: float) -> None:
+        """Remember that a request needs `amount`."""
+        self._demand.append((now, amount))
+        while now - self._demand[0][0] > CONFIRMED_SECONDS:
+            self._demand.popleft()
 
     @property
-    def least(self) -> int:
-        """What makes a lease worth it."""
-        return FEWEST * sum(amount for _, amount in self._asked) // max(1, len(self._asked))
+    def min_amount(self) -> int:
+        """The smallest amount that a lease is taken for."""
+        return MIN_REQUESTS * sum(amount for _, amount in self._demand) // max(1, len(self._demand))
 
-    def wanted(self, now: float) -> int:
-        """As much as twice what the last second asked for, if anybody is likely to come again."""
-        if len(self._asked) < 2 or self.idle(now):
+    def target(self, now: float) -> int:
+        """Return the amount to lease: twice the demand of the last second, or 0 if no further request is likely."""
+        if len(self._demand) < 2 or self.is_idle(now):
             return 0
-        return max(self.least, 2 * sum(amount for at, amount in self._asked if now - at <= RECENT_SECONDS))
+        return max(self.min_amount, 2 * sum(amount for at, amount in self._demand if now - at <= DEMAND_SECONDS))
 
-    def idle(self, now: float) -> bool:
-        """Whether nobody has asked for a while."""
-        return not self._asked or now - self._asked[-1][0] > FRESH_SECONDS
+    def is_idle(self, now: float) -> bool:
+        """Return whether the payer had no request for `CONFIRMED_SECONDS`."""
+        return not self._demand or now - self._demand[-1][0] > CONFIRMED_SECONDS
 
 
 class CreditLeases:
-    """The leases of one gateway.
+    """The credit leases of one gateway.
 
     Args:
-        balances: where accounts are.
-        clock: Unix seconds, for what is written.
+        balances: the accounts.
+        clock: Unix seconds, stored with leases.
         monotonic: seconds.
     """
 
@@ -105,122 +108,125 @@ class CreditLeases:
         self._balances = balances
         self._clock = clock
         self._monotonic = monotonic
-        self._purses: dict[Payer, _Purse] = {}
-        self._leaving: dict[str, str] = {}
-        """Leases to be given back, and their organisations."""
+        self._leases: dict[Payer, _Lease] = {}
+        self._retired: dict[str, str] = {}
+        """The organisations of leases that must be released, by lease id."""
 
-    def take(self, jobs: Sequence[JobRecord]) -> str | None:
-        """The id of the lease that the jobs of one request are paid from, all of them; `None`: ask the account."""
+    def draw(self, jobs: Sequence[JobRecord]) -> str | None:
+        """Draw the holds of one request's jobs from their payer's lease; no I/O.
+
+        Return the lease's id, or `None` if the holds must be taken from the account.
+        """
         needed, now = sum(job.hold for job in jobs), self._monotonic()
         payer = Payer.of(jobs[0])
-        if (purse := self._purses.get(payer)) is None:
-            purse = self._purses[payer] = _Purse(jobs[0].gateway)
-        purse.ask(needed, now)
-        if not purse.taken or purse.free < needed or now - purse.confirmed > FRESH_SECONDS:
+        if (lease := self._leases.get(payer)) is None:
+            lease = self._leases[payer] = _Lease(jobs[0].gateway)
+        lease.record_demand(needed, now)
+        if not lease.exists or lease.remaining < needed or now - lease.confirmed_at > CONFIRMED_SECONDS:
             return None
-        purse.free -= needed
-        return purse.lease
+        lease.remaining -= needed
+        return lease.id
 
-    def doubt(self) -> None:
-        """The store did not answer: take nothing of any lease until it has confirmed it."""
-        for purse in self._purses.values():
-            purse.confirmed = _NEVER
+    def suspend(self) -> None:
+        """Draw from no lease until the account confirms it again; called when the store did not answer."""
+        for lease in self._leases.values():
+            lease.confirmed_at = _NEVER
 
-    def lost(self, lease: str) -> None:
-        """The account has no such lease any more, or less than was thought."""
-        self._retire(payer for payer, purse in self._purses.items() if purse.lease == lease)
+    def discard(self, lease_id: str) -> None:
+        """Retire a lease that the account does not have any more, or has less of than expected."""
+        self._retire(payer for payer, lease in self._leases.items() if lease.id == lease_id)
 
     def retire(self, organisation: str) -> bool:
-        """Take nothing more of any lease of an organisation; whether there are some for `settle_up` to give back."""
-        self._retire(payer for payer in self._purses if payer.organisation == organisation)
-        return organisation in self.leaving
+        """Retire an organisation's leases; return whether `synchronise` has any to release."""
+        self._retire(payer for payer in self._leases if payer.organisation == organisation)
+        return organisation in self.retired_organisations
 
     def retire_idle(self) -> None:
-        """The same of all leases that nobody has asked for in a while."""
+        """Retire leases whose payers had no request lately."""
         now = self._monotonic()
-        self._retire(payer for payer, purse in self._purses.items() if purse.idle(now))
+        self._retire(payer for payer, lease in self._leases.items() if lease.is_idle(now))
 
     def retire_all(self) -> None:
-        """The same of all leases."""
-        self._retire(self._purses)
+        """Retire all leases."""
+        self._retire(self._leases)
 
     @property
-    def leaving(self) -> Collection[str]:
-        """The organisations of leases that are to be given back."""
-        return set(self._leaving.values())
+    def retired_organisations(self) -> Collection[str]:
+        """The organisations of retired leases that are not released yet."""
+        return set(self._retired.values())
 
-    async def settle_up(self, organisation: str, busy: Callable[[str], bool]) -> None:
-        """Look at an account: confirm leases, have them grow, give back those that were retired.
+    async def synchronise(self, organisation: str, in_use: Callable[[str], bool]) -> None:
+        """Read an account, then confirm and extend its leases and release the retired ones, each atomically.
 
-        `busy`: whether a job's hold is still to be taken from a lease.
+        `in_use` says whether a job's hold must still be taken from the lease with this id.
 
         Raises:
-            StoreUnavailable: to be done again.
+            StoreUnavailable: to be repeated.
         """
-        seen_at = self._monotonic()
+        read_at = self._monotonic()
         balance = await self._balances.find(organisation)
         if balance is None:
             return
-        await self._give_back(balance, busy)
-        for payer, purse in list(self._purses.items()):
+        await self._release_retired(balance, in_use)
+        for payer, lease in list(self._leases.items()):
             if payer.organisation == organisation:
-                await self._tend(payer, purse, balance, seen_at)
+                await self._synchronise_lease(payer, lease, balance, read_at)
 
-    async def _give_back(self, balance: Balance, busy: Callable[[str], bool]) -> None:
-        for lease in [lease for lease, organisation in self._leaving.items() if organisation == balance.organisation]:
-            there = balance.held.get(lease)
-            if busy(lease):
+    async def _release_retired(self, balance: Balance, in_use: Callable[[str], bool]) -> None:
+        for id in [id for id, organisation in self._retired.items() if organisation == balance.organisation]:
+            hold = balance.held.get(id)
+            if in_use(id):
                 continue
-            if there is None or await self._balances.release(balance.organisation, lease, there):
-                del self._leaving[lease]
+            if hold is None or await self._balances.release(balance.organisation, id, hold):
+                del self._retired[id]
 
-    async def _tend(self, payer: Payer, purse: _Purse, balance: Balance, seen_at: float) -> None:
-        if payer not in self._purses:
+    async def _synchronise_lease(self, payer: Payer, lease: _Lease, balance: Balance, read_at: float) -> None:
+        if payer not in self._leases:
             return  # retired meanwhile
-        more, excessive = room(balance, payer)
-        if purse.taken:
-            if excessive or purse.lease not in balance.held:
+        allowed, excessive = leasable(balance, payer)
+        if lease.exists:
+            if excessive or lease.id not in balance.held:
                 self._retire([payer])
                 return
-            purse.confirmed = seen_at
-        elif len(balance.leases) >= MOST_LEASES:
+            lease.confirmed_at = read_at
+        elif len(balance.leases) >= MAX_LEASES:
             return
-        wanted = purse.wanted(seen_at)
-        amount = min(wanted - purse.free, more)
-        if 2 * purse.free < wanted and purse.free + amount >= purse.least:
-            await self._grow(payer, purse, amount, balance)
+        target = lease.target(read_at)
+        amount = min(target - lease.remaining, allowed)
+        if 2 * lease.remaining < target and lease.remaining + amount >= lease.min_amount:
+            await self._extend(payer, lease, amount, balance)
 
-    async def _grow(self, payer: Payer, purse: _Purse, amount: int, balance: Balance) -> None:
-        lease = Hold(amount, payer.month, payer.project, payer.key, purse.gateway, self._clock())
-        there, purse.taken = purse.taken, True
+    async def _extend(self, payer: Payer, lease: _Lease, amount: int, balance: Balance) -> None:
+        hold = Hold(amount, payer.month, payer.project, payer.key, lease.gateway, self._clock())
+        existed, lease.exists = lease.exists, True
         try:
-            grown = await self._balances.lease(balance, purse.lease, lease)
+            extended = await self._balances.extend_lease(balance, lease.id, hold)
         except StoreUnavailable:
-            self._retire([payer])  # it may have grown: whatever is there is given back
+            self._retire([payer])  # the outcome is unknown: what the account has is released
             raise
-        if grown:
-            purse.free += amount
-            purse.confirmed = self._monotonic()
+        if extended:
+            lease.remaining += amount
+            lease.confirmed_at = self._monotonic()
         else:
-            purse.taken = there
+            lease.exists = existed
 
     def _retire(self, payers: Iterable[Payer]) -> None:
         for payer in list(payers):
-            purse = self._purses.pop(payer, None)
-            if purse is not None and purse.taken:
-                self._leaving[purse.lease] = payer.organisation
+            lease = self._leases.pop(payer, None)
+            if lease is not None and lease.exists:
+                self._retired[lease.id] = payer.organisation
 
 
-def room(balance: Balance, payer: Payer) -> tuple[int, bool]:
-    """How much more of an account may be leased for a payer, and whether all leases are far too much by now."""
+def leasable(balance: Balance, payer: Payer) -> tuple[int, bool]:
+    """Return how many more nano-USD may be leased for a payer, and whether all leases exceed twice their share."""
     if not balance.is_open:
         return 0, True
     leases = balance.leases.values()
     parts = [(balance.available, sum(lease.amount for lease in leases))]
     used = balance.used.get(payer.month, {})
-    for name in budgets_of(payer.project, payer.key):
+    for name in budget_names(payer.project, payer.key):
         if name in balance.budgets:
-            of_it = sum(each.amount for each in leases if each.month == payer.month and name in each.budgets)
-            parts.append((balance.budgets[name] - used.get(name, 0), of_it))
-    shares = [(max(0, left + leased) // SHARE, leased) for left, leased in parts]
+            leased = sum(each.amount for each in leases if each.month == payer.month and name in each.budgets)
+            parts.append((balance.budgets[name] - used.get(name, 0), leased))
+    shares = [(max(0, left + leased) // LEASE_SHARE, leased) for left, leased in parts]
     return max(0, min(share - leased for share, leased in shares)), any(leased > 2 * share for share, leased in shares)

@@ -1,7 +1,7 @@
-"""What a job may cost at most, said before it runs. Knows no store and no HTTP.
+"""Requests for holds, and the names of the budgets and months that a hold counts against.
 
-A hold is taken for the worst case
-(docs/design/money.md#settlement), so that no job can cost more than what was set aside for it.
+A hold sets credit aside before a job runs. It covers the most that the job can cost, so no job costs more than it
+(docs/design/money.md#settlement).
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from dataclasses import dataclass
 
 from router.messages import ServiceClass, Usage
 
-MOST_HELD = 10**18
-"""Nano-USD that one request can hold: sums of a few stay within the store's 64 bits."""
+MAX_HOLD = 10**18
+"""The most that one request can hold, in nano-USD: the sum of a few holds stays within the store's 64 bits."""
 
 ORGANISATION_BUDGET = "organisation"
 
-_NAME = re.compile(r"[A-Za-z0-9_\-]{1,128}")
+_ID = re.compile(r"[A-Za-z0-9_\-]{1,128}")
 
 
 @dataclass(frozen=True)
-class Work:
-    """One job to be queued, and what it may use at most.
+class HoldRequest:
+    """A job that needs a hold before it is queued.
 
-    `job` is the job's id, `model` the name that the price list knows, `gateway` who answers for it (and renews its
-    lease, `Billing.renew_lease`), `deadline` Unix seconds. `most` is the usage that the hold is taken for.
+    `job` is the job's id, `model` the name in the price list, `gateway` the id of the gateway process that answers for
+    the job, `deadline` Unix seconds, `most` the largest usage that the job can have, which the hold covers.
     """
 
     job: str
@@ -37,8 +37,8 @@ class Work:
     most: Usage
 
 
-def budgets_of(project: str, key: str) -> Iterator[str]:
-    """The budgets that a job counts against, by name; a caller may have no project or no key ("")."""
+def budget_names(project: str, key: str) -> Iterator[str]:
+    """Yield the names of the budgets that a job counts against; `project` and `key` are ids, or "" for none."""
     yield ORGANISATION_BUDGET
     if project:
         yield project_budget(project)
@@ -47,26 +47,26 @@ def budgets_of(project: str, key: str) -> Iterator[str]:
 
 
 def project_budget(project: str) -> str:
-    """The name of a project's budget."""
+    """Return the name of a project's budget."""
     return f"project:{project}"
 
 
 def key_budget(key: str) -> str:
-    """The name of an API key's budget, by the key's id."""
+    """Return the name of an API key's budget, by the key's id."""
     return f"key:{key}"
 
 
 def month_of(at: float) -> str:
-    """The month that a budget counts, in UTC: `2026-11`."""
+    """Return the budget month (UTC) of a time in Unix seconds, e.g. `2026-11`."""
     return time.strftime("%Y-%m", time.gmtime(at))
 
 
-def check_name(name: str) -> str:
-    """Accept an id that can be part of a field's path in the store: letters, digits, `_` and `-`.
+def check_id(id: str) -> str:
+    """Return `id` if it can be part of a field's path in the store: letters, digits, `_` and `-`, at most 128.
 
     Raises:
         ValueError: anything else.
     """
-    if not _NAME.fullmatch(name):
-        raise ValueError(f"id {name!r}: only letters, digits, _ and - are allowed, at most 128")
-    return name
+    if not _ID.fullmatch(id):
+        raise ValueError(f"id {id!r}: only letters, digits, _ and - are allowed, at most 128")
+    return id

@@ -1,25 +1,25 @@
-"""What is written into the ledger for a job. Double entry: each row moves an amount from one account to another."""
+"""Ledger entries of settled jobs. Double entry: each entry moves an amount from one account to another."""
 
 from __future__ import annotations
 
-from auth_billing.money.books import Charge, Posting
+from auth_billing.money.billing_records import Charge, LedgerEntry
 
 REVENUE = "revenue"
 SETTLE = "settle"
 
 
-def customer(organisation: str) -> str:
-    """The ledger's account of an organisation: credit it has paid in and not spent."""
+def customer_account(organisation: str) -> str:
+    """Return the name of an organisation's ledger account, which has the credit it paid in and did not spend."""
     return f"customer:{organisation}"
 
 
-def settlement_posting(charge: Charge) -> Posting:
-    """The row of a job that cost something: from its customer to revenue."""
+def settlement_entry(charge: Charge) -> LedgerEntry:
+    """Return the ledger entry of a job that cost something: from its customer's account to revenue."""
     job = charge.job
-    return Posting(
+    return LedgerEntry(
         id=f"{job.id}:settle:0",
         organisation=job.organisation,
-        debit=customer(job.organisation),
+        debit=customer_account(job.organisation),
         credit=REVENUE,
         amount=charge.cost,
         kind=SETTLE,

@@ -1,8 +1,8 @@
-"""Settles receipts: a gateway's word on what its client got is what the job costs, once, whatever is redelivered.
+"""Settlement of receipts: a job costs what its gateway delivered to the client, once, whatever is redelivered.
 
-While the store is away receipts stay unacknowledged and are tried again. The first word on a job counts; another one
-that comes later is ignored and counted. A receipt for a job that nobody knows, or that can't be true, is parked for a
-person.
+While the store is unavailable receipts stay unacknowledged and are retried. The first statement on a job is final; a
+different receipt that comes later is ignored and counted. A receipt for an unknown job, or one that cannot be true, is
+parked for an operator.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import structlog
 
 from auth_billing.errors import StoreUnavailable
 from auth_billing.metrics import BillingMetrics
-from auth_billing.money.books import Source, Word
-from auth_billing.money.plausible import objection_to_job, objection_to_usage
-from auth_billing.money.settler import Settler, Verdict
+from auth_billing.money.billing_records import SettlementSource, UsageStatement
+from auth_billing.money.message_validation import ids_error, usage_error
+from auth_billing.money.settler import SettlementResult, Settler
 from auth_billing.retry import RetryDelay
 from router import topology
 from router.bus import Bus, Envelope
@@ -25,8 +25,8 @@ from router.messages import Receipt
 _log = structlog.get_logger(__name__)
 
 
-class Receipts:
-    """Handles batches of receipts."""
+class ReceiptHandler:
+    """Settles batches of receipts."""
 
     def __init__(self, bus: Bus, settler: Settler, metrics: BillingMetrics, retry_delay: RetryDelay) -> None:
         self._bus = bus
@@ -35,25 +35,28 @@ class Receipts:
         self._retry_delay = retry_delay
 
     async def handle(self, batch: list[Envelope[Receipt]], group: asyncio.TaskGroup) -> None:
-        """Settle a batch; ends when all of it is settled, or given to somebody else by the broker."""
+        """Settle a batch; return when each receipt is settled, passed to a task of `group`, or redelivered elsewhere.
+
+        Retries for as long as the store is unavailable, so it raises no `StoreUnavailable`.
+        """
         while batch:
             firsts: dict[str, Envelope[Receipt]] = {}
             rest = []
             for envelope in batch:
-                reason = objection(envelope.message)
+                reason = receipt_error(envelope.message)
                 if reason is not None:
                     group.create_task(self._park(envelope, reason))
                 elif firsts.setdefault(envelope.message.job, envelope) is not envelope:
-                    rest.append(envelope)  # another word on the same job: after the first
-            for job, verdict in (await self._settled(firsts)).items():
-                self._close(firsts[job], verdict, group)
+                    rest.append(envelope)  # another receipt of the same job: settled after the first
+            for job, result in (await self._settle(firsts)).items():
+                self._close(firsts[job], result, group)
             batch = rest
 
-    async def _settled(self, receipts: dict[str, Envelope[Receipt]]) -> dict[str, Verdict]:
+    async def _settle(self, receipts: dict[str, Envelope[Receipt]]) -> dict[str, SettlementResult]:
         tries = 0
         while receipts := {job: each for job, each in receipts.items() if not each.delivery.lost}:
             try:
-                return await self._settler.settle({job: _word(each.message) for job, each in receipts.items()})
+                return await self._settler.settle({job: _statement(each.message) for job, each in receipts.items()})
             except StoreUnavailable as error:
                 _log.warning("settlement delayed", receipts=len(receipts), tries=tries, reason=str(error))
                 self._metrics.retries.inc()
@@ -61,14 +64,14 @@ class Receipts:
                 tries += 1
         return {}
 
-    def _close(self, envelope: Envelope[Receipt], verdict: Verdict, group: asyncio.TaskGroup) -> None:
+    def _close(self, envelope: Envelope[Receipt], result: SettlementResult, group: asyncio.TaskGroup) -> None:
         receipt = envelope.message
-        if verdict is Verdict.UNKNOWN:
+        if result is SettlementResult.UNKNOWN:
             group.create_task(self._park(envelope, "there is no such job"))
             return
         envelope.delivery.ack()
-        self._metrics.receipts.labels(verdict.value).inc()
-        if verdict is Verdict.CONFLICTING:
+        self._metrics.receipts.labels(result.value).inc()
+        if result is SettlementResult.CONFLICTING:
             _log.warning("receipt ignored: the job is settled", job=receipt.job, gateway=receipt.gateway)
 
     async def _park(self, envelope: Envelope[Receipt], reason: str) -> None:
@@ -85,10 +88,10 @@ class Receipts:
             return
 
 
-def objection(receipt: Receipt) -> str | None:
-    """Why a receipt can't be true; `None` if it can."""
-    return objection_to_job(receipt.job) or objection_to_usage(receipt.usage)
+def receipt_error(receipt: Receipt) -> str | None:
+    """Return why a receipt cannot be true, or `None` if it can."""
+    return ids_error(receipt.job) or usage_error(receipt.usage)
 
 
-def _word(receipt: Receipt) -> Word:
-    return Word(receipt.usage, receipt.outcome, Source.RECEIPT)
+def _statement(receipt: Receipt) -> UsageStatement:
+    return UsageStatement(receipt.usage, receipt.outcome, SettlementSource.RECEIPT)

@@ -1,7 +1,7 @@
-"""Takes what comes to be settled from the bus: usage records are kept as evidence, receipts settle their jobs.
+"""Consumer of the settlement queue: stores usage records as evidence and settles jobs by their receipts.
 
-In any order, and one without the other: a record says what a worker did, a receipt what a client got, and only the
-receipt (or, if none comes, the sweeper) makes a cost of it. The prefetch bounds how much is in hand at a time.
+Records and receipts arrive in any order, and either may be missing. A usage record says what a worker did, a receipt
+what a client got. Only the receipt (or, if none arrives, the sweeper) determines the cost.
 """
 
 from __future__ import annotations
@@ -13,24 +13,23 @@ from prometheus_client import CollectorRegistry
 
 from auth_billing.consumer_runner import consume_until
 from auth_billing.metrics import BillingMetrics
-from auth_billing.money.batches import Batches
-from auth_billing.money.receipts import Receipts
+from auth_billing.money.batcher import Batcher
+from auth_billing.money.receipts import ReceiptHandler
 from auth_billing.money.settler import Settler
-from auth_billing.money.usage_records import UsageRecords
+from auth_billing.money.usage_records import UsageRecordHandler
 from auth_billing.money.usage_store import UsageStore
 from auth_billing.retry import RetryDelay, exponential_delay
 from router.bus import Bus, Inbound
 from router.messages import Receipt
 
 PREFETCH = 1024
-"""Messages in hand, two a job: what comes while a batch gathers and is written must not be what bounds a busy platform.
-"""
+"""Unacknowledged messages, two a job: enough that the prefetch does not limit throughput while a batch is written."""
 STOP_SECONDS = 5.0
-"""How long what is in hand may still be settled when the process stops; the rest goes back to the queue."""
+"""How long unacknowledged messages may still be settled after a stop; the rest returns to the queue."""
 
 
 class SettlementConsumer:
-    """Takes usage records and receipts, and has each dealt with in batches of its kind."""
+    """Consumes usage records and receipts, and handles each kind in batches."""
 
     def __init__(
         self,
@@ -44,19 +43,19 @@ class SettlementConsumer:
         metrics = metrics or BillingMetrics(CollectorRegistry())
         self._bus = bus
         self._metrics = metrics
-        self._records = Batches(UsageRecords(bus, usage_store, metrics, retry_delay).handle)
-        self._receipts = Batches(Receipts(bus, settler, metrics, retry_delay).handle)
+        self._records = Batcher(UsageRecordHandler(bus, usage_store, metrics, retry_delay).handle)
+        self._receipts = Batcher(ReceiptHandler(bus, settler, metrics, retry_delay).handle)
 
     @property
     def keeps_up(self) -> bool:
-        """Whether all that the broker has is in hand: no receipt waits behind others."""
+        """Whether fewer messages than the prefetch are unacknowledged, so that no receipt waits at the broker."""
         return len(self._records) + len(self._receipts) < PREFETCH
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Settle until `stop`. What is in hand is finished if that is quick; the rest stays in the queue.
+        """Settle until `stop` is set, then finish unacknowledged messages for up to `STOP_SECONDS`.
 
         Raises:
-            BrokerUnavailable: the broker could not be asked.
+            BrokerUnavailable: the broker did not accept the consumer.
         """
         inbound = await self._bus.settlements(prefetch=PREFETCH)
         await consume_until(stop, self._take(inbound), inbound.cancel, grace=STOP_SECONDS)

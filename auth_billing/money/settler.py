@@ -1,14 +1,12 @@
-"""Settles jobs: what each cost becomes final, its hold is released, the ledger knows (docs/design/money.md#settlement).
+"""Settlement of jobs: each job's cost becomes final, its hold is released and the ledger gets its entry.
 
-Four writes for any number of jobs, each journaled before the next and each harmless when repeated, so that whoever
-stops between two of them leaves nothing that another can't finish:
+Any number of jobs take four writes, each journaled before the next and each idempotent, so that a settlement
+interrupted between two of them can be finished by another process (docs/design/money.md#settlement):
 
-    S4  job: held -> settling, with its cost; of several that try, one wins, and its word is never changed
-    S5  account: the hold goes, what it cost is spent, the rest is available; a hold goes once
-    S6  ledger: one row a job, under an id that follows from the job's
+    S4  job: held -> settling, with its cost; of concurrent settlers one wins, and its statement never changes
+    S5  account: the hold is removed, the cost is spent, the rest is available again
+    S6  ledger: one entry a job, under an id derived from the job's
     S7  job: settling -> settled
-
-Knows neither messages nor who asks.
 """
 
 from __future__ import annotations
@@ -23,131 +21,136 @@ import structlog
 
 from auth_billing.errors import StoreUnavailable
 from auth_billing.metrics import BillingMetrics
-from auth_billing.money.books import Books, Charge, Final, JobRecord, JobState, Word
-from auth_billing.money.ledger import settlement_posting
+from auth_billing.money.billing_records import BillingStores, Charge, FinalUsage, JobRecord, JobState, UsageStatement
+from auth_billing.money.ledger import settlement_entry
 
-BATCH = 64
-"""Jobs in one write: what the embedded store does within a fraction of its time limit."""
-TRIES = 20
-"""Of something that can only fail because somebody else has just succeeded."""
+BATCH_SIZE = 64
+"""Most jobs in one write: the embedded store does that in a fraction of its time limit."""
+MAX_TRIES = 20
+"""Most tries of a conditional update that fails only because another process changed the account first."""
 
 _log = structlog.get_logger(__name__)
 
 
-class Verdict(Enum):
-    """What became of somebody's word on a job."""
+class SettlementResult(Enum):
+    """What a statement about a job resulted in."""
 
     SETTLED = "settled"
     REPEATED = "repeated"
-    """It was settled to the same word before."""
+    """The job was settled to the same usage before."""
     CONFLICTING = "conflicting"
-    """It was settled to another word before, and stays as it is."""
+    """The job was settled to another usage before, and stays as it is."""
     UNKNOWN = "unknown"
     """There is no such job."""
 
 
 class Settler:
-    """The only writer of what jobs cost. Any number of them may work on the same jobs."""
+    """The only writer of jobs' costs. Settlers in several processes may settle the same jobs at the same time."""
 
-    def __init__(self, books: Books, metrics: BillingMetrics, *, clock: Callable[[], float] = time.time) -> None:
-        self._books = books
+    def __init__(
+        self, stores: BillingStores, metrics: BillingMetrics, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._stores = stores
         self._metrics = metrics
         self._clock = clock
 
-    async def settle(self, words: Mapping[str, Word]) -> dict[str, Verdict]:
-        """Settle jobs to what is said of them; says of each whether that counts.
+    async def settle(self, statements: Mapping[str, UsageStatement]) -> dict[str, SettlementResult]:
+        """Settle jobs, by id, to the usage stated of each; return what became of each statement.
+
+        The first statement of a job is final. Costs are nano-USD, at most the job's hold.
 
         Raises:
-            StoreUnavailable: some may be settled, others half: settling them again or `finish` completes it.
+            StoreUnavailable: some jobs may be settled or half-settled; repeating the call, or `finish`, completes them.
         """
-        verdicts: dict[str, Verdict] = {}
-        waiting = iter(words.items())
-        while batch := dict(islice(waiting, BATCH)):
-            verdicts.update(await self._settle(batch))
-        return verdicts
+        results: dict[str, SettlementResult] = {}
+        waiting = iter(statements.items())
+        while batch := dict(islice(waiting, BATCH_SIZE)):
+            results.update(await self._settle(batch))
+        return results
 
     async def finish(self, jobs: Sequence[JobRecord]) -> None:
-        """S5 to S7, of jobs that are `SETTLING`.
+        """Finish the settlement (S5 to S7) of jobs that are `SETTLING`.
 
         Raises:
-            StoreUnavailable: to be done again.
+            StoreUnavailable: to be repeated.
+            ValueError: a job has no cost.
         """
         by_organisation: dict[str, list[Charge]] = defaultdict(list)
         for job in jobs:
             by_organisation[job.organisation].append(_charge_of(job))
         for charges in by_organisation.values():
-            await self._release(charges)
-        postings = [settlement_posting(each) for charges in by_organisation.values() for each in charges if each.cost]
-        await self._books.ledger.post(postings)
-        await self._books.jobs.finish([job.id for job in jobs])
+            await self._settle_account(charges)
+        entries = [settlement_entry(each) for charges in by_organisation.values() for each in charges if each.cost]
+        await self._stores.ledger.post(entries)
+        await self._stores.jobs.finish([job.id for job in jobs])
 
-    async def _settle(self, words: Mapping[str, Word]) -> dict[str, Verdict]:
-        jobs = await self._books.jobs.find(words)
-        charges = [self._charge(job, words[job.id]) for job in jobs.values() if job.state is JobState.HELD]
+    async def _settle(self, statements: Mapping[str, UsageStatement]) -> dict[str, SettlementResult]:
+        jobs = await self._stores.jobs.find(statements)
+        charges = [self._charge(job, statements[job.id]) for job in jobs.values() if job.state is JobState.HELD]
         if charges:
-            await self._hold_what_was_lost(charges)
-            all_held = await self._books.jobs.charge(charges)
+            await self._restore_lost_holds(charges)
+            all_held = await self._stores.jobs.charge(charges)
             charged = {each.job.id: each.charged for each in charges}
-            jobs = {**jobs, **(charged if all_held else await self._books.jobs.find(charged))}
+            jobs = {**jobs, **(charged if all_held else await self._stores.jobs.find(charged))}
         settling = [job for job in jobs.values() if job.state is JobState.SETTLING]
         if settling:
             await self.finish(settling)
-        mine = {charge.job.id: charge.final for charge in charges}
-        return {job: self._verdict(jobs.get(job), word, mine.get(job)) for job, word in words.items()}
+        own = {charge.job.id: charge.final for charge in charges}
+        return {job: self._result(jobs.get(job), each, own.get(job)) for job, each in statements.items()}
 
-    def _charge(self, job: JobRecord, word: Word) -> Charge:
-        final = Final(word.usage, word.outcome, word.source, self._clock())
+    def _charge(self, job: JobRecord, statement: UsageStatement) -> Charge:
+        final = FinalUsage(statement.usage, statement.outcome, statement.source, self._clock())
         cost = job.price.cost(final.usage)
         if cost > job.hold:
-            # Nobody pays more than was set aside: a bound that was wrong is our loss, and is to be looked at.
+            # No customer pays more than the hold: a wrong bound is the operator's loss, and must be looked into.
             self._metrics.clamped.inc()
             _log.error("cost clamped to the hold", job=job.id, cost=cost, hold=job.hold, source=final.source.value)
         return Charge(job, min(cost, job.hold), final)
 
-    def _verdict(self, job: JobRecord | None, word: Word, mine: Final | None) -> Verdict:
+    def _result(self, job: JobRecord | None, statement: UsageStatement, own: FinalUsage | None) -> SettlementResult:
         if job is None or job.final is None:
-            return Verdict.UNKNOWN
-        if job.final == mine:
-            self._metrics.jobs_settled.labels(word.source.value, word.outcome.value).inc()
+            return SettlementResult.UNKNOWN
+        if job.final == own:
+            self._metrics.jobs_settled.labels(statement.source.value, statement.outcome.value).inc()
             self._metrics.settled_amount.inc(job.cost or 0)
-            return Verdict.SETTLED
-        return Verdict.REPEATED if job.final.agrees(word) else Verdict.CONFLICTING
+            return SettlementResult.SETTLED
+        return SettlementResult.REPEATED if job.final.agrees(statement) else SettlementResult.CONFLICTING
 
-    async def _hold_what_was_lost(self, charges: Sequence[Charge]) -> None:
-        """Holds are not journaled: a crash of the machine may lose one whose job has cost something since."""
+    async def _restore_lost_holds(self, charges: Sequence[Charge]) -> None:
+        """Restore holds that a crash of the store's machine lost; holds are not journaled."""
         organisations = {charge.job.organisation for charge in charges}
-        balances = {each: await self._books.balances.find(each) for each in organisations}
+        balances = {each: await self._stores.balances.find(each) for each in organisations}
         for charge in charges:
             balance = balances[charge.job.organisation]
             if charge.cost and balance is not None and charge.job.id not in balance.held:
-                await self._hold_again(charge.job)
+                await self._restore_hold(charge.job)
 
-    async def _hold_again(self, job: JobRecord) -> None:
-        """Put a lost hold back, unless it is not lost but settled by somebody else.
+    async def _restore_hold(self, job: JobRecord) -> None:
+        """Put a missing hold back, unless it is missing because another settler settled the job.
 
-        The account is read before the job, and written only if it has not changed since: if the job is still `HELD`
-        after the account was read, nobody can have taken the hold away before.
+        The account is read before the job and written only if it is unchanged: a job that is `HELD` after the account
+        was read cannot have been settled in the account before.
         """
-        for _ in range(TRIES):
-            balance = await self._books.balances.find(job.organisation)
+        for _ in range(MAX_TRIES):
+            balance = await self._stores.balances.find(job.organisation)
             if balance is None or job.id in balance.held:
                 return
-            now = (await self._books.jobs.find([job.id])).get(job.id)
+            now = (await self._stores.jobs.find([job.id])).get(job.id)
             if now is None or now.state is not JobState.HELD:
                 return
-            if await self._books.balances.hold_again(job, balance.version):
-                _log.error("a lost hold was put back", job=job.id, organisation=job.organisation, hold=job.hold)
+            if await self._stores.balances.restore_hold(job, balance.version):
+                _log.error("a lost hold was restored", job=job.id, organisation=job.organisation, hold=job.hold)
                 return
-        raise StoreUnavailable("an account changes all the time")
+        raise StoreUnavailable("the account keeps changing")
 
-    async def _release(self, charges: Sequence[Charge]) -> None:
-        """S5 of jobs of one organisation, in one write; those whose hold has gone are done already."""
-        for _ in range(TRIES):
-            if not charges or await self._books.balances.settle(charges):
+    async def _settle_account(self, charges: Sequence[Charge]) -> None:
+        """Settle jobs of one organisation in its account (S5); jobs without a hold there are settled already."""
+        for _ in range(MAX_TRIES):
+            if not charges or await self._stores.balances.settle(charges):
                 return
-            balance = await self._books.balances.find(charges[0].job.organisation)
+            balance = await self._stores.balances.find(charges[0].job.organisation)
             charges = [each for each in charges if balance is not None and each.job.id in balance.held]
-        raise StoreUnavailable("an account changes all the time")
+        raise StoreUnavailable("the account keeps changing")
 
 
 def _charge_of(job: JobRecord) -> Charge:

@@ -1,9 +1,8 @@
-"""Keeps usage records: each is stored exactly once, then acknowledged, whatever is redelivered or reordered.
+"""Storage of usage records: each is stored exactly once, then acknowledged, whatever is redelivered or reordered.
 
-A batch is one write; what that does not store is stored one by one. While the store is away a record stays
-unacknowledged and is tried again; the broker holds the rest back (prefetch), so nothing is lost and memory is bounded.
-What a worker says is checked before it is stored; what can't be true is parked for a person. Knows no prices: a record
-is evidence, a receipt is what counts (`receipts.py`).
+A batch is one write; records that it does not store are stored one by one. While the store is unavailable a record
+stays unacknowledged and is retried, and the prefetch bounds memory. A record that cannot be true is parked for an
+operator. Usage records are evidence: receipts determine costs (`receipts.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import structlog
 
 from auth_billing.errors import RecordRefused, StoreUnavailable
 from auth_billing.metrics import BillingMetrics
-from auth_billing.money.plausible import objection_to_job, objection_to_usage
+from auth_billing.money.message_validation import ids_error, usage_error
 from auth_billing.money.usage_store import Insertion, UsageStore
 from auth_billing.retry import RetryDelay
 from router import topology
@@ -28,8 +27,8 @@ MAX_TEXT = 256
 _log = structlog.get_logger(__name__)
 
 
-class UsageRecords:
-    """Handles batches of usage records."""
+class UsageRecordHandler:
+    """Stores batches of usage records."""
 
     def __init__(self, bus: Bus, usage_store: UsageStore, metrics: BillingMetrics, retry_delay: RetryDelay) -> None:
         self._bus = bus
@@ -38,32 +37,35 @@ class UsageRecords:
         self._retry_delay = retry_delay
 
     async def handle(self, batch: list[Envelope[UsageRecord]], group: asyncio.TaskGroup) -> None:
-        """Store a batch; what needs longer does so in tasks of `group`."""
-        for envelope in await self._unsettled_of(batch):
+        """Store and acknowledge a batch in one write; tasks of `group` handle the records that it did not store.
+
+        Retries for as long as the store is unavailable, so it raises no `StoreUnavailable`.
+        """
+        for envelope in await self._store_batch(batch):
             group.create_task(self._settle(envelope))
 
-    async def _unsettled_of(self, batch: list[Envelope[UsageRecord]]) -> list[Envelope[UsageRecord]]:
-        """Write a batch at once; returns what needs a look of its own: implausible, repeated, store away."""
-        plausible: list[Envelope[UsageRecord]] = []
+    async def _store_batch(self, batch: list[Envelope[UsageRecord]]) -> list[Envelope[UsageRecord]]:
+        """Store a batch in one write; return the invalid and repeated records, or all if the store failed."""
+        valid: list[Envelope[UsageRecord]] = []
         left: list[Envelope[UsageRecord]] = []
         for envelope in batch:
-            (plausible if objection(envelope.message) is None else left).append(envelope)
-        if not plausible:
+            (valid if record_error(envelope.message) is None else left).append(envelope)
+        if not valid:
             return left
         try:
-            stored = await self._usage_store.add_new([envelope.message for envelope in plausible])
+            stored = await self._usage_store.add_new([envelope.message for envelope in valid])
         except (StoreUnavailable, RecordRefused):
             return batch
-        for envelope, new in zip(plausible, stored, strict=True):
+        for envelope, new in zip(valid, stored, strict=True):
             if new:
-                self._settled(envelope, Insertion.NEW)
+                self._acknowledge(envelope, Insertion.NEW)
             else:
                 left.append(envelope)
         return left
 
     async def _settle(self, envelope: Envelope[UsageRecord]) -> None:
         tries = 0
-        while not envelope.delivery.lost:  # lost: the broker gives it to somebody again
+        while not envelope.delivery.lost:  # lost: the broker delivers it again
             try:
                 await self._try_to_settle(envelope)
                 return
@@ -76,7 +78,7 @@ class UsageRecords:
 
     async def _try_to_settle(self, envelope: Envelope[UsageRecord]) -> None:
         record = envelope.message
-        reason = objection(record)
+        reason = record_error(record)
         if reason is None:
             try:
                 insertion = await self._usage_store.add(record)
@@ -84,7 +86,7 @@ class UsageRecords:
                 reason = f"the store refused it: {error}"
             else:
                 if insertion is not Insertion.CONFLICTING:
-                    self._settled(envelope, insertion)
+                    self._acknowledge(envelope, insertion)
                     return
                 reason = "another record of the same job and attempt is stored"
         await self._bus.park(envelope.delivery, reason)
@@ -92,7 +94,7 @@ class UsageRecords:
         self._metrics.parked.labels(topology.SETTLE_QUEUE).inc()
         _log.error("usage record parked", job=record.job[:MAX_TEXT], worker=record.worker[:MAX_TEXT], reason=reason)
 
-    def _settled(self, envelope: Envelope[UsageRecord], insertion: Insertion) -> None:
+    def _acknowledge(self, envelope: Envelope[UsageRecord], insertion: Insertion) -> None:
         envelope.delivery.ack()
         self._metrics.unsettled.dec()
         if insertion is Insertion.REPEATED:
@@ -101,10 +103,10 @@ class UsageRecords:
             self._metrics.settled.labels(envelope.message.outcome.value).inc()
 
 
-def objection(record: UsageRecord) -> str | None:
-    """Why a record can't be true; `None` if it can. Workers are not trusted with more than their own words."""
+def record_error(record: UsageRecord) -> str | None:
+    """Return why a usage record cannot be true, or `None` if it can."""
     if any(len(text) > MAX_TEXT for text in (record.tenant, record.model, record.worker, record.digest)):
         return f"a name is longer than {MAX_TEXT} characters"
     if not math.isfinite(record.at):
         return "the time is not a number"
-    return objection_to_job(record.job, record.attempt) or objection_to_usage(record.usage)
+    return ids_error(record.job, record.attempt) or usage_error(record.usage)

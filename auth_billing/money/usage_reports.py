@@ -1,6 +1,7 @@
-"""What was used and what it cost, added up from settled jobs, which is what the ledger is made of: each counts once.
+"""Usage reports: requests, tokens and costs of settled jobs, in buckets of time and groups.
 
-A job counts when it was settled (`final.at`); one that was never queued does not count. Knows no HTTP and no MongoDB.
+A job counts at the time of its settlement (`final.at`), once; a job that was never queued does not count. The ledger's
+entries are made of the same jobs.
 """
 
 from __future__ import annotations
@@ -11,21 +12,21 @@ from enum import StrEnum
 from itertools import chain
 from typing import Protocol
 
-from auth_billing.money.books import JobRecord
+from auth_billing.money.billing_records import JobRecord
 
 EMBEDDING_JOBS = "embd-"
-"""How the ids of embedding jobs begin; all others generate text."""
+"""The prefix of embedding jobs' ids; all other jobs generate text."""
 
 
-class Kind(StrEnum):
-    """What was asked for."""
+class UsageKind(StrEnum):
+    """What a job's request was for."""
 
     COMPLETIONS = "completions"
     EMBEDDINGS = "embeddings"
 
 
 class Dimension(StrEnum):
-    """What usage is told apart by; the fields of a job."""
+    """Fields of a job that usage is grouped and filtered by."""
 
     PROJECT = "project"
     USER = "user"
@@ -36,21 +37,24 @@ class Dimension(StrEnum):
 
 @dataclass(frozen=True)
 class UsageFilter:
-    """Which jobs: settled from `since` until before `until` (Unix seconds), of any of the ids given for a dimension."""
+    """Selects jobs settled from `since` until before `until` (Unix seconds).
+
+    `only` has the ids to select, by dimension; a dimension that is not there selects all.
+    """
 
     organisation: str
     since: int
     until: int
     only: Mapping[Dimension, Sequence[str]] = field(default_factory=dict)
-    kind: Kind | None = None
+    kind: UsageKind | None = None
 
 
 @dataclass(frozen=True)
 class UsageRow:
-    """What the jobs of one bucket and group used together. Costs are nano-USD.
+    """The usage of one bucket and group. Costs are nano-USD.
 
-    `start` is the bucket's, a multiple of its width. `cost` is what was paid: the sum of the other three costs unless
-    a job had used more than was held for it.
+    `start` is the bucket's begin, a multiple of its width. `cost` is what was charged: the sum of the other three costs
+    unless a job used more than its hold.
     """
 
     start: int
@@ -58,11 +62,11 @@ class UsageRow:
     requests: int
     input_tokens: int
     cached_tokens: int
-    """Part of the input."""
+    """The part of the input tokens that came from the prefix cache."""
     output_tokens: int
     cost: int
     input_cost: int
-    """Of the input that was not cached."""
+    """The cost of the input tokens that were not cached."""
     cached_cost: int
     output_cost: int
 
@@ -71,23 +75,23 @@ _COUNTED = [each.name for each in fields(UsageRow) if each.name not in ("start",
 
 
 class UsageReports(Protocol):
-    """Where settled jobs are added up. Each method raises `StoreUnavailable` when the store does not answer in time."""
+    """Queries over settled jobs. Each method raises `StoreUnavailable` if the store does not answer in time."""
 
-    async def rows(self, wanted: UsageFilter, width: int, by: Sequence[Dimension], limit: int) -> list[UsageRow]:
-        """One row for each bucket of `width` seconds and each group in it, in order, `limit` of them at most."""
+    async def rows(self, selection: UsageFilter, width: int, by: Sequence[Dimension], limit: int) -> list[UsageRow]:
+        """Return a row for each bucket of `width` seconds and each group in it, in order, at most `limit`."""
         ...
 
-    async def count(self, wanted: UsageFilter, limit: int) -> int:
-        """How many jobs there are, counted up to `limit`."""
+    async def count(self, selection: UsageFilter, limit: int) -> int:
+        """Return the number of jobs, counted up to `limit`."""
         ...
 
-    def jobs(self, wanted: UsageFilter) -> AsyncIterator[JobRecord]:
-        """The jobs themselves, in the order in which they were settled."""
+    def jobs(self, selection: UsageFilter) -> AsyncIterator[JobRecord]:
+        """Iterate over the jobs in the order of their settlement."""
         ...
 
 
-def added(parts: Sequence[Sequence[UsageRow]]) -> list[UsageRow]:
-    """Rows of several parts of a time, those of the same bucket and group as one, in order."""
+def merge_rows(parts: Sequence[Sequence[UsageRow]]) -> list[UsageRow]:
+    """Merge the rows of several periods, in order: rows of the same bucket and group are added up."""
     found: dict[tuple[int, tuple[str, ...]], UsageRow] = {}
     for row in chain.from_iterable(parts):
         key = row.start, tuple(row.group.values())

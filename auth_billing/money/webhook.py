@@ -1,10 +1,10 @@
-"""Sends events to the operator's URL, signed as Standard Webhooks has it (so does OpenAI: its SDK verifies ours).
+"""Webhook client: posts events to the operator's URL, signed as Standard Webhooks specifies (OpenAI's SDK verifies it).
 
     webhook-id: ID    webhook-timestamp: Unix seconds
     webhook-signature: v1,base64(HMAC-SHA256(secret, "ID.TIMESTAMP.BODY"))
 
-Only the operator chooses the URL: nothing that a tenant says has a part in it. No redirect is followed, and of an
-answer only its status is read.
+Only the operator sets the URL; no tenant's input is part of it. Redirects are not followed, and only the status of a
+response is read.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from tenacity.wait import wait_base
 from auth_billing.errors import AlertNotSent
 from runtime.lifecycle import StartupError
 
-TRIES = 4
-SECONDS = 10.0
-"""For one try."""
-SHORTEST_SECRET = 24
+MAX_TRIES = 4
+TIMEOUT = 10.0
+"""Seconds for one try."""
+MIN_SECRET_LENGTH = 24
 PREFIX = "whsec_"
-"""Before a secret in base64."""
+"""The prefix of a secret that is written in base64."""
 
 _WAIT = wait_random_exponential(multiplier=0.5, max=10)
-_AGAIN = (408, 425, 429)
+_RETRYABLE = (408, 425, 429)
 
 
-class _TryAgain(Exception):
-    """The receiver is away or busy."""
+class _RetryableError(Exception):
+    """The receiver is unreachable or overloaded."""
 
 
 class Webhook:
-    """One receiver. Use on one event loop, and close it.
+    """A client of one receiver. Use it on one event loop, and close it.
 
     Args:
-        url: where events go.
-        secret: what they are signed with: `whsec_` and base64, or any text.
+        url: the receiver's URL.
+        secret: the signing secret: `whsec_` and base64, or any text.
         clock: Unix seconds.
-        wait: between tries.
+        wait: the pause between tries.
 
     Raises:
-        StartupError: the URL or the secret is none.
+        StartupError: the URL or the secret is malformed.
     """
 
     def __init__(
@@ -62,22 +62,24 @@ class Webhook:
         self._wait = wait
         self._client = httpx2.AsyncClient(
             headers={"accept-encoding": "identity", "user-agent": "headrace-billing"},
-            timeout=httpx2.Timeout(SECONDS),
+            timeout=httpx2.Timeout(TIMEOUT),
             follow_redirects=False,
         )
 
     async def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
         await self._client.aclose()
 
     async def send(self, id: str, message: dict[str, object]) -> None:
-        """Send an event, several times if the receiver is away or busy.
+        """Post an event; retry up to `MAX_TRIES` times if the receiver is unreachable or overloaded.
 
         Raises:
-            AlertNotSent: it did not take it.
+            AlertNotSent: the receiver refused the event, or all tries failed.
         """
         body = json.dumps(message, separators=(",", ":"))
-        tries = AsyncRetrying(stop=stop_after_attempt(TRIES), wait=self._wait, retry=retry_if_exception_type(_TryAgain))
+        tries = AsyncRetrying(
+            stop=stop_after_attempt(MAX_TRIES), wait=self._wait, retry=retry_if_exception_type(_RetryableError)
+        )
         try:
             await tries(self._post, id, body)
         except RetryError as error:
@@ -85,12 +87,14 @@ class Webhook:
 
     async def _post(self, id: str, body: str) -> None:
         try:
-            async with self._client.stream("POST", self._url, content=body, headers=self._headers(id, body)) as answer:
-                status = answer.status_code
+            async with self._client.stream(
+                "POST", self._url, content=body, headers=self._headers(id, body)
+            ) as response:
+                status = response.status_code
         except httpx2.HTTPError as error:
-            raise _TryAgain(f"the receiver can't be reached: {type(error).__name__}") from error
-        if status in _AGAIN or status >= 500:
-            raise _TryAgain(f"the receiver answered {status}")
+            raise _RetryableError(f"the receiver can't be reached: {type(error).__name__}") from error
+        if status in _RETRYABLE or status >= 500:
+            raise _RetryableError(f"the receiver answered {status}")
         if not 200 <= status < 300:
             raise AlertNotSent(f"the receiver answered {status}")
 
@@ -120,7 +124,7 @@ def _secret_bytes(secret: str) -> bytes:
     try:
         plain = base64.b64decode(secret.removeprefix(PREFIX), validate=True) if secret.startswith(PREFIX) else None
     except binascii.Error as error:
-        raise StartupError("HEADRACE_ALERT_SECRET begins with whsec_ and goes on with what is not base64") from error
-    if len(secret) < SHORTEST_SECRET:
-        raise StartupError(f"HEADRACE_ALERT_SECRET must have {SHORTEST_SECRET} characters or more")
+        raise StartupError("HEADRACE_ALERT_SECRET is not base64 after its prefix whsec_") from error
+    if len(secret) < MIN_SECRET_LENGTH:
+        raise StartupError(f"HEADRACE_ALERT_SECRET must have {MIN_SECRET_LENGTH} characters or more")
     return secret.encode() if plain is None else plain

@@ -1,1 +1,1 @@
-"""Accounts in MongoDB. The only place that imports motor."""
+"""MongoDB stores of accounts, people, keys and billing. Only `store/` packages may import motor."""

@@ -1,6 +1,6 @@
-"""Organisations and projects in MongoDB: `organisations {_id, name, created, owners}`, `projects {_id, ...}`.
+"""MongoDB store of organisations and projects: `organisations {_id, name, created, owners}`, `projects {_id, ...}`.
 
-`owners` is in the organisation's one document, so that "never the last one" is one conditional update.
+`owners` is in the organisation's one document, so that one conditional update never removes the last owner.
 """
 
 from __future__ import annotations
@@ -17,56 +17,56 @@ PROJECTS = "projects"
 
 
 class MongoAccountStore:
-    """Implements `records.AccountStore`."""
+    """MongoDB implementation of `records.AccountStore`. Writes are journaled; methods raise `StoreUnavailable`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._organisations = connection.durable(ORGANISATIONS)
         self._projects = connection.durable(PROJECTS)
 
     async def ensure_organisation(self, organisation: Organisation) -> None:
-        """Store it unless one with its id is there."""
+        """Store an organisation unless one with its id is stored."""
         await _insert_once(self._organisations, dict(vars(organisation)))
 
     async def ensure_project(self, project: Project) -> None:
-        """Store it unless one with its id is there."""
+        """Store a project unless one with its id is stored."""
         await _insert_once(self._projects, dict(vars(project)))
 
     async def find_organisation(self, organisation: str) -> Organisation | None:
-        """The organisation with this id."""
+        """Return the organisation with this id."""
         with translated_errors():
             found = await self._organisations.find_one({"_id": organisation})
         return None if found is None else Organisation(found["_id"], found["name"], found["created"])
 
     async def projects(self, organisation: str) -> list[Project]:
-        """All projects of an organisation, oldest first."""
+        """Return all projects of an organisation, oldest first."""
         with translated_errors():
             found = self._projects.find({"organisation": organisation}).sort([("created", 1), ("_id", 1)])
             return [_project(document) async for document in found]
 
     async def find_project(self, organisation: str, project: str) -> Project | None:
-        """The organisation's project with this id."""
+        """Return the organisation's project with this id."""
         with translated_errors():
             found = await self._projects.find_one({"_id": project, "organisation": organisation})
         return None if found is None else _project(found)
 
     async def rename_project(self, organisation: str, project: str, name: str) -> None:
-        """Give the organisation's project another name, if there is such a project."""
+        """Rename the organisation's project, if there is such a project."""
         with translated_errors():
             await self._projects.update_one({"_id": project, "organisation": organisation}, {"$set": {"name": name}})
 
     async def archive_project(self, organisation: str, project: str, now: float) -> None:
-        """Archive the organisation's project, if there is such a project and it is not archived."""
+        """Archive the organisation's project at `now` (Unix seconds), unless it is archived or does not exist."""
         open_one = {"_id": project, "organisation": organisation, "archived": None}
         with translated_errors():
             await self._projects.update_one(open_one, {"$set": {"archived": now}})
 
     async def add_owner(self, organisation: str, user: str) -> None:
-        """Count a user among the organisation's owners."""
+        """Add a user id to the organisation's owners, in one update; no effect if it is there."""
         with translated_errors():
             await self._organisations.update_one({"_id": organisation}, {"$addToSet": {"owners": user}})
 
     async def give_up_owner(self, organisation: str, user: str) -> bool:
-        """Count him no more; false if nobody would be left, and nothing is changed then."""
+        """Remove a user id from the organisation's owners, in one update; false, and no change, if it is the last."""
         one_of_several = {"_id": organisation, "owners": user, "owners.1": {"$exists": True}}
         with translated_errors():
             result = await self._organisations.update_one(one_of_several, {"$pull": {"owners": user}})

@@ -1,6 +1,9 @@
-"""Alerts in MongoDB: `alerts {_id, organisation, month, budget, threshold, limit, amount, at, sent, lease, rounds}`.
+"""MongoDB store of alerts.
 
-`sent` is 0 until it is; the store forgets alerts after two months, when nothing about them can become due again.
+    alerts {_id, organisation, month, budget, threshold, limit, amount, at, sent, lease, rounds, expires}
+
+`sent` is 0 until the alert is sent, `lease` the Unix time until which a process claimed it. A TTL index deletes alerts
+after two months, when they cannot become due again.
 """
 
 from __future__ import annotations
@@ -11,61 +14,61 @@ from typing import Any
 
 from pymongo import ReturnDocument
 
-from auth_billing.money.alerts import Alert, Claimed
-from auth_billing.money.books import Balance
+from auth_billing.money.alerts import Alert, ClaimedAlert
+from auth_billing.money.billing_records import Balance
 from auth_billing.store import balances
 from auth_billing.store.connection import StoreConnection, translated_errors
 from auth_billing.store.insertion import insert_new
 
 COLLECTION = "alerts"
-KEPT = timedelta(days=62)
+RETENTION = timedelta(days=62)
 
 
 class MongoAlertStore:
-    """Implements `alerts.AlertStore`."""
+    """MongoDB implementation of `money.alerts.AlertStore`. Methods raise `StoreUnavailable`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._alerts = connection.durable(COLLECTION)
         self._accounts = connection.durable(balances.COLLECTION)
 
-    async def watched(self, low: int) -> Sequence[Balance]:
-        """Accounts that have budgets, or less than `low` available."""
-        query = {"$or": [{"budgets": {"$ne": {}}}, {"available": {"$lt": low}}]}
+    async def candidates(self, low_credit: int) -> Sequence[Balance]:
+        """Return the accounts that have budgets, or less than `low_credit` nano-USD available."""
+        query = {"$or": [{"budgets": {"$ne": {}}}, {"available": {"$lt": low_credit}}]}
         with translated_errors():
             return [balances.from_document(each) async for each in self._accounts.find(query)]
 
     async def add(self, alerts: Sequence[Alert]) -> None:
-        """Write down those that are not there yet."""
+        """Store alerts durably; those that are stored already are skipped."""
         with translated_errors():
-            there = {
+            stored = {
                 each["_id"] async for each in self._alerts.find({"_id": {"$in": [a.id for a in alerts]}}, {"_id": 1})
             }
-            new = [_to_document(each) for each in alerts if each.id not in there]
+            new = [_to_document(each) for each in alerts if each.id not in stored]
             if new:
                 await insert_new(self._alerts, new)
 
-    async def claim(self, now: float, lease: float) -> Claimed | None:
-        """An alert that is not sent and that nobody has a lease on; it is the caller's until `lease`."""
+    async def claim(self, now: float, until: float) -> ClaimedAlert | None:
+        """Claim one unsent and unclaimed alert until the time `until` (Unix seconds), in one update."""
         with translated_errors():
             document = await self._alerts.find_one_and_update(
-                {"sent": 0, "lease": {"$lt": now}}, {"$set": {"lease": lease}}, return_document=ReturnDocument.AFTER
+                {"sent": 0, "lease": {"$lt": now}}, {"$set": {"lease": until}}, return_document=ReturnDocument.AFTER
             )
         if document is None:
             return None
         names = ("organisation", "month", "budget", "threshold", "limit", "amount", "at")
-        return Claimed(Alert(**{name: document[name] for name in names}), document["rounds"])
+        return ClaimedAlert(Alert(**{name: document[name] for name in names}), document["rounds"])
 
     async def postpone(self, id: str, until: float) -> None:
-        """One more round has failed; nobody tries before `until`."""
+        """Count a failed round of an alert and keep it claimed until the time `until` (Unix seconds), in one update."""
         with translated_errors():
             await self._alerts.update_one({"_id": id}, {"$set": {"lease": until}, "$inc": {"rounds": 1}})
 
-    async def done(self, id: str, at: float) -> None:
-        """It is sent, or given up."""
+    async def mark_done(self, id: str, at: float) -> None:
+        """Mark an alert as sent or dropped, at a time in Unix seconds."""
         with translated_errors():
             await self._alerts.update_one({"_id": id}, {"$set": {"sent": at}})
 
 
 def _to_document(alert: Alert) -> dict[str, Any]:
-    forget = datetime.fromtimestamp(alert.at, UTC) + KEPT  # the type that makes the store forget it
-    return {"_id": alert.id, **vars(alert), "sent": 0, "lease": 0.0, "rounds": 0, "expires": forget}
+    expires = datetime.fromtimestamp(alert.at, UTC) + RETENTION  # a date, as the TTL index needs it
+    return {"_id": alert.id, **vars(alert), "sent": 0, "lease": 0.0, "rounds": 0, "expires": expires}

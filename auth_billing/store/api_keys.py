@@ -1,4 +1,4 @@
-"""API keys in MongoDB: `api_keys {_id: key id, digest, ...}`, the fields of `records.ApiKeyRecord`."""
+"""MongoDB store of API keys: `api_keys {_id: key id, digest, ...}`, the fields of `records.ApiKeyRecord`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ COLLECTION = "api_keys"
 
 
 class MongoApiKeyStore:
-    """Implements `records.ApiKeyStore`."""
+    """MongoDB implementation of `records.ApiKeyStore`. Writes are journaled; methods raise `StoreUnavailable`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._keys = connection.durable(COLLECTION)
 
     async def find(self, key_id: str) -> ApiKeyRecord | None:
-        """The key with this id."""
+        """Return the key with this id."""
         with translated_errors():
             document = await self._keys.find_one({"_id": key_id})
         return None if document is None else _from_document(document)
@@ -33,31 +33,31 @@ class MongoApiKeyStore:
             await self._keys.insert_one(_to_document(record))
 
     async def unrevoked(self, organisation: str, project: str) -> list[ApiKeyRecord]:
-        """The keys of a project that are not revoked, newest first."""
+        """Return the keys of a project that are not revoked, newest first."""
         query = {"organisation": organisation, "project": project, "revoked": None}
         with translated_errors():
             found = self._keys.find(query).sort([("created", -1), ("_id", 1)])
             return [_from_document(document) async for document in found]
 
     async def rename(self, key_id: str, name: str) -> None:
-        """Give the key another name."""
+        """Rename a key."""
         with translated_errors():
             await self._keys.update_one({"_id": key_id}, {"$set": {"name": name}})
 
     async def expire(self, key_id: str, at: float) -> None:
-        """Have the key expire at `at`, unless it does so sooner."""
+        """Set a key's expiry to `at` (Unix seconds), in one update, unless it expires sooner."""
         lives_longer = {"_id": key_id, "$or": [{"expires": None}, {"expires": {"$gt": at}}]}
         with translated_errors():
             await self._keys.update_one(lives_longer, {"$set": {"expires": at}})
 
     async def used(self, uses: Mapping[str, float]) -> None:
-        """Keep when keys, by id, were last used, in one write; of two gateways the later one is right."""
+        """Store the last use of keys (Unix seconds by key id) in one write; a stored later time is kept."""
         writes = [UpdateOne({"_id": key_id}, {"$max": {"last_used": at}}) for key_id, at in uses.items()]
         with translated_errors():
             await self._keys.bulk_write(writes, ordered=False)
 
     async def revoke(self, keys: KeySet, now: float) -> int:
-        """Revoke all of `keys` that are not revoked; how many there were."""
+        """Revoke all of `keys` that are not revoked, each atomically; return their number. Revokes nothing if empty."""
         query = _query(keys)
         if not query:
             return 0
@@ -67,7 +67,7 @@ class MongoApiKeyStore:
 
 
 def _query(keys: KeySet) -> dict[str, str]:
-    """What `ApiKeyRecord.is_in` asks; empty if it names nothing."""
+    """Return the query that matches what `ApiKeyRecord.is_in` accepts; empty for an empty key set."""
     fields = {"_id": keys.key, "organisation": keys.organisation, "project": keys.project, "user": keys.user}
     named = {name: value for name, value in fields.items() if value}
     return named | {"project": ""} if named and keys.admin_only else named

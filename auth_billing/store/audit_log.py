@@ -1,6 +1,8 @@
-"""The audit log in MongoDB: `audit_log {_id, organisation, event, target, actor, at, project, details}`, insert-only.
+"""MongoDB store of the audit log, insert-only.
 
-An `_id` sorts by time, so that pages need no other index than an organisation's.
+    audit_log {_id, organisation, event, target, actor, at, project, details}
+
+An `_id` sorts by time, so that pages need only the index on (organisation, _id).
 """
 
 from __future__ import annotations
@@ -14,13 +16,13 @@ COLLECTION = "audit_log"
 
 
 class MongoAuditLogStore:
-    """Implements `audit_log.AuditLogStore`."""
+    """MongoDB implementation of `audit_log.AuditLogStore`. Methods raise `StoreUnavailable`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._entries = connection.durable(COLLECTION)
 
     async def add(self, entry: AuditEntry) -> None:
-        """Store a new entry, durably."""
+        """Store a new entry durably."""
         fields = dict(vars(entry))
         document = {
             "_id": fields.pop("id"),
@@ -33,7 +35,7 @@ class MongoAuditLogStore:
             await self._entries.insert_one(document)
 
     async def find(self, query: AuditQuery) -> list[AuditEntry]:
-        """Up to `query.limit` entries, newest first; with `before`, those that come just before it."""
+        """Return up to `query.limit` entries, newest first; with `before`, those just before it."""
         upwards = query.before is not None and query.after is None
         with translated_errors():
             cursor = self._entries.find(_filter(query)).sort("_id", 1 if upwards else -1).limit(query.limit)

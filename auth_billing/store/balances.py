@@ -1,24 +1,25 @@
-"""Accounts in MongoDB, one document an organisation, so that one conditional update decides about money
-(docs/design/money.md#documents).
+"""MongoDB store of accounts: one document per organisation, so that one conditional update is atomic.
+
+See docs/design/money.md#documents.
 
     accounts {
         _id: organisation,
         open: true | false,            false: no new holds
         available: int,                nano-USD that can be held
-        spent: int,                    nano-USD that settled jobs have cost, ever
+        spent: int,                    nano-USD, the cost of all settled jobs
         held_map: {
             job: {amount: int, month: "2026-11", project: str, key: str},
-            lease: {the same, gateway: str, at: float},    credit that a gateway has in hand: `credit_leases.py`
+            lease: {as above, gateway: str, at: float},    a gateway's credit lease: `credit_leases.py`
         },
-        budgets: {NAME: int},          nano-USD a month; NAME as in `holds.budgets_of`
-        used: {MONTH: {NAME: int}},    nano-USD held and spent of jobs accepted in the month
-        version: int,                  goes up with every change to `held_map`
-        credits, credited: int         credit taken in: `store/credits.py`
+        budgets: {NAME: int},          nano-USD a month; NAME as in `holds.budget_names`
+        used: {MONTH: {NAME: int}},    nano-USD held and spent by jobs accepted in the month
+        version: int,                  incremented by every change to `held_map`
+        credits, credited: int         number and sum of applied credit entries: `store/credits.py`
     }
 
-Always `available + sum(held_map.*.amount) + spent` = all that was paid in less what was paid back: whoever changes
-credit changes `available` only. A job counts in the month in which it was accepted, so a new month begins with nothing
-used (months older than the last three are dropped), and there is no moment at which budgets are reset.
+Invariant: `available + sum(held_map.*.amount) + spent == credited`; crediting an account changes `available` and
+`credited` only. A job counts in the month of its acceptance, so a new month begins with nothing used, and budgets need
+no reset. Months older than the last three are deleted.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from typing import Any
 
 from pymongo.errors import DuplicateKeyError
 
-from auth_billing.money.books import Balance, Charge, Hold, JobRecord
+from auth_billing.money.billing_records import Balance, Charge, Hold, JobRecord
 from auth_billing.store.connection import StoreConnection, translated_errors
 
 COLLECTION = "accounts"
 
-_NOTHING: dict[str, Any] = {
+_EMPTY: dict[str, Any] = {
     "open": True,
     "available": 0,
     "spent": 0,
@@ -45,90 +46,101 @@ _NOTHING: dict[str, Any] = {
 
 
 class MongoBalanceStore:
-    """Implements `books.BalanceStore`."""
+    """MongoDB implementation of `billing_records.BalanceStore`. Methods raise `StoreUnavailable`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._accounts = connection.durable(COLLECTION)
-        self._passing = connection.passing(COLLECTION)
+        self._unjournaled = connection.unjournaled(COLLECTION)
 
-    async def open(self, organisation: str) -> None:
-        """Make an account with nothing in it unless there is one."""
+    async def create(self, organisation: str) -> None:
+        """Create an empty account unless the organisation has one."""
         try:
             with translated_errors():
-                await self._accounts.insert_one({"_id": organisation, **_NOTHING})
+                await self._accounts.insert_one({"_id": organisation, **_EMPTY})
         except DuplicateKeyError:
             return
 
     async def find(self, organisation: str) -> Balance | None:
-        """The account of an organisation."""
+        """Return an organisation's account, or `None` if it has none."""
         with translated_errors():
             document = await self._accounts.find_one({"_id": organisation})
         return None if document is None else from_document(document)
 
     async def with_holds(self) -> Sequence[Balance]:
-        """All accounts that have open holds."""
+        """Return all accounts that have open holds or leases."""
         with translated_errors():
             return [from_document(each) async for each in self._accounts.find({"held_map": {"$ne": {}}})]
 
     async def hold(self, jobs: Sequence[JobRecord], budgets: Mapping[str, int]) -> bool:
-        """Set the jobs' holds aside, all or none; false if the account does not allow it (or has them already).
+        """Take the jobs' holds (nano-USD) out of what is available, in one update, all or none. Not journaled.
 
-        Comparing with limits that the caller knows, and these with the document's, takes half the time on the embedded
-        store that an expression over both takes.
+        Return false, with nothing changed, if the account is closed, has too little credit or budget, holds one of the
+        jobs already, or has other budgets than `budgets`. The query compares with `budgets` instead of an expression
+        over the document's own fields, because that takes the embedded store twice as long.
         """
-        possible = _allowing(jobs[0].organisation, jobs[0], sum(job.hold for job in jobs), budgets)
-        if possible is None:
+        allowing = _allowing(jobs[0].organisation, jobs[0], sum(job.hold for job in jobs), budgets)
+        if allowing is None:
             return False
-        affordable = {**possible, **{f"held_map.{job.id}": {"$exists": False} for job in jobs}}
+        query = {**allowing, **{f"held_map.{job.id}": {"$exists": False} for job in jobs}}
         with translated_errors():
-            result = await self._passing.update_one(affordable, _held(jobs))
+            result = await self._unjournaled.update_one(query, _held(jobs))
         return bool(result.matched_count)
 
-    async def hold_again(self, job: JobRecord, version: int) -> bool:
-        """Put back a hold that a crash of the store has lost; false if the account has changed since `version`."""
-        unchanged = {"_id": job.organisation, "version": version, f"held_map.{job.id}": {"$exists": False}}
+    async def restore_hold(self, job: JobRecord, version: int) -> bool:
+        """Put back a hold that a crash of the store lost; false if the account changed after `version`."""
+        query = {"_id": job.organisation, "version": version, f"held_map.{job.id}": {"$exists": False}}
         with translated_errors():
-            result = await self._accounts.update_one(unchanged, _held([job]))
+            result = await self._accounts.update_one(query, _held([job]))
         return bool(result.matched_count)
 
-    async def lease(self, seen: Balance, id: str, lease: Hold) -> bool:
-        """Set `lease.amount` more aside for a gateway, onto the lease with this id if `seen` has it."""
-        possible = _allowing(seen.organisation, lease, lease.amount, seen.budgets)
-        if possible is None:
+    async def extend_lease(self, seen: Balance, id: str, lease: Hold) -> bool:
+        """Take `lease.amount` (nano-USD) out of what is available and add it to the lease `id`, in one update.
+
+        Create the lease if `seen` does not have it. Return false, with nothing changed, if the account does not allow
+        it, has other budgets than `seen`, or the lease was created or released after `seen`. Not journaled.
+        """
+        allowing = _allowing(seen.organisation, lease, lease.amount, seen.budgets)
+        if allowing is None:
             return False
         increase = {"available": -lease.amount, "version": 1, f"held_map.{id}.amount": lease.amount}
-        _use_less(increase, lease, -lease.amount)
-        said = {name: getattr(lease, name) for name in ("month", "project", "key", "gateway", "at")}
+        _reduce_use(increase, lease, -lease.amount)
+        fields = {name: getattr(lease, name) for name in ("month", "project", "key", "gateway", "at")}
         with translated_errors():
-            result = await self._passing.update_one(
-                {**possible, f"held_map.{id}.amount": {"$exists": id in seen.held}},
-                {"$inc": increase, "$set": {f"held_map.{id}.{name}": value for name, value in said.items()}},
+            result = await self._unjournaled.update_one(
+                {**allowing, f"held_map.{id}.amount": {"$exists": id in seen.held}},
+                {"$inc": increase, "$set": {f"held_map.{id}.{name}": value for name, value in fields.items()}},
             )
         return bool(result.matched_count)
 
-    async def hand_over(self, organisation: str, jobs: Mapping[str, Sequence[JobRecord]]) -> bool:
-        """Turn parts of leases into the holds of jobs, all or none."""
-        amounts = {f"held_map.{lease}.amount": sum(job.hold for job in of_it) for lease, of_it in jobs.items()}
-        entries = {f"held_map.{job.id}": _entry(job) for of_it in jobs.values() for job in of_it}
-        possible = {
+    async def hold_from_leases(self, organisation: str, jobs: Mapping[str, Sequence[JobRecord]]) -> bool:
+        """Turn parts of leases into the holds of jobs (by lease id), in one update, all or none. Not journaled.
+
+        Return false, with nothing changed, if a lease has too little left or a job is held already.
+        """
+        amounts = {f"held_map.{lease}.amount": sum(job.hold for job in its_jobs) for lease, its_jobs in jobs.items()}
+        entries = {f"held_map.{job.id}": _entry(job) for its_jobs in jobs.values() for job in its_jobs}
+        query = {
             "_id": organisation,
-            **{amount: {"$gte": least} for amount, least in amounts.items()},
-            **{entry: {"$exists": False} for entry in entries},
+            **{field: {"$gte": amount} for field, amount in amounts.items()},
+            **{field: {"$exists": False} for field in entries},
         }
-        increase = {"version": 1, **{amount: -less for amount, less in amounts.items()}}
+        increase = {"version": 1, **{field: -amount for field, amount in amounts.items()}}
         with translated_errors():
-            result = await self._passing.update_one(possible, {"$inc": increase, "$set": entries})
+            result = await self._unjournaled.update_one(query, {"$inc": increase, "$set": entries})
         return bool(result.matched_count)
 
     async def settle(self, charges: Sequence[Charge]) -> bool:
-        """Turn holds into costs, all or none; false if one of them is not held."""
+        """Remove the jobs' holds, add their costs to what is spent and the rest to what is available, in one update.
+
+        Return false, with nothing changed, if one of the jobs is not held. Journaled; amounts are nano-USD.
+        """
         held = {f"held_map.{charge.job.id}": {"$exists": True} for charge in charges}
         increase = {"available": 0, "spent": 0, "version": 1}
         for charge in charges:
             unused = charge.job.hold - charge.cost
             increase["available"] += unused
             increase["spent"] += charge.cost
-            _use_less(increase, charge.job, unused)
+            _reduce_use(increase, charge.job, unused)
         with translated_errors():
             result = await self._accounts.update_one(
                 {"_id": charges[0].job.organisation, **held}, {"$unset": dict.fromkeys(held, ""), "$inc": increase}
@@ -136,9 +148,9 @@ class MongoBalanceStore:
         return bool(result.matched_count)
 
     async def release(self, organisation: str, id: str, hold: Hold) -> bool:
-        """Give back a hold that no job needs, or a lease; false if it is not there with this amount."""
+        """Return a job's hold or a lease to what is available, in one update; false if it is not there unchanged."""
         increase = {"available": hold.amount, "version": 1}
-        _use_less(increase, hold, hold.amount)
+        _reduce_use(increase, hold, hold.amount)
         entry = f"held_map.{id}"
         with translated_errors():
             result = await self._accounts.update_one(
@@ -146,13 +158,13 @@ class MongoBalanceStore:
             )
         return bool(result.matched_count)
 
-    async def forget_months(self, organisation: str, months: Collection[str]) -> None:
-        """Forget what was used in months whose jobs are settled long since."""
+    async def drop_months(self, organisation: str, months: Collection[str]) -> None:
+        """Delete the budget usage of past months (`2026-11`), all of whose jobs were settled long ago."""
         with translated_errors():
             await self._accounts.update_one({"_id": organisation}, {"$unset": {f"used.{each}": "" for each in months}})
 
     async def set_open(self, organisation: str, *, to: bool) -> bool:
-        """Take no more holds, or take them again; open ones are settled as ever. False if there is no such account."""
+        """Reopen an account, or close it for new holds (open ones are still settled); false if there is none."""
         with translated_errors():
             result = await self._accounts.update_one({"_id": organisation}, {"$set": {"open": to}})
         return bool(result.matched_count)
@@ -161,7 +173,7 @@ class MongoBalanceStore:
 def _allowing(
     organisation: str, of: JobRecord | Hold, amount: int, budgets: Mapping[str, int]
 ) -> dict[str, Any] | None:
-    """What an account is like in which so much can be held; `None` if its budgets never allow it."""
+    """Return the query for an account that can hold `amount` nano-USD, or `None` if its budgets are too small."""
     left = {name: budgets[name] - amount for name in of.budgets if name in budgets}
     if any(each < 0 for each in left.values()):
         return None
@@ -177,7 +189,7 @@ def _allowing(
 def _held(jobs: Sequence[JobRecord]) -> dict[str, Any]:
     one, total = jobs[0], sum(job.hold for job in jobs)
     increase = {"available": -total, "version": 1}
-    _use_less(increase, one, -total)
+    _reduce_use(increase, one, -total)
     return {"$inc": increase, "$set": {f"held_map.{job.id}": _entry(job) for job in jobs}}
 
 
@@ -185,14 +197,15 @@ def _entry(job: JobRecord) -> dict[str, Any]:
     return {"amount": job.hold, "month": job.month, "project": job.project, "key": job.key}
 
 
-def _use_less(increase: dict[str, int], of: JobRecord | Hold, amount: int) -> None:
+def _reduce_use(increase: dict[str, int], of: JobRecord | Hold, amount: int) -> None:
+    """Add to an update that `amount` less is used of the budgets that `of` counts against."""
     for name in of.budgets:
         field = f"used.{of.month}.{name}"
         increase[field] = increase.get(field, 0) - amount
 
 
 def from_document(document: Mapping[str, Any]) -> Balance:
-    """An account as its document has it."""
+    """Return the account in a document of `accounts`."""
     return Balance(
         organisation=document["_id"],
         available=document["available"],

@@ -1,4 +1,4 @@
-"""Budgets in MongoDB: `budgets` of an account's document (`store/balances.py`), where holds look at them."""
+"""MongoDB store of budgets: `budgets` in an account's document (`store/balances.py`), where holds check them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from auth_billing.store.connection import StoreConnection, translated_errors
 
 
 class MongoBudgetStore:
-    """Implements `budgets.BudgetStore`."""
+    """MongoDB implementation of `money.budgets.BudgetStore`. Writes are journaled; methods raise `StoreUnavailable`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._accounts = connection.durable(COLLECTION)
 
     async def set(self, organisation: str, name: str, limit: int | None) -> None:
-        """Set a budget, or take it away (`None`)."""
+        """Set a budget's monthly limit in nano-USD, or remove it (`None`); no effect without an account."""
         field = f"budgets.{name}"
         change = {"$unset": {field: ""}} if limit is None else {"$set": {field: limit}}
         with translated_errors():
             await self._accounts.update_one({"_id": organisation}, change)
 
-    async def inherit(self, organisation: str, heir: str, limit: int, month: str, used: int) -> None:
-        """Set a budget that nothing counts against yet, and what is used of it in a month."""
-        change = {"$set": {f"budgets.{heir}": limit, f"used.{month}.{heir}": used}}
+    async def inherit(self, organisation: str, successor: str, limit: int, month: str, used: int) -> None:
+        """Set the limit of a new budget together with its use in a month, both in nano-USD, in one update."""
+        change = {"$set": {f"budgets.{successor}": limit, f"used.{month}.{successor}": used}}
         with translated_errors():
             await self._accounts.update_one({"_id": organisation}, change)

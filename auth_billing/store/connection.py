@@ -1,7 +1,7 @@
-"""The connection to MongoDB, or to the embedded store that speaks its protocol: time limits, durability, errors.
+"""Connection to MongoDB, or to the embedded store that speaks its protocol: timeouts, durability and errors.
 
-Every operation has a deadline, so that a store that is away or slow fails requests quickly instead of
-gathering them (docs/design/reliability-contract.md#F14, F15). Knows nothing of what is stored.
+Every operation has a timeout, so that requests fail quickly instead of piling up when the store is unavailable or slow
+(docs/design/reliability-contract.md#F14).
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ from runtime.lifecycle import StartupError
 SERVER_SELECTION_MS = 2000
 OPERATION_MS = 1500
 DATABASE = "headrace"
-"""Unless the URL names another."""
+"""The database, unless the URL names another."""
 
 DURABLE = WriteConcern(w="majority", j=True)
-"""On a majority of the replicas and in the journal: for whatever must not be forgotten once it was acknowledged."""
+"""Acknowledged by a majority of the replicas after the journal: a later crash loses nothing."""
 
-PASSING = WriteConcern(w=1, j=False)
+UNJOURNALED = WriteConcern(w=1, j=False)
+"""Acknowledged by one server before its journal: a crash of its machine may lose the write."""
 
-BATCH_SECONDS = 10.0
-"""What reading or writing much at once gets; never on the way of a request."""
+BATCH_TIMEOUT = 10.0
+"""Timeout in seconds of reads and writes of many documents, which never run on a request's path."""
 
 
 class StoreConnection:
-    """A client and its database. Connects when first used and mends itself.
+    """A MongoDB client and its database. It connects on first use and reconnects by itself.
 
     Args:
-        url: of MongoDB, with the database's name in it if it is not `DATABASE`.
-        operation_ms: what each operation gets.
+        url: a MongoDB URL, with the database's name unless that is `DATABASE`.
+        operation_ms: the timeout of each operation in milliseconds.
 
     Raises:
         StartupError: `url` is not a MongoDB URL.
@@ -57,44 +58,44 @@ class StoreConnection:
         self._database: Any = self._client.get_default_database(DATABASE)
 
     def durable(self, collection: str) -> Any:
-        """A collection whose writes are acknowledged when they are journaled by a majority."""
+        """Return a collection whose writes are acknowledged when a majority journaled them."""
         return self._database.get_collection(collection, write_concern=DURABLE)
 
-    def passing(self, collection: str) -> Any:
-        """A collection whose writes are acknowledged before they are journaled: for what may be lost in a crash."""
-        return self._database.get_collection(collection, write_concern=PASSING)
+    def unjournaled(self, collection: str) -> Any:
+        """Return a collection whose writes are acknowledged before they are journaled, and may be lost in a crash."""
+        return self._database.get_collection(collection, write_concern=UNJOURNALED)
 
     async def ping(self) -> None:
-        """Ask whether the store answers.
+        """Check that the store answers.
 
         Raises:
-            StoreUnavailable: it does not.
+            StoreUnavailable: the store does not answer.
         """
         with translated_errors():
             await self._client.admin.command("ping")
 
     async def server_time(self) -> float:
-        """The server's clock, in Unix seconds.
+        """Return the server's time in Unix seconds.
 
         Raises:
-            StoreUnavailable: it does not answer.
+            StoreUnavailable: the store does not answer.
         """
         with translated_errors():
-            told: datetime = (await self._client.admin.command("hello"))["localTime"]
-        return told.replace(tzinfo=UTC).timestamp()
+            local_time: datetime = (await self._client.admin.command("hello"))["localTime"]
+        return local_time.replace(tzinfo=UTC).timestamp()
 
     def close(self) -> None:
-        """Give the sockets back."""
+        """Close the client and its sockets."""
         self._client.close()
 
 
 @contextmanager
 def translated_errors() -> Iterator[None]:
-    """Turn the driver's errors into ours; a duplicate key stays what it is, for the stores to make sense of.
+    """Translate the driver's errors, except `DuplicateKeyError`, which each store interprets.
 
     Raises:
         RecordRefused: the document can't be encoded (an integer past int64 is an `OverflowError`).
-        StoreUnavailable: anything else, so also an unknown outcome: every write of ours may be repeated.
+        StoreUnavailable: any other error. The outcome of a write is then unknown, so every write must be repeatable.
     """
     try:
         yield
@@ -103,9 +104,9 @@ def translated_errors() -> Iterator[None]:
     except (InvalidDocument, DocumentTooLarge, OverflowError) as error:
         raise RecordRefused(str(error)) from error
     except PyMongoError as error:
-        raise StoreUnavailable(_in_short(error)) from error
+        raise StoreUnavailable(_short_message(error)) from error
 
 
-def _in_short(error: PyMongoError) -> str:
-    """What the driver says, without the topology and the timeouts that it always adds."""
+def _short_message(error: PyMongoError) -> str:
+    """Return the driver's message without the topology and timeouts that it appends."""
     return str(error).split(" (configured timeouts", 1)[0].split(", Timeout:", 1)[0] or type(error).__name__

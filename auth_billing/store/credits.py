@@ -1,10 +1,10 @@
-"""Credit in MongoDB: rows of the ledger that have a `number`, and how many of them each account has taken in.
+"""MongoDB store of credit: ledger entries with a `number`, and how many of them each account has applied.
 
     ledger   {..., kind: "topup" | "promo" | "refund", number: int, reference: str, job: only of refunds}
-    accounts {..., credits: int, credited: int}    rows taken in, and their sum; both may be absent: 0
+    accounts {..., credits: int, credited: int}    number and sum of applied entries; absent: 0
 
-A unique index on (organisation, number) makes an organisation's rows a sequence; an account moves from row n to n + 1
-by one conditional update, so that whoever repeats it changes nothing.
+A unique index on (organisation, number) makes an organisation's entries a sequence. An account moves from entry n to
+n + 1 by one conditional update, which has no effect when repeated.
 """
 
 from __future__ import annotations
@@ -15,54 +15,54 @@ from typing import Any
 from pymongo.errors import DuplicateKeyError
 
 from auth_billing.money.credit import CreditEntry, CreditKind
-from auth_billing.money.ledger import customer
+from auth_billing.money.ledger import customer_account
 from auth_billing.store.balances import COLLECTION as ACCOUNTS
 from auth_billing.store.balances import MongoBalanceStore
 from auth_billing.store.connection import StoreConnection, translated_errors
 from auth_billing.store.ledger import COLLECTION as LEDGER
 
 SOURCES = {CreditKind.TOP_UP: "cash", CreditKind.PROMO: "promo", CreditKind.REFUND: "refunds"}
-"""The ledger's account that an entry takes from."""
+"""The ledger account that is debited, by the kind of credit."""
 
 
 class MongoCreditStore:
-    """Implements `credit.CreditStore`."""
+    """MongoDB implementation of `money.credit.CreditStore`. Writes are journaled; methods raise `StoreUnavailable`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._ledger = connection.durable(LEDGER)
         self._accounts = connection.durable(ACCOUNTS)
         self._balances = MongoBalanceStore(connection)
 
-    async def open(self, organisation: str) -> tuple[int, int]:
-        """How many entries the account has taken in, and their sum; a new organisation's account is made."""
+    async def applied(self, organisation: str) -> tuple[int, int]:
+        """Return how many entries were applied to the account, and their sum in nano-USD; create a missing account."""
         account = await self._account(organisation)
         if account is None:
-            await self._balances.open(organisation)
+            await self._balances.create(organisation)
             return 0, 0
         return account.get("credits", 0), account.get("credited", 0)
 
     async def find(self, id: str) -> CreditEntry | None:
-        """An entry by its id."""
-        return await self._one({"_id": id})
+        """Return the entry with this id."""
+        return await self._find_one({"_id": id})
 
-    async def numbered(self, organisation: str, number: int) -> CreditEntry | None:
-        """An entry by its number."""
-        return await self._one({"organisation": organisation, "number": number})
+    async def find_numbered(self, organisation: str, number: int) -> CreditEntry | None:
+        """Return the organisation's entry with this number."""
+        return await self._find_one({"organisation": organisation, "number": number})
 
     async def newest(self, organisation: str, limit: int) -> Sequence[CreditEntry]:
-        """Some entries, the latest first."""
+        """Return up to `limit` entries, newest first."""
         query = {"organisation": organisation, "number": {"$gt": 0}}
         with translated_errors():
             return [_from_document(each) async for each in self._ledger.find(query).sort("number", -1).limit(limit)]
 
     async def refunded(self, organisation: str, job: str) -> int:
-        """What was paid back for a job."""
+        """Return the sum of a job's refunds in nano-USD."""
         query = {"organisation": organisation, "number": {"$gt": 0}, "job": job}
         with translated_errors():
             return sum([int(each["amount"]) async for each in self._ledger.find(query, {"amount": 1})])
 
     async def append(self, entry: CreditEntry) -> bool:
-        """Store an entry, durably; false if there is one with its id or its number."""
+        """Store an entry durably; false if one with its id or its number is stored."""
         try:
             with translated_errors():
                 await self._ledger.insert_one(_to_document(entry))
@@ -70,16 +70,16 @@ class MongoCreditStore:
             return False
         return True
 
-    async def take_in(self, entry: CreditEntry) -> None:
-        """Add an entry to its account if that has taken in all before it, and not this one."""
+    async def apply(self, entry: CreditEntry) -> None:
+        """Add an entry to its account, in one update, if it is the next one that was not applied."""
         before = entry.number - 1
-        ready = {"_id": entry.organisation, "credits": before if before else {"$in": [None, 0]}}
+        query = {"_id": entry.organisation, "credits": before if before else {"$in": [None, 0]}}
         increase = {"available": entry.amount, "credited": entry.amount, "credits": 1}
         with translated_errors():
-            await self._accounts.update_one(ready, {"$inc": increase})
+            await self._accounts.update_one(query, {"$inc": increase})
 
     async def credited_since(self, at: float) -> Sequence[str]:
-        """The organisations that have entries since a time."""
+        """Return the ids of organisations that have entries since a time (Unix seconds)."""
         with translated_errors():
             return list(await self._ledger.distinct("organisation", {"number": {"$gt": 0}, "at": {"$gte": at}}))
 
@@ -90,7 +90,7 @@ class MongoCreditStore:
             )
         return found
 
-    async def _one(self, query: dict[str, Any]) -> CreditEntry | None:
+    async def _find_one(self, query: dict[str, Any]) -> CreditEntry | None:
         with translated_errors():
             document = await self._ledger.find_one(query)
         return None if document is None else _from_document(document)
@@ -101,7 +101,7 @@ def _to_document(entry: CreditEntry) -> dict[str, Any]:
         "_id": entry.id,
         "organisation": entry.organisation,
         "debit": SOURCES[entry.kind],
-        "credit": customer(entry.organisation),
+        "credit": customer_account(entry.organisation),
         "amount": entry.amount,
         "kind": entry.kind.value,
         "at": entry.at,

@@ -1,7 +1,7 @@
-"""Idempotency keys in MongoDB: `idempotency {_id, fingerprint, attempt, lease, expires, answer}`.
+"""MongoDB store of idempotency keys: `idempotency {_id, fingerprint, attempt, lease, expires, answer}`.
 
-Insertion under the unique `_id` decides who runs a request; the store itself forgets records that have expired.
-Bodies are compressed: an event stream repeats itself in every frame.
+The process that inserts the unique `_id` runs the request. A TTL index deletes expired records. Response bodies are
+compressed, because the frames of an event stream repeat their fields.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from auth_billing.idempotency import IdempotencyRecord, KeptAnswer
 from auth_billing.store.connection import StoreConnection, translated_errors
 
 COLLECTION = "idempotency"
-TRIES = 3
+MAX_TRIES = 3
 
 
 class MongoIdempotencyStore:
-    """Implements `records.IdempotencyStore`."""
+    """MongoDB implementation of `records.IdempotencyStore`. Writes are journaled; methods raise `StoreUnavailable`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._keys = connection.durable(COLLECTION)
 
     async def insert(self, record: IdempotencyRecord) -> IdempotencyRecord | None:
-        """Store a record unless one with its id is there, which is returned then."""
-        for _ in range(TRIES):
+        """Store a record and return `None`, or return the record with its id that is stored already."""
+        for _ in range(MAX_TRIES):
             with translated_errors():
                 try:
                     await self._keys.insert_one(_to_document(record))
                 except DuplicateKeyError:
-                    there = await self._keys.find_one({"_id": record.id})
+                    stored = await self._keys.find_one({"_id": record.id})
                 else:
                     return None
-            if there is not None:  # else it has gone in between
-                return await _from_document(there)
-        raise StoreUnavailable("a record comes and goes")
+            if stored is not None:  # else it expired in between
+                return await _from_document(stored)
+        raise StoreUnavailable("the record keeps being deleted and inserted")
 
     async def replace(self, old: IdempotencyRecord, new: IdempotencyRecord) -> bool:
-        """Put `new` in the place of `old` if that still has the attempt and the lease that it had."""
+        """Replace `old` by `new`, in one update; false if the stored attempt or lease is not that of `old`."""
         with translated_errors():
             result = await self._keys.replace_one(
                 {"_id": old.id, "attempt": old.attempt, "lease": old.lease}, _to_document(new)
@@ -50,17 +50,21 @@ class MongoIdempotencyStore:
         return bool(result.matched_count)
 
     async def renew(self, record_id: str, attempt: str, lease: float) -> bool:
-        """Say that the attempt is alive; false if it is not its record any more."""
+        """Extend an attempt's lease to the Unix time `lease`; false if another attempt has the record."""
         return await self._update(record_id, attempt, {"lease": lease})
 
     async def finish(self, record_id: str, attempt: str, answer: KeptAnswer) -> bool:
-        """Keep the answer; false if it is not its record any more."""
+        """Store the response of an attempt, in one update; false if another attempt has the record.
+
+        Raises:
+            RecordRefused: the response is too large for a document.
+        """
         body = None if answer.body is None else await asyncio.to_thread(zlib.compress, answer.body, 1)
         kept = {"status": answer.status, "headers": answer.headers, "body": body}
         return await self._update(record_id, attempt, {"lease": 0.0, "answer": kept})
 
     async def release(self, record_id: str, attempt: str) -> None:
-        """Forget an attempt that came to nothing."""
+        """Delete the record of an attempt that has no response; no effect if another attempt has it."""
         with translated_errors():
             await self._keys.delete_one({"_id": record_id, "attempt": attempt, "answer": None})
 
@@ -76,7 +80,7 @@ def _to_document(record: IdempotencyRecord) -> dict[str, Any]:
         "fingerprint": record.fingerprint,
         "attempt": record.attempt,
         "lease": record.lease,
-        "expires": datetime.fromtimestamp(record.expires, UTC),  # the type that makes the store forget it
+        "expires": datetime.fromtimestamp(record.expires, UTC),  # a date, as the TTL index needs it
         "answer": None,
     }
 

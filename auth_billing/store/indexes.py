@@ -1,4 +1,4 @@
-"""The indexes that queries rely on, made at start (making one that exists does nothing)."""
+"""Creation of the MongoDB indexes that queries need, at start; creating an existing index has no effect."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from auth_billing.store import (
     alerts,
     api_keys,
     audit_log,
+    gateway_heartbeats,
     idempotency,
     invitations,
     jobs,
-    leases,
     ledger,
     memberships,
     rate_buckets,
     service_accounts,
     sessions,
     usage,
-    usage_hours,
+    usage_rollups,
     users,
 )
 from auth_billing.store.connection import StoreConnection, translated_errors
 
 
 async def create_indexes(connection: StoreConnection) -> None:
-    """Make all indexes.
+    """Create all indexes of `auth_billing`.
 
     Raises:
         StoreUnavailable: the store does not answer.
@@ -38,19 +38,21 @@ async def create_indexes(connection: StoreConnection) -> None:
         await connection.durable(memberships.COLLECTION).create_index([("user", 1), ("added", 1)])
         await connection.durable(invitations.COLLECTION).create_index([("digest", 1)], unique=True)
         await connection.durable(invitations.COLLECTION).create_index([("organisation", 1), ("created", -1)])
-        await connection.durable(sessions.COLLECTION).create_index([(sessions.FORGET, 1)], expireAfterSeconds=0)
+        await connection.durable(sessions.COLLECTION).create_index([(sessions.EXPIRES, 1)], expireAfterSeconds=0)
         await connection.durable(idempotency.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)
         await connection.durable(service_accounts.COLLECTION).create_index([("organisation", 1), ("project", 1)])
         await connection.durable(audit_log.COLLECTION).create_index([("organisation", 1), ("_id", -1)])
         await connection.durable(alerts.COLLECTION).create_index([("sent", 1), ("lease", 1)])
         await connection.durable(alerts.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)
-        await connection.passing(rate_buckets.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)
+        await connection.unjournaled(rate_buckets.COLLECTION).create_index([("expires", 1)], expireAfterSeconds=0)
         await connection.durable(usage.COLLECTION).create_index([("job", 1)])
         await connection.durable(jobs.COLLECTION).create_index([("organisation", 1), ("final.at", 1)])
         await connection.durable(jobs.COLLECTION).create_index([("state", 1), ("deadline", 1)])
-        await connection.durable(usage_hours.COLLECTION).create_index([("organisation", 1), ("at", 1)])
+        await connection.durable(usage_rollups.COLLECTION).create_index([("organisation", 1), ("at", 1)])
         await connection.durable(ledger.COLLECTION).create_index([("organisation", 1), ("at", -1)])
         await connection.durable(ledger.COLLECTION).create_index(
             [("organisation", 1), ("number", 1)], unique=True, partialFilterExpression={"number": {"$gt": 0}}
         )
-        await connection.durable(leases.COLLECTION).create_index([("at", 1)], expireAfterSeconds=leases.KEPT_SECONDS)
+        await connection.durable(gateway_heartbeats.COLLECTION).create_index(
+            [("at", 1)], expireAfterSeconds=gateway_heartbeats.RETENTION_SECONDS
+        )

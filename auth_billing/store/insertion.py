@@ -1,4 +1,4 @@
-"""Inserts documents of which some may be there already: any number of times is once."""
+"""Idempotent insertion of documents, some of which may be stored already."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _DUPLICATE_KEY = 11000
 
 
 async def insert_new(collection: Any, documents: Sequence[dict[str, Any]]) -> None:
-    """Insert those documents, one at least, whose `_id` is not there yet; what is there stays as it is.
+    """Insert the documents (at least one) whose `_id` is not stored yet; stored documents are not changed.
 
     Raises:
-        BulkWriteError: some of it may be written; within `translated_errors` it is `StoreUnavailable`.
+        BulkWriteError: some may be written; `translated_errors` turns it into `StoreUnavailable`.
     """
     try:
         await collection.insert_many(documents, ordered=False)
     except BulkWriteError as error:
-        others = [each for each in error.details["writeErrors"] if each["code"] != _DUPLICATE_KEY]
-        if others or error.details["writeConcernErrors"]:
+        failures = [each for each in error.details["writeErrors"] if each["code"] != _DUPLICATE_KEY]
+        if failures or error.details["writeConcernErrors"]:
             raise

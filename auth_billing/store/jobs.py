@@ -1,12 +1,12 @@
-"""Jobs in MongoDB: who asked for what, what was held, what it used and what it cost. What usage reports are made of.
+"""MongoDB store of jobs: whose they are, what they hold, use and cost. Usage reports read them.
 
     jobs {
         _id: job,
-        organisation, project, key, user: str,    project, key (its id), user: "" if there is none
+        organisation, project, key, user: str,    ids; project, key, user: "" if there is none
         model, service_class, gateway: str,
         created, deadline: float,                  Unix seconds
-        month: "2026-11",                          whose budgets it counts against
-        price: {version, input, cached_input, output: int},    nano-USD per token, as accepted
+        month: "2026-11",                          the month whose budgets it counts against
+        price: {version, input, cached_input, output: int},    nano-USD per token, at acceptance
         hold: int,                                 nano-USD
         state: "held" | "settling" | "settled",
         checkpoint: {prompt_tokens, completion_tokens, cached_tokens: int} | absent,
@@ -15,8 +15,8 @@
         final: {prompt_tokens, completion_tokens, cached_tokens: int, outcome, source: str, at: float}
     }
 
-`final.source` is `receipt`, `void` (never queued) or `swept` (`books.Source`); `final.outcome` is `finished`, `failed`
-or `cancelled`; `final.at` is when it was settled (Unix seconds).
+`final.source` is `receipt`, `void` (never queued) or `swept` (`billing_records.SettlementSource`); `final.outcome` is
+`finished`, `failed` or `cancelled`; `final.at` is the time of the settlement (Unix seconds).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from typing import Any
 import pymongo
 from pymongo.errors import DuplicateKeyError
 
-from auth_billing.money.books import Charge, Final, JobRecord, JobState, Source
+from auth_billing.money.billing_records import Charge, FinalUsage, JobRecord, JobState, SettlementSource
 from auth_billing.prices.pricing import Price
-from auth_billing.store.connection import BATCH_SECONDS, StoreConnection, translated_errors
+from auth_billing.store.connection import BATCH_TIMEOUT, StoreConnection, translated_errors
 from auth_billing.store.insertion import insert_new
 from router.messages import Outcome, ServiceClass, Usage
 
@@ -38,77 +38,80 @@ COLLECTION = "jobs"
 
 
 class MongoJobStore:
-    """Implements `books.JobStore`."""
+    """MongoDB implementation of `billing_records.JobStore`. Methods raise `StoreUnavailable`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._jobs = connection.durable(COLLECTION)
-        self._passing = connection.passing(COLLECTION)
+        self._unjournaled = connection.unjournaled(COLLECTION)
 
     async def insert(self, jobs: Sequence[JobRecord]) -> None:
-        """Store new jobs; those that are there already stay as they are."""
+        """Store new jobs durably; a job that is stored already is not changed."""
         documents = [_to_document(job) for job in jobs]
         with translated_errors():
-            if len(documents) == 1:  # two thirds of the time that `insert_many` takes on the embedded store
+            if len(documents) == 1:  # takes two thirds of the time of `insert_many` on the embedded store
                 with suppress(DuplicateKeyError):
                     await self._jobs.insert_one(documents[0])
             else:
                 await insert_new(self._jobs, documents)
 
     async def find(self, jobs: Collection[str]) -> Mapping[str, JobRecord]:
-        """Those of the jobs that are known, by id."""
+        """Return those of the jobs that are stored, by id."""
         with translated_errors():
             found = [job_from_document(each) async for each in self._jobs.find({"_id": {"$in": list(jobs)}})]
         return {job.id: job for job in found}
 
     async def checkpoint(self, usage: Mapping[str, Usage]) -> None:
-        """Note what clients have got, of jobs that are `HELD`; a checkpoint never goes back."""
+        """Raise the checkpoints of jobs that are `HELD` to the delivered tokens; none decreases. Not journaled."""
         if not usage:
             return
-        counted = [_counts(each) for each in usage.values()]
-        highest = {name: _of_each(usage, [each[name] for each in counted]) for name in counted[0]}
-        checkpoint = {name: {"$max": [f"$checkpoint.{name}", count]} for name, count in highest.items()}
-        with translated_errors(), pymongo.timeout(BATCH_SECONDS):
-            await self._passing.update_many(_held(usage), [{"$set": {"checkpoint": checkpoint}}])
+        counts = [_counts(each) for each in usage.values()]
+        by_field = {name: _by_job(usage, [each[name] for each in counts]) for name in counts[0]}
+        checkpoint = {name: {"$max": [f"$checkpoint.{name}", count]} for name, count in by_field.items()}
+        with translated_errors(), pymongo.timeout(BATCH_TIMEOUT):
+            await self._unjournaled.update_many(_held(usage), [{"$set": {"checkpoint": checkpoint}}])
 
     async def charge(self, charges: Sequence[Charge]) -> bool:
-        """`HELD` to `SETTLING`, with cost and final written; other states stay. Whether all were `HELD`."""
+        """Move jobs from `HELD` to `SETTLING` with cost (nano-USD) and final usage, each atomically, journaled.
+
+        Return whether all were `HELD`; a job in a later state is not changed.
+        """
         jobs = [charge.job.id for charge in charges]
         charged = {
             "state": JobState.SETTLING.value,
-            "cost": _of_each(jobs, [charge.cost for charge in charges]),
-            "final": _of_each(jobs, [_final_to_document(charge.final) for charge in charges]),
+            "cost": _by_job(jobs, [charge.cost for charge in charges]),
+            "final": _by_job(jobs, [_final_to_document(charge.final) for charge in charges]),
         }
-        with translated_errors(), pymongo.timeout(BATCH_SECONDS):
+        with translated_errors(), pymongo.timeout(BATCH_TIMEOUT):
             result = await self._jobs.update_many(_held(jobs), [{"$set": charged}])
         return bool(result.modified_count == len(charges))
 
     async def finish(self, jobs: Collection[str]) -> None:
-        """`SETTLING` to `SETTLED`."""
-        with translated_errors(), pymongo.timeout(BATCH_SECONDS):
+        """Move jobs from `SETTLING` to `SETTLED`."""
+        with translated_errors(), pymongo.timeout(BATCH_TIMEOUT):
             await self._jobs.update_many(
                 {"_id": {"$in": list(jobs)}, "state": JobState.SETTLING.value},
                 {"$set": {"state": JobState.SETTLED.value}},
             )
 
     async def settling_since(self, before: float, limit: int) -> Sequence[JobRecord]:
-        """Jobs that have been `SETTLING` since a time before `before`, and should be done by now."""
+        """Return up to `limit` jobs that became `SETTLING` before the time `before` and are not finished."""
         return await self._some({"state": JobState.SETTLING.value, "final.at": {"$lt": before}}, limit)
 
     async def held(self, limit: int) -> Sequence[JobRecord]:
-        """Jobs that are `HELD`, those of the earliest deadlines first."""
+        """Return up to `limit` jobs that are `HELD`, earliest deadline first."""
         return await self._some({"state": JobState.HELD.value}, limit)
 
     async def held_by(self, gateways: Collection[str], limit: int) -> Sequence[JobRecord]:
-        """Jobs of these gateways that are `HELD`."""
+        """Return up to `limit` jobs of these gateways that are `HELD`, earliest deadline first."""
         return await self._some({"state": JobState.HELD.value, "gateway": {"$in": list(gateways)}}, limit)
 
     async def gateways(self) -> Collection[str]:
-        """The gateways of jobs that are `HELD`."""
+        """Return the ids of the gateways that have jobs that are `HELD`."""
         with translated_errors():
             return set(await self._jobs.distinct("gateway", {"state": JobState.HELD.value}))
 
     async def _some(self, query: dict[str, Any], limit: int) -> Sequence[JobRecord]:
-        with translated_errors(), pymongo.timeout(BATCH_SECONDS):
+        with translated_errors(), pymongo.timeout(BATCH_TIMEOUT):
             return [job_from_document(each) async for each in self._jobs.find(query).sort("deadline", 1).limit(limit)]
 
 
@@ -116,10 +119,10 @@ def _held(jobs: Collection[str]) -> dict[str, Any]:
     return {"_id": {"$in": list(jobs)}, "state": JobState.HELD.value}
 
 
-def _of_each(jobs: Collection[str], values: Sequence[Any]) -> dict[str, Any]:
-    """The value of the document's own job, as an expression: one statement for all costs a third of one for each.
+def _by_job(jobs: Collection[str], values: Sequence[Any]) -> dict[str, Any]:
+    """Return an expression for the value of the document's job, so that one statement updates all jobs.
 
-    That is what it costs the embedded store; one journal entry for all does the rest.
+    On the embedded store that takes a third of the time of one statement per job, with one journal entry.
     """
     return {"$arrayElemAt": [{"$literal": list(values)}, {"$indexOfArray": [{"$literal": list(jobs)}, "$_id"]}]}
 
@@ -137,7 +140,7 @@ def _to_document(job: JobRecord) -> dict[str, Any]:
 
 
 def job_from_document(document: Mapping[str, Any]) -> JobRecord:
-    """A job from what the collection has of it."""
+    """Return the job in a document of `jobs`."""
     checkpoint, final = document.get("checkpoint"), document.get("final")
     return JobRecord(
         id=document["_id"],
@@ -156,11 +159,11 @@ def _counts(usage: Usage) -> dict[str, int]:
     return {name: getattr(usage, name) for name in ("prompt_tokens", "completion_tokens", "cached_tokens")}
 
 
-def _final_to_document(final: Final) -> dict[str, Any]:
-    said = {"outcome": final.outcome.value, "source": final.source.value, "at": final.at}
-    return {**_counts(final.usage), **said}
+def _final_to_document(final: FinalUsage) -> dict[str, Any]:
+    fields = {"outcome": final.outcome.value, "source": final.source.value, "at": final.at}
+    return {**_counts(final.usage), **fields}
 
 
-def _final_from_document(document: Mapping[str, Any]) -> Final:
-    counts = {name: document[name] for name in ("prompt_tokens", "completion_tokens", "cached_tokens")}
-    return Final(Usage(**counts), Outcome(document["outcome"]), Source(document["source"]), document["at"])
+def _final_from_document(document: Mapping[str, Any]) -> FinalUsage:
+    usage = Usage(**{name: document[name] for name in ("prompt_tokens", "completion_tokens", "cached_tokens")})
+    return FinalUsage(usage, Outcome(document["outcome"]), SettlementSource(document["source"]), document["at"])

@@ -1,18 +1,18 @@
-"""The ledger in MongoDB: double entry, insert-only.
+"""MongoDB store of the ledger: double entry, insert-only.
 
     ledger {
-        _id: str,                     "<job>:settle:0" for a job; follows from what is posted
+        _id: str,                     "<job>:settle:0" for a job; derived from the transaction
         organisation: str,
         debit, credit: str,           `customer:<organisation>`, `revenue`, `promo`, `refunds`, `rounding`, `cash`
-        amount: int,                  nano-USD, more than 0: moves from `debit` to `credit`, so every row sums to 0
+        amount: int,                  nano-USD, more than 0: moves from `debit` to `credit`, so every entry sums to 0
         kind: str,                    "settle" for jobs
         at: float,                    Unix seconds
-        job: str,                     and what follows: of jobs only
+        job: str,                     this and the fields below: entries of jobs only
         usage: {prompt_tokens, completion_tokens, cached_tokens: int},
         price_version: int
     }
 
-A job that cost nothing has no row.
+A job that cost nothing has no entry.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from typing import Any
 
 import pymongo
 
-from auth_billing.money.books import Posting
-from auth_billing.store.connection import BATCH_SECONDS, StoreConnection, translated_errors
+from auth_billing.money.billing_records import LedgerEntry
+from auth_billing.store.connection import BATCH_TIMEOUT, StoreConnection, translated_errors
 from auth_billing.store.insertion import insert_new
 
 COLLECTION = "ledger"
 
 
 class MongoLedgerStore:
-    """Implements `books.LedgerStore`."""
+    """MongoDB implementation of `billing_records.LedgerStore`. Writes are journaled; raises `StoreUnavailable`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._ledger = connection.durable(COLLECTION)
 
-    async def post(self, postings: Sequence[Posting]) -> None:
-        """Store those that are not there yet."""
-        if postings:
-            with translated_errors(), pymongo.timeout(BATCH_SECONDS):
-                await insert_new(self._ledger, [_to_document(each) for each in postings])
+    async def post(self, entries: Sequence[LedgerEntry]) -> None:
+        """Store the entries durably; an entry that is stored already is skipped."""
+        if entries:
+            with translated_errors(), pymongo.timeout(BATCH_TIMEOUT):
+                await insert_new(self._ledger, [_to_document(each) for each in entries])
 
 
-def _to_document(posting: Posting) -> dict[str, Any]:
-    fields = dict(vars(posting))
+def _to_document(entry: LedgerEntry) -> dict[str, Any]:
+    fields = dict(vars(entry))
     usage = fields.pop("usage")
     document = {"_id": fields.pop("id"), **{name: value for name, value in fields.items() if value is not None}}
     if usage is not None:

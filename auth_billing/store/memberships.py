@@ -1,4 +1,4 @@
-"""Memberships in MongoDB: `memberships {_id: "<organisation>:<user>", organisation, user, role, added}`."""
+"""MongoDB store of memberships: `memberships {_id: "<organisation>:<user>", organisation, user, role, added}`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ COLLECTION = "memberships"
 
 
 class MongoMembershipStore:
-    """Implements `people_records.MembershipStore`."""
+    """MongoDB implementation of `people_records.MembershipStore`. Methods raise `StoreUnavailable`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._memberships = connection.durable(COLLECTION)
 
     async def add(self, membership: Membership) -> None:
-        """Store a new one; one that is there stays as it is."""
+        """Store a new membership durably; one that is stored already is not changed."""
         fields = {**vars(membership), "role": membership.role.value}
         try:
             with translated_errors():
@@ -29,34 +29,34 @@ class MongoMembershipStore:
             return
 
     async def find(self, organisation: str, user: str) -> Membership | None:
-        """A person's membership of an organisation."""
+        """Return a user's membership of an organisation."""
         with translated_errors():
             document = await self._memberships.find_one({"_id": _id(organisation, user)})
         return None if document is None else _membership(document)
 
     async def of_user(self, user: str) -> list[Membership]:
-        """All memberships of a person, oldest first."""
+        """Return all memberships of a user, oldest first."""
         return await self._all({"user": user})
 
     async def of_organisation(self, organisation: str) -> list[Membership]:
-        """All members of an organisation, oldest first."""
+        """Return all memberships of an organisation, oldest first."""
         return await self._all({"organisation": organisation})
 
     async def has_owner(self, organisation: str, besides: str = "") -> bool:
-        """Whether anybody owns it, besides this user."""
+        """Return whether an organisation has an owner besides the user `besides`."""
         owner = {"organisation": organisation, "role": Role.OWNER.value, "user": {"$ne": besides}}
         with translated_errors():
             return await self._memberships.find_one(owner) is not None
 
     async def set_role(self, organisation: str, user: str, role: Role) -> bool:
-        """Give a member another role; false if there is no such member."""
+        """Change a member's role, in one update; false if there is no such member."""
         change = {"$set": {"role": role.value}}
         with translated_errors():
             result = await self._memberships.update_one({"_id": _id(organisation, user)}, change)
         return bool(result.matched_count)
 
     async def remove(self, organisation: str, user: str) -> bool:
-        """End a membership; false if there was none."""
+        """Delete a membership; false if there was none."""
         with translated_errors():
             result = await self._memberships.delete_one({"_id": _id(organisation, user)})
         return bool(result.deleted_count)

@@ -1,6 +1,6 @@
-"""Price lists in MongoDB: `prices {_id: version, at, rates: [{model, class, input, cached_input, output}]}`.
+"""MongoDB store of price lists: `prices {_id: version, at, rates: [{model, class, input, cached_input, output}]}`.
 
-A list of rows, not a document with models for keys: names of models have dots. The default's row has no model.
+`rates` is a list, because model names contain dots and cannot be field names. The default rates have no model.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ COLLECTION = "prices"
 
 
 class MongoPriceStore:
-    """Implements `price_book.PriceStore`."""
+    """MongoDB implementation of `price_book.PriceStore`. Methods raise `StoreUnavailable`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._prices = connection.durable(COLLECTION)
 
     async def newest(self) -> PriceVersion | None:
-        """The version in force."""
+        """Return the newest version, which is in force, or `None` if there is none."""
         with translated_errors():
             document = await self._prices.find_one({}, sort=[("_id", -1)])
         return None if document is None else _from_document(document)
 
     async def add(self, version: PriceVersion) -> bool:
-        """Store a version durably; false if there is one with its number."""
+        """Store a version durably; false if one with its number is stored."""
         try:
             with translated_errors():
                 await self._prices.insert_one(_to_document(version))

@@ -1,10 +1,12 @@
-"""Buckets and slots in MongoDB: `rate_buckets {_id: subject, version, full_at: {dimension: s}, holders: {...}}`.
+"""MongoDB store of rate limits' token buckets and slots.
 
-An order is carried out by `rate_limits/exchange.py` on the document that was seen last, by the server's clock, so that
-gateways need not agree on the time; it is written if nobody has written another version meanwhile, else read and done
-again. (One update whose pipeline does the arithmetic would never be in vain, but the embedded store looks at every
-document of a collection for `find_one_and_update`, and for any update with `$expr`.) What is written may be
-forgotten in a crash of the store, so it does not wait for the journal; what nobody asked for in two days is dropped.
+    rate_buckets {_id: subject, version, full_at: {dimension: s}, holders: {...}, expires}
+
+Compare-and-swap: `rate_limits/exchange.py` computes the new state from the document as last seen, by the server's
+clock, so that gateways need not agree on the time. It is written if the version is still the same, else the document
+is read and the state computed again. (An update pipeline with the arithmetic would never be retried, but the embedded
+store scans the whole collection for `find_one_and_update` and for any update with `$expr`.) A crash of the store may
+lose a state, so writes do not wait for the journal. A TTL index deletes a bucket two days after its last use.
 """
 
 from __future__ import annotations
@@ -25,26 +27,30 @@ from auth_billing.store.connection import StoreConnection, translated_errors
 from auth_billing.store.server_clock import ServerClock
 
 COLLECTION = "rate_buckets"
-KEPT = timedelta(days=2)
-CAPACITY = 10_000
-"""Documents that are remembered."""
-TRIES = 50
-LONGEST_PAUSE = 0.02
-"""Seconds between two tries, where several gateways want the same document."""
+RETENTION = timedelta(days=2)
+CACHE_SIZE = 10_000
+"""Most documents that are remembered as last seen."""
+MAX_TRIES = 50
+MAX_PAUSE = 0.02
+"""Longest pause in seconds between two tries, when several gateways write the same document."""
 
 
 class MongoBucketStore:
-    """Implements `rate_limits.ports.BucketStore`."""
+    """MongoDB implementation of `rate_limits.ports.BucketStore`. Writes are not journaled."""
 
     def __init__(self, connection: StoreConnection) -> None:
-        self._buckets = connection.passing(COLLECTION)
+        self._buckets = connection.unjournaled(COLLECTION)
         self._clock = ServerClock(connection)
         self._seen: dict[str, dict[str, Any]] = {}
 
     async def exchange(self, subject: str, order: Order) -> Position:
-        """Carry out an order. One that can't be fulfilled changes, and writes, nothing."""
+        """Carry out an order on a subject's bucket, atomically; an order that can't be fulfilled writes nothing.
+
+        Raises:
+            StoreUnavailable: the store does not answer, or too many processes write the same bucket.
+        """
         seen = self._seen.pop(subject, None)
-        for tries in range(TRIES):
+        for tries in range(MAX_TRIES):
             document = seen if seen is not None else await self._read(subject)
             state, position = carry_out(_state(document), order, await self._clock.now())
             if state is None and seen is None:
@@ -52,24 +58,24 @@ class MongoBucketStore:
             if state is not None and await self._write(subject, document, state, position.now):
                 return position
             if seen is None:
-                await asyncio.sleep(random.uniform(0, LONGEST_PAUSE * min(1.0, tries / 5)))  # noqa: S311 - no secret
+                await asyncio.sleep(random.uniform(0, MAX_PAUSE * min(1.0, tries / 5)))  # noqa: S311 - no secret
             seen = None
-        raise StoreUnavailable("too many want the same bucket")
+        raise StoreUnavailable("too many processes write the same bucket")
 
     async def _read(self, subject: str) -> dict[str, Any]:
-        """The document; empty if there is none."""
+        """Return a subject's document, empty if there is none."""
         with translated_errors():
             return await self._buckets.find_one({"_id": subject}) or {}
 
     async def _write(self, subject: str, document: Mapping[str, Any], state: State, now: float) -> bool:
-        """Put `state` in the place of `document`; false if somebody else was quicker."""
+        """Replace `document` by `state`; false if another process replaced it first."""
         version = document.get("version", 0)
         replacement = {
             "_id": subject,
             "version": version + 1,
             "full_at": {str(dimension): at for dimension, at in state.full_at.items()},
             "holders": {name: {"n": held.slots, "until": held.until} for name, held in state.holders.items()},
-            "expires": datetime.fromtimestamp(now, UTC) + KEPT,
+            "expires": datetime.fromtimestamp(now, UTC) + RETENTION,
         }
         with translated_errors():
             if version:
@@ -81,7 +87,7 @@ class MongoBucketStore:
                     await self._buckets.insert_one(replacement)
                 except DuplicateKeyError:
                     return False
-        if len(self._seen) >= CAPACITY:
+        if len(self._seen) >= CACHE_SIZE:
             self._seen.pop(next(iter(self._seen)))
         self._seen[subject] = replacement
         return True

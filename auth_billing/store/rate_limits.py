@@ -1,4 +1,4 @@
-"""Limits that somebody has set, in MongoDB: `rate_limits {_id: subject, requests_per_minute, ...}`."""
+"""MongoDB store of rate limits set by administrators: `rate_limits {_id: subject, requests_per_minute, ...}`."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ COLLECTION = "rate_limits"
 
 
 class MongoLimitStore:
-    """Implements `rate_limits.ports.LimitStore`."""
+    """MongoDB implementation of `rate_limits.ports.LimitStore`. Writes are journaled; raises `StoreUnavailable`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._limits = connection.durable(COLLECTION)
 
     async def find(self, subjects: Sequence[str]) -> dict[str, Limits]:
-        """What is set of these subjects; those of which nothing is are missing."""
+        """Return the limits of these subjects; a subject without limits is left out."""
         with translated_errors():
             documents = await self._limits.find({"_id": {"$in": list(subjects)}}).to_list(None)
         return {document["_id"]: _from_document(document) for document in documents}
 
     async def change(self, subject: str, changes: Limits) -> Limits:
-        """Set what `changes` says and leave the rest; all that is set then."""
-        said = {name: limit for name, limit in vars(changes).items() if limit is not None}
+        """Set the limits in `changes` that are not `None`, in one update; return all limits of the subject."""
+        changed = {name: limit for name, limit in vars(changes).items() if limit is not None}
         with translated_errors():
-            await self._limits.update_one({"_id": subject}, {"$set": said}, upsert=True)
+            await self._limits.update_one({"_id": subject}, {"$set": changed}, upsert=True)
             document = await self._limits.find_one({"_id": subject})
         return _from_document(document)
 

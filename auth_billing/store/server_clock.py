@@ -1,6 +1,6 @@
-"""What time it is for the server: one clock for all processes that share a store.
+"""The database server's clock: one clock for all processes that share a store.
 
-Asked now and then, and reckoned by this process's own monotonic clock in between.
+It is read every few seconds and extrapolated by this process's monotonic clock in between.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import time
 
 from auth_billing.store.connection import StoreConnection
 
-TRUSTED_SECONDS = 10.0
-"""After which it is asked again: so long does a step of the server's clock stay unnoticed."""
+REFRESH_SECONDS = 10.0
+"""Seconds after which the clock is read again; a jump of the server's clock goes unnoticed for at most that long."""
 
 
 class ServerClock:
@@ -18,18 +18,18 @@ class ServerClock:
 
     def __init__(self, connection: StoreConnection) -> None:
         self._connection = connection
-        self._ahead = 0.0
-        self._asked_at = -TRUSTED_SECONDS
+        self._offset = 0.0
+        self._read_at = -REFRESH_SECONDS
 
     async def now(self) -> float:
-        """Unix seconds.
+        """Return the server's time in Unix seconds.
 
         Raises:
-            StoreUnavailable: it was not asked lately, and does not answer.
+            StoreUnavailable: the last reading is too old, and the server does not answer.
         """
         before = time.monotonic()
-        if before - self._asked_at >= TRUSTED_SECONDS:
-            told = await self._connection.server_time()
+        if before - self._read_at >= REFRESH_SECONDS:
+            server_time = await self._connection.server_time()
             after = time.monotonic()
-            self._ahead, self._asked_at = told - (before + after) / 2, after
-        return time.monotonic() + self._ahead
+            self._offset, self._read_at = server_time - (before + after) / 2, after
+        return time.monotonic() + self._offset

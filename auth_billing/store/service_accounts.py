@@ -1,4 +1,4 @@
-"""Service accounts in MongoDB: `service_accounts {_id, organisation, project, name, created}`."""
+"""MongoDB store of service accounts: `service_accounts {_id, organisation, project, name, created}`."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ COLLECTION = "service_accounts"
 
 
 class MongoServiceAccountStore:
-    """Implements `service_accounts.ServiceAccountStore`."""
+    """MongoDB implementation of `service_accounts.ServiceAccountStore`. Methods raise `StoreUnavailable`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._accounts = connection.durable(COLLECTION)
 
     async def add(self, account: ServiceAccount) -> None:
-        """Store a new one, durably."""
+        """Store a new service account durably."""
         fields = dict(vars(account))
         with translated_errors():
             await self._accounts.insert_one({"_id": fields.pop("id"), **fields})
 
     async def of_project(self, organisation: str, project: str) -> list[ServiceAccount]:
-        """All of a project, oldest first."""
+        """Return all service accounts of a project, oldest first."""
         with translated_errors():
             found = self._accounts.find({"organisation": organisation, "project": project})
             documents = [document async for document in found.sort([("created", 1), ("_id", 1)])]
         return [ServiceAccount(id=document.pop("_id"), **document) for document in documents]
 
     async def rename(self, account: ServiceAccount) -> None:
-        """Give it the name that it has here, if it is there."""
+        """Set a service account's name to `account.name`; no effect if it is not stored."""
         with translated_errors():
             await self._accounts.update_one({"_id": account.id}, {"$set": {"name": account.name}})
 
     async def remove(self, account: ServiceAccount) -> None:
-        """Forget it."""
+        """Delete a service account."""
         with translated_errors():
             await self._accounts.delete_one({"_id": account.id})

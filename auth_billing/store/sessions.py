@@ -1,4 +1,4 @@
-"""Browser sessions in MongoDB: `sessions {_id, user, ..., forget}`; the store forgets those that have expired."""
+"""MongoDB store of browser sessions: `sessions {_id, user, ..., forget}`; a TTL index deletes expired sessions."""
 
 from __future__ import annotations
 
@@ -9,31 +9,32 @@ from auth_billing.people.session_records import SessionRecord
 from auth_billing.store.connection import StoreConnection, translated_errors
 
 COLLECTION = "sessions"
-FORGET = "forget"
+EXPIRES = "forget"
+"""The field of the TTL index."""
 _DIGESTS = ("current", "previous", "sealed")
 
 
 class MongoSessionStore:
-    """Implements `session_records.SessionStore`."""
+    """MongoDB implementation of `session_records.SessionStore`. Writes are journaled; raises `StoreUnavailable`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._sessions = connection.durable(COLLECTION)
 
     async def add(self, session: SessionRecord) -> None:
-        """Store a new one."""
+        """Store a new session durably."""
         fields = dict(vars(session))
-        forget = datetime.fromtimestamp(session.expires, UTC)
+        expires = datetime.fromtimestamp(session.expires, UTC)
         with translated_errors():
-            await self._sessions.insert_one({"_id": fields.pop("id"), FORGET: forget, **fields})
+            await self._sessions.insert_one({"_id": fields.pop("id"), EXPIRES: expires, **fields})
 
     async def find(self, session_id: str) -> SessionRecord | None:
-        """The session with this id."""
+        """Return the session with this id."""
         with translated_errors():
             document = await self._sessions.find_one({"_id": session_id})
         return None if document is None else _record(document)
 
     async def rotate(self, session_id: str, old: bytes, new: bytes, sealed: bytes, now: float) -> bool:
-        """Put the token with digest `new` in the place of `old`; false if `old` is not the good one (any more)."""
+        """Replace the current token digest `old` by `new`, in one update; false if `old` is not current."""
         change = {"current": new, "previous": old, "sealed": sealed, "used": now}
         with translated_errors():
             result = await self._sessions.update_one(
@@ -42,11 +43,11 @@ class MongoSessionStore:
         return bool(result.matched_count)
 
     async def revoke(self, session_id: str, now: float) -> None:
-        """End it."""
+        """Revoke a session at `now` (Unix seconds); no effect if it is revoked."""
         with translated_errors():
             await self._sessions.update_one({"_id": session_id, "revoked": None}, {"$set": {"revoked": now}})
 
 
 def _record(document: dict[str, Any]) -> SessionRecord:
-    fields = {name: value for name, value in document.items() if name not in ("_id", FORGET)}
+    fields = {name: value for name, value in document.items() if name not in ("_id", EXPIRES)}
     return SessionRecord(id=document["_id"], **fields | {name: bytes(fields[name]) for name in _DIGESTS})

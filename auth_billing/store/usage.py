@@ -1,8 +1,7 @@
-"""Usage records in MongoDB: `usage {_id: "<job>:<attempt>", job, attempt, tenant, ...}`, insert-only.
+"""MongoDB store of usage records: `usage {_id: "<job>:<attempt>", job, attempt, tenant, ...}`, insert-only.
 
-The `_id` follows from the record, so storing one twice is storing it once
-(docs/design/money.md#documents), whatever was lost,
-repeated or unknown on the way.
+The `_id` is derived from the record, so a record that is stored again, after a redelivery or an unknown outcome, is
+stored once.
 """
 
 from __future__ import annotations
@@ -21,13 +20,17 @@ COLLECTION = "usage"
 
 
 class MongoUsageStore:
-    """Implements `records.UsageStore`."""
+    """MongoDB implementation of `records.UsageStore`. Writes are journaled; methods raise `StoreUnavailable`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._usage = connection.durable(COLLECTION)
 
     async def add_new(self, records: Sequence[UsageRecord]) -> list[bool]:
-        """Store those that are not there yet in one write, and say of each whether this did."""
+        """Store the records that are not stored yet in one write; return of each whether this call stored it.
+
+        Raises:
+            RecordRefused: one of them can't be encoded; the others may be stored.
+        """
         refused: set[int] = set()
         with translated_errors():
             try:
@@ -39,7 +42,11 @@ class MongoUsageStore:
         return [number not in refused for number in range(len(records))]
 
     async def add(self, record: UsageRecord) -> Insertion:
-        """Store a record once, and say whether it was there."""
+        """Store a record unless one with its job and attempt is stored; return which of the two.
+
+        Raises:
+            RecordRefused: the record can't be encoded.
+        """
         document = _to_document(record)
         with translated_errors():
             try:
@@ -50,7 +57,7 @@ class MongoUsageStore:
         return Insertion.NEW
 
     async def of_jobs(self, jobs: Collection[str]) -> Sequence[tuple[str, Usage]]:
-        """What each attempt at these jobs has used, with the job's id."""
+        """Return the usage of each attempt at these jobs, with the job's id."""
         with translated_errors():
             found = self._usage.find({"job": {"$in": list(jobs)}}, {"job": True, "usage": True})
             return [(each["job"], Usage(**each["usage"])) async for each in found]
@@ -69,7 +76,7 @@ def _to_document(record: UsageRecord) -> dict[str, Any]:
 
 
 def _same(stored: dict[str, Any] | None, document: dict[str, Any]) -> bool:
-    """Whether two records say the same, but for the time at which they were written."""
+    """Return whether two records are equal except for their time."""
     if stored is None:
         return False
     return {**stored, "at": None} == {**document, "at": None}

@@ -1,4 +1,4 @@
-"""Usage as reports have it: from the sums of hours that are over (`usage_hours.py`), and from jobs for the rest."""
+"""MongoDB queries of usage reports: from rollups for past hours (`usage_rollups.py`), and from jobs for the rest."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any, NamedTuple
 
 import pymongo
 
-from auth_billing.money.books import JobRecord
-from auth_billing.money.usage_hours import HOUR
-from auth_billing.money.usage_reports import Dimension, UsageFilter, UsageRow, added
-from auth_billing.store import usage_hours
+from auth_billing.money.billing_records import JobRecord
+from auth_billing.money.usage_reports import Dimension, UsageFilter, UsageRow, merge_rows
+from auth_billing.money.usage_rollups import HOUR
+from auth_billing.store import usage_rollups
 from auth_billing.store.connection import StoreConnection, translated_errors
 from auth_billing.store.jobs import COLLECTION, job_from_document
-from auth_billing.store.usage_sums import REPORT_SECONDS, SUMS, hours_of, jobs_of
+from auth_billing.store.usage_aggregation import REPORT_TIMEOUT, TOTALS, job_stages, rollup_stages
 
-BATCH = 500
+BATCH_SIZE = 500
 
 
-class _Form(NamedTuple):
-    """What a report looks like; see `UsageReports.rows`."""
+class _Layout(NamedTuple):
+    """The buckets, groups and length of a report; see `UsageReports.rows`."""
 
     width: int
     by: Sequence[Dimension]
@@ -29,66 +29,67 @@ class _Form(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """What is added up: `sums` of its documents, which belong to the time `at`."""
+    """A collection that reports aggregate: expressions of a document's time and of its totals."""
 
     documents: Any
     at: str
-    sums: Mapping[str, Any]
+    totals: Mapping[str, Any]
 
 
 class MongoUsageReports:
-    """Implements `usage_reports.UsageReports`."""
+    """MongoDB implementation of `money.usage_reports.UsageReports`. Read-only; methods raise `StoreUnavailable`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._jobs = connection.durable(COLLECTION)
-        self._each = _Table(self._jobs, "$final.at", SUMS)
-        self._by_hour = _Table(connection.durable(usage_hours.COLLECTION), "$at", {name: f"${name}" for name in SUMS})
-        self._added_up = usage_hours.MongoHourStore(connection)
+        self._job_table = _Table(self._jobs, "$final.at", TOTALS)
+        rollups = connection.durable(usage_rollups.COLLECTION)
+        self._rollup_table = _Table(rollups, "$at", {name: f"${name}" for name in TOTALS})
+        self._rollups = usage_rollups.MongoRollupStore(connection)
 
-    async def rows(self, wanted: UsageFilter, width: int, by: Sequence[Dimension], limit: int) -> list[UsageRow]:
-        """One row for each bucket of `width` seconds and each group in it, in order, `limit` of them at most."""
-        form = _Form(width, by, limit)
-        span = await self._added_up.span(wanted.organisation) if width % HOUR == 0 else None
-        if span is None or (hours := span.within(wanted.since, wanted.until)).since >= hours.until:
-            return await _rows(self._each, jobs_of(wanted), form)
-        before, after = replace(wanted, until=hours.since), replace(wanted, since=hours.until)
-        whole = hours_of(replace(wanted, since=hours.since, until=hours.until))
-        rests = [jobs_of(rest) for rest in (before, after) if rest.since < rest.until]
-        parts = [_rows(self._by_hour, whole, form), *(_rows(self._each, rest, form) for rest in rests)]
-        return added(await asyncio.gather(*parts))[:limit]
+    async def rows(self, selection: UsageFilter, width: int, by: Sequence[Dimension], limit: int) -> list[UsageRow]:
+        """Return a row for each bucket of `width` seconds and each group in it, in order, at most `limit`."""
+        layout = _Layout(width, by, limit)
+        span = await self._rollups.span(selection.organisation) if width % HOUR == 0 else None
+        if span is None or (hours := span.within(selection.since, selection.until)).since >= hours.until:
+            return await _rows(self._job_table, job_stages(selection), layout)
+        before, after = replace(selection, until=hours.since), replace(selection, since=hours.until)
+        whole = rollup_stages(replace(selection, since=hours.since, until=hours.until))
+        rests = [job_stages(rest) for rest in (before, after) if rest.since < rest.until]
+        parts = [_rows(self._rollup_table, whole, layout), *(_rows(self._job_table, rest, layout) for rest in rests)]
+        return merge_rows(await asyncio.gather(*parts))[:limit]
 
-    async def count(self, wanted: UsageFilter, limit: int) -> int:
-        """How many jobs there are, counted up to `limit`."""
-        with translated_errors(), pymongo.timeout(REPORT_SECONDS):
-            counted = self._jobs.aggregate([*jobs_of(wanted), {"$limit": limit}, {"$count": "jobs"}])
+    async def count(self, selection: UsageFilter, limit: int) -> int:
+        """Return the number of jobs, counted up to `limit`."""
+        with translated_errors(), pymongo.timeout(REPORT_TIMEOUT):
+            counted = self._jobs.aggregate([*job_stages(selection), {"$limit": limit}, {"$count": "jobs"}])
             return sum([int(each["jobs"]) async for each in counted])
 
-    async def jobs(self, wanted: UsageFilter) -> AsyncIterator[JobRecord]:
-        """The jobs themselves, in the order in which they were settled."""
-        found = self._jobs.aggregate([*jobs_of(wanted), {"$sort": {"final.at": 1, "_id": 1}}])
+    async def jobs(self, selection: UsageFilter) -> AsyncIterator[JobRecord]:
+        """Iterate over the jobs in the order of their settlement, read in batches."""
+        found = self._jobs.aggregate([*job_stages(selection), {"$sort": {"final.at": 1, "_id": 1}}])
         while True:
-            with translated_errors(), pymongo.timeout(REPORT_SECONDS):
-                documents = await found.to_list(BATCH)
+            with translated_errors(), pymongo.timeout(REPORT_TIMEOUT):
+                documents = await found.to_list(BATCH_SIZE)
             if not documents:
                 return
             for document in documents:
                 yield job_from_document(document)
 
 
-async def _rows(table: _Table, stages: Sequence[Mapping[str, Any]], form: _Form) -> list[UsageRow]:
-    bucket = {"$toLong": {"$floor": {"$divide": [table.at, form.width]}}}
-    key = {"bucket": bucket, **{each.value: f"${each.value}" for each in form.by}}
+async def _rows(table: _Table, stages: Sequence[Mapping[str, Any]], layout: _Layout) -> list[UsageRow]:
+    bucket = {"$toLong": {"$floor": {"$divide": [table.at, layout.width]}}}
+    key = {"bucket": bucket, **{each.value: f"${each.value}" for each in layout.by}}
     pipeline = [
         *stages,
-        {"$group": {"_id": key, **{name: {"$sum": value} for name, value in table.sums.items()}}},
+        {"$group": {"_id": key, **{name: {"$sum": value} for name, value in table.totals.items()}}},
         {"$sort": {f"_id.{name}": 1 for name in key}},
-        {"$limit": form.limit},
+        {"$limit": layout.limit},
     ]
-    with translated_errors(), pymongo.timeout(REPORT_SECONDS):
-        return [_row(document, form) async for document in table.documents.aggregate(pipeline)]
+    with translated_errors(), pymongo.timeout(REPORT_TIMEOUT):
+        return [_row(document, layout) async for document in table.documents.aggregate(pipeline)]
 
 
-def _row(document: dict[str, Any], form: _Form) -> UsageRow:
+def _row(document: dict[str, Any], layout: _Layout) -> UsageRow:
     key = document["_id"]
-    group = {each: str(key.get(each.value, "")) for each in form.by}
-    return UsageRow(int(key["bucket"]) * form.width, group, **{name: int(document[name]) for name in SUMS})
+    group = {each: str(key.get(each.value, "")) for each in layout.by}
+    return UsageRow(int(key["bucket"]) * layout.width, group, **{name: int(document[name]) for name in TOTALS})

@@ -1,4 +1,4 @@
-"""Users in MongoDB: `users {_id, email, folded, name, created, password, version}`; `folded` is unique."""
+"""MongoDB store of users: `users {_id, email, folded, name, created, password, version}`; `folded` is unique."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ UNIQUE = "folded"
 
 
 class MongoUserStore:
-    """Implements `people_records.UserStore`."""
+    """MongoDB implementation of `people_records.UserStore`. Writes are journaled; methods raise `StoreUnavailable`."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._users = connection.durable(COLLECTION)
 
     async def add(self, user: User) -> bool:
-        """Store a new one; false if the e-mail address is somebody's already."""
+        """Store a new user durably; false if the e-mail address is taken."""
         fields = dict(vars(user))
         document = {"_id": fields.pop("id"), UNIQUE: fold_email(user.email), **fields}
         try:
@@ -34,26 +34,29 @@ class MongoUserStore:
         return True
 
     async def find(self, user_id: str) -> User | None:
-        """The user with this id."""
+        """Return the user with this id."""
         return await self._find({"_id": user_id})
 
     async def find_by_email(self, email: str) -> User | None:
-        """The user with this address, in whatever form it is written."""
+        """Return the user with this e-mail address, compared in its folded form."""
         return await self._find({UNIQUE: fold_email(email)})
 
     async def find_all(self, user_ids: Sequence[str]) -> list[User]:
-        """Those of these ids that there are, in any order."""
+        """Return the users with these ids, in any order; unknown ids are left out."""
         with translated_errors():
             return [_user(document) async for document in self._users.find({"_id": {"$in": list(user_ids)}})]
 
     async def rehash(self, user_id: str, old: str, new: str) -> bool:
-        """Keep the same password under another hash; false if it has been changed meanwhile."""
+        """Replace the hash `old` of the same password by `new`, in one update; false if it changed meanwhile."""
         with translated_errors():
             result = await self._users.update_one({"_id": user_id, "password": old}, {"$set": {"password": new}})
         return bool(result.matched_count)
 
     async def change_password(self, user_id: str, old: str, new: str) -> User | None:
-        """Put another password in the place of `old` and raise the version; `None` if `old` has gone meanwhile."""
+        """Replace the password hash `old` by `new` and increment the session version, in one update.
+
+        Return the user, or `None` if the hash changed meanwhile.
+        """
         with translated_errors():
             document = await self._users.find_one_and_update(
                 {"_id": user_id, "password": old},
@@ -63,7 +66,7 @@ class MongoUserStore:
         return None if document is None else _user(document)
 
     async def end_sessions(self, user_id: str) -> None:
-        """Raise the version."""
+        """End all sessions of a user, by an increment of the session version."""
         with translated_errors():
             await self._users.update_one({"_id": user_id}, {"$inc": {"version": 1}})
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from auth_billing.money.books import Balance
-from auth_billing.money.budgets import budgets_used
+from auth_billing.money.billing_records import Balance
+from auth_billing.money.budgets import budget_usage
 from auth_billing.money.holds import ORGANISATION_BUDGET, month_of, project_budget
 from auth_billing.money.usage_reports import Dimension, UsageFilter, UsageRow
 from auth_billing.rate_limits.limits import UNLIMITED, Limits, key_subject, project_subject
@@ -52,7 +52,7 @@ async def by_person(office: Office, organisation: str, days: int) -> list[Person
 async def balance(office: Office, organisation: str, project: str | None) -> BalanceShown:
     """Return the balance and this month's usage; with a project, only the budgets that apply to it."""
     found = await office.balances.find(organisation) or Balance(organisation, 0, 0)
-    uses = {each.name: each for each in budgets_used(found, month_of(time.time()))}
+    uses = {each.name: each for each in budget_usage(found, month_of(time.time()))}
     ours = None if project is None else (ORGANISATION_BUDGET, project_budget(project))
     whole = uses.get(ORGANISATION_BUDGET)
     return BalanceShown(

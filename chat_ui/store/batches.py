@@ -8,7 +8,7 @@ from typing import Any
 import bson
 import pymongo
 
-from auth_billing.store.connection import BATCH_SECONDS, translated_errors
+from auth_billing.store.connection import BATCH_TIMEOUT, translated_errors
 from auth_billing.store.insertion import insert_new
 
 MOST_DOCUMENTS = 200
@@ -26,7 +26,7 @@ async def insert_in_batches(collection: Any, documents: Iterable[dict[str, Any]]
         RecordRefused: a document is too large.
     """
     for batch in _batches(documents):
-        with translated_errors(), pymongo.timeout(BATCH_SECONDS):
+        with translated_errors(), pymongo.timeout(BATCH_TIMEOUT):
             await insert_new(collection, batch)
 
 

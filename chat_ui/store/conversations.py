@@ -19,7 +19,7 @@ from typing import Any
 import pymongo
 
 from auth_billing.errors import StoreUnavailable
-from auth_billing.store.connection import BATCH_SECONDS, StoreConnection, translated_errors
+from auth_billing.store.connection import BATCH_TIMEOUT, StoreConnection, translated_errors
 from chat_ui.history.bounds import MOST_FOUND, MOST_TERMS
 from chat_ui.history.records import Conversation, Found, Owner, Wanted
 from chat_ui.store.batches import insert_in_batches
@@ -42,7 +42,7 @@ class MongoConversationStore:
 
     def __init__(self, connection: StoreConnection) -> None:
         self._conversations = connection.durable(COLLECTION)
-        self._passing = connection.passing(COLLECTION)
+        self._unjournaled = connection.unjournaled(COLLECTION)
         self._messages = connection.durable(MESSAGES)
         self._shares = connection.durable(SHARES)
 
@@ -91,7 +91,7 @@ class MongoConversationStore:
                 {"$match": {"terms": {"$all": patterns}}},
                 {"$project": {"order": 1}},
             ]
-            with translated_errors(), pymongo.timeout(BATCH_SECONDS):
+            with translated_errors(), pymongo.timeout(BATCH_TIMEOUT):
                 some = [Found(each["_id"], each["order"]) async for each in self._conversations.aggregate(stages)]
             found += sorted(some, key=lambda each: each.order, reverse=True)
             if len(found) >= MOST_FOUND:
@@ -100,7 +100,7 @@ class MongoConversationStore:
 
     async def count(self, owner: Owner) -> int:
         """Return the number of the owner's conversations, archived ones included."""
-        with translated_errors(), pymongo.timeout(BATCH_SECONDS):
+        with translated_errors(), pymongo.timeout(BATCH_TIMEOUT):
             return int(await self._conversations.count_documents(of_owner(owner)))
 
     async def change(
@@ -134,11 +134,11 @@ class MongoConversationStore:
         """Add search terms to those that the conversation has."""
         whole = of_owner(owner, _id=conversation_id)
         with translated_errors():
-            found = await self._passing.find_one(whole, {"terms": 1})
+            found = await self._unjournaled.find_one(whole, {"terms": 1})
             before = {word for piece in (found or {}).get("terms", ()) for word in piece.split()}
             new = [each for each in dict.fromkeys(terms) if each not in before][: MOST_TERMS - len(before)]
             if new:
-                await self._passing.update_one(whole, {"$push": {"terms": {"$each": _pieces(new)}}})
+                await self._unjournaled.update_one(whole, {"$push": {"terms": {"$each": _pieces(new)}}})
 
     async def remove(self, owner: Owner, conversation_id: str) -> bool:
         """Delete a conversation, then its link and messages; return false if it does not exist."""

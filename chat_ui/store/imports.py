@@ -19,7 +19,7 @@ class MongoImportStore:
     """Implements `importing.records.ImportStore`."""
 
     def __init__(self, connection: StoreConnection) -> None:
-        self._imports = connection.passing(COLLECTION)
+        self._imports = connection.unjournaled(COLLECTION)
 
     async def find(self, owner: Owner) -> Import | None:
         """Return the owner's last import."""

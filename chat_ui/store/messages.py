@@ -13,7 +13,7 @@ from typing import Any
 
 import pymongo
 
-from auth_billing.store.connection import BATCH_SECONDS, StoreConnection, translated_errors
+from auth_billing.store.connection import BATCH_TIMEOUT, StoreConnection, translated_errors
 from chat_ui.history.records import Claim, Message, Owner, Progress
 from chat_ui.store.batches import insert_in_batches
 from chat_ui.store.documents import message_document, message_from, of_owner, owner_from, plain
@@ -46,7 +46,7 @@ class MongoMessageStore:
 
     async def discard(self, owner: Owner, conversation_ids: Collection[str]) -> None:
         """Delete all messages of these conversations."""
-        with translated_errors(), pymongo.timeout(BATCH_SECONDS):
+        with translated_errors(), pymongo.timeout(BATCH_TIMEOUT):
             await self._messages.delete_many(of_owner(owner, conversation={"$in": list(conversation_ids)}))
 
     async def all(self, owner: Owner, conversation_id: str) -> list[Message]:
@@ -58,7 +58,7 @@ class MongoMessageStore:
     async def whole(self, owner: Owner, conversation_ids: Collection[str]) -> list[Message]:
         """Return all messages of these conversations with the text of their attachments, in any order."""
         wanted = of_owner(owner, conversation={"$in": list(conversation_ids)})
-        with translated_errors(), pymongo.timeout(BATCH_SECONDS):
+        with translated_errors(), pymongo.timeout(BATCH_TIMEOUT):
             return [message_from(each) async for each in self._messages.find(wanted)]
 
     async def branch(self, owner: Owner, conversation_id: str, message_ids: Collection[str]) -> list[Message]:
@@ -102,40 +102,40 @@ class MongoAnswerStore:
 
     def __init__(self, connection: StoreConnection) -> None:
         self._durable = connection.durable(COLLECTION)
-        self._passing = connection.passing(COLLECTION)
+        self._unjournaled = connection.unjournaled(COLLECTION)
 
     async def claim(self, message_id: str, writer: str, until: float, now: float) -> Claim | None:
         """Lease an open answer to `writer` if its lease has expired; `None`: another writer has it."""
         free = {"_id": message_id, "lease": {"$lt": now}}
         with translated_errors():
-            result = await self._passing.update_one(free, {"$set": {"writer": writer, "lease": until}})
+            result = await self._unjournaled.update_one(free, {"$set": {"writer": writer, "lease": until}})
             if not result.matched_count:
                 return None
-            document = await self._passing.find_one({"_id": message_id, "writer": writer})
+            document = await self._unjournaled.find_one({"_id": message_id, "writer": writer})
         return None if document is None else Claim(owner_from(document), message_from(document))
 
     async def abandoned(self, now: float, limit: int) -> list[str]:
         """Return the ids of open answers whose lease has expired."""
         with translated_errors():
-            found = self._passing.find({"lease": {"$lt": now}}, {"_id": 1}).limit(limit)
+            found = self._unjournaled.find({"lease": {"$lt": now}}, {"_id": 1}).limit(limit)
             return [each["_id"] async for each in found]
 
     async def keep(self, message_id: str, writer: str, until: float, progress: Progress) -> bool | None:
         """Renew the lease and store progress; return whether to stop, `None` if the writer has lost the lease."""
         changed = {name: plain(value) for name, value in vars(progress).items() if value is not None}
         with translated_errors():
-            result = await self._passing.update_one(
+            result = await self._unjournaled.update_one(
                 {"_id": message_id, "writer": writer}, {"$set": {"lease": until, **changed}}
             )
             if not result.matched_count:
                 return None
-            document = await self._passing.find_one({"_id": message_id}, {"stop": 1})
+            document = await self._unjournaled.find_one({"_id": message_id}, {"stop": 1})
         return None if document is None else bool(document.get("stop", False))
 
     async def release(self, message_id: str, writer: str) -> None:
         """End the lease, so that another process can continue at once."""
         with translated_errors():
-            await self._passing.update_one(
+            await self._unjournaled.update_one(
                 {"_id": message_id, "writer": writer}, {"$set": {"lease": 0.0, "writer": ""}}
             )
 

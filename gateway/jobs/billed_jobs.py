@@ -16,7 +16,7 @@ import structlog
 
 from auth_billing.access.principal import Principal
 from auth_billing.errors import AccountError, StoreUnavailable
-from auth_billing.money.holds import Work
+from auth_billing.money.holds import HoldRequest
 from gateway.errors import ClientDisconnected
 from router.messages import Delta, Embedded, Finished, Outcome, Receipt, Reply, Started, Usage
 
@@ -29,7 +29,7 @@ _log = structlog.get_logger(__name__)
 class Desk(Protocol):
     """Where money is set aside, and where receipts are handed in: none of it is waited for but `reserve`."""
 
-    async def reserve(self, principal: Principal, works: Sequence[Work]) -> None:
+    async def reserve(self, principal: Principal, works: Sequence[HoldRequest]) -> None:
         """Hold the most that the works may cost, all or nothing.
 
         Raises:
@@ -56,7 +56,7 @@ class Desk(Protocol):
 class _BilledJob:
     """One job, as far as its client has got it."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: HoldRequest) -> None:
         self.work = work
         self.queued = False
         self.finished: Usage | None = None
@@ -123,7 +123,7 @@ class _BilledJob:
 class BilledJobs:
     """The jobs of one request, by their number. `close` is called once, whatever becomes of them."""
 
-    def __init__(self, desk: Desk, principal: Principal, works: Sequence[Work], *, streamed: bool) -> None:
+    def __init__(self, desk: Desk, principal: Principal, works: Sequence[HoldRequest], *, streamed: bool) -> None:
         """`streamed`: the client has what was given out, even if there is no more."""
         self._desk = desk
         self._principal = principal

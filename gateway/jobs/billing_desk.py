@@ -20,7 +20,7 @@ import structlog
 from auth_billing.access.principal import Principal
 from auth_billing.errors import AccountError, StoreUnavailable
 from auth_billing.money.billing import Billing
-from auth_billing.money.holds import Work
+from auth_billing.money.holds import HoldRequest
 from gateway.admission.admit import Reservation
 from gateway.jobs.backlog import Backlog
 from gateway.jobs.billed_jobs import BilledJobs
@@ -70,7 +70,7 @@ class BillingDesk:
         """The books of a request's jobs; nothing is held yet."""
         model = reservation.model
         works = [
-            Work(
+            HoldRequest(
                 job=job.id,
                 model=job.model,
                 service_class=job.service_class,
@@ -84,7 +84,7 @@ class BillingDesk:
 
     # For `BilledJobs`
 
-    async def reserve(self, principal: Principal, works: Sequence[Work]) -> None:
+    async def reserve(self, principal: Principal, works: Sequence[HoldRequest]) -> None:
         """See `billed_jobs.Desk`."""
         if self._breaker.open or self._reserving >= MOST_RESERVING or len(self._receipts) >= MOST_WAITING:
             self._metrics.holds.labels("refused_unasked").inc()
@@ -146,7 +146,7 @@ class BillingDesk:
             _log.error("not all is settled", receipts=len(self._receipts), voids=len(self._voids))
         try:
             async with asyncio.timeout(FLUSH_SECONDS):
-                await self._billing.give_back_leases()
+                await self._billing.release_leases()
         except (TimeoutError, StoreUnavailable) as error:
             _log.warning("leases not given back: the sweeper does it", reason=str(error))
 
@@ -161,7 +161,7 @@ class BillingDesk:
     async def _renew(self) -> None:
         while True:
             try:
-                await self._billing.renew_lease(self.gateway)
+                await self._billing.record_heartbeat(self.gateway)
             except StoreUnavailable as error:
                 _log.warning("lease not renewed", reason=str(error))
             await asyncio.sleep(LEASE_SECONDS)

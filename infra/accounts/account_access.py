@@ -37,7 +37,7 @@ from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.audit_log import MongoAuditLogStore
 from auth_billing.store.balances import MongoBalanceStore
-from auth_billing.store.books import mongo_books
+from auth_billing.store.billing_stores import mongo_billing_stores
 from auth_billing.store.budgets import MongoBudgetStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.credits import MongoCreditStore
@@ -118,7 +118,7 @@ class AccountAccess:
 
     def billing(self) -> Billing:
         """What a gateway asks about money."""
-        return Billing(mongo_books(self.connection), PriceBook(MongoPriceStore(self.connection)))
+        return Billing(mongo_billing_stores(self.connection), PriceBook(MongoPriceStore(self.connection)))
 
     async def give_development_key(self, base_url: str) -> str:
         """The development account's API key, written into `client.env` with `base_url` (`.../v1`).

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from auth_billing.errors import StoreUnavailable
-from auth_billing.money.books import JobState
+from auth_billing.money.billing_records import JobState
 from auth_billing.store.jobs import MongoJobStore
 from infra.accounts.account_access import opened_store
 from infra.home.credentials import password_file

@@ -164,9 +164,9 @@ def _add(kind: CreditKind, organisation: str, usd: str, reference: str | None, m
 
 
 def _say(entry: CreditEntry) -> None:
-    from auth_billing.money.amounts import usd  # noqa: PLC0415
+    from auth_billing.money.amounts import format_usd  # noqa: PLC0415
 
-    console.print(f"{entry.kind}: {usd(entry.amount)} USD to {entry.organisation} (reference {entry.reference})")
+    console.print(f"{entry.kind}: {format_usd(entry.amount)} USD to {entry.organisation} (reference {entry.reference})")
 
 
 def _ask(mongodb_url: str | None, work: Callable[[MoneyCommands], Awaitable[ResultT]]) -> ResultT:

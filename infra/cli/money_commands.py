@@ -15,8 +15,8 @@ from auth_billing.audit.audit_records import AuditReport
 from auth_billing.audit.auditor import Auditor
 from auth_billing.audit_log import AuditLog, Event
 from auth_billing.errors import NoSuchRecord
-from auth_billing.money.amounts import nano_of
-from auth_billing.money.books import Balance
+from auth_billing.money.amounts import parse_usd
+from auth_billing.money.billing_records import Balance
 from auth_billing.money.budgets import Budgets, BudgetUse
 from auth_billing.money.credit import Credit, CreditEntry, CreditKind
 from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, project_budget
@@ -67,7 +67,7 @@ class MoneyCommands:
             NoSuchRecord: there is no such organisation.
         """
         await self._check_organisation(organisation)
-        await self._credit().catch_up(organisation)
+        await self._credit().apply_pending(organisation)
         balance = await MongoBalanceStore(self.connection).find(organisation)
         used = await self._budgets().used(organisation)
         entries = await self._credit().newest(organisation)
@@ -81,7 +81,7 @@ class MoneyCommands:
         """
         await self._check_organisation(organisation)
         add = self._credit().top_up if kind is CreditKind.TOP_UP else self._credit().promo
-        entry = await add(organisation, nano_of(usd), reference or uuid.uuid4().hex)
+        entry = await add(organisation, parse_usd(usd), reference or uuid.uuid4().hex)
         await self._record(Event.CREDIT_GRANTED, organisation, entry)
         return entry
 
@@ -93,7 +93,7 @@ class MoneyCommands:
         """
         await self._check_organisation(organisation)
         if usd is not None:
-            amount = nano_of(usd)
+            amount = parse_usd(usd)
         else:
             found = (await MongoJobStore(self.connection).find([job])).get(job)
             amount = (found.cost if found is not None else None) or 1
@@ -109,7 +109,7 @@ class MoneyCommands:
         """
         await self._check_organisation(organisation)
         balances = MongoBalanceStore(self.connection)
-        await balances.open(organisation)
+        await balances.create(organisation)
         await balances.set_open(organisation, to=to)
         await self._audit_log().record(
             organisation, Event.ACCOUNT_REOPENED if to else Event.ACCOUNT_CLOSED, organisation
@@ -125,7 +125,7 @@ class MoneyCommands:
         """
         await self._check_organisation(organisation)
         name = await self._budget_name(organisation, project, key)
-        await self._budgets().set(organisation, name, None if usd is None else nano_of(usd, least=0))
+        await self._budgets().set(organisation, name, None if usd is None else parse_usd(usd, least=0))
         event = Event.BUDGET_DELETED if usd is None else Event.BUDGET_UPDATED
         await self._audit_log().record(organisation, event, name, project=project or "", details={"usd": usd})
 

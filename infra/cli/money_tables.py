@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from auth_billing.audit.audit_records import AuditReport, Check, Difference
-from auth_billing.money.amounts import usd
-from auth_billing.money.books import Balance
+from auth_billing.money.amounts import format_usd
+from auth_billing.money.billing_records import Balance
 from auth_billing.money.budgets import BudgetUse
 from auth_billing.money.credit import CreditEntry
 from auth_billing.prices.pricing import PriceList, Rate, Rates
@@ -35,8 +35,8 @@ def balance_table(balance: Balance) -> Table:
     table = _table(balance.organisation if balance.is_open else f"{balance.organisation} (closed)", [""], ["USD"])
     held = sum(hold.amount for hold in balance.held.values())
     for name, amount in (("credited", balance.credited), ("spent", balance.spent), ("held", held)):
-        table.add_row(name, usd(amount))
-    table.add_row("available", usd(balance.available))
+        table.add_row(name, format_usd(amount))
+    table.add_row("available", format_usd(balance.available))
     return table
 
 
@@ -44,8 +44,8 @@ def budget_table(budgets: list[BudgetUse]) -> Table:
     """What is used of budgets this month, in USD; a budget that is not set has no limit."""
     table = _table("this month", ["budget"], ["limit", "spent", "held"])
     for each in budgets:
-        limit = "-" if each.limit is None else usd(each.limit)
-        table.add_row(each.name, limit, usd(each.spent), usd(each.held))
+        limit = "-" if each.limit is None else format_usd(each.limit)
+        table.add_row(each.name, limit, format_usd(each.spent), format_usd(each.held))
     return table
 
 
@@ -54,7 +54,7 @@ def credit_table(entries: list[CreditEntry]) -> Table:
     table = _table("credit", ["when (UTC)", "kind", "reference", "job"], ["USD"])
     for each in entries:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(each.at))
-        table.add_row(when, each.kind.value, each.reference, each.job or "", usd(each.amount))
+        table.add_row(when, each.kind.value, each.reference, each.job or "", format_usd(each.amount))
     return table
 
 
@@ -95,4 +95,4 @@ def _add_rates(table: Table, model: str, rates: Rates) -> None:
 
 
 def _cells(rate: Rate) -> list[str]:
-    return [usd(each * MILLION) for each in (rate.input, rate.cached_input, rate.output)]
+    return [format_usd(each * MILLION) for each in (rate.input, rate.cached_input, rate.output)]

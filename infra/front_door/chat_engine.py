@@ -11,7 +11,7 @@ from typing import Any
 
 from auth_billing.access.principal import Principal
 from auth_billing.errors import AccountError, BudgetExhausted, InsufficientCredit, NoPrice
-from auth_billing.money.amounts import usd
+from auth_billing.money.amounts import format_usd
 from auth_billing.prices.price_book import PriceBook
 from chat_ui.generations.engine import (
     Ask,
@@ -133,11 +133,11 @@ def _in_words(error: Exception, *, can_restart: bool) -> AskFailed:
     ):
         return CannotContinue(code, message, seconds)
     if isinstance(error, InsufficientCredit):
-        needed, left = usd(error.needed), usd(error.available)
+        needed, left = format_usd(error.needed), format_usd(error.available)
         message = f"There is not enough credit: this may cost up to {needed} USD, and {left} USD are left."
         return AskFailed("insufficient_credit", message)
     if isinstance(error, BudgetExhausted):
-        needed, left = usd(error.needed), usd(max(0, error.left))
+        needed, left = format_usd(error.needed), format_usd(max(0, error.left))
         message = f"This month's budget is used up: this may cost up to {needed} USD, and {left} USD of it are left."
         return AskFailed("budget_exhausted", message)
     return AskFailed(code, message, seconds)

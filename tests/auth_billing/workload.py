@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from auth_billing.access.principal import Principal
 from auth_billing.money.billing import Billing
-from auth_billing.money.books import Books, JobState
-from auth_billing.money.holds import Work
+from auth_billing.money.billing_records import BillingStores, JobState
+from auth_billing.money.holds import HoldRequest
 from router.messages import ServiceClass, Usage
 
 ORGANISATION = "org-1"
 HELD = 1_000
-"""What `work` holds at the price of `tests.fakes.books.flat_price`: 100 prompt tokens at 2, 80 to generate at 10."""
+"""Nano-USD that `work` holds at the price `flat_price`: 100 prompt tokens at 2, 80 generated tokens at 10."""
 MOST = Usage(prompt_tokens=100, completion_tokens=80)
 
 
@@ -20,21 +20,21 @@ def principal(organisation: str = ORGANISATION, project: str = "proj_1", key: st
     return Principal(key_id=key, tenant=organisation, cache_salt="", project=project, user="user-1")
 
 
-def work(job: str, *, gateway: str = "gateway-1", deadline: float = 1e10, most: Usage = MOST) -> Work:
-    return Work(job, "m", ServiceClass.DEFAULT, gateway, deadline, most)
+def work(job: str, *, gateway: str = "gateway-1", deadline: float = 1e10, most: Usage = MOST) -> HoldRequest:
+    return HoldRequest(job, "m", ServiceClass.DEFAULT, gateway, deadline, most)
 
 
-async def hold(billing: Billing, who: Principal, works: Sequence[Work]) -> None:
+async def hold(billing: Billing, who: Principal, works: Sequence[HoldRequest]) -> None:
     """Hold credit and wait for the batched job write."""
     await billing.reserve(who, works)
     await billing.write([each.job for each in works])
 
 
-async def check_idle(books: Books, organisation: str, paid_in: int, jobs: list[str]) -> int:
+async def check_idle(stores: BillingStores, organisation: str, paid_in: int, jobs: list[str]) -> int:
     """Check the books of an idle system: no holds, and account, jobs and ledger agree. Return the amount spent."""
-    balance = await books.balances.find(organisation)
+    balance = await stores.balances.find(organisation)
     assert balance is not None
-    found = await books.jobs.find(jobs)
+    found = await stores.jobs.find(jobs)
     assert {job.state for job in found.values()} <= {JobState.SETTLED}
     assert balance.held == {}
     assert balance.available >= 0

@@ -15,7 +15,7 @@ from auth_billing.people.projects import Projects
 from router.messages import KeySet
 from tests.fakes.accounts import Absence, DictAccountStore, DictApiKeyStore
 from tests.fakes.audit_log import ListAuditLogStore
-from tests.fakes.books import DictBalanceStore
+from tests.fakes.billing_stores import DictBalanceStore
 from tests.fakes.budgets import DictBudgetStore
 from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore
 from tests.fakes.service_accounts import DictServiceAccountStore

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from auth_billing.errors import AlertNotSent
-from auth_billing.money.alerts import Alert, Claimed
-from auth_billing.money.books import Balance
-from tests.fakes.books import DictBalanceStore
+from auth_billing.money.alerts import Alert, ClaimedAlert
+from auth_billing.money.billing_records import Balance
+from tests.fakes.billing_stores import DictBalanceStore
 
 
 @dataclass
@@ -24,25 +24,25 @@ class DictAlertStore:
         self._balances = balances
         self.kept: dict[str, Kept] = {}
 
-    async def watched(self, low: int) -> Sequence[Balance]:
-        return [each for each in self._balances.balances.values() if each.budgets or each.available < low]
+    async def candidates(self, low_credit: int) -> Sequence[Balance]:
+        return [each for each in self._balances.balances.values() if each.budgets or each.available < low_credit]
 
     async def add(self, alerts: Sequence[Alert]) -> None:
         for alert in alerts:
             self.kept.setdefault(alert.id, Kept(alert))
 
-    async def claim(self, now: float, lease: float) -> Claimed | None:
+    async def claim(self, now: float, until: float) -> ClaimedAlert | None:
         free = next((each for each in self.kept.values() if not each.sent and each.lease < now), None)
         if free is None:
             return None
-        free.lease = lease
-        return Claimed(free.alert, free.rounds)
+        free.lease = until
+        return ClaimedAlert(free.alert, free.rounds)
 
     async def postpone(self, id: str, until: float) -> None:
         self.kept[id].lease = until
         self.kept[id].rounds += 1
 
-    async def done(self, id: str, at: float) -> None:
+    async def mark_done(self, id: str, at: float) -> None:
         self.kept[id].sent = at
 
 

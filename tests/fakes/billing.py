@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from auth_billing.access.principal import Principal
 from auth_billing.errors import AccountError, StoreUnavailable
 from auth_billing.money.billing import Billing
-from auth_billing.money.holds import Work
+from auth_billing.money.holds import HoldRequest
 from router.messages import Usage
 
 
 class FakeBilling(Billing):
     def __init__(self) -> None:
-        self.held: dict[str, Work] = {}
+        self.held: dict[str, HoldRequest] = {}
         """Every hold that was ever taken."""
         self.payers: dict[str, Principal] = {}
         self.voided: list[str] = []
@@ -29,7 +29,7 @@ class FakeBilling(Billing):
         """If there is one, whoever reserves waits for it."""
         self.asked = 0
 
-    async def reserve(self, principal: Principal, works: Sequence[Work]) -> None:
+    async def reserve(self, principal: Principal, works: Sequence[HoldRequest]) -> None:
         self.asked += 1
         if self.slow is not None:
             await self.slow.wait()
@@ -53,11 +53,11 @@ class FakeBilling(Billing):
         self._answer()
         self.checkpoints.append(dict(usage))
 
-    async def renew_lease(self, gateway: str) -> None:
+    async def record_heartbeat(self, gateway: str) -> None:
         self._answer()
         self.renewed.append(gateway)
 
-    async def give_back_leases(self) -> None:
+    async def release_leases(self) -> None:
         """Everything is held from what there is."""
 
     def _answer(self) -> None:

@@ -1,10 +1,10 @@
-"""Budgets in the accounts of `tests/fakes/books.py`."""
+"""Budgets in the accounts of `tests/fakes/billing_stores.py`."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.fakes.books import DictBalanceStore
+from tests.fakes.billing_stores import DictBalanceStore
 
 
 class DictBudgetStore:
@@ -18,5 +18,5 @@ class DictBudgetStore:
             budgets[name] = limit
         self.balances.balances[organisation] = replace(balance, budgets=budgets)
 
-    async def inherit(self, organisation: str, heir: str, limit: int, month: str, used: int) -> None:
-        await self.balances.inherit(organisation, heir, limit, month, used)
+    async def inherit(self, organisation: str, successor: str, limit: int, month: str, used: int) -> None:
+        await self.balances.inherit(organisation, successor, limit, month, used)

@@ -31,7 +31,7 @@ from router.registry import ModelInfo, ModelRegistry
 from tests.fakes.accounts import Absence
 from tests.fakes.administration import DictOrganisation
 from tests.fakes.audit_log import ListAuditLogStore
-from tests.fakes.books import DictJobStore
+from tests.fakes.billing_stores import DictJobStore
 from tests.fakes.credits import DictCreditStore
 from tests.fakes.history import (
     DictAnswerStore,

@@ -1,4 +1,4 @@
-"""Credit in dictionaries, beside the books of `tests.fakes.books`."""
+"""Credit in dictionaries, beside the books of `tests.fakes.billing_stores`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from auth_billing.errors import StoreUnavailable
 from auth_billing.money.credit import CreditEntry
-from tests.fakes.books import DictBalanceStore
+from tests.fakes.billing_stores import DictBalanceStore
 
 
 class DictCreditStore:
@@ -18,8 +18,8 @@ class DictCreditStore:
         self.forget_answers = 0
         """Store the next so many entries, but fail to say so."""
 
-    async def open(self, organisation: str) -> tuple[int, int]:
-        await self._balances.open(organisation)
+    async def applied(self, organisation: str) -> tuple[int, int]:
+        await self._balances.create(organisation)
         balance = self._balances.balances[organisation]
         await asyncio.sleep(0)
         return balance.credits, balance.credited
@@ -28,7 +28,7 @@ class DictCreditStore:
         await asyncio.sleep(0)
         return self.entries.get(id)
 
-    async def numbered(self, organisation: str, number: int) -> CreditEntry | None:
+    async def find_numbered(self, organisation: str, number: int) -> CreditEntry | None:
         return next((each for each in self._of(organisation) if each.number == number), None)
 
     async def newest(self, organisation: str, limit: int) -> Sequence[CreditEntry]:
@@ -39,7 +39,7 @@ class DictCreditStore:
 
     async def append(self, entry: CreditEntry) -> bool:
         await asyncio.sleep(0)
-        if entry.id in self.entries or await self.numbered(entry.organisation, entry.number) is not None:
+        if entry.id in self.entries or await self.find_numbered(entry.organisation, entry.number) is not None:
             return False
         self.entries[entry.id] = entry
         if self.forget_answers:
@@ -47,7 +47,7 @@ class DictCreditStore:
             raise StoreUnavailable("no answer: it may have been stored")
         return True
 
-    async def take_in(self, entry: CreditEntry) -> None:
+    async def apply(self, entry: CreditEntry) -> None:
         await asyncio.sleep(0)
         balance = self._balances.balances[entry.organisation]
         if balance.credits == entry.number - 1:

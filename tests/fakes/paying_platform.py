@@ -22,10 +22,10 @@ from auth_billing.development_account import ORGANISATION
 from auth_billing.housekeeping import Housekeeping
 from auth_billing.keys.key_invalidation import announcer
 from auth_billing.metrics import BillingMetrics
-from auth_billing.money.books import Balance
+from auth_billing.money.billing_records import Balance
 from auth_billing.settings import BillingSettings
 from auth_billing.store.audit import MongoAuditStore
-from auth_billing.store.books import mongo_books
+from auth_billing.store.billing_stores import mongo_billing_stores
 from auth_billing.store.connection import StoreConnection
 from gateway.app import GatewayServices, create_app
 from gateway.http.gateway import Gateway
@@ -86,7 +86,7 @@ class PayingPlatform:
         return openai.AsyncOpenAI(base_url=self.urls[gateway], api_key=self.key, max_retries=0, timeout=60)
 
     async def balance(self) -> Balance:
-        balance = await mongo_books(self.connection).balances.find(ORGANISATION)
+        balance = await mongo_billing_stores(self.connection).balances.find(ORGANISATION)
         assert balance is not None
         return balance
 

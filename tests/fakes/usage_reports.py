@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 
-from auth_billing.money.books import JobRecord, JobState, Source
-from auth_billing.money.usage_reports import EMBEDDING_JOBS, Dimension, Kind, UsageFilter, UsageRow
+from auth_billing.money.billing_records import JobRecord, JobState, SettlementSource
+from auth_billing.money.usage_reports import EMBEDDING_JOBS, Dimension, UsageFilter, UsageKind, UsageRow
 from tests.fakes.accounts import Absence
 
 
@@ -15,33 +15,35 @@ class ListUsageReports:
         self.absence = Absence()
         self.records: list[JobRecord] = []
 
-    async def rows(self, wanted: UsageFilter, width: int, by: Sequence[Dimension], limit: int) -> list[UsageRow]:
+    async def rows(self, selection: UsageFilter, width: int, by: Sequence[Dimension], limit: int) -> list[UsageRow]:
         groups: dict[tuple[int, ...], list[JobRecord]] = defaultdict(list)
-        for job in self._found(wanted):
+        for job in self._found(selection):
             assert job.final is not None
             groups[int(job.final.at // width) * width, *(str(getattr(job, each.value)) for each in by)].append(job)  # type: ignore[arg-type]
         return [_row(key[0], dict(zip(by, map(str, key[1:]), strict=True)), groups[key]) for key in sorted(groups)][
             :limit
         ]
 
-    async def count(self, wanted: UsageFilter, limit: int) -> int:
-        return min(limit, len(self._found(wanted)))
+    async def count(self, selection: UsageFilter, limit: int) -> int:
+        return min(limit, len(self._found(selection)))
 
-    async def jobs(self, wanted: UsageFilter) -> AsyncIterator[JobRecord]:
-        for job in self._found(wanted):
+    async def jobs(self, selection: UsageFilter) -> AsyncIterator[JobRecord]:
+        for job in self._found(selection):
             yield job
 
-    def _found(self, wanted: UsageFilter) -> list[JobRecord]:
+    def _found(self, selection: UsageFilter) -> list[JobRecord]:
         self.absence.check()
         found = [
             (job.final.at, job.id, job)
             for job in self.records
             if job.final is not None
-            and (job.state, job.organisation) == (JobState.SETTLED, wanted.organisation)
-            and wanted.since <= job.final.at < wanted.until
-            and job.final.source is not Source.VOID
-            and all(str(getattr(job, each.value)) in ids for each, ids in wanted.only.items() if ids)
-            and (wanted.kind is None or (wanted.kind is Kind.EMBEDDINGS) == job.id.startswith(EMBEDDING_JOBS))
+            and (job.state, job.organisation) == (JobState.SETTLED, selection.organisation)
+            and selection.since <= job.final.at < selection.until
+            and job.final.source is not SettlementSource.VOID
+            and all(str(getattr(job, each.value)) in ids for each, ids in selection.only.items() if ids)
+            and (
+                selection.kind is None or (selection.kind is UsageKind.EMBEDDINGS) == job.id.startswith(EMBEDDING_JOBS)
+            )
         ]
         return [job for *_, job in sorted(found, key=lambda each: each[:2])]
 

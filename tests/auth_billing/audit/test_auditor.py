@@ -1,4 +1,4 @@
-"""The auditor: consistent books pass at rest and under load, and each seeded difference is found."""
+"""The auditor: consistent stores pass at rest and under load, and each seeded difference is found."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from auth_billing.audit.audit_records import AuditReport, Check, JobsRead
 from auth_billing.audit.auditor import Auditor
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.billing import Billing
-from auth_billing.money.books import Books, Source, Word
+from auth_billing.money.billing_records import BillingStores, SettlementSource, UsageStatement
 from auth_billing.money.credit import Credit
 from auth_billing.money.settler import Settler
 from auth_billing.store.audit import MongoAuditStore
-from auth_billing.store.books import mongo_books
+from auth_billing.store.billing_stores import mongo_billing_stores
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.indexes import create_indexes
@@ -27,7 +27,7 @@ from auth_billing.store.usage import MongoUsageStore
 from router.messages import Outcome, Usage
 from tests.auth_billing.money.test_settlement import record
 from tests.auth_billing.workload import HELD, ORGANISATION, hold, principal, work
-from tests.fakes.books import price_book
+from tests.fakes.billing_stores import price_book
 
 pytestmark = pytest.mark.store
 
@@ -40,13 +40,13 @@ COST = 60 * 2 + 40 * 1 + 7 * 10
 @dataclass(frozen=True)
 class Installation:
     connection: StoreConnection
-    books: Books
+    stores: BillingStores
     billing: Billing
     settler: Settler
     credit: Credit
 
     async def settle(self, *jobs: str, outcome: Outcome = Outcome.FINISHED) -> None:
-        await self.settler.settle({job: Word(USED, outcome, Source.RECEIPT) for job in jobs})
+        await self.settler.settle({job: UsageStatement(USED, outcome, SettlementSource.RECEIPT) for job in jobs})
 
     async def audit(self, now: float = LATER) -> AuditReport:
         return await Auditor(MongoAuditStore(self.connection), clock=lambda: now, pause=0.0).audit()
@@ -57,13 +57,13 @@ async def installation(database_url: str) -> AsyncIterator[Installation]:
     """Two organisations with credit; settled, voided and refunded jobs, and a running one."""
     connection = StoreConnection(database_url, operation_ms=20_000)
     await create_indexes(connection)
-    books = mongo_books(connection)
+    stores = mongo_billing_stores(connection)
     made = Installation(
         connection,
-        books,
-        Billing(books, price_book(), clock=lambda: NOW),
-        Settler(books, BillingMetrics(CollectorRegistry()), clock=lambda: NOW),
-        Credit(MongoCreditStore(connection), books.jobs, clock=lambda: NOW),
+        stores,
+        Billing(stores, price_book(), clock=lambda: NOW),
+        Settler(stores, BillingMetrics(CollectorRegistry()), clock=lambda: NOW),
+        Credit(MongoCreditStore(connection), stores.jobs, clock=lambda: NOW),
     )
     await made.credit.top_up(ORGANISATION, 9 * HELD, "payment-1")
     await made.credit.promo(ORGANISATION, HELD, "welcome")
@@ -88,7 +88,7 @@ async def test_consistent_books_have_no_difference(installation: Installation) -
 async def test_concurrent_settlements_are_not_reported(installation: Installation) -> None:
     """Jobs are held and settled during the audit."""
     await installation.credit.top_up(ORGANISATION, 10**6, "payment-2")
-    billing = Billing(installation.books, price_book(), clock=lambda: LATER)
+    billing = Billing(installation.stores, price_book(), clock=lambda: LATER)
     over = asyncio.Event()
 
     async def work_on(number: int) -> int:
@@ -273,7 +273,7 @@ async def test_each_check_finds_its_seeded_difference(
     monkeypatch.setattr(auditor, "LOOKS", 1)  # nobody is at work
     found = {}
     for name, (collection, id, change, _) in SEEDED.items():
-        documents = installation.connection.passing(collection)
+        documents = installation.connection.unjournaled(collection)
         original = await documents.find_one({"_id": id})
         if change:
             await documents.update_one({"_id": id}, change, upsert=True)

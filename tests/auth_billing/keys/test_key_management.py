@@ -11,13 +11,13 @@ from auth_billing.authenticator import AuthBilling
 from auth_billing.errors import InvalidApiKey, NoSuchRecord, NotPermitted, StoreUnavailable, UnacceptableValue
 from auth_billing.keys.key_issuance import KeyWish
 from auth_billing.keys.key_management import ADMIN_KEYS, MOST_MODELS, ApiKeys
-from auth_billing.money.books import Balance
+from auth_billing.money.billing_records import Balance
 from auth_billing.money.budgets import Budgets
 from auth_billing.money.holds import key_budget, month_of
 from auth_billing.people.organisation_records import Organisation, Project
 from router.messages import KeySet
 from tests.fakes.accounts import Absence, DictAccountStore, DictApiKeyStore, FakeClock
-from tests.fakes.books import DictBalanceStore
+from tests.fakes.billing_stores import DictBalanceStore
 from tests.fakes.budgets import DictBudgetStore
 
 PEPPER = b"p" * 32

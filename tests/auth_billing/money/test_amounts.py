@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auth_billing.errors import UnacceptableAmount
-from auth_billing.money.amounts import LARGEST, check_amount, nano_of, usd
+from auth_billing.money.amounts import MAX_AMOUNT, check_amount, format_usd, parse_usd
 
 
-@given(st.integers(1, LARGEST))
+@given(st.integers(1, MAX_AMOUNT))
 def test_what_is_written_is_what_is_read(nano: int) -> None:
-    assert nano_of(usd(nano)) == nano
+    assert parse_usd(format_usd(nano)) == nano
 
 
 def test_how_amounts_look() -> None:
-    assert [usd(each) for each in (0, 1, 150_000_000, 12_500_000_000, -2_000_000_000)] == [
+    assert [format_usd(each) for each in (0, 1, 150_000_000, 12_500_000_000, -2_000_000_000)] == [
         "0.00",
         "0.000000001",
         "0.15",
@@ -31,10 +31,12 @@ def test_how_amounts_look() -> None:
 )
 def test_what_is_no_amount(text: str) -> None:
     with pytest.raises(UnacceptableAmount):
-        nano_of(text)
+        parse_usd(text)
 
 
-@pytest.mark.parametrize("value", [-1, 0, 0.001, 1.0, 1e400, "1e3", 2**63, float("nan"), "१२", True, None, LARGEST + 1])
+@pytest.mark.parametrize(
+    "value", [-1, 0, 0.001, 1.0, 1e400, "1e3", 2**63, float("nan"), "१२", True, None, MAX_AMOUNT + 1]
+)
 def test_what_is_no_integer_amount(value: object) -> None:
     with pytest.raises(UnacceptableAmount):
         check_amount(value)

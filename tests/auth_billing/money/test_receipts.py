@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.billing import Billing
-from auth_billing.money.books import Books, JobState
+from auth_billing.money.billing_records import BillingStores, JobState
 from auth_billing.money.settler import Settler
 from router import topology
 from router.bus import REASON_HEADER, Bus
@@ -22,7 +22,7 @@ from tests.auth_billing.money.test_settlement import ready, record
 from tests.auth_billing.money.test_settlement import settling as settling_on
 from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, principal, work
 from tests.fakes.accounts import Absence, DictUsageStore
-from tests.fakes.books import DictBalanceStore, dict_books, price_book
+from tests.fakes.billing_stores import DictBalanceStore, dict_billing_stores, price_book
 
 COST = 100 * 2 + 3 * 10
 
@@ -35,22 +35,22 @@ def receipt(job: str, tokens: int = 3, outcome: Outcome = Outcome.FINISHED) -> R
 class Settling:
     def __init__(self) -> None:
         self.absence = Absence()
-        self.books: Books = dict_books(self.absence)
+        self.stores: BillingStores = dict_billing_stores(self.absence)
         self.usage = DictUsageStore()
         self.metrics = BillingMetrics(CollectorRegistry())
 
     async def hold(self, *jobs: str) -> None:
-        balances = self.books.balances
+        balances = self.stores.balances
         assert isinstance(balances, DictBalanceStore)
-        await balances.open(ORGANISATION)
+        await balances.create(ORGANISATION)
         balances.balances[ORGANISATION] = replace(balances.balances[ORGANISATION], available=len(jobs) * HELD)
-        await hold(Billing(self.books, price_book()), principal(), [work(job) for job in jobs])
+        await hold(Billing(self.stores, price_book()), principal(), [work(job) for job in jobs])
 
     def on(self, bus: Bus) -> AbstractAsyncContextManager[None]:
-        return settling_on(bus, self.usage, Settler(self.books, self.metrics), self.metrics)
+        return settling_on(bus, self.usage, Settler(self.stores, self.metrics), self.metrics)
 
     async def state(self, job: str) -> JobState:
-        return (await self.books.jobs.find([job]))[job].state
+        return (await self.stores.jobs.find([job]))[job].state
 
     def receipts(self, verdict: str) -> float:
         return self.metrics.receipts.labels(verdict)._value.get()
@@ -75,7 +75,7 @@ async def test_every_message_thrice_and_in_any_order_settles_once(buses: Buses, 
     assert ready(buses.broker) == 0
     assert ready(buses.broker, topology.PARKED_QUEUE) == 0
     assert settling.receipts("settled") == 40
-    assert await check_idle(settling.books, ORGANISATION, 40 * HELD, jobs) == 40 * COST
+    assert await check_idle(settling.stores, ORGANISATION, 40 * HELD, jobs) == 40 * COST
 
 
 async def test_a_second_word_on_a_job_is_ignored_and_counted(buses: Buses, settling: Settling, eventually) -> None:
@@ -84,7 +84,7 @@ async def test_a_second_word_on_a_job_is_ignored_and_counted(buses: Buses, settl
         for tokens in (3, 4, 5):
             await buses.others.publish_settlement(receipt("job-1", tokens))
         await eventually(lambda: settling.receipts("conflicting") == 2)
-    assert await check_idle(settling.books, ORGANISATION, HELD, ["job-1"]) == COST
+    assert await check_idle(settling.stores, ORGANISATION, HELD, ["job-1"]) == COST
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ async def test_a_store_that_was_away_settles_everything_when_it_is_back(
         await eventually(lambda: settling.absence.asked > asked + 5)
         settling.absence.away = False
         await eventually(lambda: settling.receipts("settled") == 20)
-    assert await check_idle(settling.books, ORGANISATION, 20 * HELD, jobs) == 20 * COST
+    assert await check_idle(settling.stores, ORGANISATION, 20 * HELD, jobs) == 20 * COST
 
 
 @pytest.mark.parametrize("failures", range(1, 12))
@@ -137,4 +137,4 @@ async def test_a_store_that_fails_at_any_step_is_asked_again(
         await buses.others.publish_settlement(receipt("job-2", 0))
         await eventually(lambda: settling.receipts("settled") + settling.receipts("repeated") == 2)
     settling.absence.failures_after = 0  # two that came together have fewer steps
-    assert await check_idle(settling.books, ORGANISATION, 2 * HELD, ["job-1", "job-2"]) == COST + 200
+    assert await check_idle(settling.stores, ORGANISATION, 2 * HELD, ["job-1", "job-2"]) == COST + 200

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.settlement import SettlementConsumer
 from auth_billing.money.settler import Settler
-from auth_billing.money.usage_records import objection
+from auth_billing.money.usage_records import record_error
 from auth_billing.money.usage_store import UsageStore
 from router import topology
 from router.bus import REASON_HEADER, Bus
@@ -23,7 +23,7 @@ from router.messages import Outcome, Usage, UsageRecord
 from router.transport.memory import MemoryBroker, MemoryTransport
 from tests.auth_billing.conftest import Buses
 from tests.fakes.accounts import DictUsageStore
-from tests.fakes.books import dict_books
+from tests.fakes.billing_stores import dict_billing_stores
 
 
 def record(number: int = 0, *, tokens: int = 3, **changes: object) -> UsageRecord:
@@ -46,7 +46,7 @@ async def settling(
 ) -> AsyncIterator[None]:
     stop = asyncio.Event()
     metrics = metrics or BillingMetrics(CollectorRegistry())
-    settler = settler or Settler(dict_books(), metrics)
+    settler = settler or Settler(dict_billing_stores(), metrics)
     consumer = SettlementConsumer(bus, store, settler, metrics=metrics, retry_delay=lambda _tries: 0.001)
     task = asyncio.create_task(consumer.run(stop))
     try:
@@ -156,8 +156,8 @@ async def test_stopping_while_the_store_is_away_leaves_records_queued(buses: Bus
     ],
 )
 def test_what_cannot_be_true_is_named(wrong: UsageRecord, reason: str) -> None:
-    assert reason in (objection(wrong) or "")
-    assert objection(record()) is None
+    assert reason in (record_error(wrong) or "")
+    assert record_error(record()) is None
 
 
 async def test_a_record_that_contradicts_a_stored_one_is_parked_with_its_reason(buses: Buses, eventually) -> None:

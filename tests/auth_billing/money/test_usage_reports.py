@@ -8,18 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from auth_billing.money.books import Charge, Final, JobRecord, JobState, Source
-from auth_billing.money.ledger import settlement_posting
-from auth_billing.money.usage_hours import LATEST_SECONDS, UsageHours
-from auth_billing.money.usage_reports import Dimension, Kind, UsageFilter, UsageReports
+from auth_billing.money.billing_records import Charge, FinalUsage, JobRecord, JobState, SettlementSource
+from auth_billing.money.ledger import settlement_entry
+from auth_billing.money.usage_reports import Dimension, UsageFilter, UsageKind, UsageReports
+from auth_billing.money.usage_rollups import SETTLEMENT_DELAY, UsageRollups
 from auth_billing.people.organisation_records import Organisation
 from auth_billing.prices.pricing import Price
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes
 from auth_billing.store.jobs import MongoJobStore
-from auth_billing.store.usage_hours import MongoHourStore
 from auth_billing.store.usage_reports import MongoUsageReports
+from auth_billing.store.usage_rollups import MongoRollupStore
 from router.messages import Outcome, ServiceClass, Usage
 from tests.fakes.usage_reports import ListUsageReports
 
@@ -46,7 +46,7 @@ def job(number: int, *, at: float, usage: Usage, **fields: object) -> JobRecord:
         hold=10**17,
         state=JobState.SETTLED,
         cost=DEAR.cost(usage),
-        final=Final(usage, Outcome.FINISHED, Source.RECEIPT, at),
+        final=FinalUsage(usage, Outcome.FINISHED, SettlementSource.RECEIPT, at),
     )
     return replace(record, **fields)  # type: ignore[arg-type]
 
@@ -62,7 +62,7 @@ def settled() -> list[JobRecord]:
     nothing = Usage(prompt_tokens=0)
     return [
         *jobs,
-        job(90, at=5.0, usage=nothing, final=Final(nothing, Outcome.CANCELLED, Source.VOID, 5.0)),
+        job(90, at=5.0, usage=nothing, final=FinalUsage(nothing, Outcome.CANCELLED, SettlementSource.VOID, 5.0)),
         job(91, at=5.0, usage=Usage(prompt_tokens=5), state=JobState.SETTLING),
         job(92, at=5.0, usage=nothing, state=JobState.HELD, cost=None, final=None),
         job(93, at=5.0, usage=Usage(prompt_tokens=5), organisation="org-1"),
@@ -102,7 +102,9 @@ async def report(request: pytest.FixtureRequest) -> AsyncIterator[Report]:
         if request.param != "mongodb":
             await MongoAccountStore(connection).ensure_organisation(Organisation("org-0", "Org 0", created=0.0))
             hours = 2 if request.param == "two hours added up" else 4
-            await UsageHours(MongoHourStore(connection), clock=lambda: hours * HOUR + LATEST_SECONDS).add_up_all()
+            await UsageRollups(
+                MongoRollupStore(connection), clock=lambda: hours * HOUR + SETTLEMENT_DELAY
+            ).roll_up_all()
         return MongoUsageReports(connection)
 
     yield into_store
@@ -112,7 +114,7 @@ async def report(request: pytest.FixtureRequest) -> AsyncIterator[Report]:
 async def test_the_sum_of_all_rows_is_the_sum_of_the_ledger(report: Report) -> None:
     jobs = settled()
     reports = await report(jobs)
-    ledger = [settlement_posting(Charge(each, each.cost or 0, each.final)) for each in jobs[:30] if each.final]
+    ledger = [settlement_entry(Charge(each, each.cost or 0, each.final)) for each in jobs[:30] if each.final]
     for by in ([], [Dimension.KEY], list(Dimension)):
         rows = await reports.rows(ALL, HOUR, by, 1_000)
         assert sum(row.cost for row in rows) == sum(posting.amount for posting in ledger)
@@ -139,7 +141,7 @@ async def test_buckets_groups_and_filters(report: Report) -> None:
     assert [row.requests for row in await reports.rows(only, 24 * HOUR, [], 100)] == [10]
     part = replace(ALL, since=719, until=1079)  # the start counts, the end does not
     assert [row.requests for row in await reports.rows(part, HOUR, [], 100)] == [2]
-    for kind, requests in ((Kind.EMBEDDINGS, [1]), (Kind.COMPLETIONS, [29])):
+    for kind, requests in ((UsageKind.EMBEDDINGS, [1]), (UsageKind.COMPLETIONS, [29])):
         assert [row.requests for row in await reports.rows(replace(ALL, kind=kind), 24 * HOUR, [], 100)] == requests
     assert len(await reports.rows(ALL, HOUR, [Dimension.KEY], 4)) == 4
     assert await reports.rows(replace(ALL, only={Dimension.MODEL: ["$where"]}), HOUR, [], 4) == []

@@ -13,7 +13,7 @@ from tenacity import wait_none
 
 from auth_billing.errors import AlertNotSent
 from auth_billing.housekeeping import Housekeeping
-from auth_billing.money.webhook import TRIES, Webhook
+from auth_billing.money.webhook import MAX_TRIES, Webhook
 from auth_billing.settings import BillingSettings
 from auth_billing.store.connection import StoreConnection
 from runtime.lifecycle import StartupError
@@ -76,7 +76,7 @@ async def test_a_receiver_that_is_busy_is_asked_again_with_the_same_id(
     assert [headers["webhook-id"] for headers, _ in receiver[0].requests] == ["alert:1"] * 3
 
 
-@pytest.mark.parametrize(("status", "tries"), [(500, TRIES), (400, 1), (307, 1), (404, 1)])
+@pytest.mark.parametrize(("status", "tries"), [(500, MAX_TRIES), (400, 1), (307, 1), (404, 1)])
 async def test_what_is_not_taken_is_said(
     receiver: tuple[Receiver, str], hook: Webhook, status: int, tries: int
 ) -> None:

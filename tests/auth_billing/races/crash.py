@@ -11,22 +11,22 @@ from prometheus_client import CollectorRegistry
 
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.billing import Billing
-from auth_billing.money.books import Books, Word
+from auth_billing.money.billing_records import BillingStores, UsageStatement
 from auth_billing.money.settler import Settler
-from auth_billing.store.books import mongo_books
+from auth_billing.store.billing_stores import mongo_billing_stores
 from auth_billing.store.connection import StoreConnection
-from tests.auth_billing.races.crowd import OPERATION_MS
+from tests.auth_billing.races.process_pool import OPERATION_MS
 from tests.auth_billing.workload import hold, principal, work
-from tests.fakes.books import price_book
+from tests.fakes.billing_stores import price_book
 
 DIED = 9
 _WRITES = frozenset(
     {
-        "open",
+        "create",
         "hold",
-        "hold_again",
-        "lease",
-        "hand_over",
+        "restore_hold",
+        "extend_lease",
+        "hold_from_leases",
         "settle",
         "release",
         "insert",
@@ -59,34 +59,34 @@ class _Dying:
         return write
 
 
-def settle_and_die(url: str, words: dict[str, Word], writes: int) -> None:
-    async def settle(books: Books) -> None:
-        await Settler(books, BillingMetrics(CollectorRegistry())).settle(words)
+def settle_and_die(url: str, statements: dict[str, UsageStatement], writes: int) -> None:
+    async def settle(stores: BillingStores) -> None:
+        await Settler(stores, BillingMetrics(CollectorRegistry())).settle(statements)
 
-    asyncio.run(_with_books(url, writes, settle))
+    asyncio.run(_with_stores(url, writes, settle))
 
 
 def reserve_and_die(url: str, organisation: str, jobs: list[str], writes: int) -> None:
-    async def reserve(books: Books) -> None:
-        await hold(Billing(books, price_book()), principal(organisation), [work(job) for job in jobs])
+    async def reserve(stores: BillingStores) -> None:
+        await hold(Billing(stores, price_book()), principal(organisation), [work(job) for job in jobs])
 
-    asyncio.run(_with_books(url, writes, reserve))
+    asyncio.run(_with_stores(url, writes, reserve))
 
 
 def lease_and_die(url: str, organisation: str, jobs: list[str], writes: int) -> None:
-    async def lease(books: Books) -> None:
-        billing = Billing(books, price_book(), monotonic=lambda: 0.0)
+    async def lease(stores: BillingStores) -> None:
+        billing = Billing(stores, price_book(), monotonic=lambda: 0.0)
         for job in jobs:
             await hold(billing, principal(organisation), [work(job)])
-        await billing.give_back_leases()
+        await billing.release_leases()
 
-    asyncio.run(_with_books(url, writes, lease))
+    asyncio.run(_with_stores(url, writes, lease))
 
 
-async def _with_books(url: str, writes: int, act: Callable[[Books], Awaitable[Any]]) -> None:
+async def _with_stores(url: str, writes: int, act: Callable[[BillingStores], Awaitable[Any]]) -> None:
     connection = StoreConnection(url, operation_ms=OPERATION_MS)
     done: list[int] = []
-    books = mongo_books(connection)
-    stores = (books.balances, books.jobs, books.ledger)
-    await act(Books(*(_Dying(store, done, writes) for store in stores), books.leases))
+    stores = mongo_billing_stores(connection)
+    dying = (_Dying(store, done, writes) for store in (stores.balances, stores.jobs, stores.ledger))
+    await act(BillingStores(*dying, stores.heartbeats))
     connection.close()

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.settler import Settler
-from auth_billing.money.sweeper import GRACE_SECONDS, Sweeper
+from auth_billing.money.sweeper import RECEIPT_GRACE, Sweeper
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes
 from auth_billing.store.usage import MongoUsageStore
@@ -22,10 +22,10 @@ from router.messages import Outcome
 from tests.auth_billing.conftest import Buses
 from tests.auth_billing.money.test_receipts import receipt
 from tests.auth_billing.money.test_settlement import settling
-from tests.auth_billing.races.acts import cost, word
 from tests.auth_billing.races.crash import DIED, lease_and_die, reserve_and_die, settle_and_die
-from tests.auth_billing.races.crowd import OPERATION_MS, Racer, context
-from tests.auth_billing.races.evidence import check_books, open_accounts
+from tests.auth_billing.races.invariants import check_books, open_accounts
+from tests.auth_billing.races.process_pool import OPERATION_MS, Racer, context
+from tests.auth_billing.races.scenarios import cost, word
 from tests.auth_billing.workload import HELD, hold, principal, work
 
 pytestmark = pytest.mark.store
@@ -57,7 +57,7 @@ async def sweep(racer: Racer, seconds: float) -> None:
     now = 0.0
     wall = time.time()
     sweeper = Sweeper(
-        racer.books,
+        racer.stores,
         MongoUsageStore(racer.connection),
         racer.settler,
         BillingMetrics(CollectorRegistry()),
@@ -97,7 +97,7 @@ async def test_a_settlement_has_five_writes(racer: Racer, database_url: str) -> 
 @pytest.mark.parametrize("writes", [1, 2])
 async def test_a_gateway_killed_while_it_holds(racer: Racer, database_url: str, writes: int) -> None:
     assert dies(reserve_and_die, database_url, "org-1", ["job-1", "job-2"], writes)
-    await sweep(racer, 30 + GRACE_SECONDS + 30)
+    await sweep(racer, 30 + RECEIPT_GRACE + 30)
     jobs = await check_books(racer.connection, 500 * HELD)
     assert {job["cost"] for job in jobs.values()} <= {0}
 
@@ -107,7 +107,7 @@ async def test_a_gateway_killed_while_it_has_a_lease(racer: Racer, database_url:
     """Twice hold and document, then lease, hold out of it, document, and back it goes."""
     jobs = ["job-1", "job-2", "job-3"]
     assert dies(lease_and_die, database_url, "org-1", jobs, writes)
-    await sweep(racer, 30 + GRACE_SECONDS + 30)
+    await sweep(racer, 30 + RECEIPT_GRACE + 30)
     found = await check_books(racer.connection, 500 * HELD)
     assert {job["cost"] for job in found.values()} <= {0}
     assert len(found) == (3 if writes >= 7 else 2)
@@ -131,7 +131,7 @@ async def test_a_store_killed_while_receipts_are_settled(own_store: Callable[[],
     await connection.durable("journal").insert_one({})  # and with it all that was written before
     metrics = BillingMetrics(CollectorRegistry())
     settled = metrics.receipts.labels("settled")._value
-    async with settling(buses.billing, MongoUsageStore(connection), Settler(racer.books, metrics), metrics):
+    async with settling(buses.billing, MongoUsageStore(connection), Settler(racer.stores, metrics), metrics):
         for job in jobs:
             await buses.others.publish_settlement(receipt(job))
             if job == jobs[60]:

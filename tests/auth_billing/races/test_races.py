@@ -16,11 +16,11 @@ from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes
 from router.messages import Outcome
-from tests.auth_billing.races import acts
-from tests.auth_billing.races.acts import cost
-from tests.auth_billing.races.crowd import OPERATION_MS, PROCESSES, Crowd, Race, Racer
-from tests.auth_billing.races.evidence import check_books, open_accounts
-from tests.auth_billing.races.key_acts import END_AND_USE, record_of
+from tests.auth_billing.races import scenarios
+from tests.auth_billing.races.invariants import check_books, open_accounts
+from tests.auth_billing.races.key_scenarios import END_AND_USE, record_of
+from tests.auth_billing.races.process_pool import OPERATION_MS, PROCESSES, ProcessPool, Race, Racer
+from tests.auth_billing.races.scenarios import cost
 from tests.auth_billing.workload import HELD, hold, principal, work
 
 pytestmark = [pytest.mark.store, pytest.mark.timeout(1800)]
@@ -35,10 +35,10 @@ ROUNDS = [NAMES[start : start + ROUND] for start in range(0, ITERATIONS, ROUND)]
 
 
 @pytest.fixture(scope="module")
-def crowd() -> Iterator[Crowd]:
-    crowd = Crowd()
-    yield crowd
-    crowd.close()
+def pool() -> Iterator[ProcessPool]:
+    pool = ProcessPool()
+    yield pool
+    pool.close()
 
 
 @pytest.fixture
@@ -55,10 +55,10 @@ async def racer(connection: StoreConnection) -> Racer:
     return Racer.on(connection)
 
 
-def granted(crowd: Crowd, race: Race, url: str, processes: int = PROCESSES) -> dict[str, list[str]]:
+def granted(pool: ProcessPool, race: Race, url: str, processes: int = PROCESSES) -> dict[str, list[str]]:
     """By name, the jobs that got a hold."""
     jobs: dict[str, list[str]] = {name: [] for name in NAMES}
-    for number, said in enumerate(crowd.run(race, url, ROUNDS)[:processes]):
+    for number, said in enumerate(pool.run(race, url, ROUNDS)[:processes]):
         for names, outcomes in zip(ROUNDS, said, strict=True):
             for name, got in zip(names, outcomes, strict=bool(outcomes)):
                 if got:
@@ -68,40 +68,40 @@ def granted(crowd: Crowd, race: Race, url: str, processes: int = PROCESSES) -> d
 
 @pytest.mark.parametrize("budget", [None, "key:key1"])
 async def test_the_last_cent(
-    crowd: Crowd, connection: StoreConnection, racer: Racer, database_url: str, budget: str | None
+    pool: ProcessPool, connection: StoreConnection, racer: Racer, database_url: str, budget: str | None
 ) -> None:
     """docs/design/hostile-input.md#H52. `budget`: a month's budget runs out, not the credit."""
     if budget is None:
         await open_accounts(connection, NAMES, HELD + HELD // 2)
     else:
         await open_accounts(connection, NAMES, 100 * HELD, budgets={budget: HELD + HELD // 2})
-    jobs = granted(crowd, acts.RESERVE, database_url)
+    jobs = granted(pool, scenarios.RESERVE, database_url)
     assert {len(each) for each in jobs.values()} == {1}
-    await racer.settle({each[0]: acts.word(80) for each in jobs.values()})
+    await racer.settle({each[0]: scenarios.word(80) for each in jobs.values()})
     settled = await check_books(connection, HELD + HELD // 2 if budget is None else 100 * HELD)
     assert sorted(settled) == sorted(each[0] for each in jobs.values())
 
 
 async def test_leases_and_the_last_cent(
-    crowd: Crowd, connection: StoreConnection, racer: Racer, database_url: str
+    pool: ProcessPool, connection: StoreConnection, racer: Racer, database_url: str
 ) -> None:
     """Never more is held than there is, and nobody is refused for what lies in the leases of others but a share."""
     await open_accounts(connection, LEASED, 400 * HELD)
-    said = crowd.run(acts.LEASE, database_url, LEASED_ROUNDS)
+    said = pool.run(scenarios.LEASE, database_url, LEASED_ROUNDS)
     got = [job for process in said for rounds in process for jobs in rounds for job in jobs]
     assert sum(job.endswith("large") for job in got) == 2 * len(LEASED)
     assert len(got) == 18 * len(LEASED)
-    await racer.settle(dict.fromkeys(got, acts.word(3)))
+    await racer.settle(dict.fromkeys(got, scenarios.word(3)))
     assert sorted(await check_books(connection, 400 * HELD)) == sorted(got)
 
 
 async def test_leases_of_an_account_that_is_closed_and_swept(
-    crowd: Crowd, connection: StoreConnection, racer: Racer, database_url: str
+    pool: ProcessPool, connection: StoreConnection, racer: Racer, database_url: str
 ) -> None:
     await open_accounts(connection, LEASED, 400 * HELD)
-    said = crowd.run(acts.LEASE_AND_CLOSE, database_url, LEASED_ROUNDS)
+    said = pool.run(scenarios.LEASE_AND_CLOSE, database_url, LEASED_ROUNDS)
     got = [job for process in said for rounds in process for jobs in rounds for job in jobs]
-    await racer.settle(dict.fromkeys(got, acts.word(3)))
+    await racer.settle(dict.fromkeys(got, scenarios.word(3)))
     jobs = await check_books(connection, 400 * HELD)
     assert sorted(jobs) == sorted(got)
     assert {job["cost"] for job in jobs.values()} <= {0, cost(3)}
@@ -110,17 +110,19 @@ async def test_leases_of_an_account_that_is_closed_and_swept(
 @pytest.mark.parametrize(
     ("race", "costs"),
     [
-        pytest.param(acts.SETTLE_OR_VOID, {0, cost(8)}, id="settle against void"),
-        pytest.param(acts.SETTLE_DIFFERENTLY, {cost(5), cost(8)}, id="settle against settle, cancel against final"),
-        pytest.param(acts.SWEEP, {0, cost(2), cost(3), cost(8)}, id="sweeper against live gateway"),
-        pytest.param(acts.DISCONNECT, {0, cost(7), cost(8)}, id="receipt at the moment of disconnect"),
+        pytest.param(scenarios.SETTLE_OR_VOID, {0, cost(8)}, id="settle against void"),
+        pytest.param(
+            scenarios.SETTLE_DIFFERENTLY, {cost(5), cost(8)}, id="settle against settle, cancel against final"
+        ),
+        pytest.param(scenarios.SWEEP, {0, cost(2), cost(3), cost(8)}, id="sweeper against live gateway"),
+        pytest.param(scenarios.DISCONNECT, {0, cost(7), cost(8)}, id="receipt at the moment of disconnect"),
     ],
 )
 async def test_a_job_is_settled_once(
-    crowd: Crowd, connection: StoreConnection, database_url: str, race: Race, costs: set[int]
+    pool: ProcessPool, connection: StoreConnection, database_url: str, race: Race, costs: set[int]
 ) -> None:
     await open_accounts(connection, NAMES, 2 * HELD)
-    crowd.run(race, database_url, ROUNDS)
+    pool.run(race, database_url, ROUNDS)
     jobs = await check_books(connection, 2 * HELD)
     assert len(jobs) == ITERATIONS
     assert {job["cost"] for job in jobs.values()} <= costs
@@ -130,13 +132,13 @@ async def test_a_job_is_settled_once(
 
 
 async def test_an_account_is_closed_while_a_job_runs(
-    crowd: Crowd, connection: StoreConnection, racer: Racer, database_url: str
+    pool: ProcessPool, connection: StoreConnection, racer: Racer, database_url: str
 ) -> None:
     await open_accounts(connection, NAMES, 2 * HELD)
-    said = crowd.run(acts.CLOSE, database_url, ROUNDS)
+    said = pool.run(scenarios.CLOSE, database_url, ROUNDS)
     got = [each for outcomes in said[1] for each in outcomes]
     late = [f"{name}-1" for name, held in zip(NAMES, got, strict=True) if held]
-    await racer.settle(dict.fromkeys(late, acts.word(3)))
+    await racer.settle(dict.fromkeys(late, scenarios.word(3)))
     jobs = await check_books(connection, 2 * HELD)
     assert len(jobs) == ITERATIONS + len(late)
     with pytest.raises(AccountClosed):
@@ -144,12 +146,12 @@ async def test_an_account_is_closed_while_a_job_runs(
 
 
 async def test_a_tenant_that_is_new_to_everybody(
-    crowd: Crowd, connection: StoreConnection, racer: Racer, database_url: str
+    pool: ProcessPool, connection: StoreConnection, racer: Racer, database_url: str
 ) -> None:
     """One account, one payment (though it is told twice), and at most one job for it."""
-    jobs = [job for each in granted(crowd, acts.BEGIN, database_url, 2).values() for job in each]
+    jobs = [job for each in granted(pool, scenarios.BEGIN, database_url, 2).values() for job in each]
     assert len({job.rpartition("-")[0] for job in jobs}) == len(jobs)
-    await racer.settle(dict.fromkeys(jobs, acts.word(3)))
+    await racer.settle(dict.fromkeys(jobs, scenarios.word(3)))
     await check_books(connection, 0)
     accounts = [each async for each in connection.durable("accounts").find()]
     assert sorted(each["_id"] for each in accounts) == sorted(NAMES)
@@ -157,11 +159,11 @@ async def test_a_tenant_that_is_new_to_everybody(
 
 
 async def test_prices_are_edited_while_jobs_are_held(
-    crowd: Crowd, connection: StoreConnection, racer: Racer, database_url: str
+    pool: ProcessPool, connection: StoreConnection, racer: Racer, database_url: str
 ) -> None:
     await open_accounts(connection, NAMES, 10**9)
-    jobs = [job for each in granted(crowd, acts.EDIT_PRICES, database_url, 2).values() for job in each]
-    await racer.settle(dict.fromkeys(jobs, acts.word(9)))
+    jobs = [job for each in granted(pool, scenarios.EDIT_PRICES, database_url, 2).values() for job in each]
+    await racer.settle(dict.fromkeys(jobs, scenarios.word(9)))
     versions = {each["_id"]: each["rates"][0] async for each in connection.durable("prices").find()}
     assert len(versions) > 1
     for job in (await check_books(connection, 10**9)).values():
@@ -172,10 +174,10 @@ async def test_prices_are_edited_while_jobs_are_held(
 
 
 async def test_a_job_is_paid_back_while_it_is_settled(
-    crowd: Crowd, connection: StoreConnection, database_url: str
+    pool: ProcessPool, connection: StoreConnection, database_url: str
 ) -> None:
     await open_accounts(connection, NAMES, 2 * HELD)
-    crowd.run(acts.REFUND, database_url, ROUNDS)
+    pool.run(scenarios.REFUND, database_url, ROUNDS)
     jobs = await check_books(connection, 2 * HELD)
     back: dict[str, int] = {}
     async for row in connection.durable("ledger").find({"kind": "refund"}):
@@ -184,10 +186,10 @@ async def test_a_job_is_paid_back_while_it_is_settled(
 
 
 async def test_a_key_that_is_ended_while_all_use_it(
-    crowd: Crowd, connection: StoreConnection, database_url: str
+    pool: ProcessPool, connection: StoreConnection, database_url: str
 ) -> None:
     keys = MongoApiKeyStore(connection)
     for name in NAMES:
         await keys.add(record_of(name))
-    said = crowd.run(END_AND_USE, database_url, ROUNDS)
+    said = pool.run(END_AND_USE, database_url, ROUNDS)
     assert [all(refused) for process in said for refused in process] == [True] * len(ROUNDS) * PROCESSES

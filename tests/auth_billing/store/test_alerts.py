@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from auth_billing.money.alerts import LEASE_SECONDS, Alerts, AlertStore
-from auth_billing.money.books import Books, Hold
+from auth_billing.money.alerts import CLAIM_SECONDS, Alerts, AlertStore
+from auth_billing.money.billing_records import BillingStores, Hold
 from auth_billing.money.holds import month_of
 from auth_billing.store.alerts import MongoAlertStore
 from auth_billing.store.connection import StoreConnection
 from tests.auth_billing.store.conftest import SetAccount
 from tests.fakes.accounts import FakeClock
 from tests.fakes.alerts import DictAlertStore, Receiver
-from tests.fakes.books import DictBalanceStore
+from tests.fakes.billing_stores import DictBalanceStore
 
 NOW = 1_700_000_000.0
 MONTH = month_of(NOW)
@@ -24,9 +24,9 @@ LOW = 1_000
 
 
 @pytest.fixture
-async def store(books: Books, request: pytest.FixtureRequest) -> AsyncIterator[AlertStore]:
-    if isinstance(books.balances, DictBalanceStore):
-        yield DictAlertStore(books.balances)
+async def store(stores: BillingStores, request: pytest.FixtureRequest) -> AsyncIterator[AlertStore]:
+    if isinstance(stores.balances, DictBalanceStore):
+        yield DictAlertStore(stores.balances)
         return
     connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
     yield MongoAlertStore(connection)
@@ -45,7 +45,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def alerts(store: AlertStore, receiver: Receiver, clock: FakeClock) -> Alerts:
-    return Alerts(store, receiver, thresholds=[50, 80, 100], low=LOW, clock=clock)
+    return Alerts(store, receiver, thresholds=[50, 80, 100], low_credit=LOW, clock=clock)
 
 
 def said(receiver: Receiver) -> list[tuple[object, object, object]]:
@@ -60,20 +60,20 @@ async def test_each_threshold_of_a_budget_once_a_month(
     await set_account(
         "org-1", available=LOW, budgets={"organisation": 100, "key:k": 0}, used={MONTH: {"organisation": 49}}
     )
-    await alerts.look()
+    await alerts.run_once()
     assert said(receiver) == []
     await set_account("org-1", used={MONTH: {"organisation": 85, "key:k": 3}})
     for _ in range(3):
-        await alerts.look()
+        await alerts.run_once()
     assert said(receiver) == [("org-1", "organisation", 50), ("org-1", "organisation", 80)]
     await set_account("org-1", used={MONTH: {"organisation": 100}})
-    await alerts.look()
+    await alerts.run_once()
     assert len(said(receiver)) == 3
     clock.now += 31 * 86400
-    await alerts.look()
+    await alerts.run_once()
     assert len(said(receiver)) == 3
     await set_account("org-1", used={month_of(clock.now): {"organisation": 50}})
-    await alerts.look()
+    await alerts.run_once()
     assert len(said(receiver)) == 4
 
 
@@ -83,7 +83,7 @@ async def test_credit_that_runs_low_is_told_and_an_account_that_never_had_any_is
     await set_account("org-1", available=LOW - 1, credited=LOW * 2, spent=LOW + 1)
     await set_account("org-2", available=0)
     await set_account("org-3", available=LOW, credited=LOW)
-    await alerts.look()
+    await alerts.run_once()
     assert said(receiver) == [("org-1", "", 0)]
     assert receiver.messages[0]["type"] == "credit.low"
     assert receiver.messages[0]["data"] == {
@@ -109,7 +109,7 @@ async def test_what_is_only_held_is_not_spent(
         budgets={"organisation": 100},
         used={MONTH: {"organisation": 90}},
     )
-    await alerts.look()
+    await alerts.run_once()
     assert said(receiver) == []
 
 
@@ -117,8 +117,8 @@ async def test_several_that_look_at_once_send_it_once(
     store: AlertStore, receiver: Receiver, clock: FakeClock, set_account: SetAccount
 ) -> None:
     await set_account("org-1", available=LOW, budgets={"organisation": 100}, used={MONTH: {"organisation": 100}})
-    lookers = [Alerts(store, receiver, thresholds=[50, 80, 100], low=LOW, clock=clock) for _ in range(4)]
-    await asyncio.gather(*(each.look() for each in lookers))
+    lookers = [Alerts(store, receiver, thresholds=[50, 80, 100], low_credit=LOW, clock=clock) for _ in range(4)]
+    await asyncio.gather(*(each.run_once() for each in lookers))
     assert len(said(receiver)) == 3
 
 
@@ -127,16 +127,16 @@ async def test_a_receiver_that_is_away_is_told_later_and_one_who_died_sending_is
 ) -> None:
     await set_account("org-1", available=LOW, budgets={"organisation": 100}, used={MONTH: {"organisation": 50}})
     receiver.away = True
-    await alerts.look()
+    await alerts.run_once()
     receiver.away = False
-    await alerts.look()
+    await alerts.run_once()
     assert said(receiver) == []
     clock.now += 61
-    assert await store.claim(clock.now, clock.now + LEASE_SECONDS) is not None  # and its sender dies
-    await alerts.look()
+    assert await store.claim(clock.now, clock.now + CLAIM_SECONDS) is not None  # and its sender dies
+    await alerts.run_once()
     assert said(receiver) == []
-    clock.now += LEASE_SECONDS + 1
-    await alerts.look()
+    clock.now += CLAIM_SECONDS + 1
+    await alerts.run_once()
     assert said(receiver) == [("org-1", "organisation", 50)]
 
 
@@ -146,9 +146,9 @@ async def test_a_receiver_that_stays_away_is_given_up(
     await set_account("org-1", available=LOW, budgets={"organisation": 100}, used={MONTH: {"organisation": 50}})
     receiver.away = True
     for _ in range(24):
-        await alerts.look()
+        await alerts.run_once()
         clock.now += 3601
     receiver.away = False
     await set_account("org-1", budgets={})
-    await alerts.look()
+    await alerts.run_once()
     assert said(receiver) == []

@@ -8,31 +8,33 @@ import pytest
 
 from auth_billing.errors import BudgetExhausted, UnacceptableAmount
 from auth_billing.money.billing import Billing
-from auth_billing.money.books import Books
+from auth_billing.money.billing_records import BillingStores
 from auth_billing.money.budgets import Budgets, BudgetUse
 from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, project_budget
 from auth_billing.store.budgets import MongoBudgetStore
 from auth_billing.store.connection import StoreConnection
 from tests.auth_billing.store.conftest import SetAccount
 from tests.auth_billing.workload import HELD, ORGANISATION, hold, principal, work
-from tests.fakes.books import DictBalanceStore, price_book
+from tests.fakes.billing_stores import DictBalanceStore, price_book
 
 NOW = 1_700_000_000.0
 
 
 @pytest.fixture
-async def budgets(books: Books, request: pytest.FixtureRequest) -> AsyncIterator[Budgets]:
-    if isinstance(books.balances, DictBalanceStore):
-        yield Budgets(books.balances, books.balances, clock=lambda: NOW)
+async def budgets(stores: BillingStores, request: pytest.FixtureRequest) -> AsyncIterator[Budgets]:
+    if isinstance(stores.balances, DictBalanceStore):
+        yield Budgets(stores.balances, stores.balances, clock=lambda: NOW)
         return
     connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
-    yield Budgets(MongoBudgetStore(connection), books.balances, clock=lambda: NOW)
+    yield Budgets(MongoBudgetStore(connection), stores.balances, clock=lambda: NOW)
     connection.close()
 
 
-async def test_a_budget_counts_for_the_next_request(budgets: Budgets, books: Books, set_account: SetAccount) -> None:
+async def test_a_budget_counts_for_the_next_request(
+    budgets: Budgets, stores: BillingStores, set_account: SetAccount
+) -> None:
     await set_account(ORGANISATION, available=9 * HELD)
-    billing = Billing(books, price_book(), clock=lambda: NOW)
+    billing = Billing(stores, price_book(), clock=lambda: NOW)
     await hold(billing, principal(), [work("job-1")])
     await budgets.set(ORGANISATION, project_budget("proj_1"), 2 * HELD - 1)
     with pytest.raises(BudgetExhausted):
@@ -48,20 +50,22 @@ async def test_a_budget_counts_for_the_next_request(budgets: Budgets, books: Boo
     ]
 
 
-async def test_a_budget_of_nothing_allows_nothing(budgets: Budgets, books: Books, set_account: SetAccount) -> None:
+async def test_a_budget_of_nothing_allows_nothing(
+    budgets: Budgets, stores: BillingStores, set_account: SetAccount
+) -> None:
     await budgets.set(ORGANISATION, ORGANISATION_BUDGET, 0)
     await set_account(ORGANISATION, available=9 * HELD)
     with pytest.raises(BudgetExhausted):
-        await hold(Billing(books, price_book(), clock=lambda: NOW), principal(), [work("job-1")])
+        await hold(Billing(stores, price_book(), clock=lambda: NOW), principal(), [work("job-1")])
     with pytest.raises(UnacceptableAmount):
         await budgets.set(ORGANISATION, ORGANISATION_BUDGET, -1)
 
 
 async def test_a_key_that_takes_anothers_place_has_what_is_left_of_its_budget(
-    budgets: Budgets, books: Books, set_account: SetAccount
+    budgets: Budgets, stores: BillingStores, set_account: SetAccount
 ) -> None:
     await set_account(ORGANISATION, available=9 * HELD)
-    billing = Billing(books, price_book(), clock=lambda: NOW)
+    billing = Billing(stores, price_book(), clock=lambda: NOW)
     await budgets.inherit(ORGANISATION, "key1", "key0")  # it has none
     await budgets.set(ORGANISATION, key_budget("key1"), 2 * HELD)
     await hold(billing, principal(), [work("job-1")])

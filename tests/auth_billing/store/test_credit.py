@@ -20,7 +20,7 @@ from auth_billing.errors import (
 )
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.billing import Billing
-from auth_billing.money.books import Balance, Books, Source, Word
+from auth_billing.money.billing_records import Balance, BillingStores, SettlementSource, UsageStatement
 from auth_billing.money.credit import Credit, CreditEntry, CreditKind, CreditStore
 from auth_billing.money.settler import Settler
 from auth_billing.store.connection import StoreConnection
@@ -28,7 +28,7 @@ from auth_billing.store.credits import MongoCreditStore
 from router.messages import Outcome, Usage
 from tests.auth_billing.workload import HELD, ORGANISATION, hold, principal, work
 from tests.fakes.accounts import Absence
-from tests.fakes.books import DictBalanceStore, dict_books, price_book
+from tests.fakes.billing_stores import DictBalanceStore, dict_billing_stores, price_book
 from tests.fakes.credits import DictCreditStore
 
 USED = Usage(prompt_tokens=100, completion_tokens=7)
@@ -36,9 +36,9 @@ COST = 100 * 2 + 7 * 10
 
 
 @pytest.fixture
-async def store(books: Books, request: pytest.FixtureRequest) -> AsyncIterator[CreditStore]:
-    if isinstance(books.balances, DictBalanceStore):
-        yield DictCreditStore(books.balances)
+async def store(stores: BillingStores, request: pytest.FixtureRequest) -> AsyncIterator[CreditStore]:
+    if isinstance(stores.balances, DictBalanceStore):
+        yield DictCreditStore(stores.balances)
         return
     connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
     yield MongoCreditStore(connection)
@@ -46,66 +46,70 @@ async def store(books: Books, request: pytest.FixtureRequest) -> AsyncIterator[C
 
 
 @pytest.fixture
-def credit(store: CreditStore, books: Books) -> Credit:
-    return Credit(store, books.jobs, clock=lambda: 5.5)
+def credit(store: CreditStore, stores: BillingStores) -> Credit:
+    return Credit(store, stores.jobs, clock=lambda: 5.5)
 
 
-async def balance(books: Books) -> Balance:
-    found = await books.balances.find(ORGANISATION)
+async def balance(stores: BillingStores) -> Balance:
+    found = await stores.balances.find(ORGANISATION)
     assert found is not None
     assert found.available + found.spent + sum(each.amount for each in found.held.values()) == found.credited
     return found
 
 
-async def settled_job(books: Books, job: str = "job-1") -> None:
-    await hold(Billing(books, price_book()), principal(), [work(job)])
-    settler = Settler(books, BillingMetrics(CollectorRegistry()))
-    await settler.settle({job: Word(USED, Outcome.FINISHED, Source.RECEIPT)})
+async def settled_job(stores: BillingStores, job: str = "job-1") -> None:
+    await hold(Billing(stores, price_book()), principal(), [work(job)])
+    settler = Settler(stores, BillingMetrics(CollectorRegistry()))
+    await settler.settle({job: UsageStatement(USED, Outcome.FINISHED, SettlementSource.RECEIPT)})
 
 
-async def test_what_is_paid_in_can_be_spent(credit: Credit, books: Books) -> None:
+async def test_what_is_paid_in_can_be_spent(credit: Credit, stores: BillingStores) -> None:
     entry = await credit.top_up(ORGANISATION, 5 * HELD, "payment-1")
     assert entry == CreditEntry(ORGANISATION, 1, CreditKind.TOP_UP, "payment-1", 5 * HELD, 5.5)
-    await settled_job(books)
-    now = await balance(books)
+    await settled_job(stores)
+    now = await balance(stores)
     assert (now.available, now.spent, now.credited) == (5 * HELD - COST, COST, 5 * HELD)
 
 
-async def test_a_webhook_that_is_repeated_counts_once(credit: Credit, store: CreditStore, books: Books) -> None:
-    replays = [Credit(store, books.jobs).top_up(ORGANISATION, 7, f"payment-{number % 3}") for number in range(18)]
+async def test_a_webhook_that_is_repeated_counts_once(
+    credit: Credit, store: CreditStore, stores: BillingStores
+) -> None:
+    replays = [Credit(store, stores.jobs).top_up(ORGANISATION, 7, f"payment-{number % 3}") for number in range(18)]
     await asyncio.gather(*replays)
     await credit.top_up(ORGANISATION, 7, "payment-0")
-    assert (await balance(books)).available == 21
+    assert (await balance(stores)).available == 21
     assert [each.number for each in await credit.newest(ORGANISATION)] == [3, 2, 1]
 
 
-async def test_a_reference_belongs_to_an_organisation_a_kind_and_an_amount(credit: Credit, books: Books) -> None:
+async def test_a_reference_belongs_to_an_organisation_a_kind_and_an_amount(
+    credit: Credit, stores: BillingStores
+) -> None:
     await credit.top_up(ORGANISATION, 7, "payment-1")
     await credit.top_up("org-2", 8, "payment-1")
     await credit.promo(ORGANISATION, 9, "payment-1")
     with pytest.raises(ReferenceReused):
         await credit.top_up(ORGANISATION, 8, "payment-1")
-    assert (await balance(books)).credited == 16
+    assert (await balance(stores)).credited == 16
 
 
 async def test_what_was_entered_and_not_taken_in_is_taken_in_by_the_next(
-    credit: Credit, store: CreditStore, books: Books
+    credit: Credit, store: CreditStore, stores: BillingStores
 ) -> None:
     """The writer died between its two writes."""
-    await store.open(ORGANISATION)
+    await store.applied(ORGANISATION)
     await store.append(CreditEntry(ORGANISATION, 1, CreditKind.TOP_UP, "payment-1", 7, 5.5))
-    assert (await balance(books)).available == 0
-    await credit.catch_up_all(since=5.0)
-    assert (await balance(books)).available == 7
+    assert (await balance(stores)).available == 0
+    await credit.apply_pending_since(since=5.0)
+    assert (await balance(stores)).available == 7
     await store.append(CreditEntry(ORGANISATION, 2, CreditKind.TOP_UP, "payment-2", 7, 5.5))
     await credit.top_up(ORGANISATION, 7, "payment-2")
-    assert (await balance(books)).available == 14
+    assert (await balance(stores)).available == 14
 
 
 async def test_an_entry_whose_answer_was_lost_counts_once() -> None:
     balances = DictBalanceStore(absence=Absence())
     store = DictCreditStore(balances)
-    credit = Credit(store, dict_books().jobs)
+    credit = Credit(store, dict_billing_stores().jobs)
     store.forget_answers = 1
     with pytest.raises(StoreUnavailable):
         await credit.top_up(ORGANISATION, 7, "payment-1")
@@ -113,9 +117,9 @@ async def test_an_entry_whose_answer_was_lost_counts_once() -> None:
     assert balances.balances[ORGANISATION].available == 7
 
 
-async def test_a_job_is_paid_back_in_parts_and_never_more_than_it_cost(credit: Credit, books: Books) -> None:
+async def test_a_job_is_paid_back_in_parts_and_never_more_than_it_cost(credit: Credit, stores: BillingStores) -> None:
     await credit.top_up(ORGANISATION, HELD, "payment-1")
-    await settled_job(books)
+    await settled_job(stores)
     first = await credit.refund(ORGANISATION, "job-1", COST - 10, "sorry")
     assert await credit.refund(ORGANISATION, "job-1", COST - 10, "sorry") == first
     with pytest.raises(RefundTooLarge, match=r"0\.00000001 USD can be paid back"):
@@ -123,24 +127,26 @@ async def test_a_job_is_paid_back_in_parts_and_never_more_than_it_cost(credit: C
     await credit.refund(ORGANISATION, "job-1", 10, "rest")
     with pytest.raises(RefundTooLarge):
         await credit.refund(ORGANISATION, "job-1", 1, "twice")
-    now = await balance(books)
+    now = await balance(stores)
     assert (now.available, now.spent) == (HELD, COST)
 
 
-async def test_refunds_at_once_do_not_exceed_the_charge(store: CreditStore, credit: Credit, books: Books) -> None:
+async def test_refunds_at_once_do_not_exceed_the_charge(
+    store: CreditStore, credit: Credit, stores: BillingStores
+) -> None:
     await credit.top_up(ORGANISATION, HELD, "payment-1")
-    await settled_job(books)
-    refunds = [Credit(store, books.jobs).refund(ORGANISATION, "job-1", 100, f"r{n}") for n in range(8)]
+    await settled_job(stores)
+    refunds = [Credit(store, stores.jobs).refund(ORGANISATION, "job-1", 100, f"r{n}") for n in range(8)]
     outcomes = await asyncio.gather(*refunds, return_exceptions=True)
     assert sum(isinstance(each, CreditEntry) for each in outcomes) == COST // 100
     assert all(isinstance(each, CreditEntry | RefundTooLarge) for each in outcomes)
-    assert (await balance(books)).credited == HELD + COST // 100 * 100
+    assert (await balance(stores)).credited == HELD + COST // 100 * 100
 
 
-async def test_only_what_the_organisation_was_charged_for_is_paid_back(credit: Credit, books: Books) -> None:
+async def test_only_what_the_organisation_was_charged_for_is_paid_back(credit: Credit, stores: BillingStores) -> None:
     await credit.top_up(ORGANISATION, 3 * HELD, "payment-1")
-    await settled_job(books)
-    await hold(Billing(books, price_book()), principal(), [work("running")])
+    await settled_job(stores)
+    await hold(Billing(stores, price_book()), principal(), [work("running")])
     for organisation, job in (("org-2", "job-1"), (ORGANISATION, "running"), (ORGANISATION, "no such job")):
         with pytest.raises(NoSuchCharge):
             await credit.refund(organisation, job, 1, "refund-1")
@@ -148,21 +154,21 @@ async def test_only_what_the_organisation_was_charged_for_is_paid_back(credit: C
 
 @pytest.mark.parametrize("amount", [-1, 0, 0.001, 1e400, "1e3", 2**63, float("nan"), "१२", True])
 async def test_amounts_that_are_none(amount: object) -> None:
-    credit = Credit(DictCreditStore(DictBalanceStore(Absence())), dict_books().jobs)
+    credit = Credit(DictCreditStore(DictBalanceStore(Absence())), dict_billing_stores().jobs)
     with pytest.raises(UnacceptableAmount):
         await credit.top_up(ORGANISATION, amount, "payment-1")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("reference", ["", "x" * 129, "a\r\nb", "é", "\0"])
 async def test_references_that_are_none(reference: str) -> None:
-    credit = Credit(DictCreditStore(DictBalanceStore(Absence())), dict_books().jobs)
+    credit = Credit(DictCreditStore(DictBalanceStore(Absence())), dict_billing_stores().jobs)
     with pytest.raises(UnacceptableReference):
         await credit.top_up(ORGANISATION, 1, reference)
 
 
-async def test_an_account_never_passes_64_bits(credit: Credit, books: Books) -> None:
+async def test_an_account_never_passes_64_bits(credit: Credit, stores: BillingStores) -> None:
     for number in range(8):
         await credit.promo(ORGANISATION, 10**18, f"gift-{number}")
     with pytest.raises(TooMuchCredit):
         await credit.promo(ORGANISATION, 1, "gift-9")
-    assert (await balance(books)).available == 8 * 10**18
+    assert (await balance(stores)).available == 8 * 10**18

@@ -10,31 +10,31 @@ from prometheus_client import CollectorRegistry
 from auth_billing.errors import AccountClosed, BudgetExhausted, InsufficientCredit
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.billing import Billing
-from auth_billing.money.books import Balance, Books, Source, Word
-from auth_billing.money.credit_leases import FEWEST, FRESH_SECONDS, SHARE, Payer, room
+from auth_billing.money.billing_records import Balance, BillingStores, SettlementSource, UsageStatement
+from auth_billing.money.credit_leases import CONFIRMED_SECONDS, LEASE_SHARE, MIN_REQUESTS, Payer, leasable
 from auth_billing.money.holds import key_budget, month_of
 from auth_billing.money.settler import Settler
 from router.messages import Outcome, Usage
 from tests.auth_billing.store.conftest import SetAccount
 from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, principal, work
 from tests.fakes.accounts import FakeClock
-from tests.fakes.books import price_book
+from tests.fakes.billing_stores import price_book
 
 NOW = 1_700_000_000.0
 MONTH = month_of(NOW)
 PLENTY = 1_000 * HELD
-SAID = Word(Usage(prompt_tokens=100, completion_tokens=7), Outcome.FINISHED, Source.RECEIPT)
+SAID = UsageStatement(Usage(prompt_tokens=100, completion_tokens=7), Outcome.FINISHED, SettlementSource.RECEIPT)
 COST = 100 * 2 + 7 * 10
 
 
 class Gateway:
     """One gateway's money, and its clock."""
 
-    def __init__(self, books: Books, name: str = "gateway-1") -> None:
-        self.books = books
+    def __init__(self, stores: BillingStores, name: str = "gateway-1") -> None:
+        self.stores = stores
         self.name = name
         self.clock = FakeClock(50_000.0)
-        self.billing = Billing(books, price_book(), clock=lambda: NOW, monotonic=self.clock)
+        self.billing = Billing(stores, price_book(), clock=lambda: NOW, monotonic=self.clock)
         self.jobs: list[str] = []
 
     async def hold(self, times: int = 1, key: str = "key1") -> None:
@@ -43,7 +43,7 @@ class Gateway:
             await hold(self.billing, principal(key=key), [work(self.jobs[-1], gateway=self.name)])
 
     async def balance(self) -> Balance:
-        balance = await self.books.balances.find(ORGANISATION)
+        balance = await self.stores.balances.find(ORGANISATION)
         assert balance is not None
         return balance
 
@@ -51,13 +51,13 @@ class Gateway:
         return sum(lease.amount for lease in (await self.balance()).leases.values())
 
     async def settle(self) -> None:
-        settler = Settler(self.books, BillingMetrics(CollectorRegistry()), clock=lambda: NOW)
+        settler = Settler(self.stores, BillingMetrics(CollectorRegistry()), clock=lambda: NOW)
         await settler.settle(dict.fromkeys(self.jobs, SAID))
 
 
 @pytest.fixture
-def gateway(books: Books) -> Gateway:
-    return Gateway(books)
+def gateway(stores: BillingStores) -> Gateway:
+    return Gateway(stores)
 
 
 async def test_who_asks_twice_gets_a_lease_and_pays_out_of_it(gateway: Gateway, set_account: SetAccount) -> None:
@@ -65,7 +65,7 @@ async def test_who_asks_twice_gets_a_lease_and_pays_out_of_it(gateway: Gateway, 
     await gateway.hold()
     assert await gateway.leased() == 0
     await gateway.hold()
-    assert await gateway.leased() == FEWEST * HELD
+    assert await gateway.leased() == MIN_REQUESTS * HELD
     before = await gateway.balance()
     await gateway.billing.reserve(principal(), [work("job-leased", gateway="gateway-1")])
     gateway.jobs.append("job-leased")
@@ -76,30 +76,32 @@ async def test_who_asks_twice_gets_a_lease_and_pays_out_of_it(gateway: Gateway, 
     assert sum(hold.amount for hold in after.held.values()) + after.available == PLENTY
     assert after.used[MONTH]["organisation"] == PLENTY - after.available
     await gateway.settle()
-    await gateway.billing.give_back_leases()
-    assert await check_idle(gateway.books, ORGANISATION, PLENTY, gateway.jobs) == 3 * COST
+    await gateway.billing.release_leases()
+    assert await check_idle(gateway.stores, ORGANISATION, PLENTY, gateway.jobs) == 3 * COST
 
 
 async def test_what_nobody_asks_for_is_given_back(gateway: Gateway, set_account: SetAccount) -> None:
     await set_account(ORGANISATION, available=PLENTY)
     await gateway.hold(3)
-    await gateway.billing.renew_lease("gateway-1")
+    await gateway.billing.record_heartbeat("gateway-1")
     assert await gateway.leased()
-    gateway.clock.now += FRESH_SECONDS + 1
-    await gateway.billing.renew_lease("gateway-1")
+    gateway.clock.now += CONFIRMED_SECONDS + 1
+    await gateway.billing.record_heartbeat("gateway-1")
     assert not await gateway.leased()
     await gateway.settle()
-    assert await check_idle(gateway.books, ORGANISATION, PLENTY, gateway.jobs) == 3 * COST
+    assert await check_idle(gateway.stores, ORGANISATION, PLENTY, gateway.jobs) == 3 * COST
 
 
 async def test_the_last_of_the_credit_is_no_lease(gateway: Gateway, set_account: SetAccount) -> None:
-    await set_account(ORGANISATION, available=SHARE * FEWEST * HELD // 2)
+    await set_account(ORGANISATION, available=LEASE_SHARE * MIN_REQUESTS * HELD // 2)
     await gateway.hold(6)
     assert not await gateway.leased()
 
 
 async def test_nor_is_the_last_of_a_budget(gateway: Gateway, set_account: SetAccount) -> None:
-    await set_account(ORGANISATION, available=PLENTY, budgets={key_budget("key1"): SHARE * FEWEST * HELD // 2})
+    await set_account(
+        ORGANISATION, available=PLENTY, budgets={key_budget("key1"): LEASE_SHARE * MIN_REQUESTS * HELD // 2}
+    )
     await gateway.hold(3)
     assert not await gateway.leased()
     await gateway.hold(3, key="key2")
@@ -120,15 +122,15 @@ async def test_all_of_the_credit_can_be_held_though_some_is_leased(gateway: Gate
     balance = await gateway.balance()
     assert (len(balance.held), balance.available, len(gateway.jobs)) == (100, 0, 100)
     await gateway.settle()
-    assert await check_idle(gateway.books, ORGANISATION, 100 * HELD, gateway.jobs) == 100 * COST
+    assert await check_idle(gateway.stores, ORGANISATION, 100 * HELD, gateway.jobs) == 100 * COST
 
 
 async def test_two_gateways_never_have_more_than_a_share_and_never_hold_too_much(
-    books: Books, set_account: SetAccount
+    stores: BillingStores, set_account: SetAccount
 ) -> None:
     credit = 128 * HELD
     await set_account(ORGANISATION, available=credit)
-    gateways = [Gateway(books, f"gateway-{number}") for number in (1, 2)]
+    gateways = [Gateway(stores, f"gateway-{number}") for number in (1, 2)]
 
     async def hold_all(gateway: Gateway) -> int:
         granted = 0
@@ -145,24 +147,24 @@ async def test_two_gateways_never_have_more_than_a_share_and_never_hold_too_much
             granted += 1
             if number % 8 == 0:
                 await gateway.billing.write(gateway.jobs)
-                assert await gateway.leased() <= 2 * credit // SHARE
-        await gateway.billing.give_back_leases()
+                assert await gateway.leased() <= 2 * credit // LEASE_SHARE
+        await gateway.billing.release_leases()
         return granted
 
     granted = await asyncio.gather(*map(hold_all, gateways))
     balance = await gateways[0].balance()
     assert sum(granted) * HELD == sum(each.amount for each in balance.held.values())
     assert (balance.available + sum(granted) * HELD, not balance.leases) == (credit, True)
-    assert sum(granted) >= 128 * (SHARE - 1) // SHARE
+    assert sum(granted) >= 128 * (LEASE_SHARE - 1) // LEASE_SHARE
 
 
 async def test_an_account_that_is_closed_is_closed_for_leases_too(gateway: Gateway, set_account: SetAccount) -> None:
     await set_account(ORGANISATION, available=PLENTY)
     await gateway.hold(3)
-    await gateway.books.balances.set_open(ORGANISATION, to=False)
+    await gateway.stores.balances.set_open(ORGANISATION, to=False)
     with pytest.raises(AccountClosed):
         await gateway.hold(3)  # the first may have been paid for
-    await gateway.billing.renew_lease("gateway-1")
+    await gateway.billing.record_heartbeat("gateway-1")
     assert not await gateway.leased()
 
 
@@ -172,7 +174,7 @@ async def test_a_budget_that_is_cut_counts_for_leases_too(gateway: Gateway, set_
     await set_account(ORGANISATION, budgets={key_budget("key1"): HELD})
     with pytest.raises(BudgetExhausted):
         await gateway.hold(3)
-    await gateway.billing.renew_lease("gateway-1")
+    await gateway.billing.record_heartbeat("gateway-1")
     assert not await gateway.leased()
 
 
@@ -181,14 +183,14 @@ async def test_what_the_account_has_not_confirmed_for_long_is_not_given_out(
 ) -> None:
     await set_account(ORGANISATION, available=PLENTY)
     await gateway.hold(3)
-    await gateway.books.balances.set_open(ORGANISATION, to=False)
-    gateway.clock.now += FRESH_SECONDS + 1
+    await gateway.stores.balances.set_open(ORGANISATION, to=False)
+    gateway.clock.now += CONFIRMED_SECONDS + 1
     with pytest.raises(AccountClosed):
         await gateway.billing.reserve(principal(), [work("job-late", gateway="gateway-1")])
 
 
 async def test_jobs_of_a_lease_that_was_lost_hold_without_it(
-    gateway: Gateway, set_account: SetAccount, books: Books
+    gateway: Gateway, set_account: SetAccount, stores: BillingStores
 ) -> None:
     """A crash of the store forgets what it has not journaled."""
     await set_account(ORGANISATION, available=PLENTY)
@@ -200,8 +202,8 @@ async def test_jobs_of_a_lease_that_was_lost_hold_without_it(
     await gateway.billing.write(["job-leased"])
     assert (await gateway.balance()).held["job-leased"].amount == HELD
     await gateway.settle()
-    await gateway.billing.give_back_leases()
-    assert await check_idle(books, ORGANISATION, PLENTY, gateway.jobs) == 4 * COST
+    await gateway.billing.release_leases()
+    assert await check_idle(stores, ORGANISATION, PLENTY, gateway.jobs) == 4 * COST
 
 
 async def test_a_job_that_was_paid_from_a_lease_can_be_voided_at_once(
@@ -212,15 +214,15 @@ async def test_a_job_that_was_paid_from_a_lease_can_be_voided_at_once(
     await gateway.billing.reserve(principal(), [work("job-leased", gateway="gateway-1")])
     await gateway.billing.void(["job-leased"])
     await gateway.settle()
-    await gateway.billing.give_back_leases()
-    assert await check_idle(gateway.books, ORGANISATION, PLENTY, [*gateway.jobs, "job-leased"]) == 3 * COST
+    await gateway.billing.release_leases()
+    assert await check_idle(gateway.stores, ORGANISATION, PLENTY, [*gateway.jobs, "job-leased"]) == 3 * COST
 
 
 def test_leases_are_a_share_of_what_is_left_of_credit_and_budgets() -> None:
     payer = Payer(ORGANISATION, "proj_1", "key1", MONTH)
-    assert room(Balance(ORGANISATION, 1600, 0), payer) == (100, False)
-    assert room(Balance(ORGANISATION, 1600, 0, is_open=False), payer) == (0, True)
+    assert leasable(Balance(ORGANISATION, 1600, 0), payer) == (100, False)
+    assert leasable(Balance(ORGANISATION, 1600, 0, is_open=False), payer) == (0, True)
     budgets = {key_budget("key1"): 480, key_budget("key2"): 0}
-    assert room(Balance(ORGANISATION, 1600, 0, budgets=budgets), payer) == (30, False)
+    assert leasable(Balance(ORGANISATION, 1600, 0, budgets=budgets), payer) == (30, False)
     used = {MONTH: {key_budget("key1"): 500}}
-    assert room(Balance(ORGANISATION, 1600, 0, budgets=budgets, used=used), payer) == (0, False)
+    assert leasable(Balance(ORGANISATION, 1600, 0, budgets=budgets, used=used), payer) == (0, False)

@@ -139,7 +139,7 @@ async def _take_all_you_can(database_url: str, who: str) -> None:
 
 
 async def test_a_refused_order_writes_nothing(connection: StoreConnection) -> None:
-    buckets, documents = MongoBucketStore(connection), connection.passing(COLLECTION)
+    buckets, documents = MongoBucketStore(connection), connection.unjournaled(COLLECTION)
     await take(buckets, 10)
     before = await documents.find_one({})
     await take(buckets, 1)
@@ -147,7 +147,7 @@ async def test_a_refused_order_writes_nothing(connection: StoreConnection) -> No
 
 
 async def test_a_bucket_whose_clock_was_set_back_starts_afresh(connection: StoreConnection) -> None:
-    buckets, documents = MongoBucketStore(connection), connection.passing(COLLECTION)
+    buckets, documents = MongoBucketStore(connection), connection.unjournaled(COLLECTION)
     await take(buckets, 10)
     await documents.update_one({}, {"$inc": {f"full_at.{RPD}": 3 * RPD.period, "version": 1}})
     assert (await take(buckets, 1)).fulfilled
@@ -156,9 +156,9 @@ async def test_a_bucket_whose_clock_was_set_back_starts_afresh(connection: Store
 async def test_documents_that_nobody_asks_for_expire(connection: StoreConnection) -> None:
     await create_indexes(connection)
     await take(MongoBucketStore(connection), 1)
-    document = await connection.passing(COLLECTION).find_one({})
+    document = await connection.unjournaled(COLLECTION).find_one({})
     assert document["expires"] > datetime.now(UTC).replace(tzinfo=None) + timedelta(days=1)
-    assert "expires_1" in await connection.passing(COLLECTION).index_information()
+    assert "expires_1" in await connection.unjournaled(COLLECTION).index_information()
 
 
 async def test_limits_are_set_one_by_one(limits: LimitStore) -> None:

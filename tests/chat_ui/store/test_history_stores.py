@@ -168,7 +168,7 @@ async def test_reasons_of_another_version_are_read(database_url: str) -> None:
     imports = MongoImportStore(connection)
     await imports.begin(ADA, Import("import-1", 1.0, 2, skipped=[SKIPPED]), None, 5.0)
     words = {"title": "b", "reason": "There is no text in it."}
-    await connection.passing(COLLECTION).update_one({}, {"$push": {"skipped": words}})
+    await connection.unjournaled(COLLECTION).update_one({}, {"$push": {"skipped": words}})
     found = await imports.find(ADA)
     connection.close()
     assert found is not None

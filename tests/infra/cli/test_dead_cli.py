@@ -15,7 +15,7 @@ import structlog
 from rich.console import Console
 from typer.testing import CliRunner
 
-from auth_billing.money.books import JobRecord, JobState
+from auth_billing.money.billing_records import JobRecord, JobState
 from auth_billing.prices.pricing import Price
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.jobs import MongoJobStore

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from auth_billing.audit_log import Event
 from auth_billing.errors import NoSuchRecord
-from auth_billing.money.books import Balance
+from auth_billing.money.billing_records import Balance
 from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, project_budget
 from auth_billing.people.sessions import BrowserSession
 from auth_billing.prices.pricing import Rate

@@ -16,7 +16,7 @@ from fastapi import APIRouter, Depends, Response
 from fastapi.responses import StreamingResponse
 
 from auth_billing.audit_log import Event
-from auth_billing.money.books import JobRecord
+from auth_billing.money.billing_records import JobRecord
 from auth_billing.money.usage_reports import UsageFilter
 from auth_billing.prices.pricing import NANO
 from gateway.errors import ExportsBusy, InvalidRequest

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Response
 
-from auth_billing.money.usage_reports import Dimension, Kind, UsageFilter, UsageRow
+from auth_billing.money.usage_reports import Dimension, UsageFilter, UsageKind, UsageRow
 from auth_billing.prices.pricing import NANO
 from gateway.errors import InvalidRequest
 from gateway.http.api_description import described
@@ -79,7 +79,7 @@ async def completions_usage(
             for row in ([] if query.batch else rows)
         ]
 
-    return json_response(await _usage(admin, query, Kind.COMPLETIONS, by, results))
+    return json_response(await _usage(admin, query, UsageKind.COMPLETIONS, by, results))
 
 
 @router.get("/usage/embeddings", **described(UsagePage, query=EmbeddingsUsageQuery))
@@ -95,7 +95,7 @@ async def embeddings_usage(
         ]
 
     by = [_DIMENSIONS[name] for name in dict.fromkeys(query.group_by)]
-    return json_response(await _usage(admin, query, Kind.EMBEDDINGS, by, results))
+    return json_response(await _usage(admin, query, UsageKind.EMBEDDINGS, by, results))
 
 
 @router.get("/costs", **described(UsagePage, query=CostsQuery))
@@ -116,7 +116,7 @@ async def costs(admin: Reader, query: Annotated[CostsQuery, Depends(query_of(Cos
 async def _usage(
     admin: Administrator,
     query: CompletionsUsageQuery | EmbeddingsUsageQuery,
-    kind: Kind,
+    kind: UsageKind,
     by: Sequence[Dimension],
     results: Results,
 ) -> UsagePage:
@@ -132,7 +132,7 @@ async def _usage(
 
 
 def _filter(
-    admin: Administrator, period: Period, ids: Mapping[str, Sequence[str]], kind: Kind | None = None
+    admin: Administrator, period: Period, ids: Mapping[str, Sequence[str]], kind: UsageKind | None = None
 ) -> UsageFilter:
     return UsageFilter(admin.organisation, period.since, period.until, only_of(ids), kind)
 

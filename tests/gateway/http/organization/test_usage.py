@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from auth_billing.money.books import JobRecord
+from auth_billing.money.billing_records import JobRecord
 from gateway.http.routes.organization import usage as usage_routes
 from router.messages import ServiceClass, Usage
 from tests.auth_billing.money.test_usage_reports import job

@@ -9,12 +9,12 @@ import pytest
 
 from auth_billing.errors import RecordRefused, StoreUnavailable
 from auth_billing.money.billing import Billing
-from auth_billing.money.books import Balance, JobRecord
-from auth_billing.money.job_writer import BATCH, BEHIND_SECONDS
+from auth_billing.money.billing_records import Balance, JobRecord
+from auth_billing.money.job_write_buffer import BATCH_SIZE, MAX_LAG
 from router.messages import Usage
 from tests.auth_billing.workload import HELD, ORGANISATION, hold, principal, work
 from tests.fakes.accounts import Absence, FakeClock
-from tests.fakes.books import DictBalanceStore, DictJobStore, dict_books, price_book
+from tests.fakes.billing_stores import DictBalanceStore, DictJobStore, dict_billing_stores, price_book
 
 PLENTY = 1_000 * HELD
 
@@ -24,12 +24,12 @@ class Writing:
 
     def __init__(self) -> None:
         self.absence = Absence()
-        self.books = dict_books(self.absence)
+        self.stores = dict_billing_stores(self.absence)
         self.clock = FakeClock(1_000.0)
-        self.billing = Billing(self.books, price_book(), monotonic=self.clock)
-        assert isinstance(self.books.balances, DictBalanceStore)
-        assert isinstance(self.books.jobs, DictJobStore)
-        self.balances, self.jobs = self.books.balances, self.books.jobs
+        self.billing = Billing(self.stores, price_book(), monotonic=self.clock)
+        assert isinstance(self.stores.balances, DictBalanceStore)
+        assert isinstance(self.stores.jobs, DictJobStore)
+        self.balances, self.jobs = self.stores.balances, self.stores.jobs
 
     async def begin(self) -> None:
         self.balances.balances[ORGANISATION] = Balance(ORGANISATION, PLENTY, 0)
@@ -77,7 +77,7 @@ async def test_while_the_store_is_away_leases_end(writing: Writing) -> None:
     with pytest.raises(StoreUnavailable):
         await writing.reserve("job-4")
     writing.absence.away = False
-    await writing.billing.renew_lease("gateway-1")
+    await writing.billing.record_heartbeat("gateway-1")
     assert (writing.held("job-3"), writing.held("job-4")) == (True, False)
     balance = writing.balances.balances[ORGANISATION]
     assert sum(each.amount for each in balance.held.values()) + balance.available == PLENTY
@@ -85,7 +85,7 @@ async def test_while_the_store_is_away_leases_end(writing: Writing) -> None:
 
 async def test_who_is_slow_to_write_asks_the_account(writing: Writing) -> None:
     await writing.reserve("job-3")
-    writing.clock.now += BEHIND_SECONDS + 0.1
+    writing.clock.now += MAX_LAG + 0.1
     version = writing.balances.balances[ORGANISATION].version
     await writing.reserve("job-4")
     assert writing.balances.balances[ORGANISATION].version == version + 1
@@ -99,10 +99,10 @@ async def test_checkpoints_of_many_jobs_are_several_writes(writing: Writing, mon
         await checkpoint(store, usage)
 
     monkeypatch.setattr(DictJobStore, "checkpoint", counted)
-    jobs = [f"many-{n}" for n in range(BATCH + 6)]
+    jobs = [f"many-{n}" for n in range(BATCH_SIZE + 6)]
     await asyncio.gather(*map(writing.reserve, jobs))
     await writing.billing.checkpoint(dict.fromkeys(jobs, Usage(prompt_tokens=1, completion_tokens=2)))
-    assert sizes == [BATCH, 6]
+    assert sizes == [BATCH_SIZE, 6]
     assert all(writing.jobs.jobs[job].checkpoint for job in jobs)
 
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from auth_billing.errors import StoreUnavailable
-from auth_billing.money.books import JobRecord
-from auth_billing.money.holds import MOST_HELD
-from auth_billing.money.joint_holds import JointHolds
+from auth_billing.money.billing_records import JobRecord
+from auth_billing.money.hold_batcher import HoldBatcher
+from auth_billing.money.holds import MAX_HOLD
 from router.messages import ServiceClass
 from tests.auth_billing.workload import ORGANISATION
-from tests.fakes.books import flat_price
+from tests.fakes.billing_stores import flat_price
 
 
 class SlowAccount:
@@ -37,7 +37,7 @@ class SlowAccount:
         return True
 
 
-async def begun(holds: JointHolds, *requests: list[JobRecord]) -> list[asyncio.Task[bool]]:
+async def begun(holds: HoldBatcher, *requests: list[JobRecord]) -> list[asyncio.Task[bool]]:
     """Ask for each, in this order; the first is under way then, the others wait."""
     tasks = []
     for jobs in requests:
@@ -67,7 +67,7 @@ def job(name: str, hold: int = 10, organisation: str = ORGANISATION) -> JobRecor
 
 async def test_what_comes_meanwhile_is_asked_for_together() -> None:
     account = SlowAccount(available=100)
-    holds = JointHolds(account)
+    holds = HoldBatcher(account)
     tasks = await begun(holds, [job("a")], [job("b"), job("c")], [job("d")])
     account.open.set()
     assert await asyncio.gather(*tasks) == [True, True, True]
@@ -76,16 +76,16 @@ async def test_what_comes_meanwhile_is_asked_for_together() -> None:
 
 async def test_if_not_all_can_have_it_those_that_can_do() -> None:
     account = SlowAccount(available=30)
-    holds = JointHolds(account)
+    holds = HoldBatcher(account)
     tasks = await begun(holds, [job("a")], [job("b", 15)], [job("c", 15)], [job("d", 5)])
     account.open.set()
     assert await asyncio.gather(*tasks) == [True, True, False, True]
 
 
 async def test_more_together_than_the_store_can_count_is_asked_for_one_by_one() -> None:
-    account = SlowAccount(available=2 * MOST_HELD)
-    holds = JointHolds(account)
-    tasks = await begun(holds, [job("a")], [job("b", MOST_HELD - 10)], [job("c", MOST_HELD - 10)])
+    account = SlowAccount(available=2 * MAX_HOLD)
+    holds = HoldBatcher(account)
+    tasks = await begun(holds, [job("a")], [job("b", MAX_HOLD - 10)], [job("c", MAX_HOLD - 10)])
     account.open.set()
     assert await asyncio.gather(*tasks) == [True, True, True]
     assert account.asked == [["a"], ["b"], ["c"]]
@@ -93,7 +93,7 @@ async def test_more_together_than_the_store_can_count_is_asked_for_one_by_one() 
 
 async def test_two_organisations_do_not_wait_for_each_other() -> None:
     account = SlowAccount(available=100)
-    tasks = await begun(JointHolds(account), [job("a")], [job("b", organisation="org-2")])
+    tasks = await begun(HoldBatcher(account), [job("a")], [job("b", organisation="org-2")])
     assert account.asked == [["a"], ["b"]]
     account.open.set()
     assert await asyncio.gather(*tasks) == [True, True]
@@ -101,7 +101,7 @@ async def test_two_organisations_do_not_wait_for_each_other() -> None:
 
 async def test_who_leaves_does_not_take_the_others_along() -> None:
     account = SlowAccount(available=100)
-    tasks = await begun(JointHolds(account), [job("a")], [job("b")])
+    tasks = await begun(HoldBatcher(account), [job("a")], [job("b")])
     tasks[0].cancel()
     account.open.set()
     assert await tasks[1]
@@ -110,7 +110,7 @@ async def test_who_leaves_does_not_take_the_others_along() -> None:
 
 async def test_all_hear_of_a_store_that_does_not_answer_and_the_next_ask_again() -> None:
     account = SlowAccount(available=100)
-    holds = JointHolds(account)
+    holds = HoldBatcher(account)
     account.error = StoreUnavailable("away")
     tasks = await begun(holds, [job("a")], [job("b")], [job("c")])
     account.open.set()

@@ -13,9 +13,9 @@ from prometheus_client import CollectorRegistry
 from auth_billing.errors import CreditError, HoldRefused
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.billing import Billing
-from auth_billing.money.books import Source, Word
+from auth_billing.money.billing_records import SettlementSource, UsageStatement
 from auth_billing.money.credit import Credit
-from auth_billing.money.holds import Work
+from auth_billing.money.holds import HoldRequest
 from auth_billing.money.sweeper import Sweeper
 from auth_billing.prices.price_book import PriceBook, PriceVersion
 from auth_billing.store.credits import MongoCreditStore
@@ -23,17 +23,17 @@ from auth_billing.store.prices import MongoPriceStore
 from auth_billing.store.usage import MongoUsageStore
 from router.messages import Outcome, Usage
 from tests.auth_billing.money.test_settlement import record
-from tests.auth_billing.races.crowd import Race, Racer
+from tests.auth_billing.races.process_pool import Race, Racer
 from tests.auth_billing.workload import HELD, hold, principal, work
-from tests.fakes.books import flat_price
+from tests.fakes.billing_stores import flat_price
 
 GATEWAY = "gateway-1"
 LARGE = Usage(prompt_tokens=0, completion_tokens=16_000)
 """Holds 160 times what others do."""
 
 
-def word(tokens: int, outcome: Outcome = Outcome.FINISHED) -> Word:
-    return Word(Usage(prompt_tokens=100, completion_tokens=tokens), outcome, Source.RECEIPT)
+def word(tokens: int, outcome: Outcome = Outcome.FINISHED) -> UsageStatement:
+    return UsageStatement(Usage(prompt_tokens=100, completion_tokens=tokens), outcome, SettlementSource.RECEIPT)
 
 
 def cost(tokens: int) -> int:
@@ -74,7 +74,7 @@ async def sweep_a_live_gateway(racer: Racer, names: Sequence[str]) -> None:
     elif racer.number == 2:
         for tokens in (2, 3):
             await racer.billing.checkpoint({job: word(tokens).usage for job in jobs})
-            await racer.billing.renew_lease(GATEWAY)
+            await racer.billing.record_heartbeat(GATEWAY)
     else:
         await racer.settle(dict.fromkeys(jobs, word(8)))
 
@@ -97,7 +97,7 @@ async def disconnect_at_the_end(racer: Racer, names: Sequence[str]) -> None:
 async def _sweep(racer: Racer) -> None:
     now = 0.0
     sweeper = Sweeper(
-        racer.books,
+        racer.stores,
         MongoUsageStore(racer.connection),
         racer.settler,
         BillingMetrics(CollectorRegistry()),
@@ -110,7 +110,7 @@ async def _sweep(racer: Racer) -> None:
 
 async def close_while_it_runs(racer: Racer, names: Sequence[str]) -> list[bool]:
     if racer.number == 0:
-        return list(await asyncio.gather(*(racer.books.balances.set_open(name, to=False) for name in names)))
+        return list(await asyncio.gather(*(racer.stores.balances.set_open(name, to=False) for name in names)))
     if racer.number == 1:
         return await reserve(racer, names)
     await settle_differently(racer, names)
@@ -121,7 +121,7 @@ async def begin_a_tenant(racer: Racer, names: Sequence[str]) -> list[bool]:
     """Two want to run a job for somebody who is new, while his payment is told twice."""
     if racer.number < 2:
         return await reserve(racer, names)
-    credit = Credit(MongoCreditStore(racer.connection), racer.books.jobs)
+    credit = Credit(MongoCreditStore(racer.connection), racer.stores.jobs)
     await asyncio.gather(*(credit.top_up(name, HELD, "payment-1") for name in names))
     return []
 
@@ -135,7 +135,7 @@ async def edit_prices(racer: Racer, names: Sequence[str]) -> list[bool]:
             await store.add(PriceVersion(flat_price(input=version, cached_input=0, output=3, version=version), 0.0))
         return []
     looks = iter(range(0, 10**9, 1_000))
-    billing = Billing(racer.books, PriceBook(store, monotonic=lambda: float(next(looks))))
+    billing = Billing(racer.stores, PriceBook(store, monotonic=lambda: float(next(looks))))
     racer = replace(racer, billing=billing)
     return await reserve(racer, names)
 
@@ -148,7 +148,7 @@ async def refund_while_it_settles(racer: Racer, names: Sequence[str]) -> list[bo
     if racer.number < 2:
         await settle_differently(racer, names)
         return []
-    credit = Credit(MongoCreditStore(racer.connection), racer.books.jobs)
+    credit = Credit(MongoCreditStore(racer.connection), racer.stores.jobs)
     amount = cost(5) - 100 * (racer.number - 2)
 
     async def refunded(name: str) -> bool:
@@ -171,7 +171,7 @@ async def lease_and_spend(racer: Racer, names: Sequence[str]) -> list[list[str]]
         return [*got, *await asyncio.gather(*(_held(racer.billing, name, each) for each in works[2:]))]
 
     got = await asyncio.gather(*map(spend, names))
-    await racer.billing.give_back_leases()
+    await racer.billing.release_leases()
     return [[job for job in jobs if job] for jobs in got]
 
 
@@ -180,7 +180,7 @@ async def lease_from_what_is_closed(racer: Racer, names: Sequence[str]) -> list[
     if racer.number == 0:
         for name in names:
             await asyncio.sleep(racer.random.random() * 0.02)
-            await racer.books.balances.set_open(name, to=False)
+            await racer.stores.balances.set_open(name, to=False)
         return [[] for _ in names]
     if racer.number == 1:
         await asyncio.sleep(racer.random.random() * 0.2)
@@ -193,11 +193,11 @@ async def lease_from_what_is_closed(racer: Racer, names: Sequence[str]) -> list[
         return [*got, *await asyncio.gather(*(_held(racer.billing, name, each) for each in works[3:]))]
 
     got = await asyncio.gather(*map(go_on, names))
-    await racer.billing.give_back_leases()
+    await racer.billing.release_leases()
     return [[job for job in jobs if job] for jobs in got]
 
 
-async def _held(billing: Billing, organisation: str, work: Work) -> str:
+async def _held(billing: Billing, organisation: str, work: HoldRequest) -> str:
     """The job, if it got its hold."""
     try:
         await hold(billing, principal(organisation), [work])

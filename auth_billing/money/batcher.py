@@ -1,7 +1,6 @@
-"""What comes in one by one is handled in batches: what gathers for a moment, or while the one before is handled.
+"""Batching of single items: the items that arrive within a short interval are handled together.
 
-A busy platform costs the store few writes, and a single request has its answer before the store is busy with its
-settlement. Knows nothing of what is handled.
+A busy platform then costs the store few writes, and a single request is answered before its settlement uses the store.
 """
 
 from __future__ import annotations
@@ -13,12 +12,15 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 INTERVAL = 0.25
-"""Seconds from the first of a batch, and between two, or as long as one takes if that is more: requests need the store.
-"""
+"""Least seconds from a batch's first item to its handling, and between two batches. A batch that took longer to handle
+is followed by a pause as long as itself, because requests need the store too."""
 
 
-class Batches(Generic[T]):
-    """Gathers items for `handle`, which gets a task group for what need not hold up the next batch."""
+class Batcher(Generic[T]):
+    """Collects items and passes them to `handle` in batches.
+
+    `handle` also gets a task group, for work that must not delay the next batch.
+    """
 
     def __init__(self, handle: Callable[[list[T], asyncio.TaskGroup], Awaitable[None]]) -> None:
         self._handle = handle
@@ -26,17 +28,17 @@ class Batches(Generic[T]):
         self._handling: list[T] | None = None
 
     def __len__(self) -> int:
-        """How many items wait or are handled."""
+        """Return how many items wait or are being handled."""
         return len(self._waiting) + len(self._handling or ())
 
     def add(self, item: T, group: asyncio.TaskGroup) -> None:
-        """Have an item handled, within a task of `group`."""
+        """Add an item to the next batch, which a task of `group` handles."""
         self._waiting.append(item)
         if self._handling is None:
             self._handling = []
-            group.create_task(self._handle_waiting(group))
+            group.create_task(self._handle_batches(group))
 
-    async def _handle_waiting(self, group: asyncio.TaskGroup) -> None:
+    async def _handle_batches(self, group: asyncio.TaskGroup) -> None:
         loop = asyncio.get_running_loop()
         took = 0.0
         while self._waiting:

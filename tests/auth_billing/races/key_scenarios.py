@@ -15,7 +15,7 @@ from auth_billing.keys.key_format import ApiKey
 from auth_billing.keys.key_records import ApiKeyRecord
 from auth_billing.store.api_keys import MongoApiKeyStore
 from router.messages import KeySet
-from tests.auth_billing.races.crowd import Race, Racer
+from tests.auth_billing.races.process_pool import Race, Racer
 
 PEPPER = b"p" * 32
 

@@ -1,4 +1,4 @@
-"""What can be true of a message that somebody else wrote. Nobody is trusted with more than his own words."""
+"""Validation of messages from other processes: which ids and which usage can be true."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import re
 from router.messages import Usage
 
 MAX_INT = 2**63 - 1
-"""The store's integers have 64 bits."""
+"""The largest integer that the store can hold (64 bits)."""
 
 _ID = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 
 
-def objection_to_job(*ids: str) -> str | None:
-    """Why ids of a job or an attempt can't be ours; `None` if they can."""
+def ids_error(*ids: str) -> str | None:
+    """Return why ids of jobs or attempts are malformed, or `None` if they are well-formed."""
     return None if all(map(_ID.fullmatch, ids)) else "malformed job or attempt id"
 
 
-def objection_to_usage(usage: Usage) -> str | None:
-    """Why nobody can have used this; `None` if somebody can."""
+def usage_error(usage: Usage) -> str | None:
+    """Return why a usage is impossible, or `None` if it is possible."""
     if any(not 0 <= n <= MAX_INT for n in (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens)):
         return "a number of tokens is negative or past 64 bits"
     if usage.cached_tokens > usage.prompt_tokens:

@@ -1,4 +1,4 @@
-"""The books in dictionaries, which can be made to go away; they pass the tests of the real ones."""
+"""In-memory billing stores that can be made unavailable; they pass the tests of the MongoDB stores."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from auth_billing.money.books import Balance, Books, Charge, Hold, JobRecord, JobState, Posting
-from auth_billing.money.plausible import MAX_INT
+from auth_billing.money.billing_records import Balance, BillingStores, Charge, Hold, JobRecord, JobState, LedgerEntry
+from auth_billing.money.message_validation import MAX_INT
 from auth_billing.prices.price_book import PriceBook, PriceVersion
 from auth_billing.prices.pricing import PriceList, Rate
 from router.messages import ServiceClass, Usage
@@ -20,7 +20,7 @@ class DictBalanceStore:
         self.absence = absence
         self.balances: dict[str, Balance] = {}
 
-    async def open(self, organisation: str) -> None:
+    async def create(self, organisation: str) -> None:
         self.absence.check()
         self.balances.setdefault(organisation, Balance(organisation, 0, 0))
 
@@ -47,7 +47,7 @@ class DictBalanceStore:
         self._hold(balance, jobs)
         return True
 
-    async def hold_again(self, job: JobRecord, version: int) -> bool:
+    async def restore_hold(self, job: JobRecord, version: int) -> bool:
         self.absence.check()
         balance = self.balances[job.organisation]
         if balance.version != version or job.id in balance.held:
@@ -55,7 +55,7 @@ class DictBalanceStore:
         self._hold(balance, [job])
         return True
 
-    async def lease(self, seen: Balance, id: str, lease: Hold) -> bool:
+    async def extend_lease(self, seen: Balance, id: str, lease: Hold) -> bool:
         self.absence.check()
         await asyncio.sleep(0)
         there = self.balances[seen.organisation]
@@ -76,7 +76,7 @@ class DictBalanceStore:
         )
         return True
 
-    async def hand_over(self, organisation: str, jobs: Mapping[str, Sequence[JobRecord]]) -> bool:
+    async def hold_from_leases(self, organisation: str, jobs: Mapping[str, Sequence[JobRecord]]) -> bool:
         self.absence.check()
         await asyncio.sleep(0)
         there = self.balances[organisation]
@@ -108,7 +108,7 @@ class DictBalanceStore:
         self._release(organisation, id, hold, hold.amount, 0)
         return True
 
-    async def forget_months(self, organisation: str, months: Collection[str]) -> None:
+    async def drop_months(self, organisation: str, months: Collection[str]) -> None:
         self.absence.check()
         balance = self.balances[organisation]
         used = {month: each for month, each in balance.used.items() if month not in months}
@@ -127,12 +127,12 @@ class DictBalanceStore:
         budgets = {each: amount for each, amount in balance.budgets.items() if each != name}
         self.balances[organisation] = replace(balance, budgets=budgets if limit is None else {**budgets, name: limit})
 
-    async def inherit(self, organisation: str, heir: str, limit: int, month: str, used: int) -> None:
+    async def inherit(self, organisation: str, successor: str, limit: int, month: str, used: int) -> None:
         """As `budgets.BudgetStore`."""
         balance = self.balances[organisation]
-        in_month = {**balance.used.get(month, {}), heir: used}
+        in_month = {**balance.used.get(month, {}), successor: used}
         self.balances[organisation] = replace(
-            balance, budgets={**balance.budgets, heir: limit}, used={**balance.used, month: in_month}
+            balance, budgets={**balance.budgets, successor: limit}, used={**balance.used, month: in_month}
         )
 
     def _hold(self, balance: Balance, jobs: Sequence[JobRecord]) -> None:
@@ -234,32 +234,34 @@ def _most(one: Usage, other: Usage) -> Usage:
 class DictLedgerStore:
     def __init__(self, absence: Absence) -> None:
         self.absence = absence
-        self.postings: dict[str, Posting] = {}
+        self.entries: dict[str, LedgerEntry] = {}
 
-    async def post(self, postings: Sequence[Posting]) -> None:
+    async def post(self, entries: Sequence[LedgerEntry]) -> None:
         self.absence.check()
-        for posting in postings:
-            self.postings.setdefault(posting.id, posting)
+        for entry in entries:
+            self.entries.setdefault(entry.id, entry)
 
 
-class DictLeaseStore:
+class DictHeartbeatStore:
     def __init__(self, absence: Absence) -> None:
         self.absence = absence
-        self.counts: Counter[str] = Counter()
+        self.beats: Counter[str] = Counter()
 
-    async def beat(self, gateway: str) -> None:
+    async def increment(self, gateway: str) -> None:
         self.absence.check()
-        self.counts[gateway] += 1
+        self.beats[gateway] += 1
 
-    async def beats(self) -> Mapping[str, int]:
+    async def counts(self) -> Mapping[str, int]:
         self.absence.check()
-        return dict(self.counts)
+        return dict(self.beats)
 
 
-def dict_books(absence: Absence | None = None) -> Books:
-    """Books in memory; `absence` makes all of them go away."""
+def dict_billing_stores(absence: Absence | None = None) -> BillingStores:
+    """Return in-memory billing stores; `absence` makes all of them unavailable."""
     absence = absence or Absence()
-    return Books(DictBalanceStore(absence), DictJobStore(absence), DictLedgerStore(absence), DictLeaseStore(absence))
+    return BillingStores(
+        DictBalanceStore(absence), DictJobStore(absence), DictLedgerStore(absence), DictHeartbeatStore(absence)
+    )
 
 
 class OneVersion:

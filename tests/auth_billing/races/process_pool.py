@@ -17,12 +17,12 @@ from prometheus_client import CollectorRegistry
 from auth_billing.errors import StoreUnavailable
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.billing import Billing
-from auth_billing.money.books import Books, Word
+from auth_billing.money.billing_records import BillingStores, UsageStatement
 from auth_billing.money.settler import Settler
 from auth_billing.prices.price_book import PriceBook
-from auth_billing.store.books import mongo_books
+from auth_billing.store.billing_stores import mongo_billing_stores
 from auth_billing.store.connection import StoreConnection
-from tests.fakes.books import price_book
+from tests.fakes.billing_stores import price_book
 
 PROCESSES = 4
 PATIENCE = 120.0
@@ -36,20 +36,25 @@ class Racer:
 
     number: int
     connection: StoreConnection
-    books: Books
+    stores: BillingStores
     settler: Settler
     billing: Billing
     random: random.Random
 
     @classmethod
     def on(cls, connection: StoreConnection, number: int = 0, prices: PriceBook | None = None) -> Racer:
-        books = mongo_books(connection)
-        settler = Settler(books, BillingMetrics(CollectorRegistry()))
+        stores = mongo_billing_stores(connection)
+        settler = Settler(stores, BillingMetrics(CollectorRegistry()))
         return cls(
-            number, connection, books, settler, Billing(books, prices or price_book()), random.Random(f"racer {number}")
+            number,
+            connection,
+            stores,
+            settler,
+            Billing(stores, prices or price_book()),
+            random.Random(f"racer {number}"),
         )
 
-    async def settle(self, words: dict[str, Word]) -> None:
+    async def settle(self, words: dict[str, UsageStatement]) -> None:
         """Settle in another order than everybody else, some together, some alone, all at once."""
         jobs = list(words)
         self.random.shuffle(jobs)
@@ -60,7 +65,7 @@ class Racer:
             jobs = jobs[size:]
         await asyncio.gather(*(self._settle({job: words[job] for job in part}) for part in parts))
 
-    async def _settle(self, words: dict[str, Word]) -> None:
+    async def _settle(self, words: dict[str, UsageStatement]) -> None:
         while True:
             try:
                 await self.settler.settle(words)
@@ -83,11 +88,11 @@ class Race:
 def context() -> BaseContext:
     """Processes that begin quickly: forked from one that has imported everything and done nothing."""
     forkserver = multiprocessing.get_context("forkserver")
-    forkserver.set_forkserver_preload(["tests.auth_billing.races.acts", "tests.auth_billing.races.crash"])
+    forkserver.set_forkserver_preload(["tests.auth_billing.races.scenarios", "tests.auth_billing.races.crash"])
     return forkserver
 
 
-class Crowd:
+class ProcessPool:
     """`PROCESSES` processes, kept for several races."""
 
     def __init__(self) -> None:

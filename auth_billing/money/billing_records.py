@@ -1,0 +1,306 @@
+"""Billing records and the ports of the stores that keep them.
+
+Amounts are integer nano-USD, times Unix seconds. `auth_billing/store/` implements the ports, and describes the stored
+documents. Every method of a port raises `StoreUnavailable` if the store does not answer in time. The outcome of a write
+is then unknown, and the caller repeats it: every write may be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Protocol
+
+from auth_billing.money.holds import budget_names
+from auth_billing.prices.pricing import Price
+from router.messages import Outcome, ServiceClass, Usage
+
+
+class JobState(StrEnum):
+    """How far a job's settlement is. A job only moves forward through these states."""
+
+    HELD = "held"
+    """The job's hold is in the account; the job may run."""
+    SETTLING = "settling"
+    """The job's cost is written and final; the account and the ledger may not have it yet."""
+    SETTLED = "settled"
+    """The job, the account and the ledger agree."""
+
+
+class SettlementSource(StrEnum):
+    """Which process stated the usage that a job was settled to."""
+
+    RECEIPT = "receipt"
+    """The gateway, by a receipt of what its client got."""
+    VOID = "void"
+    """The gateway: the job was never queued."""
+    SWEPT = "swept"
+    """The sweeper: the lesser of the worker's usage record and the gateway's last checkpoint."""
+
+
+@dataclass(frozen=True)
+class UsageStatement:
+    """A statement about a job that a settlement can be based on: the usage to pay for, and how the job ended."""
+
+    usage: Usage
+    outcome: Outcome
+    source: SettlementSource
+
+
+@dataclass(frozen=True)
+class FinalUsage(UsageStatement):
+    """The statement that a job was settled to, with the time of the settlement (`at`, Unix seconds)."""
+
+    at: float
+
+    def agrees(self, other: UsageStatement) -> bool:
+        """Return whether both state the same usage and outcome, whatever their sources."""
+        return (self.usage, self.outcome) == (other.usage, other.outcome)
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """A job as billing stores it. `cost` and `final` are written together, once, with the state `SETTLING`."""
+
+    id: str
+    organisation: str
+    project: str
+    key: str
+    user: str
+    model: str
+    service_class: ServiceClass
+    gateway: str
+    created: float
+    deadline: float
+    month: str
+    """The month whose budgets the job counts against: the month of its acceptance, even if it is settled later."""
+    price: Price
+    hold: int
+    state: JobState = JobState.HELD
+    checkpoint: Usage | None = None
+    """The usage that the job's gateway last reported as delivered to the client."""
+    cost: int | None = None
+    final: FinalUsage | None = None
+
+    @property
+    def budgets(self) -> tuple[str, ...]:
+        """The names of the budgets that the job counts against."""
+        return tuple(budget_names(self.project, self.key))
+
+
+@dataclass(frozen=True)
+class Charge:
+    """The cost of a job that is being settled, at most its hold, in nano-USD."""
+
+    job: JobRecord
+    cost: int
+    final: FinalUsage
+
+    @property
+    def charged(self) -> JobRecord:
+        """The job in the state `SETTLING`, with this cost."""
+        return replace(self.job, state=JobState.SETTLING, cost=self.cost, final=self.final)
+
+
+@dataclass(frozen=True)
+class Hold:
+    """An open hold of an account, with enough detail to release it if its job's document is lost.
+
+    With a `gateway` it is a credit lease: credit that this gateway may turn into jobs' holds (`credit_leases.py`).
+    """
+
+    amount: int
+    month: str
+    project: str
+    key: str
+    gateway: str = ""
+    at: float = 0.0
+    """When a lease was taken or last extended (Unix seconds)."""
+
+    @property
+    def budgets(self) -> tuple[str, ...]:
+        """The names of the budgets that the hold counts against."""
+        return tuple(budget_names(self.project, self.key))
+
+
+@dataclass(frozen=True)
+class Balance:
+    """An organisation's account. Of its credit, `available` can be held, `spent` is gone, the rest is held."""
+
+    organisation: str
+    available: int
+    spent: int
+    held: Mapping[str, Hold] = field(default_factory=dict)
+    """Open holds by job id, and credit leases by lease id."""
+    budgets: Mapping[str, int] = field(default_factory=dict)
+    """Monthly limits in nano-USD, by the budget's name (`holds.budget_names`)."""
+    used: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Held and spent nano-USD by month and budget name; counted without a limit too, so that one can be set later."""
+    is_open: bool = True
+    version: int = 0
+    credits: int = 0
+    """How many credit entries were applied to the account (`credit.py`)."""
+    credited: int = 0
+    """The sum of the applied credit entries in nano-USD: always available, held and spent together."""
+
+    @property
+    def leases(self) -> Mapping[str, Hold]:
+        """The gateways' credit leases among the open holds, by lease id."""
+        return {id: hold for id, hold in self.held.items() if hold.gateway}
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """A transaction of the ledger: `amount` nano-USD move from the account `debit` to the account `credit`.
+
+    Accounts: `customer:<organisation>`, `revenue`, `promo`, `refunds`, `rounding`, `cash`.
+    """
+
+    id: str
+    """Derived from the transaction, so that posting an entry again has no effect."""
+    organisation: str
+    debit: str
+    credit: str
+    amount: int
+    kind: str
+    at: float
+    job: str | None = None
+    usage: Usage | None = None
+    price_version: int | None = None
+
+
+class BalanceStore(Protocol):
+    """Store of accounts. One document per account, so that a single conditional update is atomic."""
+
+    async def create(self, organisation: str) -> None:
+        """Create an empty account unless the organisation has one."""
+        ...
+
+    async def find(self, organisation: str) -> Balance | None:
+        """Return an organisation's account, or `None` if it has none."""
+        ...
+
+    async def with_holds(self) -> Sequence[Balance]:
+        """Return all accounts that have open holds or leases."""
+        ...
+
+    async def hold(self, jobs: Sequence[JobRecord], budgets: Mapping[str, int]) -> bool:
+        """Take the jobs' holds out of what is available, in one update, all or none.
+
+        Return false, with nothing changed, if the account is closed, has too little credit or budget, holds one of the
+        jobs already, or has other budgets than `budgets`. The jobs are of one payer. Not journaled.
+        """
+        ...
+
+    async def restore_hold(self, job: JobRecord, version: int) -> bool:
+        """Put back a hold that a crash of the store lost; false if the account changed after `version`."""
+        ...
+
+    async def extend_lease(self, seen: Balance, id: str, lease: Hold) -> bool:
+        """Take `lease.amount` (nano-USD) out of what is available and add it to the lease `id`, in one update.
+
+        Create the lease if `seen` does not have it. Return false, with nothing changed, if the account does not allow
+        it, has other budgets than `seen`, or the lease was created or released after `seen`. Not journaled.
+        """
+        ...
+
+    async def hold_from_leases(self, organisation: str, jobs: Mapping[str, Sequence[JobRecord]]) -> bool:
+        """Turn parts of leases into the holds of jobs (by lease id), in one update, all or none.
+
+        Return false, with nothing changed, if a lease has too little left or a job is held already. A job has its
+        lease's project, key and month. Not journaled.
+        """
+        ...
+
+    async def settle(self, charges: Sequence[Charge]) -> bool:
+        """Remove the jobs' holds, add their costs to what is spent and the rest to what is available, all or none.
+
+        Return false, with nothing changed, if one of the jobs is not held. The jobs are of one organisation.
+        """
+        ...
+
+    async def release(self, organisation: str, id: str, hold: Hold) -> bool:
+        """Return a job's hold or a lease to what is available; false if it is not there with this amount."""
+        ...
+
+    async def drop_months(self, organisation: str, months: Collection[str]) -> None:
+        """Delete the budget usage of past months, all of whose jobs were settled long ago."""
+        ...
+
+    async def set_open(self, organisation: str, *, to: bool) -> bool:
+        """Reopen an account, or close it for new holds (open ones are still settled); false if there is none."""
+        ...
+
+
+class JobStore(Protocol):
+    """Store of jobs."""
+
+    async def insert(self, jobs: Sequence[JobRecord]) -> None:
+        """Store new jobs durably; a job that is stored already is not changed."""
+        ...
+
+    async def find(self, jobs: Collection[str]) -> Mapping[str, JobRecord]:
+        """Return those of the jobs that are stored, by id."""
+        ...
+
+    async def checkpoint(self, usage: Mapping[str, Usage]) -> None:
+        """Raise the checkpoints of jobs that are `HELD` to the delivered `usage`; none decreases. Not journaled."""
+        ...
+
+    async def charge(self, charges: Sequence[Charge]) -> bool:
+        """Move jobs from `HELD` to `SETTLING` with their cost, each atomically; return whether all were `HELD`.
+
+        A job in a later state is not changed: the first charge is final.
+        """
+        ...
+
+    async def finish(self, jobs: Collection[str]) -> None:
+        """Move jobs from `SETTLING` to `SETTLED`."""
+        ...
+
+    async def settling_since(self, before: float, limit: int) -> Sequence[JobRecord]:
+        """Return up to `limit` jobs that became `SETTLING` before the time `before` and are not finished."""
+        ...
+
+    async def held(self, limit: int) -> Sequence[JobRecord]:
+        """Return up to `limit` jobs that are `HELD`, earliest deadline first."""
+        ...
+
+    async def held_by(self, gateways: Collection[str], limit: int) -> Sequence[JobRecord]:
+        """Return up to `limit` jobs of these gateways that are `HELD`, earliest deadline first."""
+        ...
+
+    async def gateways(self) -> Collection[str]:
+        """Return the ids of the gateways that have jobs that are `HELD`."""
+        ...
+
+
+class LedgerStore(Protocol):
+    """Store of ledger entries, which never change once written."""
+
+    async def post(self, entries: Sequence[LedgerEntry]) -> None:
+        """Store the entries durably; an entry that is stored already is skipped."""
+        ...
+
+
+class HeartbeatStore(Protocol):
+    """Store of the gateways' heartbeats."""
+
+    async def increment(self, gateway: str) -> None:
+        """Increment a gateway's heartbeat count. Not journaled."""
+        ...
+
+    async def counts(self) -> Mapping[str, int]:
+        """Return the heartbeat count of each gateway that ever sent one."""
+        ...
+
+
+@dataclass(frozen=True)
+class BillingStores:
+    """The stores that settlement needs: accounts, jobs, the ledger and gateway heartbeats."""
+
+    balances: BalanceStore
+    jobs: JobStore
+    ledger: LedgerStore
+    heartbeats: HeartbeatStore

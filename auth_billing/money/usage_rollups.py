@@ -1,0 +1,84 @@
+"""Hourly usage rollups: usage reports read one row per past hour and group instead of every job.
+
+A job is read once for its rollup, some minutes after the hour in which it was settled. Hours are rolled up in order,
+and the organisation's `RollupSpan` says how far that has come: a report takes hours within the span from rollups and
+the rest from jobs, so each job counts once. Any number of processes may do this at the same time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from auth_billing.people.organisation_records import Organisation
+
+HOUR = 3600
+SETTLEMENT_DELAY = 600.0
+"""Seconds after which no job is settled with an earlier time any more: such a write was given up long before, and the
+clocks of billing processes differ by less."""
+MAX_BACKFILL = 31 * 24 * HOUR
+"""Seconds before now where the rollups of an organisation without any begin: the longest report by day."""
+
+
+@dataclass(frozen=True)
+class RollupSpan:
+    """The hours that are rolled up: from `since` until before `until` (Unix seconds, whole hours)."""
+
+    since: int
+    until: int
+
+    def within(self, since: int, until: int) -> RollupSpan:
+        """Return the rolled-up whole hours within a period; empty if `since` is not before `until`."""
+        return RollupSpan(max(self.since, -(-since // HOUR) * HOUR), min(self.until, until // HOUR * HOUR))
+
+
+class RollupStore(Protocol):
+    """Store of hourly rollups. Each method raises `StoreUnavailable` if the store does not answer in time."""
+
+    async def organisations(self) -> Sequence[Organisation]:
+        """Return all organisations."""
+        ...
+
+    async def is_settling(self, before: float) -> bool:
+        """Return whether a settlement that began before this time (Unix seconds) is unfinished."""
+        ...
+
+    async def span(self, organisation: str) -> RollupSpan | None:
+        """Return the hours that are rolled up, or `None` before the first."""
+        ...
+
+    async def start(self, organisation: str, at: int) -> None:
+        """Set the first hour to roll up, unless it is set."""
+        ...
+
+    async def roll_up(self, organisation: str, hour: int) -> None:
+        """Store the rollup of the hour that begins at `hour`, then extend the span if it ends there. Idempotent."""
+        ...
+
+
+class UsageRollups:
+    """Periodic task that rolls up the usage of past hours."""
+
+    def __init__(self, store: RollupStore, *, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def roll_up_all(self) -> None:
+        """Roll up all past hours of all organisations.
+
+        Raises:
+            StoreUnavailable: to be repeated; hours that are done stay done.
+        """
+        until = int((self._clock() - SETTLEMENT_DELAY) // HOUR) * HOUR
+        if await self._store.is_settling(until):
+            return  # it will finish soon, or the sweeper finishes it; the next run rolls up
+        for organisation in await self._store.organisations():
+            span = await self._store.span(organisation.id)
+            if span is None:
+                first = min(until, max(int(organisation.created // HOUR) * HOUR, until - MAX_BACKFILL))
+                await self._store.start(organisation.id, first)
+                span = await self._store.span(organisation.id) or RollupSpan(first, first)
+            for hour in range(span.until, until, HOUR):
+                await self._store.roll_up(organisation.id, hour)
