@@ -52,6 +52,21 @@ def test_files_that_are_named_exist(document: Path) -> None:
     assert not missing
 
 
+def test_source_files_and_methods_that_are_named_in_short_exist() -> None:
+    """`sampling/sampler.py` is the end of a path, `Engine.step` a name that the sources have."""
+    kinds = (".py", ".h", ".cpp", ".ts", ".svelte")
+    files = [each for each in sources() if each.suffix in kinds]
+    paths = [f"/{each.relative_to(ROOT)}" for each in files]
+    words = {word for each in files for word in re.findall(r"\w+", each.read_text(errors="replace"))}
+    missing = []
+    for document in DOCUMENTS:
+        text = document.read_text()
+        short = [each for each in re.findall(r"`([\w./-]+)`", text) if each.endswith(kinds)]
+        missing += [each for each in short if not any(path.endswith(f"/{each}") for path in paths)]
+        missing += [f"{a}.{b}" for a, b in re.findall(r"`([A-Z]\w*[a-z]\w*)\.(\w+)`", text) if not {a, b} <= words]
+    assert not missing
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_resolve(document: Path) -> None:
     missing = []
