@@ -1,4 +1,4 @@
-# Headrace: few verbs, the same on every machine. The logic is in infra/install/ and in the `headrace` command.
+# Targets for setting up, running, testing and measuring Headrace. The logic is in infra/install/ and in the `headrace` command.
 PYTHON ?= python3
 WORKERS ?=
 CHAOS ?=
@@ -13,7 +13,7 @@ BIN := .venv/bin
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## Set up everything that is needed to run (every other verb does it too)
+setup: ## Install everything that is needed to run (every other target does it too)
 	@$(PYTHON) -m infra.install
 
 setup-dev:
@@ -22,38 +22,38 @@ setup-dev:
 serve: setup ## Everything in one process: API, chat and a small model on the CPU
 	@exec $(BIN)/headrace serve
 
-up: setup ## The platform as in production: RabbitMQ, store, billing, gateway, WORKERS=n workers
+up: setup ## The platform as separate processes: RabbitMQ, store, billing, gateway, WORKERS=n workers
 	@exec $(BIN)/headrace up $(if $(WORKERS),--workers $(WORKERS))
 
-ps: setup ## What runs, and what it is doing
+ps: setup ## List the running processes and their load
 	@$(BIN)/headrace ps
 
 test: setup-dev ## Every test, with a real RabbitMQ, store and model where they are installed
 	cd chat_ui/web && npm run --silent test
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder # more threads would spin in one another's way
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder # more threads would spin and slow one another down
 
-pictures: setup-dev ## A person's path in Chromium over RabbitMQ, with a picture of each step in PICTURES (.headrace/pictures)
+pictures: setup-dev ## A tour of the chat in Chromium over RabbitMQ, with a screenshot of each step in PICTURES (.headrace/pictures)
 	@mkdir -p $(PICTURES)
 	HEADRACE_SCREENSHOTS=$(abspath $(PICTURES)) $(BIN)/pytest tests/e2e/test_chat_in_browser.py
 
-chaos: setup-dev ## Faults of every kind on the whole platform: 14 configurations x 180 s (CHAOS_SECONDS, CHAOS_SEED, CHAOS="name ...")
+chaos: setup-dev ## Fault injection on the whole platform: 14 configurations x 180 s (CHAOS_SECONDS, CHAOS_SEED, CHAOS="name ...")
 	CHAOS_MUTATIONS=1 CHAOS_ROLLING=1 CHAOS_CHAT=1 CHAOS_CANCELS=1 $(BIN)/pytest -s tests/chaos/test_mutations.py \
 		tests/chaos/test_rolling_restart.py tests/chaos/test_chat.py tests/chaos/test_cancellation.py
 	$(BIN)/python -m tests.chaos --publish $(CHAOS)
 
-races: setup-dev ## The races of money at full size: four processes, a thousand times each (some minutes)
+races: setup-dev ## Billing races: four processes, a thousand iterations each (some minutes)
 	HEADRACE_RACE_ITERATIONS=1000 $(BIN)/pytest tests/auth_billing/races --durations=0
 
-test-bills: setup-dev ## 300 mixed requests over RabbitMQ: told, billed and counted alike, to the token
+test-bills: setup-dev ## 300 mixed requests over RabbitMQ: reported, billed and computed usage are equal
 	HEADRACE_TEST_BILLS=300 $(BIN)/pytest -s tests/integration/test_exact_bills.py
 
 test-schemas: setup-dev ## 200 schemas, the real model at temperature 1: every answer validates
 	HEADRACE_TEST_SCHEMAS=200 $(BIN)/pytest tests/inference_worker/structured/test_real_model.py
 
-kill-points: setup-dev ## Answers that go on elsewhere, at 20 points each, beside uninterrupted ones: the real model in float32 (some minutes)
+kill-points: setup-dev ## Resumed answers, interrupted at 20 points each, equal uninterrupted ones: the real model in float32 (some minutes)
 	HEADRACE_KILL_POINTS=20 $(BIN)/pytest tests/integration/test_identical_continuation.py
 
-check: check-python check-page ## Linters, types and import contracts, front-end too
+check: check-python check-page ## Linters, types and import contracts, including the web page
 
 check-python: setup-dev
 	$(BIN)/ruff check .
@@ -65,24 +65,24 @@ check-python: setup-dev
 check-page: setup-dev
 	cd chat_ui/web && npm run --silent check
 
-types: setup-dev ## The page's types, out of the OpenAPI document of the chat's API
+types: setup-dev ## Generate the page's types from the OpenAPI document of the chat's API
 	$(BIN)/python -m chat_ui.http.openapi > chat_ui/web/openapi.json
 	cd chat_ui/web && npm run --silent types
 
-format: setup-dev ## Lay the code out and sort its imports
+format: setup-dev ## Format the code and sort imports
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup-dev ## Measure ours, alone and as a platform (ten minutes), and write docs/performance.md
+bench: setup-dev ## Measure the engine and the platform (ten minutes), and write docs/performance.md
 	$(BIN)/python -m benchmarks.engine --quick
 	$(BIN)/python -m benchmarks.server --engine-alone
 	$(BIN)/python -m benchmarks.document
 
-overload: setup-dev ## Ten times the capacity for a minute: goodput, refusals, memory; write docs/performance.md
+overload: setup-dev ## Load at ten times the capacity for a minute: goodput, refusals, memory; write docs/performance.md
 	$(BIN)/python -m benchmarks.overload
 	$(BIN)/python -m benchmarks.document
 
-bench-peers: setup-dev ## Install the peers (half an hour), measure them and ours in turns, write docs/performance.md
+bench-peers: setup-dev ## Install other engines (half an hour), measure them and Headrace in turns, write docs/performance.md
 	$(BIN)/python -m benchmarks.peers
 	$(BIN)/python -m benchmarks.server --server headrace --server headrace-8-bit --server llama-server \
 		--server vllm --engine-alone --rounds 3
