@@ -1,9 +1,7 @@
-"""Decides, before any work is done, whether a request may be queued, and says no at once when it may not.
+"""Admission control: accepts or refuses a request before any work is done for it.
 
-Everything here is answered from memory: the registry that heartbeats fill, the line of jobs, and local flags. So a
-refusal takes no longer than an admission, holds nothing, and asks neither broker nor store
-(docs/design/queue-topology.md#back-pressure). Does not
-know HTTP, and sends nothing.
+Decisions use only local state: the model registry, queue estimates and health flags. So a refusal is as fast as an
+admission, holds no resources, and calls neither the broker nor the store (docs/design/queue-topology.md#back-pressure).
 """
 
 from __future__ import annotations
@@ -33,31 +31,31 @@ _CLASSES = {
     "priority": ServiceClass.PRIORITY,
     "fast": ServiceClass.PRIORITY,
 }
-"""By `service_tier`."""
+"""Service classes by `service_tier`."""
 
 
-PATIENCE = 3.0
-"""Longest waits after which a request that was let in is given up: the estimate was that wrong ..."""
-SHORTEST_PATIENCE = 30.0
-"""... but not before so many seconds."""
-UNMEASURED_LINE = 4
-"""Sequences that may wait for each place of a fleet while nobody has measured how fast it is."""
+BEGIN_TIMEOUT_FACTOR = 3.0
+"""Multiple of the maximum estimated wait after which an admitted job that no worker has begun expires."""
+MIN_BEGIN_TIMEOUT = 30.0
+"""Minimum of that timeout in seconds."""
+MAX_WAITING_PER_SLOT = 4
+"""Maximum number of waiting sequences per slot of a fleet whose throughput was not measured yet."""
 UNMEASURED_RETRY_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Reservation:
-    """Leave to queue one request: who for, at which model, in which class."""
+    """An admitted request: its caller, model, service class and the time by which a worker must begin it."""
 
     principal: Principal
     model: ModelInfo
     service_class: ServiceClass
     begin_by: float
-    """Unix time after which nobody need begin with it."""
+    """Unix time after which a job that no worker has begun expires."""
 
 
 class Admission:
-    """The door of the queue."""
+    """Accepts requests to the queue or refuses them."""
 
     def __init__(
         self,
@@ -68,7 +66,7 @@ class Admission:
         max_choices: int,
         max_wait: Mapping[ServiceClass, float],
     ) -> None:
-        """`max_wait`: seconds that a request of a class may have to wait for its turn."""
+        """`max_wait`: maximum estimated queueing time in seconds, by service class."""
         self._protection = protection
         self._catalogue = catalogue
         self._queues = queues
@@ -76,15 +74,15 @@ class Admission:
         self._max_wait = max_wait
 
     async def admit(self, principal: Principal, body: Body) -> Reservation:
-        """Leave to queue `body`.
+        """Admit a chat completion or completion.
 
         Raises:
-            InvalidRequest: more choices than the operator allows, or a model that generates no text.
-            ModelNotFound: nobody knows the model, or the caller may not ask for it.
-            ModelUnavailable: nobody has served it for a minute.
-            BrokerDown: there is no broker to queue it at.
-            Overloaded: its turn would come too late, or this gateway can't keep up.
-            ContextLengthExceeded: the prompt is too long, however it may be tokenised.
+            InvalidRequest: It has more choices than the operator allows, or the model does not generate text.
+            ModelNotFound: The model is unknown, or the caller may not use it.
+            ModelUnavailable: No worker has served the model within the last minute.
+            BrokerDown: The connection to the broker is down.
+            Overloaded: The estimated wait is too long, or this gateway is overloaded.
+            ContextLengthExceeded: The prompt is too long under any tokenisation.
         """
         if body.candidates > self._max_choices:
             param = "n" if body.choices > self._max_choices else "best_of"
@@ -94,13 +92,13 @@ class Admission:
         model = self._model(principal, body.model, Task.GENERATE)
         _check_length(body, model)
         self._check_wait(principal, model, _service_class(body))
-        return self._reservation(principal, model, _service_class(body))
+        return self._admitted(principal, model, _service_class(body))
 
     async def admit_embeddings(self, principal: Principal, body: EmbeddingRequest) -> Reservation:
-        """Leave to queue `body`; raises as `admit` does.
+        """Admit a request for embeddings; raises as `admit` does.
 
         Raises:
-            InvalidRequest: a model that makes no embeddings, or none of so many dimensions.
+            InvalidRequest: The model does not embed text, or has fewer dimensions than requested.
         """
         model = self._model(principal, body.model, Task.EMBED)
         if body.dimensions is not None and 0 < model.dimensions < body.dimensions:
@@ -108,37 +106,37 @@ class Admission:
                 f"Invalid 'dimensions': this model's embeddings have {model.dimensions} dimensions at most.",
                 param="dimensions",
             )
-        tokens = max(_fewest_tokens_of(body.input, model.max_token_bytes))
+        tokens = max(_min_tokens_of(body.input, model.max_token_bytes))
         if tokens > model.max_model_len:
             raise _too_long(tokens, model, param="input")
         self._check_wait(principal, model, ServiceClass.DEFAULT)
-        return self._reservation(principal, model, ServiceClass.DEFAULT)
+        return self._admitted(principal, model, ServiceClass.DEFAULT)
 
-    def _reservation(self, principal: Principal, model: ModelInfo, service_class: ServiceClass) -> Reservation:
-        patience = max(SHORTEST_PATIENCE, PATIENCE * self._max_wait[service_class])
-        return Reservation(principal, model, service_class, time.time() + patience)
+    def _admitted(self, principal: Principal, model: ModelInfo, service_class: ServiceClass) -> Reservation:
+        timeout = max(MIN_BEGIN_TIMEOUT, BEGIN_TIMEOUT_FACTOR * self._max_wait[service_class])
+        return Reservation(principal, model, service_class, time.time() + timeout)
 
     def _model(self, principal: Principal, name: str, task: Task) -> ModelInfo:
         model = self._catalogue.find(name, principal.models)
         if not model.recently_alive:
             raise ModelUnavailable
         if model.task is not task:
-            raise InvalidRequest(f"The model '{model.name}' {_INSTEAD[model.task]}.", param="model")
+            raise InvalidRequest(f"The model '{model.name}' {_WRONG_TASK[model.task]}.", param="model")
         self._protection.check()
         return model
 
     def _check_wait(self, principal: Principal, model: ModelInfo, service_class: ServiceClass) -> None:
-        if not model.workers:  # none just now: whoever waits is told so when one has not come in time
+        if not model.workers:  # the request waits, and fails if no worker appears in time
             return
-        outlook = self._queues.outlook(model, service_class, tenant=principal.tenant)
-        if outlook.seconds is None:
-            if outlook.position > UNMEASURED_LINE * model.capacity:
+        estimate = self._queues.estimate(model, service_class, tenant=principal.tenant)
+        if estimate.seconds is None:
+            if estimate.position > MAX_WAITING_PER_SLOT * model.capacity:
                 raise Overloaded("line_unmeasured", UNMEASURED_RETRY_SECONDS)
-        elif outlook.seconds > self._max_wait[service_class]:
-            raise Overloaded("wait", outlook.seconds)
+        elif estimate.seconds > self._max_wait[service_class]:
+            raise Overloaded("wait", estimate.seconds)
 
 
-_INSTEAD = {
+_WRONG_TASK = {
     Task.EMBED: "makes embeddings and generates no text: use /v1/embeddings",
     Task.GENERATE: "generates text and makes no embeddings: use /v1/chat/completions or /v1/completions",
 }
@@ -149,14 +147,14 @@ def _service_class(body: Body) -> ServiceClass:
 
 
 def _check_length(body: Body, model: ModelInfo) -> None:
-    """A token has at most `max_token_bytes` bytes, so a prompt has at least bytes / that many tokens.
+    """Raise if a prompt is certainly too long: it has at least its bytes / `max_token_bytes` tokens.
 
-    The worker, which has the tokenizer, counts exactly.
+    The worker, which has the tokeniser, counts exactly.
     """
     if body.truncate_prompt_tokens is not None:
         return
     param = "messages" if isinstance(body, ChatCompletionRequest) else "prompt"
-    tokens = max(_fewest_tokens(body, model.max_token_bytes))
+    tokens = max(_min_tokens(body, model.max_token_bytes))
     if tokens + (body.token_limit != 0) > model.max_model_len:
         raise _too_long(tokens, model, param=param)
 
@@ -169,19 +167,19 @@ def _too_long(at_least: int, model: ModelInfo, *, param: str) -> ContextLengthEx
     )
 
 
-def _fewest_tokens(body: Body, max_token_bytes: int) -> Iterable[int]:
+def _min_tokens(body: Body, max_token_bytes: int) -> Iterable[int]:
     if isinstance(body, ChatCompletionRequest):
         texts = [text_of(message.content) or "" for message in body.messages]
-        return [_fewest_in(sum(len(text.encode()) for text in texts), max_token_bytes)]
-    return _fewest_tokens_of(body.prompt, max_token_bytes)
+        return [_min_tokens_in(sum(len(text.encode()) for text in texts), max_token_bytes)]
+    return _min_tokens_of(body.prompt, max_token_bytes)
 
 
-def _fewest_tokens_of(prompts: Iterable[str | list[int]], max_token_bytes: int) -> Iterable[int]:
+def _min_tokens_of(prompts: Iterable[str | list[int]], max_token_bytes: int) -> Iterable[int]:
     return [
-        _fewest_in(len(prompt.encode()), max_token_bytes) if isinstance(prompt, str) else len(prompt)
+        _min_tokens_in(len(prompt.encode()), max_token_bytes) if isinstance(prompt, str) else len(prompt)
         for prompt in prompts
     ]
 
 
-def _fewest_in(size: int, max_token_bytes: int) -> int:
+def _min_tokens_in(size: int, max_token_bytes: int) -> int:
     return -(-size // max_token_bytes) if max_token_bytes else 0

@@ -1,7 +1,7 @@
-"""Whether this gateway can take anything on at all: its broker, its own event loop, what it has not got rid of.
+"""Load shedding by the state of this gateway process: broker connection, unconfirmed publishes, event loop lag.
 
-All of it is local flags, so a refusal costs nothing and asks nobody
-(docs/design/queue-topology.md#back-pressure). Does not know requests or models.
+All checks read local state, so a refusal costs nothing and calls no other process
+(docs/design/queue-topology.md#back-pressure).
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ from router.transport.base import ConnectionState
 
 PROBE_SECONDS = 0.1
 PROBES = 10
-"""That are late in a row before the gateway counts as too busy: a pause of collection or a neighbour's burst is not."""
+"""Number of consecutive late probes that count as overload; a garbage collection or a short burst must not."""
 BLOCKED_RETRY_SECONDS = 10.0
-"""An alarm of the broker's memory or disk does not pass in a moment."""
+"""`Retry-After` while the broker blocks publishing: a memory or disk alarm lasts for some time."""
 BUSY_RETRY_SECONDS = 2.0
-MOST_UNCONFIRMED = 500
-"""Publishes without the broker's word."""
+MAX_UNCONFIRMED = 500
+"""Maximum number of publishes without the broker's confirm."""
 
 _log = structlog.get_logger(__name__)
 
 
 class SelfProtection:
-    """One per gateway process; `run` it while it serves."""
+    """Overload checks of one gateway process, which must `run` it while it serves."""
 
     def __init__(self, bus: Bus, *, max_loop_lag: float) -> None:
-        """`max_loop_lag`: seconds that the event loop may be late without a break."""
+        """`max_loop_lag`: sustained event loop lag in seconds that is tolerated."""
         self._bus = bus
         self._max_loop_lag = max_loop_lag
         self._lags: deque[float] = deque([0.0], maxlen=PROBES)
         self._was_late = False
 
     def check(self) -> None:
-        """Nothing, if requests may be taken on.
+        """Raise unless requests may be accepted.
 
         Raises:
-            BrokerDown: there is no broker.
-            Overloaded: the broker takes nothing, or this process can't keep up.
+            BrokerDown: The connection to the broker is down.
+            Overloaded: The broker blocks publishing, or this process is overloaded.
         """
         if self._bus.state is ConnectionState.DOWN:
             raise BrokerDown
         if self._bus.state is ConnectionState.BLOCKED:
             raise Overloaded("broker_blocked", BLOCKED_RETRY_SECONDS)
-        if self._bus.unconfirmed > MOST_UNCONFIRMED:
+        if self._bus.unconfirmed > MAX_UNCONFIRMED:
             raise Overloaded("unconfirmed_publishes", BUSY_RETRY_SECONDS)
         if self._is_late:
             raise Overloaded("loop_lag", BUSY_RETRY_SECONDS)
 
     async def run(self) -> None:
-        """Measure how late the event loop is, for ever."""
+        """Measure the event loop's lag until cancelled."""
         while True:
             began = time.monotonic()
             await asyncio.sleep(PROBE_SECONDS)

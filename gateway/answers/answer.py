@@ -1,4 +1,4 @@
-"""What every spelling of an answer has in common: its head, and finished choices."""
+"""Parts that the response formats share: metadata, requested options, collected choices and log probabilities."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gateway.openai.usage import CompletionUsage
 from router.messages import FinishReason, Job, ServiceClass, TokenAlternative, TokenLogprob, ToolCallDelta
 
 LOWEST_LOGPROB = -9999.0
-"""What OpenAI reports for a token that is all but impossible; JSON has no -Infinity."""
+"""Lowest log probability that is reported, as by OpenAI, because JSON has no -Infinity."""
 
 
 @dataclass(frozen=True)
 class Head:
-    """The fields that repeat in every chunk of an answer."""
+    """The fields that every chunk of an answer repeats."""
 
     id: str
     created: int
@@ -30,13 +30,13 @@ class Head:
 
     @classmethod
     def of(cls, job: Job, reservation: Reservation) -> Head:
-        """The head of the answer that begins with `job`."""
+        """Return the metadata of the answer whose first job is `job`."""
         model = reservation.model
         version = hashlib.sha256(f"{model.name} {model.max_model_len}".encode()).hexdigest()[:10]
         return cls(job.id, int(job.created), model.name, reservation.service_class, f"fp_{version}")
 
     def fields(self, kind: str) -> dict[str, Any]:
-        """What every chunk of a stream begins with."""
+        """Return the fields that every chunk begins with; `kind` is the value of `object`."""
         return {
             "id": self.id,
             "object": kind,
@@ -49,7 +49,7 @@ class Head:
 
 @dataclass
 class Collected:
-    """A choice as far as it has come."""
+    """A choice that is collected from the deltas received so far."""
 
     text: list[str] = field(default_factory=list)
     ids: list[int] = field(default_factory=list)
@@ -60,7 +60,10 @@ class Collected:
 
 @dataclass(frozen=True)
 class Wishes:
-    """What a client wants to see besides the text: with how many alternatives where it is a number, `None`: not."""
+    """The parts of an answer that a request selects besides the text.
+
+    `logprobs` and `prompt_logprobs` are numbers of most likely tokens per position; `None`: no log probabilities.
+    """
 
     logprobs: int | None = None
     prompt_logprobs: int | None = None
@@ -68,11 +71,11 @@ class Wishes:
     token_ids: bool = False
     tokens_as_ids: bool = False
     usage: bool = False
-    """At the end of a stream."""
+    """Whether a stream ends with its usage."""
 
     @classmethod
     def of(cls, body: Body) -> Wishes:
-        """What a request asks for."""
+        """Return the options of a request."""
         return cls(
             logprobs=body.top_logprobs_wanted,
             prompt_logprobs=body.prompt_logprobs,
@@ -83,31 +86,31 @@ class Wishes:
         )
 
     def name(self, token: TokenAlternative) -> str:
-        """A token in a list of log probabilities."""
+        """Return the name of a token in a list of log probabilities: its text, or `token_id:N` where requested."""
         return f"token_id:{token.id}" if self.tokens_as_ids else token.text
 
 
 def prompt_logprobs(prompt: EchoedPrompt, alternatives: int) -> list[dict[int, PromptLogprob] | None]:
-    """vLLM's `prompt_logprobs`: of each token but the first, and of the likeliest ones at its position, by id."""
-    told: list[dict[int, PromptLogprob] | None] = [None]
+    """Return vLLM's `prompt_logprobs`: each token but the first and the most likely ones at its position, by id."""
+    positions: list[dict[int, PromptLogprob] | None] = [None]
     for position, rank in zip(prompt.logprobs, prompt.ranks, strict=True):
         ranked = [(rank, position.chosen), *enumerate(position.top[:alternatives], 1)]
-        told.append(
+        positions.append(
             {
-                token.id: PromptLogprob(logprob=bounded(token.logprob), rank=place, decoded_token=token.text)
-                for place, token in reversed(ranked)
+                token.id: PromptLogprob(logprob=bounded(token.logprob), rank=each_rank, decoded_token=token.text)
+                for each_rank, token in reversed(ranked)
             }
         )
-    return told
+    return positions
 
 
-def ending(frames: ChunkFrames, wishes: Wishes, generation: Generation) -> str:
-    """What follows the last batch of a stream; nothing while there is more to come."""
+def usage_chunk(frames: ChunkFrames, wishes: Wishes, generation: Generation) -> str:
+    """Return the chunk with the usage if it was requested and the generation has finished, else ""."""
     if not (wishes.usage and generation.finished):
         return ""
     return frames.usage(CompletionUsage.of(generation.usage).model_dump())
 
 
 def bounded(logprob: float) -> float:
-    """A log probability that JSON can carry."""
+    """Return a log probability that JSON can represent."""
     return max(logprob, LOWEST_LOGPROB)

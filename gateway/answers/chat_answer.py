@@ -1,7 +1,7 @@
-"""How `/v1/chat/completions` spells an answer: one body, or chunks.
+"""Formats answers of `/v1/chat/completions` as one body or as chunks of a stream.
 
-Chunks are made for every few tokens of every stream, so not by pydantic; tests hold them against the models in
-`openai/`.
+Chunks are written without pydantic, because a stream has one for every few tokens; tests validate them against the
+models in `openai/`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from gateway.answers.answer import Collected, Head, Wishes, bounded, ending, prompt_logprobs
+from gateway.answers.answer import Collected, Head, Wishes, bounded, usage_chunk, prompt_logprobs
 from gateway.answers.event_frames import ChunkFrames, compact, quoted
 from gateway.jobs.echoed_prompt import EchoedPrompt
 from gateway.jobs.generation import Generation
@@ -27,23 +27,23 @@ from router.messages import Delta, FinishReason, TokenAlternative, TokenLogprob,
 CHUNK = "chat.completion.chunk"
 _ROLE = '{"role":"assistant","content":"","refusal":null}'
 _ROLE_OF_CALLER = '{"role":"assistant","content":null,"refusal":null}'
-"""Where there may be calls: a message that has only them has no content, and text can still follow."""
+"""First delta where tools may be called: a message with tool calls only has null content, but text may still follow."""
 
 
 @dataclass(frozen=True)
 class ChatAnswer:
-    """The answer to one request. `may_call`: tools were offered; `named`: one of them had to be called."""
+    """Formatter of one request's answer. `may_call`: tools may be called; `named`: one named tool must be called."""
 
     head: Head
     n: int
     wishes: Wishes
     echoed: str = ""
-    """Text that every choice begins with."""
+    """Text of the request with which every choice begins."""
     may_call: bool = False
     named: bool = False
 
     def body(self, choices: Sequence[Collected], prompt: EchoedPrompt, usage: Usage) -> ChatCompletion:
-        """The whole answer."""
+        """Return the whole response."""
         alternatives = self.wishes.prompt_logprobs
         return ChatCompletion(
             id=self.head.id,
@@ -58,20 +58,20 @@ class ChatAnswer:
         )
 
     async def events(self, generation: Generation) -> AsyncIterator[str]:
-        """The stream: roles of all choices in order of index, text, an empty delta at each end, usage.
+        """Yield the stream: the roles of all choices in order of index, text, an empty delta at each end, and the usage.
 
-        One item a batch of `generation`: the last has the usage, too.
+        There is one item per batch of `generation`; the usage is in the last one.
         """
         frames = ChunkFrames(self.head.fields(CHUNK), usage=self.wishes.usage)
         begun = False
         async for batch in generation.batches():
             opening = "" if begun else self._opening(frames, generation.prompts[0])
             text = "".join(frames.choice(choice) for index, delta in batch for choice in self._choices(index, delta))
-            yield opening + text + ending(frames, self.wishes, generation)
+            yield opening + text + usage_chunk(frames, self.wishes, generation)
             begun = True
 
     def _opening(self, frames: ChunkFrames, prompt: EchoedPrompt) -> str:
-        """First chunks of all choices: their roles, and what they begin with."""
+        """Return the first chunks of all choices: their roles and the text of the request that they begin with."""
         extra = f',"prompt_token_ids":{compact(prompt.ids)}' if self.wishes.token_ids else ""
         role = _ROLE_OF_CALLER if self.may_call else _ROLE
         roles = [frames.choice(_choice(index, role), extra) for index in range(self.n)]
@@ -87,15 +87,15 @@ class ChatAnswer:
             index=index,
             message=ChatAnswerMessage(content=text or (None if calls else ""), refusal=None, tool_calls=calls),
             logprobs=ChoiceLogprobs.model_validate(logprobs) if logprobs else None,
-            # The inbox lets no answer finish of which a choice has not.
+            # The reply inbox accepts no job's end before all of its choices have ended.
             finish_reason=self._finish_reason(cast(FinishReason, choice.finish_reason)),
             token_ids=choice.ids if self.wishes.token_ids else None,
         )
 
     def _choices(self, index: int, delta: Delta) -> Iterator[str]:
-        """A delta as the choices of chunks: its text, its calls (a chunk each, as OpenAI does), and its end.
+        """Yield the choices of a delta's chunks: its text, its tool calls (a chunk each, as OpenAI does), and its end.
 
-        Log probabilities and token ids are in the first of them.
+        Log probabilities and token ids are in the first chunk.
         """
         logprobs = compact(self._logprobs(delta.logprobs)) if delta.logprobs else "null"
         ids = f',"token_ids":{compact(delta.token_ids)}' if self.wishes.token_ids and delta.token_ids else ""
@@ -109,7 +109,7 @@ class ChatAnswer:
             yield _choice(index, "{}", finish_reason=quoted(self._finish_reason(delta.finish_reason)))
 
     def _finish_reason(self, reason: FinishReason) -> FinishReason:
-        """To OpenAI, calling the named tool is no reason: the model had no choice."""
+        """Return OpenAI's finish reason, which is `stop` after a call that was forced by name."""
         return "stop" if self.named and reason == "tool_calls" else reason
 
     def _logprobs(self, tokens: list[TokenLogprob]) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class ChatAnswer:
 
 
 def _calls(deltas: Sequence[ToolCallDelta]) -> list[ToolCall]:
-    """Whole calls, in order of index, of which each delta is a part."""
+    """Join deltas to whole tool calls in order of index."""
     in_order = merge_tool_calls(sorted(deltas, key=lambda delta: delta.index))
     return [ToolCall(id=call.id, function=FunctionCall(name=call.name, arguments=call.arguments)) for call in in_order]
 

@@ -1,4 +1,4 @@
-"""Waits for a whole answer: what a client gets that does not stream; and keeps the best of several candidates."""
+"""Collects the whole answer of a generation for a response without streaming, and selects the best candidates."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from gateway.jobs.generation import Generation
 
 
 async def collect(generation: Generation) -> list[Collected]:
-    """All choices, in order of index.
+    """Return all choices of a generation in order of index.
 
     Raises:
-        GenerationError: there is no whole answer.
+        GenerationError: The generation did not finish.
     """
     choices = [Collected() for job in generation.jobs for _ in range(job.n)]
     async for batch in generation.batches():
@@ -25,25 +25,25 @@ async def collect(generation: Generation) -> list[Collected]:
 
 
 async def collect_vectors(generation: Generation) -> list[bytes]:
-    """The vectors of an embedding job, in order of its inputs; raises as `collect` does."""
+    """Return the vectors of an embedding job in order of its inputs; raises as `collect` does."""
     vectors: dict[int, bytes] = {}
     async for batch in generation.vectors():
         for embedded in batch:
             vectors.update(enumerate(embedded.vectors, start=embedded.start))
-    return [vectors[index] for index in sorted(vectors)]  # all are there: else it had not finished
+    return [vectors[index] for index in sorted(vectors)]  # complete, because the generation has finished
 
 
-def best(choices: list[Collected], candidates: int, wanted: int) -> list[Collected]:
-    """Of each prompt's `candidates` the `wanted` ones with the highest log probability a token, the best first.
+def best(choices: list[Collected], candidates: int, n: int) -> list[Collected]:
+    """Return the `n` most likely of each prompt's `candidates`, by mean log probability per token, the best first.
 
-    Needs their log probabilities if there are more than wanted.
+    The choices must have log probabilities if `candidates` is more than `n`.
     """
-    if candidates == wanted:
+    if candidates == n:
         return choices
     groups = [choices[start : start + candidates] for start in range(0, len(choices), candidates)]
-    return [choice for group in groups for choice in sorted(group, key=_likelihood, reverse=True)[:wanted]]
+    return [choice for group in groups for choice in sorted(group, key=_mean_logprob, reverse=True)[:n]]
 
 
-def _likelihood(choice: Collected) -> float:
+def _mean_logprob(choice: Collected) -> float:
     tokens = choice.logprobs
     return sum(token.chosen.logprob for token in tokens) / len(tokens) if tokens else 0.0

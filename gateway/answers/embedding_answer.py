@@ -1,7 +1,7 @@
-"""How `/v1/embeddings` spells an answer.
+"""Formats answers of `/v1/embeddings`.
 
-There may be millions of numbers in one, so it is written without an object for each; tests hold it against the models
-in `openai/embeddings.py`.
+An answer may hold millions of numbers, so it is written without an object for each; tests validate it against the
+models in `openai/embeddings.py`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ from router.messages import Usage
 
 
 def write(vectors: Sequence[bytes], *, model: str, usage: Usage, as_base64: bool) -> bytes:
-    """The body: float32 vectors (little-endian), in order of the inputs. Takes a while for many: use a thread."""
-    spell: Callable[[bytes], str] = _base64 if as_base64 else _numbers
+    """Return the response body for `vectors` (little-endian float32), in order of the inputs.
+
+    Formatting many vectors takes long enough to block an event loop: call it in a thread.
+    """
+    encode: Callable[[bytes], str] = _base64 if as_base64 else _numbers
     data = ",".join(
-        f'{{"object":"embedding","index":{index},"embedding":{spell(vector)}}}' for index, vector in enumerate(vectors)
+        f'{{"object":"embedding","index":{index},"embedding":{encode(vector)}}}' for index, vector in enumerate(vectors)
     )
     tokens = usage.prompt_tokens
     used = f'{{"prompt_tokens":{tokens},"total_tokens":{tokens}}}'
@@ -31,7 +34,7 @@ def _base64(vector: bytes) -> str:
 
 
 def _numbers(vector: bytes) -> str:
-    """Nine digits: as many as it takes to get the same float32 back."""
+    """Format components with nine digits, which is enough to restore the same float32."""
     numbers = array("f", vector)
     if sys.byteorder == "big":
         numbers.byteswap()

@@ -1,8 +1,7 @@
-"""Frames of Server-Sent Events, as OpenAI's clients expect them.
+"""Encodes Server-Sent Events as OpenAI's clients expect them.
 
-Text of a model is only ever inside JSON with everything but ASCII escaped, so no line separator in it can break a
-frame. What is the same in every chunk of a stream is encoded once: a token costs no more than its own text. Does
-not know who sends the frames.
+Generated text occurs only inside JSON in which everything but ASCII is escaped, so a line separator in it can't break a
+frame. The parts that all chunks of a stream share are encoded once.
 """
 
 from __future__ import annotations
@@ -18,26 +17,26 @@ __all__ = ["DONE", "PING", "ChunkFrames", "compact", "frame", "quoted"]
 
 
 def compact(payload: Any) -> str:
-    """JSON in ASCII."""
+    """Return a value as JSON in ASCII without white space."""
     return json.dumps(payload, separators=(",", ":"), allow_nan=False)
 
 
 def frame(payload: dict[str, Any]) -> str:
-    """One event."""
+    """Return an event whose data is `payload` as JSON."""
     return f"data: {compact(payload)}\n\n"
 
 
 class ChunkFrames:
-    """The chunks of one stream: `head` is what they share; with `usage` each has a field for it."""
+    """Encoder of one stream's chunks. `fields` are in every chunk; with `usage` each chunk has a `usage` field."""
 
-    def __init__(self, head: dict[str, Any], *, usage: bool) -> None:
-        self._before = f'data: {compact(head)[:-1]},"choices":['
+    def __init__(self, fields: dict[str, Any], *, usage: bool) -> None:
+        self._before = f'data: {compact(fields)[:-1]},"choices":['
         self._after = ',"usage":null}\n\n' if usage else "}\n\n"
 
     def choice(self, choice: str, extra: str = "") -> str:
-        """A chunk with one choice (JSON); `extra`: more fields of the chunk, each after a comma."""
+        """Return a chunk with one choice (JSON). `extra`: further fields of the chunk, each after a comma."""
         return f"{self._before}{choice}]{extra}{self._after}"
 
     def usage(self, usage: dict[str, Any]) -> str:
-        """The last chunk, which has no choices."""
+        """Return the last chunk, which has the usage and no choices."""
         return f'{self._before}],"usage":{compact(usage)}}}\n\n'

@@ -1,7 +1,7 @@
-"""Requests with an `Idempotency-Key`: each runs once, whoever asks for it how often.
+"""Runs each request with an `Idempotency-Key` once, however often it is sent.
 
-The first request with a key starts its run, and reads the answer like those that join it; the run belongs to none of
-them. Who may run is for `auth_billing` to say, whose store all gateways share. Knows routes only as ASGI applications.
+The first request with a key starts a run, and reads its response like the requests that join it; the run does not end
+with any of them. `auth_billing`, whose store all gateways share, decides which gateway may run a key.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from gateway.answers.event_frames import DONE
 from gateway.answers.live_answer import Head, LiveAnswer, Recorder
 from gateway.errors import ServerShutdown
 
-NOTHING_HAPPENED = frozenset({408, 409, 429, 499})
-"""Of the 4xx, those that a later try may well not get."""
-KEEP_TRYING_SECONDS = 60.0
-"""To store an answer while the store is away."""
+RETRYABLE_STATUSES = frozenset({408, 409, 429, 499})
+"""Client errors that are not stored, because a later request may succeed."""
+STORE_RETRY_SECONDS = 60.0
+"""How long storing a response is retried while the store is unavailable."""
 SETTLING_SECONDS = 2.0
-"""That a newcomer waits for the record of a run that came to nothing to go."""
+"""How long a new request waits until the record of a failed run is removed."""
 STOP_SECONDS = 2.0
+"""How long `close` waits for running requests to stop."""
 
 _log = structlog.get_logger(__name__)
 
 
 class IdempotentRequests:
-    """The runs of one gateway."""
+    """The running requests with idempotency keys of one gateway."""
 
     def __init__(self, keys: IdempotencyKeys) -> None:
         self._keys = keys
@@ -44,13 +45,13 @@ class IdempotentRequests:
     async def answer_to(
         self, request: KeyedRequest, app: ASGIApp, scope: MutableMapping[str, Any], body: bytes
     ) -> tuple[LiveAnswer, bool]:
-        """The answer to a request, and whether it was asked for before; if not, `app` is run for it.
+        """Return the response to a request and whether another request started it; if none did, `app` is run.
 
         Raises:
-            AnswerNotKept: it is running, and its beginning is gone already.
-            KeyInUse: it came to nothing, and the store does not know that yet.
+            AnswerNotKept: The running response has lost its beginning.
+            KeyInUse: The previous run failed, and its record is not removed yet.
         """
-        while (running := self._running.get(request)) is not None and _came_to_nothing(running):
+        while (running := self._running.get(request)) is not None and _has_failed(running):
             await _until_settled(running)
         if running is not None:
             if not running.is_whole:
@@ -63,7 +64,7 @@ class IdempotentRequests:
         return answer, False
 
     async def close(self) -> None:
-        """End what runs without a reader; leases end what is left."""
+        """Stop all runs; the records of those that do not stop in time expire with their leases."""
         for answer in self._running.values():
             answer.abandoned.set()
         if self._tasks:
@@ -77,7 +78,7 @@ class IdempotentRequests:
         try:
             claim = await self._keys.claim(request)
             if isinstance(claim, KeptAnswer):
-                _repeat(claim, answer)
+                _replay(claim, answer)
             else:
                 await self._run_once(claim, answer, app, scope, body)
         except AccountError as error:
@@ -94,11 +95,11 @@ class IdempotentRequests:
         recorder = Recorder(body, answer)
         try:
             await app(dict(scope), recorder.receive, recorder.send)
-        except Exception as error:  # noqa: BLE001 - every reader raises it again, where it is handled and logged
+        except Exception as error:  # noqa: BLE001 - raised again in every reader, where it is handled and logged
             answer.end(error)
         finally:
             answer.end(RuntimeError("the route did not complete its answer"))
-            await self._settle(claim, _to_keep(answer))
+            await self._settle(claim, _stored_form(answer))
             renewing.cancel()
 
     async def _renew(self, claim: Claim) -> None:
@@ -110,8 +111,8 @@ class IdempotentRequests:
                     return
 
     async def _settle(self, claim: Claim, kept: KeptAnswer | None) -> None:
-        """Keep the answer, or let the next request with the key run; while the store is away, try for a while."""
-        give_up, tries = time.monotonic() + KEEP_TRYING_SECONDS, 0
+        """Store the response, or release the key for the next request; retry while the store is unavailable."""
+        deadline, tries = time.monotonic() + STORE_RETRY_SECONDS, 0
         while True:
             try:
                 if kept is None:
@@ -122,14 +123,14 @@ class IdempotentRequests:
             except RecordRefused:
                 kept = KeptAnswer(kept.status, kept.headers, None) if kept else None
             except StoreUnavailable as error:
-                if time.monotonic() > give_up:
+                if time.monotonic() > deadline:
                     _log.warning("answer not kept", record=claim.record_id, reason=str(error))
                     return
             await asyncio.sleep(exponential_delay(tries))
             tries += 1
 
 
-def _repeat(kept: KeptAnswer, answer: LiveAnswer) -> None:
+def _replay(kept: KeptAnswer, answer: LiveAnswer) -> None:
     answer.is_repetition = True
     answer.start(Head(kept.status, kept.headers))
     answer.append(kept.body or b"")
@@ -144,20 +145,20 @@ async def _until_settled(answer: LiveAnswer) -> None:
         raise KeyInUse from error
 
 
-def _came_to_nothing(answer: LiveAnswer) -> bool:
-    """Whether a newcomer would find nothing worth reading: a run of its own is better."""
+def _has_failed(answer: LiveAnswer) -> bool:
+    """Return whether a new request should start a run of its own instead of joining this one."""
     return answer.abandoned.is_set() or (answer.has_ended and not _is_lasting(answer))
 
 
 def _is_lasting(answer: LiveAnswer) -> bool:
-    """Whether a later request with the key gets this answer; else it runs again."""
+    """Return whether this response is stored for later requests with the key; otherwise they run again."""
     head = answer.head
-    if head is None or head.status in NOTHING_HAPPENED or head.status >= 500:
+    if head is None or head.status in RETRYABLE_STATUSES or head.status >= 500:
         return False
     return not head.is_stream or answer.ends_with(DONE.encode())
 
 
-def _to_keep(answer: LiveAnswer) -> KeptAnswer | None:
+def _stored_form(answer: LiveAnswer) -> KeptAnswer | None:
     if answer.head is None or not _is_lasting(answer):
         return None
     return KeptAnswer(answer.head.status, answer.head.headers, answer.body if answer.fits else None)

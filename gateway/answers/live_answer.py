@@ -1,7 +1,7 @@
-"""An answer that several requests may read: its status and headers, then its bytes, each reader from the beginning.
+"""A response that several requests may read: status and headers, then the body, for each reader from the beginning.
 
-Written by a route as if to one client (`Recorder`). Bounded: what is too long loses its beginning, goes on for those
-who are that far, and can't be kept. Does not know keys, tenants or why there are several readers.
+A route writes it through `Recorder` as if to one client. Its buffer is bounded: a longer response loses its beginning,
+continues for the readers that are past it, and can't be stored.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from gateway.errors import SlowClient
 
 MAX_BYTES = 4 * 1024 * 1024
 LINGER_SECONDS = 10.0
-"""How long an answer without a reader goes on: clients whose connection broke try again within seconds."""
+"""How long a response without readers continues, because disconnected clients retry within seconds."""
 
 
 @dataclass(frozen=True)
 class Head:
-    """What comes before the body."""
+    """Status and headers of a response."""
 
     status: int
     headers: dict[str, str]
@@ -36,18 +36,18 @@ class Head:
 
 
 class LiveAnswer:
-    """One answer, in the making or complete."""
+    """One response, in progress or complete."""
 
     def __init__(self) -> None:
         self.head: Head | None = None
         self.comment = PING
-        """The last that its maker said to keep a stream open: where it stands in line, if it does."""
+        """The last keep-alive comment of the stream, which may carry the queue position."""
         self.is_repetition = False
-        """Nothing was run for it: it is a kept one."""
+        """Whether this is a stored response, for which no route was run."""
         self.abandoned = asyncio.Event()
-        """Nobody has read it for a while: whoever makes it should stop."""
+        """Set when the response had no reader for `LINGER_SECONDS`; its route should stop."""
         self.settled = asyncio.Event()
-        """Nothing will change any more, in the store neither."""
+        """Set when the response is final and its record in the store is up to date."""
         self._chunks: deque[bytes] = deque()
         self._lost = 0
         self._bytes = 0
@@ -59,35 +59,35 @@ class LiveAnswer:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing follows."""
+        """Whether the response is complete or has failed."""
         return self._ended
 
     @property
     def is_whole(self) -> bool:
-        """Whether its beginning is still here."""
+        """Whether the beginning of the body is still in the buffer."""
         return not self._lost
 
     @property
     def fits(self) -> bool:
-        """Whether it is short enough to be kept."""
+        """Whether the body is short enough to be stored."""
         return self._bytes <= MAX_BYTES and self.is_whole
 
     @property
     def body(self) -> bytes:
-        """All that is here."""
+        """The part of the body that is in the buffer."""
         return b"".join(self._chunks)
 
     def ends_with(self, end: bytes) -> bool:
-        """Whether its last chunk ends so."""
+        """Return whether the last chunk of the body ends with `end`."""
         return bool(self._chunks) and self._chunks[-1].endswith(end)
 
     def start(self, head: Head) -> None:
-        """The status and the headers are known."""
+        """Set the status and the headers."""
         self.head = head
         self._wake()
 
     def append(self, chunk: bytes) -> None:
-        """The next bytes. The last chunk is never dropped, however long it is."""
+        """Append bytes to the body, and drop the oldest chunks of an overlong body; the last chunk is always kept."""
         self._chunks.append(chunk)
         self._bytes += len(chunk)
         while self._bytes > MAX_BYTES and len(self._chunks) > 1:
@@ -96,14 +96,14 @@ class LiveAnswer:
         self._wake()
 
     def end(self, error: Exception | None = None) -> None:
-        """Nothing follows; with an error, it is not complete. The first end counts."""
+        """End the response, with an error if it is incomplete. Later calls have no effect."""
         if not self._ended:
             self._ended, self._error = True, error
             self._wake()
 
     @contextmanager
     def read_by_one_more(self) -> Iterator[None]:
-        """Inside, somebody reads it. When nobody has for `LINGER_SECONDS`, it is abandoned."""
+        """Count a reader inside the block. Without readers for `LINGER_SECONDS` the response is abandoned."""
         self._readers += 1
         if self._lingering is not None:
             self._lingering.cancel()
@@ -115,10 +115,10 @@ class LiveAnswer:
                 self._lingering = asyncio.get_running_loop().call_later(LINGER_SECONDS, self.abandoned.set)
 
     async def started(self) -> Head:
-        """The head, as soon as it is known.
+        """Wait for the status and the headers.
 
         Raises:
-            Exception: there is none, for this reason.
+            Exception: The error with which the response ended before them.
         """
         while self.head is None:
             if self._error is not None:
@@ -127,15 +127,15 @@ class LiveAnswer:
         return self.head
 
     async def whole_body(self) -> bytes:
-        """All of it, at the end."""
+        """Wait for the end and return the whole body."""
         return b"".join([chunk async for chunk in self.chunks()])
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """From the beginning to the end.
+        """Yield the chunks of the body from the beginning to the end.
 
         Raises:
-            SlowClient: the reader is further behind than what is remembered.
-            Exception: it ended with this.
+            SlowClient: The reader is so slow that its next chunk was dropped.
+            Exception: The error with which the response ended.
         """
         position = 0
         while True:
@@ -157,21 +157,21 @@ class LiveAnswer:
 
 
 class Recorder:
-    """The client that a route answers when the real ones may come and go: it sent `body`, and leaves if abandoned."""
+    """ASGI client of a route whose response is shared: it sends `body`, and disconnects if the response is abandoned."""
 
     def __init__(self, body: bytes, answer: LiveAnswer) -> None:
         self._unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
         self._answer = answer
 
     async def receive(self) -> Message:
-        """The body, then nothing until it leaves."""
+        """Return the body, then a disconnect once the response is abandoned."""
         if self._unread:
             return self._unread.pop()
         await self._answer.abandoned.wait()
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        """Record a part of the answer; the comments that keep a stream open are told at each reader's own times."""
+        """Record a part of the response. Keep-alive comments are not recorded: each reader's stream sends its own."""
         if message["type"] == "http.response.start":
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]}
             headers.pop("content-length", None)

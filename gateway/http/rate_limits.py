@@ -1,8 +1,7 @@
-"""The limits of one request on its way through the gateway: entered with its key, charged with its model, told in
-headers, left at its end.
+"""Rate limits of one request: enter with its key, charge tokens with its model, report in headers, leave at its end.
 
-The allowance travels in the ASGI scope, so that whatever is answered, an error or a stream, carries the headers, and so
-that it is closed by whoever sees the very end. Knows no bucket and no store.
+The allowance is kept in the ASGI scope, so that every response, an error or a stream, carries the headers, and the
+middleware can close it at the very end.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ from router.registry import ModelInfo
 from router.usage_bound import most_usage
 
 _KEY = "headrace.allowance"
-_SURE_SHARE = 8
-"""A text has at least an eighth of the tokens that it may have at most: words have a fourth (`usage_bound`)."""
+_MIN_TOKENS_DIVISOR = 8
+"""A text has at least an eighth of its upper bound of tokens; ordinary words have a fourth (`usage_bound`)."""
 
 _NO_LIMIT = Standing(UNLIMITED, UNLIMITED, 0.0)
 
 
 async def enter(request: Request, principal: Principal) -> Allowance:
-    """Take a request and a slot for `principal`, unless it was done for this request before.
+    """Count a request of `principal` against its limits, once per request.
 
     Raises:
-        RateLimitExceeded, StoreUnavailable: it may not run.
+        RateLimitExceeded, StoreUnavailable: The request may not run.
     """
     allowance: Allowance | None = request.scope.get(_KEY)
     if allowance is None:
@@ -45,10 +44,10 @@ async def enter(request: Request, principal: Principal) -> Allowance:
 
 
 async def charge(request: Request, reservation: Reservation, jobs: Sequence[Job], used: Callable[[], int]) -> None:
-    """Take the tokens that `jobs` may use; in the end they will have `used` so many.
+    """Charge the tokens that `jobs` may use; at the end the charge is corrected to the result of `used`.
 
     Raises:
-        RateLimitExceeded, StoreUnavailable: they may not run.
+        RateLimitExceeded, StoreUnavailable: The jobs may not run.
     """
     await charge_allowance(request.scope[_KEY], reservation, jobs, used)
 
@@ -56,26 +55,26 @@ async def charge(request: Request, reservation: Reservation, jobs: Sequence[Job]
 async def charge_allowance(
     allowance: Allowance, reservation: Reservation, jobs: Sequence[Job], used: Callable[[], int]
 ) -> None:
-    """As `charge`, for what has no request."""
+    """Charge tokens as `charge` does, for a caller without an HTTP request."""
     model = reservation.model
     most = [most_usage(job, model.longest_model_len, model.prompt_bounds) for job in jobs]
     await allowance.charge(
         model.name,
         most=sum(usage.prompt_tokens + usage.completion_tokens for usage in most),
-        least=sum(_surely(job, usage, model) for job, usage in zip(jobs, most, strict=True)),
+        least=sum(_min_tokens(job, usage, model) for job, usage in zip(jobs, most, strict=True)),
         used=used,
     )
 
 
-def _surely(job: Job, most: Usage, model: ModelInfo) -> int:
-    """Tokens of a prompt that it has in any case."""
+def _min_tokens(job: Job, most: Usage, model: ModelInfo) -> int:
+    """Return a lower bound of a prompt's tokens."""
     if isinstance(job.prompt, TokenPrompt):
         return most.prompt_tokens
-    return most.prompt_tokens // _SURE_SHARE if model.prompt_bounds.per_byte else 0
+    return most.prompt_tokens // _MIN_TOKENS_DIVISOR if model.prompt_bounds.per_byte else 0
 
 
 def shared(app: ASGIApp) -> ASGIApp:
-    """`app`, which may go on when the request that started it has ended: the allowance stays open for both."""
+    """Wrap `app`, which may outlive the request that started it: the allowance stays open until both have ended."""
 
     async def with_allowance(scope: Scope, receive: Receive, send: Send) -> None:
         allowance: Allowance = scope[_KEY]
@@ -89,28 +88,28 @@ def shared(app: ASGIApp) -> ASGIApp:
 
 
 def leave(scope: MutableMapping[str, Any]) -> None:
-    """The request has ended, if it ever entered."""
+    """Close the allowance of a request that has ended, if it has one."""
     if (allowance := scope.get(_KEY)) is not None:
         allowance.close()
 
 
 def headers(scope: Mapping[str, Any]) -> dict[str, str]:
-    """How the limits stand that the request falls under; nothing for one that fell under none."""
+    """Return the `x-ratelimit-*` headers of a request; none for a request that was not counted."""
     allowance: Allowance | None = scope.get(_KEY)
     if allowance is None:
         return {}
     standings = allowance.standings()
     requests = _tightest(standing for _, dimension, standing in standings if not dimension.counts_tokens)
     tokens = _tightest(standing for _, dimension, standing in standings if dimension.counts_tokens)
-    said = {"requests": requests or _NO_LIMIT, "tokens": tokens or _NO_LIMIT}
+    by_name = {"requests": requests or _NO_LIMIT, "tokens": tokens or _NO_LIMIT}
     of_project = _tightest(
         standing for kind, dimension, standing in standings if dimension.counts_tokens and kind is not Kind.KEY
     )
     if of_project is not None:
-        said["project-tokens"] = of_project
+        by_name["project-tokens"] = of_project
     return {
         f"x-ratelimit-{what}-{name}": value
-        for name, standing in said.items()
+        for name, standing in by_name.items()
         for what, value in (
             ("limit", str(standing.limit)),
             ("remaining", str(standing.remaining)),
@@ -120,7 +119,7 @@ def headers(scope: Mapping[str, Any]) -> dict[str, str]:
 
 
 def duration(seconds: float) -> str:
-    """As OpenAI writes it: `12ms`, `1s`, `8.64s`, `6m0s`, `23h18m29.144s`."""
+    """Format a duration as OpenAI does: `12ms`, `1s`, `8.64s`, `6m0s`, `23h18m29.144s`."""
     milliseconds = max(0, round(seconds * 1000))
     if milliseconds < 1000:
         return f"{milliseconds}ms" if milliseconds else "0s"

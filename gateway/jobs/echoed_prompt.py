@@ -1,4 +1,4 @@
-"""What a worker has told of a job's prompt, for clients that want it back."""
+"""A job's prompt as its worker reports it: token ids, text and log probabilities."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from router.messages import PromptEcho, PromptLogprobs, TokenLogprob
 
 @dataclass
 class EchoedPrompt:
-    """As far as it has come; complete before the job's first token.
+    """The prompt of a job as far as it was received; it is complete before the job's first token.
 
-    `logprobs` and `ranks` are those of the tokens after the first one, `first`.
+    `logprobs` and `ranks` belong to the tokens after the first one, whose text is `first`.
     """
 
     ids: list[int] = field(default_factory=list)
@@ -21,7 +21,7 @@ class EchoedPrompt:
     ranks: list[int] = field(default_factory=list)
 
     def take(self, reply: PromptEcho | PromptLogprobs) -> None:
-        """Add what the next reply tells; another attempt may repeat a part of it."""
+        """Add the content of a reply; another attempt may repeat a part of it."""
         if isinstance(reply, PromptEcho):
             self.ids, self.text, self.first = reply.token_ids, reply.text, reply.first_text
         else:
