@@ -89,9 +89,9 @@ async def measure(seconds: float, flood: int) -> list[Row]:
             for number in range(flood // BATCH)
         ]
         async with asyncio.timeout(FILLING):
-            while fair.held < flood - 2 * PLACES:  # noqa: ASYNC110 - nobody tells
+            while fair.waiting < flood - 2 * PLACES:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.1)
-        held = fair.held
+        held = fair.waiting
         rows.append(_row("beside the noisy one", held, await _ask(port, QUIET, seconds)))
         for batch in batches:
             batch.cancel()

@@ -21,18 +21,18 @@ from auth_billing.authenticator import AuthBilling
 from auth_billing.idempotency import IdempotencyKeys
 from auth_billing.money.billing import Billing
 from auth_billing.rate_limits.limiter import RateLimiter
-from gateway.admission.admit import Admission
-from gateway.admission.aliases import Catalogue, read_aliases
-from gateway.admission.job_queues import JobQueues
+from gateway.admission.controller import AdmissionController
+from gateway.admission.model_catalogue import ModelCatalogue, read_aliases
+from gateway.admission.queue_estimator import QueueEstimator
 from gateway.admission.self_protection import SelfProtection
 from gateway.answers.idempotency import IdempotentRequests
 from gateway.errors import UpstreamUnreachable
 from gateway.http import error_handlers
-from gateway.http.authenticate import open_routes
+from gateway.http.authentication import unprotected_routes
 from gateway.http.gateway import Gateway
 from gateway.http.request_context import RequestContext
 from gateway.http.routes import chat_completions, completions, embeddings, health, models, openapi, organization
-from gateway.http.strangers import Strangers
+from gateway.http.unauthenticated_connections import UnauthenticatedConnections
 from gateway.jobs.billing_desk import BillingDesk
 from gateway.jobs.generation import Generations
 from gateway.jobs.reply_inbox import ReplyInbox
@@ -78,7 +78,7 @@ def create_app(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
         app.include_router(routes.router)
     app.add_middleware(RequestContext, metrics=app.state.gateway.metrics)
     error_handlers.install(app)
-    if unauthenticated := open_routes(app):
+    if unauthenticated := unprotected_routes(app):
         raise StartupError(f"routes without authentication: {', '.join(unauthenticated)}")
     return app
 
@@ -92,8 +92,8 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
     metrics = GatewayMetrics(services.metrics)
     services.bus.on_refused_control(lambda reason: metrics.controls_refused.labels(reason).inc())
     registry = ModelRegistry(time.time)
-    catalogue = Catalogue(registry, read_aliases(settings.model_aliases))
-    queues = JobQueues(settings.gateway_id)
+    catalogue = ModelCatalogue(registry, read_aliases(settings.model_aliases))
+    queues = QueueEstimator(settings.gateway_id)
     protection = SelfProtection(services.bus, max_loop_lag=settings.max_loop_lag)
     inbox = ReplyInbox(
         services.bus,
@@ -113,8 +113,8 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         billing=BillingDesk(services.billing, services.bus, settings.gateway_id, metrics),
         protection=protection,
         queues=queues,
-        admission=Admission(
-            protection, catalogue, queues, max_choices=settings.max_choices, max_wait=settings.longest_waits
+        admission=AdmissionController(
+            protection, catalogue, queues, max_choices=settings.max_choices, max_wait=settings.max_waits
         ),
         generations=Generations(
             services.bus, inbox, registry, metrics, queues, no_worker_timeout=settings.no_worker_timeout
@@ -122,7 +122,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         idempotent=IdempotentRequests(services.idempotency),
         limits=services.limits,
         metrics=metrics,
-        strangers=Strangers(settings.max_strangers),
+        unauthenticated=UnauthenticatedConnections(settings.max_strangers),
     )
 
 
@@ -157,7 +157,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await gateway.limits.close()
 
 
-async def _observe(catalogue: Catalogue, statuses: Feed[WorkerStatus]) -> None:
+async def _observe(catalogue: ModelCatalogue, statuses: Feed[WorkerStatus]) -> None:
     async for status in statuses:
         catalogue.observe(status)
 

@@ -106,7 +106,7 @@ class GatewaySettings(BaseSettings):
         return text
 
     @property
-    def longest_waits(self) -> dict[ServiceClass, float]:
+    def max_waits(self) -> dict[ServiceClass, float]:
         """Maximum estimated queueing time in seconds, by service class."""
         flex = max(self.max_wait, self.max_wait_flex)
         return {each: flex if each is ServiceClass.FLEX else self.max_wait for each in ServiceClass}

@@ -249,9 +249,7 @@ class QueueEstimator:
         flex = self._waiting((model.name, ServiceClass.FLEX)).sequences > 0
         return seconds / (1 - FLEX_FLOOR) if flex else seconds
 
-    def _ahead(
-        self, model: str, service_class: ServiceClass, tenant: str, number: int | None, tokens: float
-    ) -> _Work:
+    def _ahead(self, model: str, service_class: ServiceClass, tenant: str, number: int | None, tokens: float) -> _Work:
         """Return all work ahead of job `number` of a class (`None`: a new job), which has about `tokens` tokens."""
         ahead = _Work()
         for each in _ORDER[: _ORDER.index(service_class)]:

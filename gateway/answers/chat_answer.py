@@ -10,7 +10,14 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from gateway.answers.answer import Collected, Head, Wishes, bounded, usage_chunk, prompt_logprobs
+from gateway.answers.answer_parts import (
+    AnswerMetadata,
+    AnswerOptions,
+    CollectedChoice,
+    bounded,
+    prompt_logprobs,
+    usage_chunk,
+)
 from gateway.answers.event_frames import ChunkFrames, compact, quoted
 from gateway.jobs.echoed_prompt import EchoedPrompt
 from gateway.jobs.generation import Generation
@@ -34,53 +41,53 @@ _ROLE_OF_CALLER = '{"role":"assistant","content":null,"refusal":null}'
 class ChatAnswer:
     """Formatter of one request's answer. `may_call`: tools may be called; `named`: one named tool must be called."""
 
-    head: Head
+    metadata: AnswerMetadata
     n: int
-    wishes: Wishes
+    options: AnswerOptions
     echoed: str = ""
     """Text of the request with which every choice begins."""
     may_call: bool = False
     named: bool = False
 
-    def body(self, choices: Sequence[Collected], prompt: EchoedPrompt, usage: Usage) -> ChatCompletion:
+    def body(self, choices: Sequence[CollectedChoice], prompt: EchoedPrompt, usage: Usage) -> ChatCompletion:
         """Return the whole response."""
-        alternatives = self.wishes.prompt_logprobs
+        alternatives = self.options.prompt_logprobs
         return ChatCompletion(
-            id=self.head.id,
-            created=self.head.created,
-            model=self.head.model,
-            service_tier=self.head.service_tier.value,
-            system_fingerprint=self.head.system_fingerprint,
+            id=self.metadata.id,
+            created=self.metadata.created,
+            model=self.metadata.model,
+            service_tier=self.metadata.service_tier.value,
+            system_fingerprint=self.metadata.system_fingerprint,
             choices=[self._choice(index, choice) for index, choice in enumerate(choices)],
             usage=CompletionUsage.of(usage),
             prompt_logprobs=None if alternatives is None else prompt_logprobs(prompt, alternatives),
-            prompt_token_ids=prompt.ids if self.wishes.token_ids else None,
+            prompt_token_ids=prompt.ids if self.options.token_ids else None,
         )
 
     async def events(self, generation: Generation) -> AsyncIterator[str]:
-        """Yield the stream: the roles of all choices in order of index, text, an empty delta at each end, and the usage.
+        """Yield the stream: roles of all choices in order of index, text, an empty delta at each end, and the usage.
 
         There is one item per batch of `generation`; the usage is in the last one.
         """
-        frames = ChunkFrames(self.head.fields(CHUNK), usage=self.wishes.usage)
+        frames = ChunkFrames(self.metadata.fields(CHUNK), usage=self.options.usage)
         begun = False
         async for batch in generation.batches():
             opening = "" if begun else self._opening(frames, generation.prompts[0])
             text = "".join(frames.choice(choice) for index, delta in batch for choice in self._choices(index, delta))
-            yield opening + text + usage_chunk(frames, self.wishes, generation)
+            yield opening + text + usage_chunk(frames, self.options, generation)
             begun = True
 
     def _opening(self, frames: ChunkFrames, prompt: EchoedPrompt) -> str:
         """Return the first chunks of all choices: their roles and the text of the request that they begin with."""
-        extra = f',"prompt_token_ids":{compact(prompt.ids)}' if self.wishes.token_ids else ""
+        extra = f',"prompt_token_ids":{compact(prompt.ids)}' if self.options.token_ids else ""
         role = _ROLE_OF_CALLER if self.may_call else _ROLE
         roles = [frames.choice(_choice(index, role), extra) for index in range(self.n)]
         echoed = f'{{"content":{quoted(self.echoed)}}}'
         texts = [frames.choice(_choice(index, echoed)) for index in range(self.n) if self.echoed]
         return "".join(roles + texts)
 
-    def _choice(self, index: int, choice: Collected) -> ChatChoice:
-        logprobs = self._logprobs(choice.logprobs) if self.wishes.logprobs is not None else None
+    def _choice(self, index: int, choice: CollectedChoice) -> ChatChoice:
+        logprobs = self._logprobs(choice.logprobs) if self.options.logprobs is not None else None
         calls = _calls(choice.calls) or None
         text = self.echoed + "".join(choice.text)
         return ChatChoice(
@@ -89,7 +96,7 @@ class ChatAnswer:
             logprobs=ChoiceLogprobs.model_validate(logprobs) if logprobs else None,
             # The reply inbox accepts no job's end before all of its choices have ended.
             finish_reason=self._finish_reason(cast(FinishReason, choice.finish_reason)),
-            token_ids=choice.ids if self.wishes.token_ids else None,
+            token_ids=choice.ids if self.options.token_ids else None,
         )
 
     def _choices(self, index: int, delta: Delta) -> Iterator[str]:
@@ -98,7 +105,7 @@ class ChatAnswer:
         Log probabilities and token ids are in the first chunk.
         """
         logprobs = compact(self._logprobs(delta.logprobs)) if delta.logprobs else "null"
-        ids = f',"token_ids":{compact(delta.token_ids)}' if self.wishes.token_ids and delta.token_ids else ""
+        ids = f',"token_ids":{compact(delta.token_ids)}' if self.options.token_ids and delta.token_ids else ""
         if delta.text or ((delta.logprobs or ids) and not delta.tool_calls):
             yield _choice(index, f'{{"content":{quoted(delta.text)}}}' if delta.text else "{}", logprobs, extra=ids)
             logprobs, ids = "null", ""
@@ -120,7 +127,7 @@ class ChatAnswer:
         return {"content": content, "refusal": None}
 
     def _alternative(self, token: TokenAlternative) -> dict[str, Any]:
-        named = self.wishes.name(token)
+        named = self.options.name(token)
         return {"token": named, "logprob": bounded(token.logprob), "bytes": list(token.text.encode())}
 
 

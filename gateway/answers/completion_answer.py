@@ -6,7 +6,14 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, cast
 
-from gateway.answers.answer import Collected, Head, Wishes, bounded, usage_chunk, prompt_logprobs
+from gateway.answers.answer_parts import (
+    AnswerMetadata,
+    AnswerOptions,
+    CollectedChoice,
+    bounded,
+    prompt_logprobs,
+    usage_chunk,
+)
 from gateway.answers.event_frames import ChunkFrames, compact, quoted
 from gateway.jobs.echoed_prompt import EchoedPrompt
 from gateway.jobs.generation import Generation
@@ -30,18 +37,18 @@ class _Row(NamedTuple):
 class CompletionAnswer:
     """Formatter of one request's answer; `n` is the number of choices per prompt."""
 
-    head: Head
+    metadata: AnswerMetadata
     n: int
-    wishes: Wishes
+    options: AnswerOptions
 
-    def body(self, choices: Sequence[Collected], prompts: Sequence[EchoedPrompt], usage: Usage) -> Completion:
+    def body(self, choices: Sequence[CollectedChoice], prompts: Sequence[EchoedPrompt], usage: Usage) -> Completion:
         """Return the whole response."""
         return Completion(
-            id=self.head.id,
-            created=self.head.created,
-            model=self.head.model,
-            service_tier=self.head.service_tier.value,
-            system_fingerprint=self.head.system_fingerprint,
+            id=self.metadata.id,
+            created=self.metadata.created,
+            model=self.metadata.model,
+            service_tier=self.metadata.service_tier.value,
+            system_fingerprint=self.metadata.system_fingerprint,
             choices=[self._choice(index, choice, prompts[index // self.n]) for index, choice in enumerate(choices)],
             usage=CompletionUsage.of(usage),
         )
@@ -51,7 +58,7 @@ class CompletionAnswer:
 
         There is one item per batch of `generation`; the usage is in the last one.
         """
-        frames = ChunkFrames(self.head.fields(KIND), usage=self.wishes.usage)
+        frames = ChunkFrames(self.metadata.fields(KIND), usage=self.options.usage)
         choices = self.n * len(generation.jobs)
         opening = "".join(frames.choice(_choice(index, "")) for index in range(choices) if choices > 1)
         streams = [_ChoiceStream(self) for _ in range(choices)]
@@ -61,32 +68,34 @@ class CompletionAnswer:
                 for index, delta in batch
                 for choice in streams[index].chunks(index, delta, generation.prompts[index // self.n])
             )
-            yield opening + text + usage_chunk(frames, self.wishes, generation)
+            yield opening + text + usage_chunk(frames, self.options, generation)
             opening = ""
 
-    def _choice(self, index: int, choice: Collected, prompt: EchoedPrompt) -> CompletionChoice:
-        wishes, echo = self.wishes, self.wishes.echo
+    def _choice(self, index: int, choice: CollectedChoice, prompt: EchoedPrompt) -> CompletionChoice:
+        options, echo = self.options, self.options.echo
         rows = [*(self.prompt_rows(prompt) if echo else ()), *self.rows(choice.logprobs)]
-        alternatives = wishes.prompt_logprobs
+        alternatives = options.prompt_logprobs
         return CompletionChoice(
             index=index,
             text=(prompt.text if echo else "") + "".join(choice.text),
-            logprobs=CompletionLogprobs.model_validate(_logprob_lists(rows, 0)) if wishes.logprobs is not None else None,
+            logprobs=CompletionLogprobs.model_validate(_logprob_lists(rows, 0))
+            if options.logprobs is not None
+            else None,
             finish_reason=cast(Literal["stop", "length", "content_filter"], choice.finish_reason),
-            token_ids=choice.ids if wishes.token_ids else None,
-            prompt_token_ids=prompt.ids if wishes.token_ids else None,
+            token_ids=choice.ids if options.token_ids else None,
+            prompt_token_ids=prompt.ids if options.token_ids else None,
             prompt_logprobs=None if alternatives is None else prompt_logprobs(prompt, alternatives),
         )
 
     def prompt_rows(self, prompt: EchoedPrompt) -> Iterator[_Row]:
         """Yield the prompt's tokens as rows of the lists of log probabilities."""
-        first = f"token_id:{prompt.ids[0]}" if self.wishes.tokens_as_ids else prompt.first
+        first = f"token_id:{prompt.ids[0]}" if self.options.tokens_as_ids else prompt.first
         yield _Row(first, len(prompt.first), None, None)
         yield from self.rows(prompt.logprobs)
 
     def rows(self, tokens: Iterable[TokenLogprob]) -> Iterator[_Row]:
         """Yield tokens as rows; the sampled token is always among the most likely ones, as in OpenAI's API."""
-        name, count = self.wishes.name, self.wishes.logprobs or 0
+        name, count = self.options.name, self.options.logprobs or 0
         for token in tokens:
             candidates = [*token.top[:count], token.chosen]
             most_likely = {name(candidate): bounded(candidate.logprob) for candidate in candidates}
@@ -103,19 +112,19 @@ class _ChoiceStream:
 
     def chunks(self, index: int, delta: Delta, prompt: EchoedPrompt) -> Iterator[str]:
         """Yield the choices of a delta's chunks; the requested parts of the prompt come before the first delta."""
-        wishes = self._answer.wishes
-        if not self._begun and (wishes.echo or wishes.token_ids):
-            extra = f',"prompt_token_ids":{compact(prompt.ids)}' if wishes.token_ids else ""
-            rows = self._answer.prompt_rows(prompt) if wishes.echo else ()
-            yield _choice(index, prompt.text if wishes.echo else "", self._format(rows), extra=extra)
+        options = self._answer.options
+        if not self._begun and (options.echo or options.token_ids):
+            extra = f',"prompt_token_ids":{compact(prompt.ids)}' if options.token_ids else ""
+            rows = self._answer.prompt_rows(prompt) if options.echo else ()
+            yield _choice(index, prompt.text if options.echo else "", self._format(rows), extra=extra)
         self._begun = True
-        if delta.text or delta.logprobs or delta.finish_reason or (wishes.token_ids and delta.token_ids):
-            extra = f',"token_ids":{compact(delta.token_ids)}' if wishes.token_ids else ""
+        if delta.text or delta.logprobs or delta.finish_reason or (options.token_ids and delta.token_ids):
+            extra = f',"token_ids":{compact(delta.token_ids)}' if options.token_ids else ""
             logprobs = self._format(self._answer.rows(delta.logprobs or ()))
             yield _choice(index, delta.text, logprobs, finish=delta.finish_reason, extra=extra)
 
     def _format(self, rows: Iterable[_Row]) -> str:
-        if self._answer.wishes.logprobs is None or not (listed := list(rows)):
+        if self._answer.options.logprobs is None or not (listed := list(rows)):
             return "null"
         offset = self._offset
         self._offset += sum(row.length for row in listed)

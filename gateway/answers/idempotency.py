@@ -19,7 +19,7 @@ from auth_billing.errors import AccountError, AnswerNotKept, KeyInUse, RecordRef
 from auth_billing.idempotency import LEASE_SECONDS, Claim, IdempotencyKeys, KeptAnswer, KeyedRequest
 from auth_billing.retry import exponential_delay
 from gateway.answers.event_frames import DONE
-from gateway.answers.live_answer import Head, LiveAnswer, Recorder
+from gateway.answers.shared_response import ResponseHead, ResponseRecorder, SharedResponse
 from gateway.errors import ServerShutdown
 
 RETRYABLE_STATUSES = frozenset({408, 409, 429, 499})
@@ -39,12 +39,12 @@ class IdempotentRequests:
 
     def __init__(self, keys: IdempotencyKeys) -> None:
         self._keys = keys
-        self._running: dict[KeyedRequest, LiveAnswer] = {}
+        self._running: dict[KeyedRequest, SharedResponse] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def answer_to(
         self, request: KeyedRequest, app: ASGIApp, scope: MutableMapping[str, Any], body: bytes
-    ) -> tuple[LiveAnswer, bool]:
+    ) -> tuple[SharedResponse, bool]:
         """Return the response to a request and whether another request started it; if none did, `app` is run.
 
         Raises:
@@ -57,7 +57,7 @@ class IdempotentRequests:
             if not running.is_whole:
                 raise AnswerNotKept
             return running, True
-        answer = self._running[request] = LiveAnswer()
+        answer = self._running[request] = SharedResponse()
         task = asyncio.create_task(self._run(request, answer, app, scope, body))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -73,7 +73,7 @@ class IdempotentRequests:
             task.cancel()
 
     async def _run(
-        self, request: KeyedRequest, answer: LiveAnswer, app: ASGIApp, scope: MutableMapping[str, Any], body: bytes
+        self, request: KeyedRequest, answer: SharedResponse, app: ASGIApp, scope: MutableMapping[str, Any], body: bytes
     ) -> None:
         try:
             claim = await self._keys.claim(request)
@@ -89,10 +89,10 @@ class IdempotentRequests:
             answer.settled.set()
 
     async def _run_once(
-        self, claim: Claim, answer: LiveAnswer, app: ASGIApp, scope: MutableMapping[str, Any], body: bytes
+        self, claim: Claim, answer: SharedResponse, app: ASGIApp, scope: MutableMapping[str, Any], body: bytes
     ) -> None:
         renewing = asyncio.create_task(self._renew(claim))
-        recorder = Recorder(body, answer)
+        recorder = ResponseRecorder(body, answer)
         try:
             await app(dict(scope), recorder.receive, recorder.send)
         except Exception as error:  # noqa: BLE001 - raised again in every reader, where it is handled and logged
@@ -130,14 +130,14 @@ class IdempotentRequests:
             tries += 1
 
 
-def _replay(kept: KeptAnswer, answer: LiveAnswer) -> None:
+def _replay(kept: KeptAnswer, answer: SharedResponse) -> None:
     answer.is_repetition = True
-    answer.start(Head(kept.status, kept.headers))
+    answer.start(ResponseHead(kept.status, kept.headers))
     answer.append(kept.body or b"")
     answer.end()
 
 
-async def _until_settled(answer: LiveAnswer) -> None:
+async def _until_settled(answer: SharedResponse) -> None:
     try:
         async with asyncio.timeout(SETTLING_SECONDS):
             await answer.settled.wait()
@@ -145,12 +145,12 @@ async def _until_settled(answer: LiveAnswer) -> None:
         raise KeyInUse from error
 
 
-def _has_failed(answer: LiveAnswer) -> bool:
+def _has_failed(answer: SharedResponse) -> bool:
     """Return whether a new request should start a run of its own instead of joining this one."""
     return answer.abandoned.is_set() or (answer.has_ended and not _is_lasting(answer))
 
 
-def _is_lasting(answer: LiveAnswer) -> bool:
+def _is_lasting(answer: SharedResponse) -> bool:
     """Return whether this response is stored for later requests with the key; otherwise they run again."""
     head = answer.head
     if head is None or head.status in RETRYABLE_STATUSES or head.status >= 500:
@@ -158,7 +158,7 @@ def _is_lasting(answer: LiveAnswer) -> bool:
     return not head.is_stream or answer.ends_with(DONE.encode())
 
 
-def _stored_form(answer: LiveAnswer) -> KeptAnswer | None:
+def _stored_form(answer: SharedResponse) -> KeptAnswer | None:
     if answer.head is None or not _is_lasting(answer):
         return None
     return KeptAnswer(answer.head.status, answer.head.headers, answer.body if answer.fits else None)

@@ -14,7 +14,7 @@ from fastapi import Depends, Request, Security
 from auth_billing.access.principal import Principal
 from auth_billing.access.scopes import Scope
 from gateway.http import rate_limits
-from gateway.http.authenticate import ApiKeySecurity
+from gateway.http.authentication import ApiKeySecurity
 from gateway.http.gateway import Gateway, gateway_of
 from gateway.openai.base import RequestBody
 from gateway.openai.chat_completions import ChatCompletionRequest
@@ -25,7 +25,7 @@ from runtime import strict_json
 Body = TypeVar("Body", bound=RequestBody)
 
 
-class Asking(NamedTuple, Generic[Body]):
+class AuthorisedRequest(NamedTuple, Generic[Body]):
     """An authorised request: the caller, the validated body, and the gateway that serves it."""
 
     caller: Principal
@@ -33,14 +33,14 @@ class Asking(NamedTuple, Generic[Body]):
     gateway: Gateway
 
 
-class Asked(ApiKeySecurity, Generic[Body]):
+class BodySecurity(ApiKeySecurity, Generic[Body]):
     """Dependency that authorises the caller for `scope`, then reads the body as `kind`."""
 
     def __init__(self, scope: Scope, kind: type[Body]) -> None:
         super().__init__(scope)
         self._kind = kind
 
-    async def __call__(self, request: Request) -> Asking[Body]:  # type: ignore[override]
+    async def __call__(self, request: Request) -> AuthorisedRequest[Body]:  # type: ignore[override]
         """Return the authorised request; raises as `caller` does.
 
         Raises:
@@ -48,7 +48,7 @@ class Asked(ApiKeySecurity, Generic[Body]):
             MalformedRequest, InvalidRequest: The body is invalid.
         """
         caller = await self.caller(request)
-        return Asking(caller, await _read(request, caller, self._kind), gateway_of(request))
+        return AuthorisedRequest(caller, await _read(request, caller, self._kind), gateway_of(request))
 
 
 def body_of(kind: type[Body], guard: ApiKeySecurity) -> Callable[..., Coroutine[Any, Any, Body]]:
@@ -75,9 +75,12 @@ async def _the_gateway(request: Request) -> Gateway:
 
 TheGateway = Annotated[Gateway, Depends(_the_gateway)]
 
-AskingChat = Annotated[Asking[ChatCompletionRequest], Security(Asked(Scope.CHAT_COMPLETIONS, ChatCompletionRequest))]
-AskingCompletion = Annotated[Asking[CompletionRequest], Security(Asked(Scope.COMPLETIONS, CompletionRequest))]
-AskingEmbeddings = Annotated[Asking[EmbeddingRequest], Security(Asked(Scope.EMBEDDINGS, EmbeddingRequest))]
+_chat_security = BodySecurity(Scope.CHAT_COMPLETIONS, ChatCompletionRequest)
+_completion_security = BodySecurity(Scope.COMPLETIONS, CompletionRequest)
+_embedding_security = BodySecurity(Scope.EMBEDDINGS, EmbeddingRequest)
+AuthorisedChat = Annotated[AuthorisedRequest[ChatCompletionRequest], Security(_chat_security)]
+AuthorisedCompletion = Annotated[AuthorisedRequest[CompletionRequest], Security(_completion_security)]
+AuthorisedEmbeddings = Annotated[AuthorisedRequest[EmbeddingRequest], Security(_embedding_security)]
 ModelReader = Annotated[Principal, Security(ApiKeySecurity(Scope.MODELS_READ))]
 OrganizationReader = Annotated[Principal, Security(ApiKeySecurity(Scope.ORGANIZATION_READ))]
 OrganizationAdmin = Annotated[Principal, Security(ApiKeySecurity(Scope.ORGANIZATION_ADMIN))]

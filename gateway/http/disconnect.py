@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 @asynccontextmanager
-async def ended_with(receive: Receive, generation: Generation) -> AsyncIterator[None]:
+async def cancel_on_disconnect(receive: Receive, generation: Generation) -> AsyncIterator[None]:
     """Abandon the generation as soon as the client disconnects, also after the block; an error in the block closes it.
 
     Read the request's body first.
@@ -30,7 +30,7 @@ async def ended_with(receive: Receive, generation: Generation) -> AsyncIterator[
         raise
 
 
-async def unless_gone(receive: Receive, coroutine: Coroutine[Any, Any, T]) -> T:
+async def run_until_disconnect(receive: Receive, coroutine: Coroutine[Any, Any, T]) -> T:
     """Return the result of `coroutine`, which is cancelled if the client disconnects. Read the request's body first.
 
     Raises:

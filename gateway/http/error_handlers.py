@@ -17,11 +17,9 @@ from gateway.errors import (
     MethodNotAllowed,
     Overloaded,
     UnknownUrl,
-    answer_to,
-    error_body,
-    error_headers,
 )
 from gateway.http.gateway import gateway_of
+from gateway.http.http_errors import error_body, error_headers, http_error
 from router.errors import PublishError
 from runtime.strict_json import MalformedRequest
 
@@ -37,7 +35,7 @@ def install(app: FastAPI) -> None:
 
 def error_response(error: Exception) -> JSONResponse:
     """Return the response to an error."""
-    return JSONResponse(error_body(error), answer_to(error).status, error_headers(error))
+    return JSONResponse(error_body(error), http_error(error).status, error_headers(error))
 
 
 async def _overloaded(request: Request, error: Exception) -> JSONResponse:

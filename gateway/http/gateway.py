@@ -10,12 +10,12 @@ from starlette.requests import Request
 from auth_billing.administration import Administration
 from auth_billing.authenticator import AuthBilling
 from auth_billing.rate_limits.limiter import RateLimiter
-from gateway.admission.admit import Admission
-from gateway.admission.aliases import Catalogue
-from gateway.admission.job_queues import JobQueues
+from gateway.admission.controller import AdmissionController
+from gateway.admission.model_catalogue import ModelCatalogue
+from gateway.admission.queue_estimator import QueueEstimator
 from gateway.admission.self_protection import SelfProtection
 from gateway.answers.idempotency import IdempotentRequests
-from gateway.http.strangers import Strangers
+from gateway.http.unauthenticated_connections import UnauthenticatedConnections
 from gateway.jobs.billing_desk import BillingDesk
 from gateway.jobs.generation import Generations
 from gateway.jobs.reply_inbox import ReplyInbox
@@ -34,17 +34,17 @@ class Gateway:
     accounts: AuthBilling
     administration: Administration
     models: ModelRegistry
-    catalogue: Catalogue
+    catalogue: ModelCatalogue
     inbox: ReplyInbox
     protection: SelfProtection
-    queues: JobQueues
-    admission: Admission
+    queues: QueueEstimator
+    admission: AdmissionController
     billing: BillingDesk
     generations: Generations
     idempotent: IdempotentRequests
     limits: RateLimiter
     metrics: GatewayMetrics
-    strangers: Strangers
+    unauthenticated: UnauthenticatedConnections
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server has stopped accepting connections and waits for running requests."""
 

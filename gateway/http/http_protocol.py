@@ -11,11 +11,11 @@ import asyncio
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from gateway.errors import HeadTooSlow, MalformedHttp, TooManyConnections
+from gateway.errors import HeadersTimeout, MalformedHttp, TooManyConnections
 from gateway.http.error_handlers import error_response
 from gateway.http.gateway import Gateway
 from gateway.http.request_context import new_request_id, standing_headers
-from gateway.http.strangers import Strangers
+from gateway.http.unauthenticated_connections import UnauthenticatedConnections
 
 HEAD_SECONDS = 10.0
 """Time for a request line and its headers to arrive, from their first byte."""
@@ -36,7 +36,7 @@ class GatewayProtocol(H11Protocol):
         # Behind a trusted proxy all connections are the proxy's, which limits their number itself.
         if self.client is None or self.config.proxy_headers:
             return
-        if not self._strangers.arrives(self.client):
+        if not self._unauthenticated.add(self.client):
             self._refuse(TooManyConnections())
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -44,7 +44,7 @@ class GatewayProtocol(H11Protocol):
         self._unset_keepalive_if_required()
         self._set_head_timer(incomplete=False)
         if self.client is not None:
-            self._strangers.leaves(self.client)
+            self._unauthenticated.discard(self.client)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -76,12 +76,12 @@ class GatewayProtocol(H11Protocol):
         return gateway
 
     @property
-    def _strangers(self) -> Strangers:
-        return self._gateway.strangers
+    def _unauthenticated(self) -> UnauthenticatedConnections:
+        return self._gateway.unauthenticated
 
     def _set_head_timer(self, *, incomplete: bool) -> None:
         if incomplete and self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._refuse, HeadTooSlow())
+            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._refuse, HeadersTimeout())
         elif not incomplete and self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None

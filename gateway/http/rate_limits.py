@@ -16,7 +16,7 @@ from auth_billing.access.principal import Principal
 from auth_billing.rate_limits.lease import Standing
 from auth_billing.rate_limits.limiter import Allowance
 from auth_billing.rate_limits.limits import UNLIMITED, Kind
-from gateway.admission.admit import Reservation
+from gateway.admission.controller import AdmittedRequest
 from gateway.http.gateway import gateway_of
 from router.messages import Job, TokenPrompt, Usage
 from router.registry import ModelInfo
@@ -43,20 +43,20 @@ async def enter(request: Request, principal: Principal) -> Allowance:
     return allowance
 
 
-async def charge(request: Request, reservation: Reservation, jobs: Sequence[Job], used: Callable[[], int]) -> None:
+async def charge(request: Request, admitted: AdmittedRequest, jobs: Sequence[Job], used: Callable[[], int]) -> None:
     """Charge the tokens that `jobs` may use; at the end the charge is corrected to the result of `used`.
 
     Raises:
         RateLimitExceeded, StoreUnavailable: The jobs may not run.
     """
-    await charge_allowance(request.scope[_KEY], reservation, jobs, used)
+    await charge_allowance(request.scope[_KEY], admitted, jobs, used)
 
 
 async def charge_allowance(
-    allowance: Allowance, reservation: Reservation, jobs: Sequence[Job], used: Callable[[], int]
+    allowance: Allowance, admitted: AdmittedRequest, jobs: Sequence[Job], used: Callable[[], int]
 ) -> None:
     """Charge tokens as `charge` does, for a caller without an HTTP request."""
-    model = reservation.model
+    model = admitted.model
     most = [most_usage(job, model.longest_model_len, model.prompt_bounds) for job in jobs]
     await allowance.charge(
         model.name,

@@ -17,11 +17,12 @@ import structlog
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from gateway.admission.job_queues import Outlook
+from gateway.admission.queue_estimator import QueueEstimate
 from gateway.answers.event_frames import DONE, PING, frame
-from gateway.errors import ClientDisconnected, GatewayError, SlowClient, error_body
-from gateway.http.disconnect import unless_gone
+from gateway.errors import ClientDisconnected, GatewayError, SlowClient
+from gateway.http.disconnect import run_until_disconnect
 from gateway.http.gateway import Gateway
+from gateway.http.http_errors import error_body
 from gateway.jobs.generation import Generation
 from gateway.settings import GatewaySettings
 
@@ -115,7 +116,7 @@ class SharedEventStream(_Stream):
         """Stream until the end or the client's disconnect."""
         try:
             with suppress(ClientDisconnected):
-                await unless_gone(receive, self.stream_response(send))
+                await run_until_disconnect(receive, self.stream_response(send))
         except SlowClient:
             _log.info("client does not read, its copy of a stream is closed")
 
@@ -129,7 +130,7 @@ class EventStream(_Stream):
 
     def __init__(self, gateway: Gateway, generation: Generation, events: AsyncIterator[str]) -> None:
         def comment() -> bytes:
-            return comment_on(generation.waiting)
+            return keep_alive_comment(generation.waiting)
 
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
         super().__init__(gateway, _or_error(_with_done(events, generation)), headers, comment)
@@ -148,19 +149,19 @@ class EventStream(_Stream):
                 self._generation.close(ClientDisconnected())
 
 
-def comment_on(outlook: Outlook | None) -> bytes:
+def keep_alive_comment(estimate: QueueEstimate | None) -> bytes:
     """Return a comment, which clients ignore, with the request's queue position if it is waiting."""
-    if outlook is None or not outlook.position:
+    if estimate is None or not estimate.position:
         return PING
-    if outlook.seconds is None or math.isinf(outlook.seconds):
-        return f": queue position {outlook.position}\n\n".encode()
-    return f": queue position {outlook.position}, about {math.ceil(outlook.seconds)} s\n\n".encode()
+    if estimate.seconds is None or math.isinf(estimate.seconds):
+        return f": queue position {estimate.position}\n\n".encode()
+    return f": queue position {estimate.position}, about {math.ceil(estimate.seconds)} s\n\n".encode()
 
 
 async def _with_done(events: AsyncIterator[str], generation: Generation) -> AsyncIterator[bytes]:
     """Encode `events`, and append `[DONE]` to the last one."""
-    if (outlook := generation.waiting) is not None and outlook.position:
-        yield comment_on(outlook)
+    if (estimate := generation.waiting) is not None and estimate.position:
+        yield keep_alive_comment(estimate)
     async for text in events:
         if generation.finished:
             yield (text + DONE).encode("ascii")

@@ -21,7 +21,7 @@ from auth_billing.access.principal import Principal
 from auth_billing.errors import AccountError, StoreUnavailable
 from auth_billing.money.billing import Billing
 from auth_billing.money.holds import HoldRequest
-from gateway.admission.admit import Reservation
+from gateway.admission.controller import AdmittedRequest
 from gateway.jobs.backlog import Backlog
 from gateway.jobs.billed_jobs import BilledJobs
 from gateway.metrics import GatewayMetrics
@@ -66,7 +66,7 @@ class BillingDesk:
         self._voids = Backlog(self._give_back)
         self._checkpoint_due = asyncio.Event()
 
-    def open(self, reservation: Reservation, jobs: Sequence[Job], *, streamed: bool) -> BilledJobs:
+    def open(self, reservation: AdmittedRequest, jobs: Sequence[Job], *, streamed: bool) -> BilledJobs:
         """The books of a request's jobs; nothing is held yet."""
         model = reservation.model
         works = [

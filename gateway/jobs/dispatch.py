@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from auth_billing.access.principal import Principal
-from gateway.admission.admit import Body, Reservation
+from gateway.admission.controller import AdmittedRequest, Body
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.messages import to_wire
 from gateway.openai.structured_output import grammar_of
-from gateway.openai.tools import choice_to_wire, tools_to_wire
+from gateway.openai.tools import tool_choice_to_wire, tools_to_wire
 from router.messages import (
     ChatPrompt,
     EmbeddingPrompt,
@@ -64,12 +64,12 @@ def deadline(headers: Mapping[str, str], *, stream: bool, longest: float) -> flo
     return time.time() + (min(stated, longest) if stated > READ_TIMEOUT_MARGIN else longest)
 
 
-def to_job(body: ChatCompletionRequest, reservation: Reservation, origin: Origin) -> Job:
+def to_job(body: ChatCompletionRequest, reservation: AdmittedRequest, origin: Origin) -> Job:
     """The one job of a chat completion; its id is the answer's."""
     prompt = ChatPrompt(
         messages=[to_wire(message) for message in body.messages],
         tools=tools_to_wire(body.tools) if body.tools else None,
-        tool_choice=choice_to_wire(body.tool_choice, body.parallel_tool_calls) if body.tools else ToolChoice(),
+        tool_choice=tool_choice_to_wire(body.tool_choice, body.parallel_tool_calls) if body.tools else ToolChoice(),
         add_generation_prompt=_or(body.add_generation_prompt, not body.continue_final_message),
         continue_final_message=bool(body.continue_final_message),
         template_kwargs=body.chat_template_kwargs or {},
@@ -78,7 +78,7 @@ def to_job(body: ChatCompletionRequest, reservation: Reservation, origin: Origin
     return _job(f"chatcmpl-{uuid.uuid4().hex}", prompt, body, reservation, origin)
 
 
-def to_jobs(body: CompletionRequest, reservation: Reservation, origin: Origin) -> list[Job]:
+def to_jobs(body: CompletionRequest, reservation: AdmittedRequest, origin: Origin) -> list[Job]:
     """One job a prompt; the answer's id is the first one's. With a seed, each is answered as it would be alone."""
     first = f"cmpl-{uuid.uuid4().hex}"
     return [
@@ -93,7 +93,7 @@ def to_jobs(body: CompletionRequest, reservation: Reservation, origin: Origin) -
     ]
 
 
-def to_embedding_job(body: EmbeddingRequest, reservation: Reservation, origin: Origin) -> Job:
+def to_embedding_job(body: EmbeddingRequest, reservation: AdmittedRequest, origin: Origin) -> Job:
     """The one job of a request for embeddings."""
     return Job(
         id=f"embd-{uuid.uuid4().hex}",
@@ -109,7 +109,7 @@ def to_embedding_job(body: EmbeddingRequest, reservation: Reservation, origin: O
     )
 
 
-def _job(job_id: str, prompt: Prompt, body: Body, reservation: Reservation, origin: Origin) -> Job:
+def _job(job_id: str, prompt: Prompt, body: Body, reservation: AdmittedRequest, origin: Origin) -> Job:
     return Job(
         id=job_id,
         model=reservation.model.name,
@@ -126,7 +126,7 @@ def _job(job_id: str, prompt: Prompt, body: Body, reservation: Reservation, orig
             skip_special_tokens=_or(body.skip_special_tokens, True),
             bad_words=body.bad_words or [],
             truncate_prompt_tokens=body.truncate_prompt_tokens,
-            echo=body.prompt_wanted,
+            echo=body.returns_prompt,
         ),
         grammar=grammar_of(body.response_format, body.structured_outputs),
         n=body.candidates,
@@ -152,7 +152,7 @@ def _sampling(body: Body, origin: Origin) -> SamplingParams:
         repetition_penalty=_or(body.repetition_penalty, 1.0),
         logit_bias={int(token): bias for token, bias in (body.logit_bias or {}).items()},
         logprobs=_logprobs(body),
-        prompt_logprobs=body.prompt_logprobs_wanted,
+        prompt_logprobs=body.prompt_logprob_count,
         allowed_token_ids=body.allowed_token_ids,
         stop_token_ids=body.stop_token_ids or [],
         ignore_eos=bool(body.ignore_eos),
@@ -161,7 +161,7 @@ def _sampling(body: Body, origin: Origin) -> SamplingParams:
 
 def _logprobs(body: Body) -> int | None:
     """Those that the client wants; those of the tokens themselves if candidates are compared by them."""
-    return _or(body.top_logprobs_wanted, 0) if body.candidates > body.choices else body.top_logprobs_wanted
+    return _or(body.top_logprob_count, 0) if body.candidates > body.choices else body.top_logprob_count
 
 
 def _salt(principal: Principal, asked: str | None) -> str:

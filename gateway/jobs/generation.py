@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeVar
 
 import structlog
 
-from gateway.admission.fair_queue import FairQueue, Turn
-from gateway.admission.job_queues import JobQueues, Outlook
+from gateway.admission.publish_queue import PublishQueue, QueuedJob
+from gateway.admission.queue_estimator import QueueEstimate, QueueEstimator
 from gateway.errors import (
     ClientDisconnected,
     DeadlinePassed,
@@ -78,7 +78,7 @@ class Generations:
         inbox: ReplyInbox,
         models: ModelRegistry,
         metrics: GatewayMetrics,
-        queues: JobQueues,
+        queues: QueueEstimator,
         *,
         no_worker_timeout: float,
     ) -> None:
@@ -88,8 +88,8 @@ class Generations:
         self.metrics = metrics
         self.queues = queues
         self.no_worker_timeout = no_worker_timeout
-        self.fair = FairQueue(models, queues.elsewhere)
-        metrics.held.set_function(lambda: self.fair.held)
+        self.fair = PublishQueue(models, queues.other_gateways)
+        metrics.held.set_function(lambda: self.fair.waiting)
 
     def open(self, jobs: Sequence[Job], bill: BilledJobs) -> Generation:
         """Open the mailbox of a request's jobs (all of one model and class, with equal `n`). Publish them next.
@@ -124,7 +124,7 @@ class Generation:
         self._streamed = shared.metrics.tokens.labels(self.model)
         self._failure: GenerationError | None = None
         """What a worker said that ends it; given out after what came before."""
-        self._turns: list[Turn] = []
+        self._turns: list[QueuedJob] = []
         self._in_turn: asyncio.Task[None] | None = None
         """Publishes those that have to wait for their turn."""
         self._published = False
@@ -137,15 +137,15 @@ class Generation:
         return self.jobs[0].model
 
     @property
-    def waiting(self) -> Outlook | None:
+    def waiting(self) -> QueueEstimate | None:
         """How it stands in line; `None` if it is not in line: a worker has begun with it, or it has ended.
 
-        Exact as far as this gateway's jobs go; see `job_queues.py`.
+        Exact as far as this gateway's jobs go; see `queue_estimator.py`.
         """
         model = self._shared.models.find(self.model)
         if self._closed or model is None or self._is_begun:
             return None
-        return self._shared.queues.outlook(model, self.jobs[0].service_class, self._line)
+        return self._shared.queues.estimate(model, self.jobs[0].service_class, self._line)
 
     @property
     def usage(self) -> Usage:
@@ -171,7 +171,7 @@ class Generation:
         self._mailbox.peek()
         self._mailbox.headers = headers
         self._turns = [self._shared.fair.enter(job) for job in self.jobs]
-        come = [number for number, turn in enumerate(self._turns) if turn.came]
+        come = [number for number, turn in enumerate(self._turns) if turn.released]
         if len(come) < len(self.jobs):
             self._in_turn = asyncio.create_task(self._publish_in_turn(set(range(len(self.jobs))).difference(come)))
         await self._publish(come)
@@ -296,7 +296,7 @@ class Generation:
                 arrivals = await self._arrivals()
                 for number, reply in arrivals:
                     self._bill.take(number, reply)
-                    self._turns[number].served(reply)
+                    self._turns[number].charge(reply)
                     if isinstance(reply, Finished):
                         self._turns[number].leave()
                 news = read(arrivals)
@@ -360,7 +360,7 @@ class Generation:
         match reply:
             case Finished():
                 self._unfinished -= 1
-                self._shared.queues.answered(self.model, reply.usage.completion_tokens / self.jobs[0].n)
+                self._shared.queues.record_answer(self.model, reply.usage.completion_tokens / self.jobs[0].n)
             case Failed():
                 self._failure = self._failure or JobFailed(reply)
             case Cancelled():

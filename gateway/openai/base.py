@@ -22,7 +22,7 @@ IGNORED = "x-ignored"
 Ignored = Annotated[T, Field(json_schema_extra={IGNORED: True})]
 """Type of a request field that is validated and has no effect, on purpose."""
 
-Extra = Annotated[T | None, Field(exclude_if=lambda value: value is None)]
+OmitIfNone = Annotated[T | None, Field(exclude_if=lambda value: value is None)]
 """Type of a response field that is left out where it is `None`."""
 
 
@@ -85,7 +85,7 @@ _FIELD = "field"
 """Key of an error's context that holds the name of the invalid field."""
 
 
-def contradiction(field: str, message: str) -> PydanticCustomError:
+def conflict(field: str, message: str) -> PydanticCustomError:
     """Return the error that a validator of a whole model raises where `field` conflicts with another field."""
     return PydanticCustomError("invalid_value", "{message}", {"message": message, _FIELD: (field,)})
 

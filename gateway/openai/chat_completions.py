@@ -12,11 +12,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.openai.base import ApiModel, Extra, Ignored, Refused, contradiction
+from gateway.openai.base import ApiModel, Ignored, OmitIfNone, Refused, conflict
 from gateway.openai.messages import AssistantMessage, Content, Message, ToolCall, check_tool_results, text_of
 from gateway.openai.prompt_logprobs import PromptLogprobs
 from gateway.openai.sampling import INT32_MAX, SamplingRequest
-from gateway.openai.tools import Choice, NamedTool, Tools, check_choice
+from gateway.openai.tools import NamedTool, ToolChoiceOption, Tools, check_tool_choice
 from gateway.openai.usage import CompletionUsage
 
 MAX_MESSAGES = 2048
@@ -84,7 +84,7 @@ class ChatCompletionRequest(SamplingRequest):
     tools: Tools | None = None
     """Functions that the model may call, at most 128; custom tools are refused. A forced call matches its schema, with
     or without `strict`; with `auto` the arguments are not constrained."""
-    tool_choice: Choice | None = None
+    tool_choice: ToolChoiceOption | None = None
     """`none`, `auto`, `required`, a function or `allowed_tools`."""
     parallel_tool_calls: bool | None = None
     """Allow more than one call in an answer; default true."""
@@ -121,9 +121,9 @@ class ChatCompletionRequest(SamplingRequest):
 
     @field_validator("tool_choice")
     @classmethod
-    def _is_possible(cls, choice: Choice | None, info: ValidationInfo) -> Choice | None:
+    def _is_possible(cls, choice: ToolChoiceOption | None, info: ValidationInfo) -> ToolChoiceOption | None:
         if "tools" in info.data:  # missing where `tools` itself is invalid
-            check_choice(choice, info.data["tools"] or [])
+            check_tool_choice(choice, info.data["tools"] or [])
         return choice
 
     @field_validator("chat_template_kwargs")
@@ -136,11 +136,11 @@ class ChatCompletionRequest(SamplingRequest):
     @model_validator(mode="after")
     def _consistent_chat(self) -> Self:
         if self.top_logprobs is not None and not self.logprobs:
-            raise contradiction("top_logprobs", "it is only allowed when 'logprobs' is true")
+            raise conflict("top_logprobs", "it is only allowed when 'logprobs' is true")
         if self.continue_final_message and self.add_generation_prompt:
-            raise contradiction("continue_final_message", "it and 'add_generation_prompt' exclude each other")
+            raise conflict("continue_final_message", "it and 'add_generation_prompt' exclude each other")
         if self.continue_final_message and not isinstance(self.messages[-1], AssistantMessage):
-            raise contradiction("continue_final_message", "it needs a last message from the assistant")
+            raise conflict("continue_final_message", "it needs a last message from the assistant")
         return self
 
     @property
@@ -149,7 +149,7 @@ class ChatCompletionRequest(SamplingRequest):
         return bool(self.tools) and self.tool_choice != "none"
 
     @property
-    def names_a_tool(self) -> bool:
+    def forces_named_tool(self) -> bool:
         """Whether `tool_choice` forces a call of one named tool."""
         return isinstance(self.tool_choice, NamedTool)
 
@@ -165,7 +165,7 @@ class ChatCompletionRequest(SamplingRequest):
         return (text_of(last.content) or "") if self.echo and isinstance(last, AssistantMessage) else ""
 
     @property
-    def top_logprobs_wanted(self) -> int | None:
+    def top_logprob_count(self) -> int | None:
         """Number of most likely tokens to return at each position; `None` without `logprobs`."""
         return (self.top_logprobs or 0) if self.logprobs else None
 
@@ -207,7 +207,7 @@ class ChatChoice(ApiModel):
     message: ChatAnswerMessage
     logprobs: ChoiceLogprobs | None
     finish_reason: Literal["stop", "length", "tool_calls", "content_filter"]
-    token_ids: Extra[list[int]] = None
+    token_ids: OmitIfNone[list[int]] = None
 
 
 class ChatCompletion(ApiModel):
@@ -221,8 +221,8 @@ class ChatCompletion(ApiModel):
     system_fingerprint: str
     choices: list[ChatChoice]
     usage: CompletionUsage
-    prompt_logprobs: Extra[PromptLogprobs] = None
-    prompt_token_ids: Extra[list[int]] = None
+    prompt_logprobs: OmitIfNone[PromptLogprobs] = None
+    prompt_token_ids: OmitIfNone[list[int]] = None
 
 
 class FunctionCallDelta(ApiModel):
@@ -257,7 +257,7 @@ class ChatChunkChoice(ApiModel):
     delta: ChatDelta
     logprobs: ChoiceLogprobs | None
     finish_reason: Literal["stop", "length", "tool_calls", "content_filter"] | None
-    token_ids: Extra[list[int]] = None
+    token_ids: OmitIfNone[list[int]] = None
 
 
 class ChatCompletionChunk(ApiModel):
@@ -271,5 +271,5 @@ class ChatCompletionChunk(ApiModel):
     system_fingerprint: str
     choices: list[ChatChunkChoice]
     usage: CompletionUsage | None = None
-    prompt_token_ids: Extra[list[int]] = None
+    prompt_token_ids: OmitIfNone[list[int]] = None
     """Token ids of the prompt, in the first chunk only."""

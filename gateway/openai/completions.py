@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, PlainValidator, StringConstraints, WithJsonSchema, model_validator
 
-from gateway.openai.base import ApiModel, Extra, Refused, contradiction
+from gateway.openai.base import ApiModel, OmitIfNone, Refused, conflict
 from gateway.openai.prompt_logprobs import PromptLogprobs
 from gateway.openai.prompts import Prompts, prompts_schema, prompts_up_to
 from gateway.openai.sampling import INT32_MAX, SamplingRequest
@@ -44,7 +44,7 @@ class CompletionRequest(SamplingRequest):
     @model_validator(mode="after")
     def _consistent_completion(self) -> Self:
         if self.suffix and not all(isinstance(prompt, str) for prompt in self.prompt):
-            raise contradiction("suffix", "it needs prompts that are text")
+            raise conflict("suffix", "it needs prompts that are text")
         return self
 
     @property
@@ -53,19 +53,19 @@ class CompletionRequest(SamplingRequest):
         return self.max_tokens if self.max_tokens is not None else DEFAULT_MAX_TOKENS
 
     @property
-    def prompt_logprobs_wanted(self) -> int | None:
+    def prompt_logprob_count(self) -> int | None:
         """Number of most likely tokens to return at each position of the prompt; with `echo` at least `logprobs`."""
         echoed = self.logprobs if self.echo else None
         counts = [count for count in (self.prompt_logprobs, echoed) if count is not None]
         return max(counts, default=None)
 
     @property
-    def prompt_wanted(self) -> bool:
+    def returns_prompt(self) -> bool:
         """Whether the response contains any part of the prompt."""
-        return bool(self.echo) or super().prompt_wanted
+        return bool(self.echo) or super().returns_prompt
 
     @property
-    def top_logprobs_wanted(self) -> int | None:
+    def top_logprob_count(self) -> int | None:
         """Number of most likely tokens to return at each position (`logprobs`); `None`: no log probabilities."""
         return self.logprobs
 
@@ -86,9 +86,9 @@ class CompletionChoice(ApiModel):
     text: str
     logprobs: CompletionLogprobs | None
     finish_reason: Literal["stop", "length", "content_filter"] | None
-    token_ids: Extra[list[int]] = None
-    prompt_token_ids: Extra[list[int]] = None
-    prompt_logprobs: Extra[PromptLogprobs] = None
+    token_ids: OmitIfNone[list[int]] = None
+    prompt_token_ids: OmitIfNone[list[int]] = None
+    prompt_logprobs: OmitIfNone[PromptLogprobs] = None
 
 
 class Completion(ApiModel):

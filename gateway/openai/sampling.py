@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, StringConstraints, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.openai.base import ApiModel, Ignored, Refused, RequestBody, contradiction
+from gateway.openai.base import ApiModel, Ignored, Refused, RequestBody, conflict
 from gateway.openai.structured_output import ResponseFormat, StructuredOutputs
 
 INT32_MAX = 2**31 - 1
@@ -168,19 +168,19 @@ class SamplingRequest(RequestBody):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.best_of is not None and self.best_of < self.choices:
-            raise contradiction("best_of", "it must not be less than 'n'")
+            raise conflict("best_of", "it must not be less than 'n'")
         if self.stream and self.candidates > self.choices:
-            raise contradiction("best_of", "more candidates than choices can't be streamed")
+            raise conflict("best_of", "more candidates than choices can't be streamed")
         if self.stream and self.prompt_logprobs is not None:
-            raise contradiction("prompt_logprobs", "it can't be streamed")
+            raise conflict("prompt_logprobs", "it can't be streamed")
         if self.truncate_prompt_tokens == 0:
-            raise contradiction("truncate_prompt_tokens", "it must be -1 or at least 1")
+            raise conflict("truncate_prompt_tokens", "it must be -1 or at least 1")
         if self.stream_options is not None and not self.stream:
-            raise contradiction("stream_options", "it is only allowed when 'stream' is true")
+            raise conflict("stream_options", "it is only allowed when 'stream' is true")
         if self.min_tokens is not None and self.token_limit is not None and self.min_tokens > self.token_limit:
-            raise contradiction("min_tokens", "it is more than 'max_tokens'")
+            raise conflict("min_tokens", "it is more than 'max_tokens'")
         if self.response_format is not None and self.structured_outputs is not None:
-            raise contradiction("structured_outputs", "it excludes 'response_format'")
+            raise conflict("structured_outputs", "it excludes 'response_format'")
         return self
 
     @property
@@ -189,19 +189,19 @@ class SamplingRequest(RequestBody):
         return self.max_tokens
 
     @property
-    def top_logprobs_wanted(self) -> int | None:
+    def top_logprob_count(self) -> int | None:
         """Number of most likely tokens to return at each position; `None`: no log probabilities."""
         return None
 
     @property
-    def prompt_logprobs_wanted(self) -> int | None:
+    def prompt_logprob_count(self) -> int | None:
         """Number of most likely tokens to return at each position of the prompt; `None`: no log probabilities of it."""
         return self.prompt_logprobs
 
     @property
-    def prompt_wanted(self) -> bool:
+    def returns_prompt(self) -> bool:
         """Whether the response contains any part of the prompt."""
-        return bool(self.return_token_ids) or self.prompt_logprobs_wanted is not None
+        return bool(self.return_token_ids) or self.prompt_logprob_count is not None
 
     @property
     def choices(self) -> int:

@@ -95,10 +95,10 @@ class AllowedToolsChoice(ApiModel):
     allowed_tools: AllowedTools
 
 
-Choice = Literal["none", "auto", "required"] | NamedTool | AllowedToolsChoice
+ToolChoiceOption = Literal["none", "auto", "required"] | NamedTool | AllowedToolsChoice
 
 
-def check_choice(choice: Choice | None, tools: Sequence[FunctionTool]) -> None:
+def check_tool_choice(choice: ToolChoiceOption | None, tools: Sequence[FunctionTool]) -> None:
     """Check that a `tool_choice` is possible with the request's `tools`.
 
     Raises:
@@ -113,7 +113,7 @@ def check_choice(choice: Choice | None, tools: Sequence[FunctionTool]) -> None:
         raise PydanticCustomError("invalid_value", "'tool_choice' names a function that is not among the 'tools'")
 
 
-def choice_to_wire(choice: Choice | None, parallel: bool | None) -> ToolChoice:
+def tool_choice_to_wire(choice: ToolChoiceOption | None, parallel: bool | None) -> ToolChoice:
     """Return the message form of `tool_choice` and `parallel_tool_calls`."""
     if isinstance(choice, NamedTool):
         # A named function is called exactly once.
@@ -123,7 +123,7 @@ def choice_to_wire(choice: Choice | None, parallel: bool | None) -> ToolChoice:
     return ToolChoice(mode=ToolMode(mode), names=names, parallel=parallel is not False)
 
 
-def _names(choice: Choice | None) -> list[str]:
+def _names(choice: ToolChoiceOption | None) -> list[str]:
     if isinstance(choice, NamedTool):
         return [choice.function.name]
     if isinstance(choice, AllowedToolsChoice):

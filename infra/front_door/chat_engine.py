@@ -26,8 +26,9 @@ from chat_ui.generations.engine import (
 )
 from chat_ui.history.records import TokenUsage, Waiting
 from gateway import in_process
-from gateway.errors import GatewayError, JobFailed, ServerShutdown, answer_to, error_body, error_headers
+from gateway.errors import GatewayError, JobFailed, ServerShutdown
 from gateway.http.gateway import Gateway
+from gateway.http.http_errors import error_body, error_headers, http_error
 from router.errors import PublishError
 from router.messages import FailureCode, ServiceClass, Task, Usage, WorkerStatus
 from router.registry import ModelInfo
@@ -129,7 +130,7 @@ def _in_words(error: Exception, *, can_restart: bool) -> AskFailed:
     if isinstance(error, ServerShutdown):
         return EngineStopping(code, message, seconds)
     if can_restart and (
-        (isinstance(error, JobFailed) and error.failure in _CANNOT_CONTINUE) or answer_to(error).status == 400
+        (isinstance(error, JobFailed) and error.failure in _CANNOT_CONTINUE) or http_error(error).status == 400
     ):
         return CannotContinue(code, message, seconds)
     if isinstance(error, InsufficientCredit):

@@ -5,7 +5,7 @@ docs/design/hostile-input.md. `test_hostile_index.py` checks that the named test
 from __future__ import annotations
 
 GATEWAY = "tests/gateway/"
-AUTHENTICATE = f"{GATEWAY}http/test_authenticate.py::"
+AUTHENTICATION = f"{GATEWAY}http/test_authentication.py::"
 KEYS = "tests/auth_billing/"
 RACES = f"{KEYS}races/test_races.py::"
 ORGANIZATION = f"{GATEWAY}http/organization/"
@@ -107,7 +107,7 @@ INDEX: dict[str, list[str]] = {
     "H57": [f"{REFUSALS}test_there_is_nothing_to_resume_by_last_event_id"],
     "H59": [
         f"{GATEWAY}http/test_rate_limits.py::test_streams_hold_their_slots_until_they_end",
-        f"{GATEWAY}http/test_strangers.py::test_so_many_connections_without_a_key_and_no_more",
+        f"{GATEWAY}http/test_unauthenticated_connections.py::test_so_many_connections_without_a_key_and_no_more",
     ],
     "H60": [f"{TEXT}test_output_text.py::test_any_split_stops_as_the_whole_does"],
     # Other endpoints
@@ -119,9 +119,9 @@ INDEX: dict[str, list[str]] = {
     "H63": [f"{GATEWAY}test_embeddings.py::test_refusals"],
     "H64": [
         f"{REFUSALS}test_no_model_by_a_strange_name",
-        f"{AUTHENTICATE}test_wrong_credentials",
-        f"{GATEWAY}admission/test_aliases.py::test_a_model_that_a_key_may_ask_for_has_all_its_names_and_others_do_not_exist",
-        f"{GATEWAY}admission/test_aliases.py::test_a_key_without_models_sees_none",
+        f"{AUTHENTICATION}test_wrong_credentials",
+        f"{GATEWAY}admission/test_model_catalogue.py::test_a_model_that_a_key_may_ask_for_has_all_its_names_and_others_do_not_exist",
+        f"{GATEWAY}admission/test_model_catalogue.py::test_a_key_without_models_sees_none",
         f"{GATEWAY}test_revocation.py::test_it_is_refused_at_once",
     ],
     **{f"H{row}": [NO_SUCH_URL] for row in (65, 66, 68, 69, 70, 71)},
@@ -133,27 +133,27 @@ INDEX: dict[str, list[str]] = {
     ],
     # Keys
     "H73": [
-        f"{AUTHENTICATE}test_wrong_credentials",
-        f"{AUTHENTICATE}test_conflicting_credentials",
-        f"{AUTHENTICATE}test_scheme_in_any_case",
-        f"{AUTHENTICATE}test_key_in_the_query_is_not_read",
-        f"{AUTHENTICATE}test_every_route_refuses_a_key_without_its_scope_before_the_body_is_read",
+        f"{AUTHENTICATION}test_wrong_credentials",
+        f"{AUTHENTICATION}test_conflicting_credentials",
+        f"{AUTHENTICATION}test_scheme_in_any_case",
+        f"{AUTHENTICATION}test_key_in_the_query_is_not_read",
+        f"{AUTHENTICATION}test_every_route_refuses_a_key_without_its_scope_before_the_body_is_read",
     ],
     "H74": [
-        f"{AUTHENTICATE}test_wrong_credentials",
+        f"{AUTHENTICATION}test_wrong_credentials",
         f"{KEYS}test_authenticator.py::test_garbage_never_reaches_the_store",
     ],
     "H75": [
         f"{KEYS}test_authenticator.py::test_unknown_id_and_wrong_secret_are_refused_alike",
         f"{KEYS}test_authenticator.py::test_known_and_unknown_ids_are_compared_in_constant_time",
-        f"{AUTHENTICATE}test_whatever_is_wrong_with_a_key_the_answer_is_the_same",
+        f"{AUTHENTICATION}test_whatever_is_wrong_with_a_key_the_answer_is_the_same",
     ],
     "H76": [
         f"{GATEWAY}test_revocation.py::test_it_is_refused_at_once",
         f"{KEYS}test_authenticator.py::test_a_revoked_key_is_refused_within_seconds_without_invalidation",
         f"{KEYS}test_authenticator.py::test_a_cached_key_expires_on_time",
-        f"{AUTHENTICATE}test_every_route_refuses_a_key_without_its_scope_before_the_body_is_read",
-        f"{AUTHENTICATE}test_no_page_of_another_origin_can_read_an_answer",
+        f"{AUTHENTICATION}test_every_route_refuses_a_key_without_its_scope_before_the_body_is_read",
+        f"{AUTHENTICATION}test_no_page_of_another_origin_can_read_an_answer",
     ],
     # Billing and administration
     "H88": [

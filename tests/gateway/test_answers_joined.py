@@ -10,14 +10,14 @@ from typing import Any, cast
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.answers.answer import Collected, Head, Wishes
+from gateway.answers.answer_parts import AnswerMetadata, AnswerOptions, CollectedChoice
 from gateway.answers.chat_answer import ChatAnswer
 from gateway.answers.completion_answer import CompletionAnswer
 from gateway.jobs.echoed_prompt import EchoedPrompt
 from gateway.jobs.generation import ChoiceDelta, Generation
 from router.messages import Delta, ServiceClass, TokenAlternative, TokenLogprob, Usage
 
-HEAD = Head("id-1", 1_700_000_000, "model", ServiceClass.DEFAULT, "fp_1")
+HEAD = AnswerMetadata("id-1", 1_700_000_000, "model", ServiceClass.DEFAULT, "fp_1")
 USAGE = Usage(prompt_tokens=3, completion_tokens=4)
 
 texts = st.text("ab \n\u2028é👍", max_size=3)
@@ -37,8 +37,8 @@ def prompts(draw: st.DrawFn) -> EchoedPrompt:
     return EchoedPrompt(ids, draw(texts), draw(texts), rest, [1] * len(rest))
 
 
-wishes = st.builds(
-    Wishes,
+options = st.builds(
+    AnswerOptions,
     logprobs=st.none() | st.integers(0, 2),
     echo=st.booleans(),
     token_ids=st.booleans(),
@@ -47,7 +47,7 @@ wishes = st.builds(
 )
 
 
-def deltas(choice: int, listed: Sequence[Any], cuts: list[int], wishes: Wishes) -> list[ChoiceDelta]:
+def deltas(choice: int, listed: Sequence[Any], cuts: list[int], options: AnswerOptions) -> list[ChoiceDelta]:
     """A choice's tokens in deltas of the sizes in `cuts` (repeated), the last with its end."""
     parts, at, turn = [], 0, 0
     while at < len(listed) or not parts:
@@ -59,7 +59,7 @@ def deltas(choice: int, listed: Sequence[Any], cuts: list[int], wishes: Wishes) 
             start=at,
             token_ids=[id_ for id_, _, _ in part],
             text="".join(text for _, text, _ in part),
-            logprobs=[lp for _, _, lp in part] or None if wishes.logprobs is not None else None,
+            logprobs=[lp for _, _, lp in part] or None if options.logprobs is not None else None,
             finish_reason="stop" if at + len(part) >= len(listed) else None,
         )
         parts.append(ChoiceDelta(choice, delta))
@@ -67,10 +67,10 @@ def deltas(choice: int, listed: Sequence[Any], cuts: list[int], wishes: Wishes) 
     return parts
 
 
-def collected(listed: Sequence[Any], wishes: Wishes) -> Collected:
+def collected(listed: Sequence[Any], options: AnswerOptions) -> CollectedChoice:
     ids, shown = [id_ for id_, _, _ in listed], [text for _, text, _ in listed]
-    told = [lp for _, _, lp in listed] if wishes.logprobs is not None else []
-    return Collected(text=shown, ids=ids, logprobs=told, finish_reason="stop")
+    told = [lp for _, _, lp in listed] if options.logprobs is not None else []
+    return CollectedChoice(text=shown, ids=ids, logprobs=told, finish_reason="stop")
 
 
 def generation(batches: list[list[ChoiceDelta]], prompt: EchoedPrompt) -> Generation:
@@ -106,15 +106,15 @@ cut_sizes = st.lists(st.integers(1, 3), min_size=1, max_size=3)
 
 
 @settings(max_examples=150)
-@given(st.lists(tokens, min_size=1, max_size=2), cut_sizes, cut_sizes, prompts(), wishes)
+@given(st.lists(tokens, min_size=1, max_size=2), cut_sizes, cut_sizes, prompts(), options)
 async def test_completions(
-    choices: list[Any], cuts: list[int], sizes: list[int], prompt: EchoedPrompt, wishes: Wishes
+    choices: list[Any], cuts: list[int], sizes: list[int], prompt: EchoedPrompt, options: AnswerOptions
 ) -> None:
-    answer = CompletionAnswer(HEAD, len(choices), wishes)
-    whole = json.loads(answer.body([collected(each, wishes) for each in choices], [prompt], USAGE).model_dump_json())
-    batches = interleaved([deltas(i, each, cuts, wishes) for i, each in enumerate(choices)], sizes)
+    answer = CompletionAnswer(HEAD, len(choices), options)
+    whole = json.loads(answer.body([collected(each, options) for each in choices], [prompt], USAGE).model_dump_json())
+    batches = interleaved([deltas(i, each, cuts, options) for i, each in enumerate(choices)], sizes)
     parts = await chunks(answer.events(generation(batches, prompt)))
-    if wishes.usage:
+    if options.usage:
         assert parts.pop()["usage"] == whole["usage"]
     joined = [{"index": i, "text": "", "logprobs": None, "finish_reason": None} for i in range(len(choices))]
     for part in parts:
@@ -124,15 +124,15 @@ async def test_completions(
 
 
 @settings(max_examples=150)
-@given(st.lists(tokens, min_size=1, max_size=2), cut_sizes, cut_sizes, prompts(), wishes, texts)
+@given(st.lists(tokens, min_size=1, max_size=2), cut_sizes, cut_sizes, prompts(), options, texts)
 async def test_chat(
-    choices: list[Any], cuts: list[int], sizes: list[int], prompt: EchoedPrompt, wishes: Wishes, echoed: str
+    choices: list[Any], cuts: list[int], sizes: list[int], prompt: EchoedPrompt, options: AnswerOptions, echoed: str
 ) -> None:
-    answer = ChatAnswer(HEAD, len(choices), wishes, echoed)
-    whole = json.loads(answer.body([collected(each, wishes) for each in choices], prompt, USAGE).model_dump_json())
-    batches = interleaved([deltas(i, each, cuts, wishes) for i, each in enumerate(choices)], sizes)
+    answer = ChatAnswer(HEAD, len(choices), options, echoed)
+    whole = json.loads(answer.body([collected(each, options) for each in choices], prompt, USAGE).model_dump_json())
+    batches = interleaved([deltas(i, each, cuts, options) for i, each in enumerate(choices)], sizes)
     parts = await chunks(answer.events(generation(batches, prompt)))
-    if wishes.usage:
+    if options.usage:
         assert parts.pop()["usage"] == whole["usage"]
     assert parts[0].get("prompt_token_ids") == whole.get("prompt_token_ids")
     assert [part["choices"][0]["index"] for part in parts[: len(choices)]] == list(range(len(choices)))

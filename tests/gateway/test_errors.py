@@ -11,7 +11,8 @@ from structlog.testing import capture_logs
 
 from auth_billing import errors as account_errors
 from gateway import errors
-from gateway.errors import TABLE, GatewayError, JobFailed, answer_to, error_body, error_headers
+from gateway.errors import GatewayError, JobFailed
+from gateway.http.http_errors import HTTP_ERRORS, error_body, error_headers, http_error
 from router import errors as wire_errors
 from router.messages import Failed, FailureCode
 from tests.fakes.scripted_worker import count, fail, never, start_and_wait
@@ -23,13 +24,13 @@ def subclasses(kind: type[Exception]) -> set[type[Exception]]:
 
 
 def test_every_failure_code_has_a_row() -> None:
-    assert set(FailureCode) <= TABLE.keys()
+    assert set(FailureCode) <= HTTP_ERRORS.keys()
 
 
 def test_every_error_has_a_row_of_its_own_or_of_its_family() -> None:
     kinds = subclasses(GatewayError) | subclasses(wire_errors.PublishError) | subclasses(account_errors.AccountError)
     families = {GatewayError, errors.GenerationError, JobFailed}  # never raised themselves, or with a failure code
-    nearest = {kind: next(base for base in kind.__mro__ if base in TABLE) for kind in kinds - families}
+    nearest = {kind: next(base for base in kind.__mro__ if base in HTTP_ERRORS) for kind in kinds - families}
     assert {kind.__name__ for kind, row in nearest.items() if row is Exception} == set()
 
 
@@ -38,7 +39,7 @@ def test_the_drawn_tree_is_the_tree() -> None:
         assert kind.__name__ in str(errors.__doc__)
 
 
-@pytest.mark.parametrize("row", TABLE.values())
+@pytest.mark.parametrize("row", HTTP_ERRORS.values())
 def test_rows_keep_the_rules(row: errors.Answer) -> None:
     assert row.status in {400, 401, 403, 404, 405, 408, 409, 413, 415, 429, 431, 499, 500, 502, 503, 504}
     if row.status == 503:
@@ -49,7 +50,7 @@ def test_rows_keep_the_rules(row: errors.Answer) -> None:
 def test_an_unknown_error_says_nothing() -> None:
     body = error_body(RuntimeError("password=hunter2"))
     assert "hunter2" not in str(body)
-    assert answer_to(RuntimeError()).status == 500
+    assert http_error(RuntimeError()).status == 500
 
 
 def test_a_repeatedly_failing_job_is_not_to_be_retried() -> None:

@@ -93,7 +93,7 @@ async def test_half_a_request_and_the_end(serve: Serve) -> None:
         assert b" 200 " not in await reader.read()
         writer.close()
     assert server.stage.worker.jobs == []
-    await eventually(lambda: len(server.stage.gateway.strangers) == 0)
+    await eventually(lambda: len(server.stage.gateway.unauthenticated) == 0)
 
 
 @asynccontextmanager

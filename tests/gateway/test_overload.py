@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from gateway.admission import admit, self_protection
+from gateway.admission import controller, self_protection
 from gateway.errors import Overloaded
 from router import control_plane
 from router.messages import Delta, Finished, GatewayLoad, Job, QueuedWork, ServiceClass, Started
@@ -180,7 +180,7 @@ async def test_a_client_of_openai_ignores_where_it_stands(serve: Serve) -> None:
 async def test_what_nobody_begins_with_in_time_is_given_up(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch, stream: bool
 ) -> None:
-    monkeypatch.setattr(admit, "SHORTEST_PATIENCE", 0.2)
+    monkeypatch.setattr(controller, "MIN_BEGIN_TIMEOUT", 0.2)
     stage = await set_stage(never, header_delay=0.0, max_wait=0.01)
     full_fleet(stage, rate=1000.0)
     answer = await stage.chat(stream=stream)
@@ -194,7 +194,7 @@ async def test_what_nobody_begins_with_in_time_is_given_up(
 async def test_what_somebody_has_begun_with_has_until_the_deadline(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admit, "SHORTEST_PATIENCE", 1.0)
+    monkeypatch.setattr(controller, "MIN_BEGIN_TIMEOUT", 1.0)
 
     async def script(worker: ScriptedWorker, job: Job) -> None:
         worker.send(job, Started(job_id=job.id, attempt_id="a", worker_id=worker.worker, prompt_tokens=5))
@@ -209,7 +209,7 @@ async def test_what_somebody_has_begun_with_has_until_the_deadline(
 
 async def test_no_worker_after_waiting_for_one(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
     """One was there a minute ago: its model is known, and jobs are queued, but it does not come back."""
-    monkeypatch.setattr(admit, "SHORTEST_PATIENCE", 0.2)
+    monkeypatch.setattr(controller, "MIN_BEGIN_TIMEOUT", 0.2)
     stage = await set_stage(never, max_wait=0.01)
     clock = stage.gateway.models._clock
     monkeypatch.setattr(stage.gateway.models, "_clock", lambda: clock() + 30)

@@ -479,7 +479,7 @@ async def test_another_method_is_405(shared: Stage, method: str) -> None:
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("name", ["..%2f", "%2e%2e/%2e%2e/etc/passwd", "x%00", "%ff", "x" * 5000])
 async def test_no_model_by_a_strange_name(shared: Stage, name: str) -> None:
-    """H64; that a key is needed is in `test_authenticate.py`."""
+    """H64; that a key is needed is in `test_authentication.py`."""
     response = await shared.client.get(f"/v1/models/{name}")
     assert response.status_code == 404
     assert len(response.text) < 600

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from gateway.answers.answer import Head, Wishes
+from gateway.answers.answer_parts import AnswerMetadata, AnswerOptions
 from gateway.answers.chat_answer import ChatAnswer
-from gateway.answers.collect import best, collect
+from gateway.answers.collection import best, collect
 from gateway.http import rate_limits
-from gateway.http.api_description import described
-from gateway.http.dependencies import AskingChat
-from gateway.http.disconnect import ended_with
+from gateway.http.api_documentation import document_route
+from gateway.http.dependencies import AuthorisedChat
+from gateway.http.disconnect import cancel_on_disconnect
 from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.http.routes.responses import json_response, origin_of
 from gateway.http.sse import EventStream
@@ -23,25 +23,25 @@ router = APIRouter(route_class=IdempotentRoute)
 
 @router.post(
     "/v1/chat/completions",
-    **described(ChatCompletion, body=ChatCompletionRequest, streamed=ChatCompletionChunk),
+    **document_route(ChatCompletion, body=ChatCompletionRequest, streamed=ChatCompletionChunk),
 )
-async def create_chat_completion(request: Request, asking: AskingChat) -> Response:
+async def create_chat_completion(request: Request, authorised: AuthorisedChat) -> Response:
     """Generate the assistant's next message of a conversation."""
-    caller, body, gateway = asking
-    reservation = await gateway.admission.admit(caller, body)
-    job = dispatch.to_job(body, reservation, origin_of(request, gateway, stream=bool(body.stream)))
+    caller, body, gateway = authorised
+    admitted = await gateway.admission.admit(caller, body)
+    job = dispatch.to_job(body, admitted, origin_of(request, gateway, stream=bool(body.stream)))
     answer = ChatAnswer(
-        Head.of(job, reservation),
+        AnswerMetadata.of(job, admitted),
         body.choices,
-        Wishes.of(body),
+        AnswerOptions.of(body),
         body.echoed,
         may_call=body.may_call,
-        named=body.names_a_tool,
+        named=body.forces_named_tool,
     )
-    bill = gateway.billing.open(reservation, [job], streamed=bool(body.stream))
+    bill = gateway.billing.open(admitted, [job], streamed=bool(body.stream))
     generation = gateway.generations.open([job], bill)  # before publish, so that no reply is missed
-    async with ended_with(request.receive, generation):
-        await rate_limits.charge(request, reservation, [job], generation.tokens_used)
+    async with cancel_on_disconnect(request.receive, generation):
+        await rate_limits.charge(request, admitted, [job], generation.tokens_used)
         await generation.publish(tracing.inject())  # returns when confirmed; the generation is closed on an error
         if body.stream:
             await generation.begun(gateway.settings.header_delay)

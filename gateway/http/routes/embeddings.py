@@ -7,11 +7,11 @@ import asyncio
 from fastapi import APIRouter, Request, Response
 
 from gateway.answers import embedding_answer
-from gateway.answers.collect import collect_vectors
+from gateway.answers.collection import collect_vectors
 from gateway.http import rate_limits
-from gateway.http.api_description import described
-from gateway.http.dependencies import AskingEmbeddings
-from gateway.http.disconnect import ended_with
+from gateway.http.api_documentation import document_route
+from gateway.http.dependencies import AuthorisedEmbeddings
+from gateway.http.disconnect import cancel_on_disconnect
 from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.http.routes.responses import origin_of
 from gateway.jobs import dispatch
@@ -21,22 +21,22 @@ from runtime import tracing
 router = APIRouter(route_class=IdempotentRoute)
 
 
-@router.post("/v1/embeddings", **described(EmbeddingList, body=EmbeddingRequest))
-async def create_embeddings(request: Request, asking: AskingEmbeddings) -> Response:
+@router.post("/v1/embeddings", **document_route(EmbeddingList, body=EmbeddingRequest))
+async def create_embeddings(request: Request, authorised: AuthorisedEmbeddings) -> Response:
     """Return an embedding (a vector of length one) for each input, in order of the inputs."""
-    caller, body, gateway = asking
-    reservation = await gateway.admission.admit_embeddings(caller, body)
-    job = dispatch.to_embedding_job(body, reservation, origin_of(request, gateway, stream=False))
-    bill = gateway.billing.open(reservation, [job], streamed=False)
+    caller, body, gateway = authorised
+    admitted = await gateway.admission.admit_embeddings(caller, body)
+    job = dispatch.to_embedding_job(body, admitted, origin_of(request, gateway, stream=False))
+    bill = gateway.billing.open(admitted, [job], streamed=False)
     generation = gateway.generations.open([job], bill)
-    async with ended_with(request.receive, generation):
-        await rate_limits.charge(request, reservation, [job], generation.tokens_used)
+    async with cancel_on_disconnect(request.receive, generation):
+        await rate_limits.charge(request, admitted, [job], generation.tokens_used)
         await generation.publish(tracing.inject())
         vectors = await collect_vectors(generation)
     body_bytes = await asyncio.to_thread(
         embedding_answer.write,
         vectors,
-        model=reservation.model.name,
+        model=admitted.model.name,
         usage=generation.usage,
         as_base64=body.encoding_format == "base64",
     )

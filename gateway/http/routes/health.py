@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse
 
-from gateway.http.authenticate import public
+from gateway.http.authentication import public
 from gateway.http.dependencies import TheGateway
 
 router = APIRouter()

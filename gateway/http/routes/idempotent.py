@@ -16,11 +16,11 @@ from fastapi.routing import APIRoute
 from starlette.types import Receive, Scope, Send
 
 from auth_billing.idempotency import KeyedRequest
-from gateway.answers.live_answer import Head, LiveAnswer
+from gateway.answers.shared_response import ResponseHead, SharedResponse
 from gateway.errors import InvalidIdempotencyKey, NotAuthenticated
 from gateway.http import rate_limits
-from gateway.http.authenticate import guard_of
-from gateway.http.disconnect import unless_gone
+from gateway.http.authentication import guard_of
+from gateway.http.disconnect import run_until_disconnect
 from gateway.http.gateway import Gateway, gateway_of
 from gateway.http.sse import SharedEventStream
 from runtime import strict_json
@@ -46,8 +46,8 @@ class IdempotentRoute(APIRoute):
         answer, asked_before = await gateway.idempotent.answer_to(
             keyed, rate_limits.shared(super().handle), scope, body
         )
-        with answer.read_by_one_more():
-            response = await unless_gone(receive, _response(gateway, answer, repeated=asked_before))
+        with answer.reader():
+            response = await run_until_disconnect(receive, _response(gateway, answer, repeated=asked_before))
             await response(scope, receive, send)
 
     async def _read(self, request: Request, gateway: Gateway, keys: list[bytes]) -> tuple[KeyedRequest, bytes]:
@@ -78,14 +78,14 @@ def _fingerprint(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-async def _response(gateway: Gateway, answer: LiveAnswer, *, repeated: bool) -> Response:
+async def _response(gateway: Gateway, answer: SharedResponse, *, repeated: bool) -> Response:
     """Return the response for one of the clients that read `answer`."""
     head = await answer.started()
     headers = _headers(head, repeated=repeated or answer.is_repetition)
     if head.is_stream:
         return SharedEventStream(gateway, answer.chunks(), headers, lambda: answer.comment)
-    return Response(await answer.whole_body(), head.status, headers)
+    return Response(await answer.wait_for_body(), head.status, headers)
 
 
-def _headers(head: Head, *, repeated: bool) -> dict[str, str]:
+def _headers(head: ResponseHead, *, repeated: bool) -> dict[str, str]:
     return {**head.headers, REPLAYED: "true"} if repeated else head.headers

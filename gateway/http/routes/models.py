@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from gateway.http.api_description import described
+from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import ModelReader, TheGateway
 from gateway.http.routes.responses import json_response
 from gateway.openai.models import Model, ModelList
@@ -13,7 +13,7 @@ from router.registry import ModelInfo
 router = APIRouter()
 
 
-@router.get("/v1/models", **described(ModelList))
+@router.get("/v1/models", **document_route(ModelList))
 async def list_models(caller: ModelReader, gateway: TheGateway) -> Response:
     """List the models that the caller may use and that were served within the last hour, under all their names."""
     return json_response(
@@ -21,7 +21,7 @@ async def list_models(caller: ModelReader, gateway: TheGateway) -> Response:
     )
 
 
-@router.get("/v1/models/{name:path}", **described(Model))
+@router.get("/v1/models/{name:path}", **document_route(Model))
 async def retrieve_model(name: str, caller: ModelReader, gateway: TheGateway) -> Response:
     """Return one model."""
     return json_response(_model(name, gateway.catalogue.find(name, caller.models)))

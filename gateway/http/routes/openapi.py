@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
-from gateway.http.api_description import describe
-from gateway.http.authenticate import public
+from gateway.http.api_documentation import openapi_document
+from gateway.http.authentication import public
 
 router = APIRouter()
 
@@ -17,5 +17,5 @@ async def openapi(request: Request) -> Response:
     """Return the OpenAPI document, which is built at the first request."""
     app: FastAPI = request.app
     if app.openapi_schema is None:
-        app.openapi_schema = describe(app.routes)
+        app.openapi_schema = openapi_document(app.routes)
     return JSONResponse(app.openapi_schema)

@@ -10,9 +10,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import ConfigDict, Field
 
 from auth_billing.audit_log import Event
-from gateway.openai.base import ApiModel, Extra
-from gateway.openai.organization.lists import ItemList, PageQuery
-from gateway.openai.query import QueryInt, QueryParameters, QueryText
+from gateway.openai.base import ApiModel, OmitIfNone
+from gateway.openai.organization.pagination import ItemList, PageQuery
+from gateway.openai.query_parameters import QueryInt, QueryParameters, QueryText
 
 Texts = Annotated[list[QueryText], Field(default_factory=list, max_length=100)]
 
@@ -36,7 +36,7 @@ class AuditLogApiKey(ApiModel):
 
     id: str
     type: Literal["user", "service_account"]
-    user: Extra[AuditLogUser] = None
+    user: OmitIfNone[AuditLogUser] = None
     ip_address: str
 
 
@@ -44,8 +44,8 @@ class AuditLogActor(ApiModel):
     """The session or the API key that performed an audited action."""
 
     type: Literal["session", "api_key"]
-    session: Extra[AuditLogSession] = None
-    api_key: Extra[AuditLogApiKey] = None
+    session: OmitIfNone[AuditLogSession] = None
+    api_key: OmitIfNone[AuditLogApiKey] = None
 
 
 class AuditLogProject(ApiModel):
@@ -62,7 +62,7 @@ class AuditLog(ApiModel):
     id: str
     type: str
     effective_at: int
-    project: Extra[AuditLogProject] = None
+    project: OmitIfNone[AuditLogProject] = None
     actor: AuditLogActor | None
 
 

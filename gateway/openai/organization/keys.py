@@ -12,8 +12,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, StringConstraints
 
 from auth_billing.access.scopes import Scope
-from gateway.openai.base import ApiModel, Extra, Refused, RequestBody
-from gateway.openai.organization.lists import Deleted, ItemList, PageQuery
+from gateway.openai.base import ApiModel, OmitIfNone, Refused, RequestBody
+from gateway.openai.organization.pagination import Deleted, ItemList, PageQuery
 from gateway.openai.organization.projects import Name
 from gateway.openai.organization.spend_limits import SpendLimitUpdate
 
@@ -24,13 +24,13 @@ ScopeName = Annotated[Scope, Field(strict=False)]
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
-def shown_key(key_id: str) -> str:
+def format_key_id(key_id: str) -> str:
     """Return a key's id with the prefix that clients see; "" (no key) stays ""."""
     return PREFIX + key_id if key_id else ""
 
 
-def key_id_of(shown: str) -> str:
-    """Return the key id behind one that clients see: the inverse of `shown_key`."""
+def parse_key_id(shown: str) -> str:
+    """Return the key id behind one that clients see: the inverse of `format_key_id`."""
     return shown.removeprefix(PREFIX)
 
 
@@ -39,7 +39,7 @@ class KeyOwner(ApiModel):
 
     id: str
     name: str
-    email: Extra[str] = None
+    email: OmitIfNone[str] = None
     created_at: int
     role: str
 
@@ -48,8 +48,8 @@ class ProjectKeyOwner(ApiModel):
     """The owner of a project's key: a user or a service account."""
 
     type: Literal["user", "service_account"]
-    user: Extra[KeyOwner] = None
-    service_account: Extra[KeyOwner] = None
+    user: OmitIfNone[KeyOwner] = None
+    service_account: OmitIfNone[KeyOwner] = None
 
 
 class ProjectApiKey(ApiModel):
@@ -175,7 +175,7 @@ class AdminApiKey(ApiModel):
     id: str
     name: str
     redacted_value: str
-    value: Extra[str] = None
+    value: OmitIfNone[str] = None
     created_at: int
     last_used_at: int | None
     expires_at: int | None

@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import StringConstraints
 
 from gateway.openai.base import ApiModel, Refused, RequestBody
-from gateway.openai.organization.lists import ItemList, PageQuery
-from gateway.openai.query import QueryBool
+from gateway.openai.organization.pagination import ItemList, PageQuery
+from gateway.openai.query_parameters import QueryBool
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 _NOT_OFFERED: Mapping[str, Refused] = {

@@ -12,8 +12,8 @@ from pydantic import Field
 
 from auth_billing.rate_limits.limits import UNLIMITED
 from gateway.openai.base import ApiModel, Refused, RequestBody
-from gateway.openai.organization.lists import ItemList, PageQuery
-from gateway.openai.query import QueryInt
+from gateway.openai.organization.pagination import ItemList, PageQuery
+from gateway.openai.query_parameters import QueryInt
 
 ANY_MODEL = "*"
 """Model name of the limits on a project's requests to all models together."""

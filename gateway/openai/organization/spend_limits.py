@@ -24,8 +24,8 @@ class SpendLimitUpdate(RequestBody):
     """Calendar month in UTC."""
 
     @property
-    def nano(self) -> int:
-        """Budget in nano-USD."""
+    def nano_usd(self) -> int:
+        """Budget in nano_usd-USD."""
         return self.threshold_amount * NANO_PER_CENT
 
 

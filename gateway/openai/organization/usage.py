@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gateway.openai.base import ApiModel
-from gateway.openai.query import QueryBool, QueryInt, QueryParameters, QueryText
+from gateway.openai.query_parameters import QueryBool, QueryInt, QueryParameters, QueryText
 
 Ids = Annotated[list[QueryText], Field(default_factory=list, max_length=100)]
 Seconds = Annotated[QueryInt, Field(ge=0, le=2**40)]

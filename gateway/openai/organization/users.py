@@ -10,9 +10,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
-from gateway.openai.base import ApiModel, Extra, Refused, RequestBody
-from gateway.openai.organization.lists import Deleted, ItemList, PageQuery
-from gateway.openai.query import QueryText
+from gateway.openai.base import ApiModel, OmitIfNone, Refused, RequestBody
+from gateway.openai.organization.pagination import Deleted, ItemList, PageQuery
+from gateway.openai.query_parameters import QueryText
 
 RoleName = Literal["owner", "admin", "member", "viewer", "reader"]
 """`reader` is OpenAI's name of the role `member`."""
@@ -68,7 +68,7 @@ class Invite(ApiModel):
     expires_at: int
     accepted_at: int | None = None
     projects: list[InviteProject] = Field(default_factory=list)
-    token: Extra[str] = None
+    token: OmitIfNone[str] = None
     """Secret with which the invitation is accepted; only in the response that creates it. No mail is sent."""
 
 

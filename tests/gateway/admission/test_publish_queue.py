@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gateway.admission import fair_queue
-from gateway.admission.fair_queue import Elsewhere, FairQueue, Turn
+from gateway.admission import publish_queue
+from gateway.admission.publish_queue import OtherGatewaysLoad, PublishQueue, QueuedJob
 from router.errors import PublishUnknown
 from router.messages import Delta, Job, ServiceClass, Started
 from tests.contract.examples import JOB, msgspec_replace
@@ -28,48 +28,48 @@ class Models:
         return self.model
 
 
-def fair(capacity: int, gateways: int = 0, sequences: int = 0) -> FairQueue:
-    return FairQueue(Models(capacity), lambda _model: Elsewhere(gateways, sequences))  # type: ignore[arg-type]
+def fair(capacity: int, gateways: int = 0, sequences: int = 0) -> PublishQueue:
+    return PublishQueue(Models(capacity), lambda _model: OtherGatewaysLoad(gateways, sequences))  # type: ignore[arg-type]
 
 
 def job(tenant: str, number: int = 0, **fields: Any) -> Job:
     return msgspec_replace(JOB, id=f"{tenant}-{number}", tenant=tenant, **fields)
 
 
-def enter(queue: FairQueue, tenant: str, count: int, **fields: Any) -> list[Turn]:
+def enter(queue: PublishQueue, tenant: str, count: int, **fields: Any) -> list[QueuedJob]:
     return [queue.enter(job(tenant, number, **fields)) for number in range(count)]
 
 
-def at_workers(turns: list[Turn]) -> int:
-    return sum(turn.came and not turn.left for turn in turns)
+def at_workers(turns: list[QueuedJob]) -> int:
+    return sum(turn.released and not turn.left for turn in turns)
 
 
 async def test_one_tenant_alone_has_all_places_and_what_workers_take_ahead() -> None:
     queue = fair(16)
     turns = enter(queue, "noisy", 1000)
     assert at_workers(turns) == 17
-    assert queue.held == 983
+    assert queue.waiting == 983
     turns[0].leave()
     turns[0].leave()
     assert at_workers(turns) == 17
     turns[500].leave()  # its client has gone
-    assert queue.held == 981
+    assert queue.waiting == 981
 
 
 async def test_whoever_comes_while_one_floods_goes_at_once() -> None:
     queue = fair(16)
     noisy = enter(queue, "noisy", 1000)
     (first,) = enter(queue, "quiet", 1)
-    assert not first.came  # it came as the first of all others: no place was left for it
+    assert not first.released  # it came as the first of all others: no place was left for it
     noisy[0].leave()
-    assert first.came
+    assert first.released
     first.leave()
-    for turn in [turn for turn in noisy if turn.came][:10]:
+    for turn in [turn for turn in noisy if turn.released][:10]:
         turn.leave()
     assert at_workers(noisy) == 14  # an eighth is left free from now on
     for _ in range(5):
         (turn,) = enter(queue, "quiet", 1)
-        assert turn.came
+        assert turn.released
         turn.leave()
 
 
@@ -79,8 +79,8 @@ async def test_two_tenants_that_flood_share_by_tokens() -> None:
     going = [turn for tenant in lengths for turn in enter(queue, tenant, 300)]
     left = {turn: lengths[turn.job.tenant] for turn in going}
     for _ in range(600):
-        for turn in [turn for turn in going if turn.came]:
-            turn.served(Delta(job_id=turn.job.id, attempt_id="a", start=0, token_ids=[1]))
+        for turn in [turn for turn in going if turn.released]:
+            turn.charge(Delta(job_id=turn.job.id, attempt_id="a", start=0, token_ids=[1]))
             served[turn.job.tenant] += 1
             left[turn] -= 1
             if not left[turn]:
@@ -97,9 +97,9 @@ async def test_a_job_of_many_choices_waits_for_all_its_places_and_is_not_passed(
     assert at_workers([*small, wide, *later]) == 3
     for turn in small:
         turn.leave()
-    assert wide.came
+    assert wide.released
     (wider,) = enter(fair(4), "a", 1, n=64)  # more than there will ever be: alone
-    assert wider.came
+    assert wider.released
 
 
 async def test_other_gateways_are_left_their_part() -> None:
@@ -109,14 +109,14 @@ async def test_other_gateways_are_left_their_part() -> None:
 
 
 async def test_without_a_worker_the_broker_keeps_them() -> None:
-    queue = FairQueue(Models(0, workers=0))  # type: ignore[arg-type]
+    queue = PublishQueue(Models(0, workers=0))  # type: ignore[arg-type]
     assert at_workers(enter(queue, "a", 100)) == 100
 
 
 async def test_more_workers_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fair_queue, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(publish_queue, "RECHECK_SECONDS", 0.01)
     models = Models(2)
-    turns = enter(FairQueue(models), "a", 10)  # type: ignore[arg-type]
+    turns = enter(PublishQueue(models), "a", 10)  # type: ignore[arg-type]
     assert at_workers(turns) == 3
     models.model.capacity = 8
     await eventually(lambda: at_workers(turns) == 9)
@@ -135,10 +135,10 @@ async def test_what_was_read_for_a_tenant_counts() -> None:
     queue = fair(2)
     running = enter(queue, "a", 1) + enter(queue, "b", 2)
     waiting = [*enter(queue, "a", 1), *enter(queue, "b", 1)]
-    running[0].served(Started(job_id="a-0", attempt_id="x", worker_id="w", prompt_tokens=1000))
+    running[0].charge(Started(job_id="a-0", attempt_id="x", worker_id="w", prompt_tokens=1000))
     running[1].leave()
     running[2].leave()
-    assert [turn.came for turn in waiting] == [False, True]
+    assert [turn.released for turn in waiting] == [False, True]
 
 
 async def test_a_request_is_held_until_its_turn_and_then_answered(set_stage: SetStage) -> None:
@@ -152,7 +152,7 @@ async def test_a_request_is_held_until_its_turn_and_then_answered(set_stage: Set
     queue = stage.gateway.generations.fair
     queue._models = Models(1)  # type: ignore[assignment]
     asked = [asyncio.create_task(stage.chat(stream=number == 2)) for number in range(3)]
-    await eventually(lambda: queue.held == 1)
+    await eventually(lambda: queue.waiting == 1)
     await eventually(lambda: len(stage.worker.jobs) == 2)
     released.set()
     answers = await asyncio.gather(*asked)
@@ -171,10 +171,10 @@ async def test_who_leaves_while_held_was_never_queued_and_what_cannot_be_queued_
     asked = []
     for number in range(4):
         asked.append(asyncio.create_task(stage.chat()))
-        await eventually(lambda number=number: len(stage.worker.jobs) + queue.held == number + 1)  # type: ignore[misc]
-    assert queue.held == 2
+        await eventually(lambda number=number: len(stage.worker.jobs) + queue.waiting == number + 1)  # type: ignore[misc]
+    assert queue.waiting == 2
     asked[3].cancel()
-    await eventually(lambda: queue.held == 1)
+    await eventually(lambda: queue.waiting == 1)
     await eventually(lambda: len(stage.billing.voided) == 1)
 
     async def broken(*_: object) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.admission.job_queues import JobQueues, Outlook
+from gateway.admission.queue_estimator import QueueEstimate, QueueEstimator
 from router.fair_line import FLEX_FLOOR
 from router.messages import EmbeddingPrompt, GatewayLoad, Job, QueuedWork, SamplingParams, ServiceClass
 from router.registry import ModelInfo, ModelRegistry
@@ -31,8 +31,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def queues(clock: Clock) -> JobQueues:
-    return JobQueues("gateway-1", clock)
+def queues(clock: Clock) -> QueueEstimator:
+    return QueueEstimator("gateway-1", clock)
 
 
 def job(max_tokens: int | None = 10, **changes: Any) -> Job:
@@ -51,44 +51,44 @@ def model(*, full: bool = True, running: int = 8, rate: float = 100.0, workers: 
     return found
 
 
-def test_an_empty_line_before_free_places(queues: JobQueues) -> None:
-    assert queues.outlook(model(full=False), ServiceClass.DEFAULT) == Outlook(0, 0.0)
+def test_an_empty_line_before_free_places(queues: QueueEstimator) -> None:
+    assert queues.estimate(model(full=False), ServiceClass.DEFAULT) == QueueEstimate(0, 0.0)
 
 
-def test_as_many_as_there_are_places_come_at_once(queues: JobQueues) -> None:
+def test_as_many_as_there_are_places_come_at_once(queues: QueueEstimator) -> None:
     free = model(full=False, running=0)
     for number in range(8):
-        assert queues.outlook(free, ServiceClass.DEFAULT).position == 0
+        assert queues.estimate(free, ServiceClass.DEFAULT).position == 0
         queues.enter([job(id=str(number))])
-    ninth = queues.outlook(free, ServiceClass.DEFAULT)
-    assert ninth == Outlook(1, None)  # nobody has seen this fleet at work
+    ninth = queues.estimate(free, ServiceClass.DEFAULT)
+    assert ninth == QueueEstimate(1, None)  # nobody has seen this fleet at work
 
 
-def test_the_line_takes_as_long_as_its_tokens(queues: JobQueues) -> None:
+def test_the_line_takes_as_long_as_its_tokens(queues: QueueEstimator) -> None:
     full = model()
     for number in range(8):
         queues.enter([job(id=f"running-{number}")]).begun(f"running-{number}")
     lines = [queues.enter([job(id=str(number), max_tokens=50)]) for number in range(4)]
     for number, line in enumerate(lines, 1):
-        assert queues.outlook(full, ServiceClass.DEFAULT, line) == Outlook(number, pytest.approx(0.5 * number))
-    assert queues.outlook(full, ServiceClass.DEFAULT) == Outlook(5, pytest.approx(2.5))
+        assert queues.estimate(full, ServiceClass.DEFAULT, line) == QueueEstimate(number, pytest.approx(0.5 * number))
+    assert queues.estimate(full, ServiceClass.DEFAULT) == QueueEstimate(5, pytest.approx(2.5))
     lines[0].begun("0")
     lines[1].leave()
     lines[1].leave()
-    assert queues.outlook(full, ServiceClass.DEFAULT, lines[3]) == Outlook(2, pytest.approx(1.0))
+    assert queues.estimate(full, ServiceClass.DEFAULT, lines[3]) == QueueEstimate(2, pytest.approx(1.0))
     for line in lines:
         line.leave()
     assert queues.report().queues[0].running == 8
 
 
-def test_a_worker_for_which_jobs_wait_has_no_room_whatever_its_capacity(queues: JobQueues) -> None:
+def test_a_worker_for_which_jobs_wait_has_no_room_whatever_its_capacity(queues: QueueEstimator) -> None:
     """Its cache is full: three run where there are eight places."""
     for number in range(3):
         queues.enter([job(id=f"running-{number}")]).begun(f"running-{number}")
-    assert queues.outlook(model(running=3), ServiceClass.DEFAULT).position == 1
+    assert queues.estimate(model(running=3), ServiceClass.DEFAULT).position == 1
 
 
-def test_choices_are_counted(queues: JobQueues) -> None:
+def test_choices_are_counted(queues: QueueEstimator) -> None:
     queues.enter([job(n=4, max_tokens=5)])
     assert queues.report() == GatewayLoad(
         gateway="gateway-1",
@@ -96,69 +96,69 @@ def test_choices_are_counted(queues: JobQueues) -> None:
     )
 
 
-def test_classes_wait_for_those_before_them(queues: JobQueues) -> None:
+def test_classes_wait_for_those_before_them(queues: QueueEstimator) -> None:
     full = model(running=0)
     queues.enter([job(id="d", max_tokens=100)])
     queues.enter([job(id="f", max_tokens=100, service_class=ServiceClass.FLEX)])
-    positions = {each: queues.outlook(full, each).position for each in ServiceClass}
+    positions = {each: queues.estimate(full, each).position for each in ServiceClass}
     assert positions == {ServiceClass.PRIORITY: 1, ServiceClass.DEFAULT: 2, ServiceClass.FLEX: 3}
     # Flex has its floor: the others get what is left of the rate.
-    assert queues.outlook(full, ServiceClass.DEFAULT).seconds == pytest.approx(2 / (1 - FLEX_FLOOR))
-    assert queues.outlook(full, ServiceClass.FLEX).seconds == pytest.approx(3.0)
+    assert queues.estimate(full, ServiceClass.DEFAULT).seconds == pytest.approx(2 / (1 - FLEX_FLOOR))
+    assert queues.estimate(full, ServiceClass.FLEX).seconds == pytest.approx(3.0)
 
 
-def test_other_gateways_jobs_are_in_line_too_and_spread_over_it(queues: JobQueues, clock: Clock) -> None:
+def test_other_gateways_jobs_are_in_line_too_and_spread_over_it(queues: QueueEstimator, clock: Clock) -> None:
     full = model(running=0)
     work = QueuedWork(model=MODEL, service_class=ServiceClass.DEFAULT, waiting=10, tokens=1000, running=2)
     queues.observe(GatewayLoad(gateway="gateway-2", queues=[work]))
     queues.observe(GatewayLoad(gateway="gateway-1", queues=[work]))  # that is us
     mine = [queues.enter([job(id=str(number), max_tokens=100)]) for number in range(2)]
     # Of ten, 2.5 are before my first and 7.5 before my second.
-    assert [queues.outlook(full, ServiceClass.DEFAULT, line).position for line in mine] == [4, 10]
-    assert queues.outlook(full, ServiceClass.DEFAULT) == Outlook(13, pytest.approx(13.0))
+    assert [queues.estimate(full, ServiceClass.DEFAULT, line).position for line in mine] == [4, 10]
+    assert queues.estimate(full, ServiceClass.DEFAULT) == QueueEstimate(13, pytest.approx(13.0))
     clock.now += 3.1
-    assert queues.outlook(full, ServiceClass.DEFAULT).position == 3  # a gateway that is silent has gone
+    assert queues.estimate(full, ServiceClass.DEFAULT).position == 3  # a gateway that is silent has gone
 
 
-def test_a_line_that_does_not_move(queues: JobQueues) -> None:
-    assert queues.outlook(model(running=0, rate=0.0), ServiceClass.DEFAULT).seconds == math.inf
+def test_a_line_that_does_not_move(queues: QueueEstimator) -> None:
+    assert queues.estimate(model(running=0, rate=0.0), ServiceClass.DEFAULT).seconds == math.inf
 
 
-def test_answers_are_as_long_as_the_last_ones(queues: JobQueues) -> None:
+def test_answers_are_as_long_as_the_last_ones(queues: QueueEstimator) -> None:
     for _ in range(100):
-        queues.answered(MODEL, 20)
+        queues.record_answer(MODEL, 20)
     queues.enter([job(id="a", max_tokens=1000)])
     queues.enter([job(id="b", max_tokens=5)])
     queues.enter([job(id="c", max_tokens=None)])
     assert queues.report().queues[0].tokens == 20 + 5 + 20
 
 
-def test_embeddings_are_as_long_as_their_inputs(queues: JobQueues) -> None:
+def test_embeddings_are_as_long_as_their_inputs(queues: QueueEstimator) -> None:
     prompt = EmbeddingPrompt(inputs=["x" * 40, [1, 2, 3]])
     queues.enter([job(prompt=prompt)])
     assert queues.report().queues[0].tokens == 13
 
 
-def test_another_tenant_s_flood_is_not_before_a_quiet_one(queues: JobQueues) -> None:
+def test_another_tenant_s_flood_is_not_before_a_quiet_one(queues: QueueEstimator) -> None:
     full = model()
     for number in range(8):
         queues.enter([job(id=f"running-{number}")]).begun(f"running-{number}")
     noisy = [queues.enter([job(id=str(number), max_tokens=50, tenant="noisy")]) for number in range(100)]
-    assert queues.outlook(full, ServiceClass.DEFAULT, tenant="noisy").position == 101
+    assert queues.estimate(full, ServiceClass.DEFAULT, tenant="noisy").position == 101
     for _ in range(100):
-        queues.answered(MODEL, 50)
-    assert queues.outlook(full, ServiceClass.DEFAULT, tenant="quiet").position == 2
+        queues.record_answer(MODEL, 50)
+    assert queues.estimate(full, ServiceClass.DEFAULT, tenant="quiet").position == 2
     mine = [queues.enter([job(id=f"q{number}", max_tokens=50, tenant="quiet")]) for number in range(2)]
-    assert [queues.outlook(full, ServiceClass.DEFAULT, line).position for line in mine] == [2, 4]
-    assert queues.outlook(full, ServiceClass.DEFAULT, noisy[1]).position == 4
+    assert [queues.estimate(full, ServiceClass.DEFAULT, line).position for line in mine] == [2, 4]
+    assert queues.estimate(full, ServiceClass.DEFAULT, noisy[1]).position == 4
     for line in (*noisy, *mine):
         line.leave()
-    assert queues.outlook(full, ServiceClass.DEFAULT, tenant="quiet").position == 1
+    assert queues.estimate(full, ServiceClass.DEFAULT, tenant="quiet").position == 1
 
 
-def test_what_other_gateways_have(queues: JobQueues) -> None:
+def test_what_other_gateways_have(queues: QueueEstimator) -> None:
     work = QueuedWork(model=MODEL, service_class=ServiceClass.DEFAULT, waiting=10, tokens=1000, running=2)
     queues.observe(GatewayLoad(gateway="gateway-2", queues=[work]))
     queues.observe(GatewayLoad(gateway="gateway-3", queues=[]))
-    assert queues.elsewhere(MODEL) == (1, 12)
-    assert queues.elsewhere("another") == (0, 0)
+    assert queues.other_gateways(MODEL) == (1, 12)
+    assert queues.other_gateways("another") == (0, 0)

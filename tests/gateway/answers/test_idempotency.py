@@ -344,7 +344,7 @@ async def test_an_answer_is_kept_when_the_store_is_back(set_stage: SetStage, mon
 async def test_an_answer_that_is_too_long_is_given_but_not_kept(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.answers.live_answer.MAX_BYTES", 300)
+    monkeypatch.setattr("gateway.answers.shared_response.MAX_BYTES", 300)
     stage = await set_stage()
     first = await ask(stage)
     assert first.status_code == 200
@@ -392,7 +392,7 @@ FIRST_TOKENS, LAST_TOKEN, DONE = b'"content":"0 1 "', b'"content":"2 "', b"data:
 async def test_a_second_reader_has_it_from_the_beginning_and_outlives_the_first(
     serve: Serve, leave: Callable[[asyncio.StreamWriter], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.answers.live_answer.LINGER_SECONDS", 0.0)
+    monkeypatch.setattr("gateway.answers.shared_response.LINGER_SECONDS", 0.0)
     held = Held()
     server = await serve(held)
     async with Caller(server) as first, Caller(server) as second:
@@ -426,7 +426,7 @@ async def test_who_comes_back_soon_finds_the_stream_going_on(serve: Serve) -> No
 async def test_what_nobody_reads_is_cancelled_and_runs_again(
     serve: Serve, header_delay: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.answers.live_answer.LINGER_SECONDS", 0.05)
+    monkeypatch.setattr("gateway.answers.shared_response.LINGER_SECONDS", 0.05)
     server = await serve(never if header_delay else start_and_wait, header_delay=header_delay)
     async with Caller(server) as first:
         await server.stage.worker.received.wait()
@@ -442,7 +442,7 @@ async def test_what_nobody_reads_is_cancelled_and_runs_again(
 
 
 async def test_who_comes_too_late_for_the_beginning_is_told(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.answers.live_answer.MAX_BYTES", 700)
+    monkeypatch.setattr("gateway.answers.shared_response.MAX_BYTES", 700)
     held = Held()
     server = await serve(held)
     async with Caller(server) as first:

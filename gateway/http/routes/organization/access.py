@@ -17,7 +17,7 @@ from auth_billing.access.roles import Actor
 from auth_billing.access.scopes import Scope
 from auth_billing.administration import Administration
 from auth_billing.audit_log import Detail, Event
-from gateway.http.authenticate import ApiKeySecurity
+from gateway.http.authentication import ApiKeySecurity
 from gateway.http.dependencies import body_of
 from gateway.http.gateway import gateway_of
 from gateway.openai.base import RequestBody

@@ -10,25 +10,25 @@ from fastapi import APIRouter, Depends, Response
 from auth_billing.audit_log import Event
 from auth_billing.keys.key_issuance import KeyWish
 from auth_billing.keys.key_management import ADMIN_KEYS
-from gateway.http.api_description import described
+from gateway.http.api_documentation import document_route
 from gateway.http.routes.organization.access import Reader, Writer, admin_body
 from gateway.http.routes.organization.key_owners import owners_of
-from gateway.http.routes.organization.pages import page_of, query_of
+from gateway.http.routes.organization.pagination import page_of, query_of
 from gateway.http.routes.responses import json_response
 from gateway.openai.organization.keys import (
     AdminApiKey,
     AdminApiKeyCreate,
     AdminApiKeyDeleted,
     AdminApiKeyList,
-    key_id_of,
-    shown_key,
+    format_key_id,
+    parse_key_id,
 )
-from gateway.openai.organization.lists import OrderedPageQuery
+from gateway.openai.organization.pagination import OrderedPageQuery
 
 router = APIRouter(prefix="/v1/organization/admin_api_keys")
 
 
-@router.get("", **described(AdminApiKeyList, query=OrderedPageQuery))
+@router.get("", **document_route(AdminApiKeyList, query=OrderedPageQuery))
 async def list_admin_api_keys(
     admin: Reader, query: Annotated[OrderedPageQuery, Depends(query_of(OrderedPageQuery))]
 ) -> Response:
@@ -39,7 +39,7 @@ async def list_admin_api_keys(
     return json_response(page_of(AdminApiKeyList, keys[:: -1 if query.order == "asc" else 1], query))
 
 
-@router.post("", **described(AdminApiKey, body=AdminApiKeyCreate))
+@router.post("", **document_route(AdminApiKey, body=AdminApiKeyCreate))
 async def create_admin_api_key(
     admin: Writer, body: Annotated[AdminApiKeyCreate, Depends(admin_body(AdminApiKeyCreate))]
 ) -> Response:
@@ -51,20 +51,20 @@ async def create_admin_api_key(
     )
     issued = await admin.administration.keys.create(admin.actor, ADMIN_KEYS, wish, by=admin.principal)
     details = {"name": issued.record.name, "scopes": sorted(issued.record.rights)}
-    await admin.record(Event.API_KEY_CREATED, shown_key(issued.key.key_id), details=details)
+    await admin.record(Event.API_KEY_CREATED, format_key_id(issued.key.key_id), details=details)
     return json_response((await owners_of(admin)).admin_key(issued.record, issued.key.text))
 
 
-@router.get("/{key_id}", **described(AdminApiKey))
+@router.get("/{key_id}", **document_route(AdminApiKey))
 async def retrieve_admin_api_key(key_id: str, admin: Reader) -> Response:
     """Return one admin API key."""
-    record = await admin.administration.keys.find(admin.actor, ADMIN_KEYS, key_id_of(key_id))
+    record = await admin.administration.keys.find(admin.actor, ADMIN_KEYS, parse_key_id(key_id))
     return json_response((await owners_of(admin)).admin_key(record))
 
 
-@router.delete("/{key_id}", **described(AdminApiKeyDeleted))
+@router.delete("/{key_id}", **document_route(AdminApiKeyDeleted))
 async def delete_admin_api_key(key_id: str, admin: Writer) -> Response:
     """Revoke an admin API key, in every gateway within seconds."""
-    await admin.administration.keys.revoke(admin.actor, ADMIN_KEYS, key_id_of(key_id))
+    await admin.administration.keys.revoke(admin.actor, ADMIN_KEYS, parse_key_id(key_id))
     await admin.record(Event.API_KEY_DELETED, key_id)
     return json_response(AdminApiKeyDeleted(id=key_id))

@@ -7,23 +7,23 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 
 from auth_billing.audit_log import Event
-from gateway.http.api_description import described
+from gateway.http.api_documentation import document_route
 from gateway.http.routes.organization.access import Reader, Writer
 from gateway.http.routes.organization.key_owners import owners_of
-from gateway.http.routes.organization.pages import page_of, query_of
+from gateway.http.routes.organization.pagination import page_of, query_of
 from gateway.http.routes.responses import json_response
 from gateway.openai.organization.keys import (
     ProjectApiKey,
     ProjectApiKeyDeleted,
     ProjectApiKeyList,
     ProjectApiKeyQuery,
-    key_id_of,
+    parse_key_id,
 )
 
 router = APIRouter(prefix="/v1/organization/projects/{project_id}/api_keys")
 
 
-@router.get("", **described(ProjectApiKeyList, query=ProjectApiKeyQuery))
+@router.get("", **document_route(ProjectApiKeyList, query=ProjectApiKeyQuery))
 async def list_api_keys(
     project_id: str, admin: Reader, query: Annotated[ProjectApiKeyQuery, Depends(query_of(ProjectApiKeyQuery))]
 ) -> Response:
@@ -34,17 +34,17 @@ async def list_api_keys(
     return json_response(page_of(ProjectApiKeyList, keys, query))
 
 
-@router.get("/{api_key_id}", **described(ProjectApiKey))
+@router.get("/{api_key_id}", **document_route(ProjectApiKey))
 async def retrieve_api_key(project_id: str, api_key_id: str, admin: Reader) -> Response:
     """Return one API key of the project."""
     owners = await owners_of(admin, project_id)
-    record = await admin.administration.keys.find(admin.actor, project_id, key_id_of(api_key_id))
+    record = await admin.administration.keys.find(admin.actor, project_id, parse_key_id(api_key_id))
     return json_response(owners.project_key(record))
 
 
-@router.delete("/{api_key_id}", **described(ProjectApiKeyDeleted))
+@router.delete("/{api_key_id}", **document_route(ProjectApiKeyDeleted))
 async def delete_api_key(project_id: str, api_key_id: str, admin: Writer) -> Response:
     """Revoke an API key, in every gateway within seconds."""
-    await admin.administration.keys.revoke(admin.actor, project_id, key_id_of(api_key_id))
+    await admin.administration.keys.revoke(admin.actor, project_id, parse_key_id(api_key_id))
     await admin.record(Event.API_KEY_DELETED, api_key_id, project=project_id)
     return json_response(ProjectApiKeyDeleted(id=api_key_id))

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Depends, Response
 
 from auth_billing.audit_log import Actor, AuditEntry, AuditQuery
 from gateway.errors import InvalidRequest
-from gateway.http.api_description import described
+from gateway.http.api_documentation import document_route
 from gateway.http.routes.organization.access import Reader
-from gateway.http.routes.organization.pages import listed, query_of
+from gateway.http.routes.organization.pagination import listed, query_of
 from gateway.http.routes.responses import json_response
 from gateway.openai.organization.audit_logs import (
     AuditLog,
@@ -23,12 +23,12 @@ from gateway.openai.organization.audit_logs import (
     AuditLogUser,
     TimeRange,
 )
-from gateway.openai.organization.keys import key_id_of, shown_key
+from gateway.openai.organization.keys import format_key_id, parse_key_id
 
 router = APIRouter(prefix="/v1/organization/audit_logs")
 
 
-@router.get("", **described(AuditLogList, query=AuditLogQuery))
+@router.get("", **document_route(AuditLogList, query=AuditLogQuery))
 async def list_audit_logs(admin: Reader, query: Annotated[AuditLogQuery, Depends(query_of(AuditLogQuery))]) -> Response:
     """List a page of the organisation's audit log."""
     if query.after is not None and query.before is not None:
@@ -47,7 +47,7 @@ def _audit_query(organisation: str, query: AuditLogQuery) -> AuditQuery:
         limit=query.limit + 1,  # one more shows whether there is another page
         projects=query.project_ids,
         events=[event.value for event in query.event_types],
-        actors=[key_id_of(each) for each in query.actor_ids],
+        actors=[parse_key_id(each) for each in query.actor_ids],
         emails=query.actor_emails,
         targets=query.resource_ids,
         since=since,
@@ -86,7 +86,7 @@ def _actor(actor: Actor) -> AuditLogActor | None:
     user = AuditLogUser(id=actor.user, email=actor.email) if actor.user else None
     if actor.key_id:
         kind: Any = "user" if user else "service_account"
-        key = AuditLogApiKey(id=shown_key(actor.key_id), type=kind, user=user, ip_address=actor.address)
+        key = AuditLogApiKey(id=format_key_id(actor.key_id), type=kind, user=user, ip_address=actor.address)
         return AuditLogActor(type="api_key", api_key=key)
     if user is None:
         return None

@@ -20,21 +20,21 @@ from auth_billing.money.billing_records import JobRecord
 from auth_billing.money.usage_reports import UsageFilter
 from auth_billing.prices.pricing import NANO
 from gateway.errors import ExportsBusy, InvalidRequest
-from gateway.http.api_description import described_files
+from gateway.http.api_documentation import document_file_route
 from gateway.http.routes.organization.access import Administrator, Reader
-from gateway.http.routes.organization.pages import query_of
-from gateway.http.routes.organization.time_buckets import asked
-from gateway.http.routes.organization.usage import only_of
-from gateway.openai.organization.keys import shown_key
+from gateway.http.routes.organization.pagination import query_of
+from gateway.http.routes.organization.time_buckets import requested_period
+from gateway.http.routes.organization.usage import usage_dimensions
+from gateway.openai.organization.keys import format_key_id
 from gateway.openai.organization.usage import ExportQuery
 from runtime import tables
 from runtime.tables import Row
 
 router = APIRouter(prefix="/v1/organization/usage")
 
-MOST_ROWS = 1_000_000
+MAX_ROWS = 1_000_000
 """Maximum number of rows of an export; a spreadsheet's sheet has 1,048,576."""
-AT_ONCE = 2
+MAX_CONCURRENT_EXPORTS = 2
 """Maximum number of concurrent exports of a gateway."""
 BATCH = 500
 """Rows that are written to the file at a time."""
@@ -42,7 +42,7 @@ BATCH = 500
 _FILES = {"csv": tables.csv_file, "xlsx": tables.xlsx_file}
 _TYPES = {"csv": tables.CSV_TYPE, "xlsx": tables.XLSX_TYPE}
 
-HEADS = (
+COLUMNS = (
     "settled_at",
     "request_id",
     "project_id",
@@ -59,24 +59,24 @@ HEADS = (
     "cost_usd",
 )
 
-_slots = asyncio.Semaphore(AT_ONCE)
+_slots = asyncio.Semaphore(MAX_CONCURRENT_EXPORTS)
 
 
-@router.get("/export", **described_files([tables.CSV_TYPE, tables.XLSX_TYPE], query=ExportQuery))
+@router.get("/export", **document_file_route([tables.CSV_TYPE, tables.XLSX_TYPE], query=ExportQuery))
 async def export_usage(admin: Reader, query: Annotated[ExportQuery, Depends(query_of(ExportQuery))]) -> Response:
     """Return a file of the jobs that were settled from `start_time` (inclusive) to `end_time` (exclusive)."""
-    period = asked(query.start_time, query.end_time)
+    period = requested_period(query.start_time, query.end_time)
     ids = {name: getattr(query, name) for name in ("project_ids", "user_ids", "api_key_ids", "models")}
-    wanted = UsageFilter(admin.organisation, period.since, period.until, only_of(ids))
+    wanted = UsageFilter(admin.organisation, period.since, period.until, usage_dimensions(ids))
     if _slots.locked():
         raise ExportsBusy
     async with _slots:
-        if await admin.administration.usage.count(wanted, MOST_ROWS + 1) > MOST_ROWS:
-            message = f"The table would have more than {MOST_ROWS:,} rows: ask for a shorter time."
+        if await admin.administration.usage.count(wanted, MAX_ROWS + 1) > MAX_ROWS:
+            message = f"The table would have more than {MAX_ROWS:,} rows: ask for a shorter time."
             raise InvalidRequest(message, param="start_time", code="too_many_rows")
         details = {"format": query.format, "start_time": period.since, "end_time": period.until}
         await admin.record(Event.USAGE_EXPORTED, admin.organisation, details=details)
-        file = await _FILES[query.format](HEADS, _rows(admin, wanted, await _names(admin)))
+        file = await _FILES[query.format](COLUMNS, _rows(admin, wanted, await _names(admin)))
     name = f"usage-{_day(period.since)}-{_day(period.until - 1)}.{query.format}"
     headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
     return StreamingResponse(tables.chunks(file), media_type=_TYPES[query.format], headers=headers)
@@ -110,7 +110,7 @@ def _row(job: JobRecord, names: Mapping[str, str]) -> Row:
         names.get(job.project, ""),
         job.user,
         names.get(job.user, ""),
-        shown_key(job.key),
+        format_key_id(job.key),
         job.model,
         job.service_class.value,
         job.final.outcome.value,

@@ -10,18 +10,18 @@ from fastapi import APIRouter, Depends, Response
 from auth_billing.access.roles import Role
 from auth_billing.audit_log import Event
 from auth_billing.people.people_records import Invitation, InvitationStatus
-from gateway.http.api_description import described
+from gateway.http.api_documentation import document_route
 from gateway.http.routes.organization.access import Reader, Writer, admin_body
-from gateway.http.routes.organization.pages import page_of, query_of
+from gateway.http.routes.organization.pagination import page_of, query_of
 from gateway.http.routes.organization.users import role_of
 from gateway.http.routes.responses import json_response
-from gateway.openai.organization.lists import PageQuery
+from gateway.openai.organization.pagination import PageQuery
 from gateway.openai.organization.users import Invite, InviteCreate, InviteDeleted, InviteList
 
 router = APIRouter(prefix="/v1/organization/invites")
 
 
-@router.get("", **described(InviteList, query=PageQuery))
+@router.get("", **document_route(InviteList, query=PageQuery))
 async def list_invites(admin: Reader, query: Annotated[PageQuery, Depends(query_of(PageQuery))]) -> Response:
     """List the invitations that are not revoked, newest first."""
     invitations = await admin.administration.invitations.all(admin.organisation)
@@ -29,7 +29,7 @@ async def list_invites(admin: Reader, query: Annotated[PageQuery, Depends(query_
     return json_response(page_of(InviteList, invites, query))
 
 
-@router.post("", **described(Invite, body=InviteCreate))
+@router.post("", **document_route(Invite, body=InviteCreate))
 async def create_invite(admin: Writer, body: Annotated[InviteCreate, Depends(admin_body(InviteCreate))]) -> Response:
     """Create an invitation."""
     invitation, token = await admin.administration.invitations.invite(admin.actor, role_of(body.role), body.email)
@@ -38,13 +38,13 @@ async def create_invite(admin: Writer, body: Annotated[InviteCreate, Depends(adm
     return json_response(_invite(invitation, token))
 
 
-@router.get("/{invite_id}", **described(Invite))
+@router.get("/{invite_id}", **document_route(Invite))
 async def retrieve_invite(invite_id: str, admin: Reader) -> Response:
     """Return one invitation."""
     return json_response(_invite(await admin.administration.invitations.find(admin.organisation, invite_id)))
 
 
-@router.delete("/{invite_id}", **described(InviteDeleted))
+@router.delete("/{invite_id}", **document_route(InviteDeleted))
 async def delete_invite(invite_id: str, admin: Writer) -> Response:
     """Revoke an invitation."""
     await admin.administration.invitations.revoke(admin.actor, invite_id)

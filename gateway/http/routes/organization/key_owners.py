@@ -14,7 +14,7 @@ from gateway.openai.organization.keys import (
     KeyOwner,
     ProjectApiKey,
     ProjectKeyOwner,
-    shown_key,
+    format_key_id,
 )
 
 OPERATOR = "operator"
@@ -32,7 +32,7 @@ class Owners:
         """Return the API model of a project's key."""
         kind, owner = self._owner(record)
         return ProjectApiKey(
-            id=shown_key(record.key_id),
+            id=format_key_id(record.key_id),
             name=record.name,
             redacted_value=redacted(record),
             created_at=int(record.created),
@@ -49,7 +49,7 @@ class Owners:
         """Return the API model of an admin key; `value` is the key's secret text."""
         kind, owner = self._owner(record)
         return AdminApiKey(
-            id=shown_key(record.key_id),
+            id=format_key_id(record.key_id),
             name=record.name,
             redacted_value=redacted(record),
             value=value,

@@ -10,11 +10,11 @@ from auth_billing.access.roles import Role
 from auth_billing.audit_log import Event
 from auth_billing.people import members as people
 from auth_billing.people.organisation_records import Project as ProjectRecord
-from gateway.http.api_description import described
+from gateway.http.api_documentation import document_route
 from gateway.http.routes.organization.access import Reader, Writer, admin_body
-from gateway.http.routes.organization.pages import page_of, query_of
+from gateway.http.routes.organization.pagination import page_of, query_of
 from gateway.http.routes.responses import json_response
-from gateway.openai.organization.lists import PageQuery
+from gateway.openai.organization.pagination import PageQuery
 from gateway.openai.organization.projects import (
     Project,
     ProjectCreate,
@@ -29,14 +29,14 @@ from router.messages import KeySet
 router = APIRouter(prefix="/v1/organization/projects")
 
 
-@router.get("", **described(ProjectList, query=ProjectQuery))
+@router.get("", **document_route(ProjectList, query=ProjectQuery))
 async def list_projects(admin: Reader, query: Annotated[ProjectQuery, Depends(query_of(ProjectQuery))]) -> Response:
     """List the organisation's projects, oldest first."""
     found = await admin.administration.projects.all(admin.organisation, archived=query.include_archived)
     return json_response(page_of(ProjectList, [_project(each) for each in found], query))
 
 
-@router.post("", **described(Project, body=ProjectCreate))
+@router.post("", **document_route(Project, body=ProjectCreate))
 async def create_project(admin: Writer, body: Annotated[ProjectCreate, Depends(admin_body(ProjectCreate))]) -> Response:
     """Create a project."""
     project = await admin.administration.projects.create(admin.actor, body.name)
@@ -44,13 +44,13 @@ async def create_project(admin: Writer, body: Annotated[ProjectCreate, Depends(a
     return json_response(_project(project))
 
 
-@router.get("/{project_id}", **described(Project))
+@router.get("/{project_id}", **document_route(Project))
 async def retrieve_project(project_id: str, admin: Reader) -> Response:
     """Return one project."""
     return json_response(_project(await admin.administration.projects.find(admin.organisation, project_id)))
 
 
-@router.post("/{project_id}", **described(Project, body=ProjectUpdate))
+@router.post("/{project_id}", **document_route(Project, body=ProjectUpdate))
 async def modify_project(
     project_id: str, admin: Writer, body: Annotated[ProjectUpdate, Depends(admin_body(ProjectUpdate))]
 ) -> Response:
@@ -63,7 +63,7 @@ async def modify_project(
     return json_response(_project(project))
 
 
-@router.post("/{project_id}/archive", **described(Project))
+@router.post("/{project_id}/archive", **document_route(Project))
 async def archive_project(project_id: str, admin: Writer) -> Response:
     """Archive a project permanently and revoke its keys."""
     project = await admin.administration.projects.archive(admin.actor, project_id)
@@ -72,7 +72,7 @@ async def archive_project(project_id: str, admin: Writer) -> Response:
     return json_response(_project(project))
 
 
-@router.get("/{project_id}/users", **described(ProjectUserList, query=PageQuery))
+@router.get("/{project_id}/users", **document_route(ProjectUserList, query=PageQuery))
 async def list_project_users(
     project_id: str, admin: Reader, query: Annotated[PageQuery, Depends(query_of(PageQuery))]
 ) -> Response:
@@ -82,7 +82,7 @@ async def list_project_users(
     return json_response(page_of(ProjectUserList, [_user(each) for each in members], query))
 
 
-@router.get("/{project_id}/users/{user_id}", **described(ProjectUser))
+@router.get("/{project_id}/users/{user_id}", **document_route(ProjectUser))
 async def retrieve_project_user(project_id: str, user_id: str, admin: Reader) -> Response:
     """Return one user of a project."""
     await admin.administration.projects.find(admin.organisation, project_id)

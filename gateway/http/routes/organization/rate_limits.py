@@ -9,10 +9,10 @@ from fastapi import APIRouter, Depends, Response
 from auth_billing.audit_log import Event
 from auth_billing.errors import NoSuchRecord
 from auth_billing.rate_limits.limits import UNLIMITED, Limits, Subject, model_subject, project_subject
-from gateway.http.api_description import described
+from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import TheGateway
 from gateway.http.routes.organization.access import Reader, Writer, admin_body
-from gateway.http.routes.organization.pages import page_of, query_of
+from gateway.http.routes.organization.pagination import page_of, query_of
 from gateway.http.routes.responses import json_response
 from gateway.openai.organization.rate_limits import (
     ANY_MODEL,
@@ -27,7 +27,7 @@ router = APIRouter(prefix="/v1/organization/projects/{project_id}/rate_limits")
 PREFIX = "rl-"
 
 
-@router.get("", **described(RateLimitList, query=RateLimitQuery))
+@router.get("", **document_route(RateLimitList, query=RateLimitQuery))
 async def list_rate_limits(
     project_id: str,
     admin: Reader,
@@ -42,7 +42,7 @@ async def list_rate_limits(
     return json_response(page_of(RateLimitList, shown, query))
 
 
-@router.post("/{rate_limit_id:path}", **described(RateLimit, body=RateLimitUpdate))
+@router.post("/{rate_limit_id:path}", **document_route(RateLimit, body=RateLimitUpdate))
 async def modify_rate_limit(
     project_id: str,
     rate_limit_id: str,

@@ -11,9 +11,9 @@ from auth_billing.audit_log import Event
 from auth_billing.keys.key_issuance import KeyWish
 from auth_billing.keys.service_accounts import ServiceAccount as Record
 from auth_billing.money.holds import key_budget
-from gateway.http.api_description import described
+from gateway.http.api_documentation import document_route
 from gateway.http.routes.organization.access import Administrator, Reader, Writer, admin_body
-from gateway.http.routes.organization.pages import page_of, query_of
+from gateway.http.routes.organization.pagination import page_of, query_of
 from gateway.http.routes.responses import json_response
 from gateway.openai.organization.keys import (
     CreatedKey,
@@ -24,15 +24,15 @@ from gateway.openai.organization.keys import (
     ServiceAccountDeleted,
     ServiceAccountList,
     ServiceAccountUpdate,
-    shown_key,
+    format_key_id,
 )
-from gateway.openai.organization.lists import PageQuery
+from gateway.openai.organization.pagination import PageQuery
 from router.messages import KeySet
 
 router = APIRouter(prefix="/v1/organization/projects/{project_id}/service_accounts")
 
 
-@router.get("", **described(ServiceAccountList, query=PageQuery))
+@router.get("", **document_route(ServiceAccountList, query=PageQuery))
 async def list_service_accounts(
     project_id: str, admin: Reader, query: Annotated[PageQuery, Depends(query_of(PageQuery))]
 ) -> Response:
@@ -42,7 +42,7 @@ async def list_service_accounts(
     return json_response(page_of(ServiceAccountList, [ServiceAccount(**_fields(each)) for each in found], query))
 
 
-@router.post("", **described(CreatedServiceAccount, body=ServiceAccountCreate))
+@router.post("", **document_route(CreatedServiceAccount, body=ServiceAccountCreate))
 async def create_service_account(
     project_id: str, admin: Writer, body: Annotated[ServiceAccountCreate, Depends(admin_body(ServiceAccountCreate))]
 ) -> Response:
@@ -54,7 +54,7 @@ async def create_service_account(
     return json_response(CreatedServiceAccount(**_fields(account), api_key=key))
 
 
-@router.get("/{service_account_id}", **described(ServiceAccount))
+@router.get("/{service_account_id}", **document_route(ServiceAccount))
 async def retrieve_service_account(project_id: str, service_account_id: str, admin: Reader) -> Response:
     """Return one service account."""
     accounts = admin.administration.service_accounts
@@ -63,7 +63,7 @@ async def retrieve_service_account(project_id: str, service_account_id: str, adm
     )
 
 
-@router.post("/{service_account_id}", **described(ServiceAccount, body=ServiceAccountUpdate))
+@router.post("/{service_account_id}", **document_route(ServiceAccount, body=ServiceAccountUpdate))
 async def modify_service_account(
     project_id: str,
     service_account_id: str,
@@ -80,7 +80,7 @@ async def modify_service_account(
     return json_response(ServiceAccount(**_fields(account)))
 
 
-@router.delete("/{service_account_id}", **described(ServiceAccountDeleted))
+@router.delete("/{service_account_id}", **document_route(ServiceAccountDeleted))
 async def delete_service_account(project_id: str, service_account_id: str, admin: Writer) -> Response:
     """Delete a service account and revoke its keys."""
     accounts = admin.administration.service_accounts
@@ -93,7 +93,7 @@ async def delete_service_account(project_id: str, service_account_id: str, admin
     return json_response(ServiceAccountDeleted(id=account.id))
 
 
-@router.post("/{service_account_id}/api_keys", **described(CreatedKey, body=KeyCreate))
+@router.post("/{service_account_id}/api_keys", **document_route(CreatedKey, body=KeyCreate))
 async def create_service_account_key(
     project_id: str,
     service_account_id: str,
@@ -116,12 +116,14 @@ async def _new_key(admin: Administrator, account: Record, body: ServiceAccountCr
         expires=None if lifetime is None else time.time() + lifetime,
     )
     issued = await admin.administration.keys.create(admin.actor, account.project, wish, owner=account.id)
-    shown = shown_key(issued.key.key_id)
+    shown = format_key_id(issued.key.key_id)
     details: dict[str, Any] = {"name": wish.name, "service_account": account.id}
     if wish.scopes is not None:
         details["scopes"] = sorted(wish.scopes)
     if body.spend_limit is not None:
-        await admin.administration.budgets.set(admin.organisation, key_budget(issued.key.key_id), body.spend_limit.nano)
+        await admin.administration.budgets.set(
+            admin.organisation, key_budget(issued.key.key_id), body.spend_limit.nano_usd
+        )
         details["spend_limit_cents"] = body.spend_limit.threshold_amount
     await admin.record(Event.API_KEY_CREATED, shown, project=account.project, details=details)
     return CreatedKey(id=shown, value=issued.key.text, name=issued.record.name, created_at=int(issued.record.created))

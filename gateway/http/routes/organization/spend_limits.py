@@ -10,10 +10,10 @@ from fastapi import APIRouter, Depends, Response
 from auth_billing.audit_log import Event
 from auth_billing.errors import NoSuchRecord
 from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, project_budget
-from gateway.http.api_description import described
+from gateway.http.api_documentation import document_route
 from gateway.http.routes.organization.access import Administrator, Reader, Writer, admin_body
 from gateway.http.routes.responses import json_response
-from gateway.openai.organization.keys import key_id_of
+from gateway.openai.organization.keys import parse_key_id
 from gateway.openai.organization.spend_limits import (
     NANO_PER_CENT,
     Enforcement,
@@ -38,55 +38,55 @@ class _Subject:
     project: str = ""
 
 
-@router.get("/spend_limit", **described(SpendLimit))
+@router.get("/spend_limit", **document_route(SpendLimit))
 async def retrieve_organization_limit(admin: Reader) -> Response:
     """Return the organisation's budget."""
     return await _retrieve(admin, _organisation(admin))
 
 
-@router.post("/spend_limit", **described(SpendLimit, body=SpendLimitUpdate))
+@router.post("/spend_limit", **document_route(SpendLimit, body=SpendLimitUpdate))
 async def update_organization_limit(admin: Writer, body: Update) -> Response:
     """Set the organisation's budget."""
     return await _update(admin, _organisation(admin), body)
 
 
-@router.delete("/spend_limit", **described(SpendLimitDeleted))
+@router.delete("/spend_limit", **document_route(SpendLimitDeleted))
 async def delete_organization_limit(admin: Writer) -> Response:
     """Remove the organisation's budget."""
     return await _delete(admin, _organisation(admin))
 
 
-@router.get(PROJECT, **described(SpendLimit))
+@router.get(PROJECT, **document_route(SpendLimit))
 async def retrieve_project_limit(project_id: str, admin: Reader) -> Response:
     """Return a project's budget."""
     return await _retrieve(admin, await _project(admin, project_id))
 
 
-@router.post(PROJECT, **described(SpendLimit, body=SpendLimitUpdate))
+@router.post(PROJECT, **document_route(SpendLimit, body=SpendLimitUpdate))
 async def update_project_limit(project_id: str, admin: Writer, body: Update) -> Response:
     """Set a project's budget."""
     return await _update(admin, await _project(admin, project_id), body)
 
 
-@router.delete(PROJECT, **described(SpendLimitDeleted))
+@router.delete(PROJECT, **document_route(SpendLimitDeleted))
 async def delete_project_limit(project_id: str, admin: Writer) -> Response:
     """Remove a project's budget."""
     return await _delete(admin, await _project(admin, project_id))
 
 
-@router.get(KEY, **described(SpendLimit))
+@router.get(KEY, **document_route(SpendLimit))
 async def retrieve_key_limit(project_id: str, api_key_id: str, admin: Reader) -> Response:
     """Return an API key's budget."""
     return await _retrieve(admin, await _key(admin, project_id, api_key_id))
 
 
-@router.post(KEY, **described(SpendLimit, body=SpendLimitUpdate))
+@router.post(KEY, **document_route(SpendLimit, body=SpendLimitUpdate))
 async def update_key_limit(project_id: str, api_key_id: str, admin: Writer, body: Update) -> Response:
     """Set an API key's budget."""
     return await _update(admin, await _key(admin, project_id, api_key_id), body)
 
 
-@router.delete(KEY, **described(SpendLimitDeleted))
+@router.delete(KEY, **document_route(SpendLimitDeleted))
 async def delete_key_limit(project_id: str, api_key_id: str, admin: Writer) -> Response:
     """Remove an API key's budget."""
     return await _delete(admin, await _key(admin, project_id, api_key_id))
@@ -102,7 +102,7 @@ async def _project(admin: Administrator, project_id: str) -> _Subject:
 
 
 async def _key(admin: Administrator, project_id: str, shown: str) -> _Subject:
-    record = await admin.administration.keys.find(admin.actor, project_id, key_id_of(shown))
+    record = await admin.administration.keys.find(admin.actor, project_id, parse_key_id(shown))
     return _Subject(key_budget(record.key_id), "project.api_key", shown, project_id)
 
 
@@ -115,7 +115,7 @@ async def _retrieve(admin: Administrator, subject: _Subject) -> Response:
 
 
 async def _update(admin: Administrator, subject: _Subject, body: SpendLimitUpdate) -> Response:
-    await admin.administration.budgets.set(admin.organisation, subject.budget, body.nano)
+    await admin.administration.budgets.set(admin.organisation, subject.budget, body.nano_usd)
     await admin.record(
         Event.BUDGET_UPDATED,
         subject.id,

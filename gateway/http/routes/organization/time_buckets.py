@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gateway.errors import InvalidRequest
 
-LONGEST_SECONDS = 366 * 86_400
+MAX_PERIOD_SECONDS = 366 * 86_400
 WIDTHS = {"1m": 60, "1h": 3_600, "1d": 86_400}
 
 _PAGE = re.compile(r"page_([0-9]{1,12})")
@@ -32,7 +32,7 @@ class Period:
         return found
 
 
-def asked(start_time: int, end_time: int | None) -> Period:
+def requested_period(start_time: int, end_time: int | None) -> Period:
     """Return the period of a query; without `end_time` it ends now.
 
     Raises:
@@ -41,8 +41,8 @@ def asked(start_time: int, end_time: int | None) -> Period:
     until = int(time.time()) + 1 if end_time is None else end_time
     if until <= start_time:
         raise InvalidRequest("Invalid 'end_time': it must be after 'start_time'.", param="end_time")
-    if until - start_time > LONGEST_SECONDS:
-        raise InvalidRequest("Invalid 'start_time': a year can be asked about at once.", param="start_time")
+    if until - start_time > MAX_PERIOD_SECONDS:
+        raise InvalidRequest("Invalid 'start_time': a year can be requested_period about at once.", param="start_time")
     return Period(start_time, until)
 
 

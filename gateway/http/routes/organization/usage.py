@@ -12,12 +12,12 @@ from fastapi import APIRouter, Depends, Response
 from auth_billing.money.usage_reports import Dimension, UsageFilter, UsageKind, UsageRow
 from auth_billing.prices.pricing import NANO
 from gateway.errors import InvalidRequest
-from gateway.http.api_description import described
+from gateway.http.api_documentation import document_route
 from gateway.http.routes.organization.access import Administrator, Reader
-from gateway.http.routes.organization.pages import query_of
-from gateway.http.routes.organization.time_buckets import WIDTHS, Period, asked, next_page, page_of_period
+from gateway.http.routes.organization.pagination import query_of
+from gateway.http.routes.organization.time_buckets import WIDTHS, Period, next_page, page_of_period, requested_period
 from gateway.http.routes.responses import json_response
-from gateway.openai.organization.keys import key_id_of, shown_key
+from gateway.openai.organization.keys import format_key_id, parse_key_id
 from gateway.openai.organization.usage import (
     Amount,
     CompletionsUsage,
@@ -32,7 +32,7 @@ from gateway.openai.organization.usage import (
 
 router = APIRouter(prefix="/v1/organization")
 
-MOST_ROWS = 20_000
+MAX_ROWS = 20_000
 """Maximum number of results in a page, which keeps a response within some megabytes."""
 PAGES = {"1m": (60, 1440), "1h": (24, 168), "1d": (7, 31)}
 """Default and maximum number of buckets in a page, by width of the buckets."""
@@ -56,7 +56,7 @@ class PageSize:
     buckets: int
 
 
-@router.get("/usage/completions", **described(UsagePage, query=CompletionsUsageQuery))
+@router.get("/usage/completions", **document_route(UsagePage, query=CompletionsUsageQuery))
 async def completions_usage(
     admin: Reader, query: Annotated[CompletionsUsageQuery, Depends(query_of(CompletionsUsageQuery))]
 ) -> Response:
@@ -82,7 +82,7 @@ async def completions_usage(
     return json_response(await _usage(admin, query, UsageKind.COMPLETIONS, by, results))
 
 
-@router.get("/usage/embeddings", **described(UsagePage, query=EmbeddingsUsageQuery))
+@router.get("/usage/embeddings", **document_route(UsagePage, query=EmbeddingsUsageQuery))
 async def embeddings_usage(
     admin: Reader, query: Annotated[EmbeddingsUsageQuery, Depends(query_of(EmbeddingsUsageQuery))]
 ) -> Response:
@@ -98,7 +98,7 @@ async def embeddings_usage(
     return json_response(await _usage(admin, query, UsageKind.EMBEDDINGS, by, results))
 
 
-@router.get("/costs", **described(UsagePage, query=CostsQuery))
+@router.get("/costs", **document_route(UsagePage, query=CostsQuery))
 async def costs(admin: Reader, query: Annotated[CostsQuery, Depends(query_of(CostsQuery))]) -> Response:
     """Report the costs."""
     itemised = "line_item" in query.group_by
@@ -107,7 +107,7 @@ async def costs(admin: Reader, query: Annotated[CostsQuery, Depends(query_of(Cos
     def results(rows: Sequence[UsageRow]) -> list[Costs]:
         return [cost for row in rows for cost in (_line_items(row) if itemised else [_cost(row, row.cost)])]
 
-    period = page_of_period(asked(query.start_time, query.end_time), query.page)
+    period = page_of_period(requested_period(query.start_time, query.end_time), query.page)
     wanted = _filter(admin, period, {"project_ids": query.project_ids, "api_key_ids": query.api_key_ids})
     by = [*by, Dimension.MODEL] if itemised else by
     return json_response(await _page(admin, wanted, PageSize(WIDTHS["1d"], query.limit), by, results))
@@ -125,7 +125,7 @@ async def _usage(
     if limit > most:
         message = f"Invalid 'limit': a page has {most} buckets of {query.bucket_width} at most."
         raise InvalidRequest(message, param="limit")
-    period = page_of_period(asked(query.start_time, query.end_time), query.page)
+    period = page_of_period(requested_period(query.start_time, query.end_time), query.page)
     ids = {name: getattr(query, name) for name in ("project_ids", "user_ids", "api_key_ids", "models")}
     size = PageSize(WIDTHS[query.bucket_width], limit)
     return await _page(admin, _filter(admin, period, ids, kind), size, by, results)
@@ -134,14 +134,14 @@ async def _usage(
 def _filter(
     admin: Administrator, period: Period, ids: Mapping[str, Sequence[str]], kind: UsageKind | None = None
 ) -> UsageFilter:
-    return UsageFilter(admin.organisation, period.since, period.until, only_of(ids), kind)
+    return UsageFilter(admin.organisation, period.since, period.until, usage_dimensions(ids), kind)
 
 
-def only_of(ids: Mapping[str, Sequence[str]]) -> dict[Dimension, Sequence[str]]:
+def usage_dimensions(ids: Mapping[str, Sequence[str]]) -> dict[Dimension, Sequence[str]]:
     """Return the usage filter of query parameters such as `project_ids`."""
     only: dict[Dimension, Sequence[str]] = {_DIMENSIONS[name.removesuffix("s")]: values for name, values in ids.items()}
     if Dimension.KEY in only:
-        only[Dimension.KEY] = [key_id_of(each) for each in only[Dimension.KEY]]
+        only[Dimension.KEY] = [parse_key_id(each) for each in only[Dimension.KEY]]
     return only
 
 
@@ -151,8 +151,8 @@ async def _page(
     buckets = Period(wanted.since, wanted.until).buckets(size.width, size.buckets)
     until = buckets[-1].until
     shown = UsageFilter(wanted.organisation, wanted.since, until, wanted.only, wanted.kind)
-    rows = await admin.administration.usage.rows(shown, size.width, by, MOST_ROWS + 1)
-    if len(rows) > MOST_ROWS:
+    rows = await admin.administration.usage.rows(shown, size.width, by, MAX_ROWS + 1)
+    if len(rows) > MAX_ROWS:
         message = "The answer would be too large: ask for fewer buckets ('limit') or groups."
         raise InvalidRequest(message, param="limit", code="too_many_rows")
     by_bucket: dict[int, list[UsageRow]] = defaultdict(list)
@@ -178,7 +178,7 @@ def _grouped(row: UsageRow) -> dict[str, Any]:
     return {
         "project_id": group.get(Dimension.PROJECT),
         "user_id": group.get(Dimension.USER),
-        "api_key_id": shown_key(group[Dimension.KEY]) if Dimension.KEY in group else None,
+        "api_key_id": format_key_id(group[Dimension.KEY]) if Dimension.KEY in group else None,
         "model": group.get(Dimension.MODEL),
     }
 

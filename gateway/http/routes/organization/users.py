@@ -10,9 +10,9 @@ from auth_billing.access.roles import Role
 from auth_billing.audit_log import Event
 from auth_billing.people.input_normalisation import fold_email
 from auth_billing.people.members import Member
-from gateway.http.api_description import described
+from gateway.http.api_documentation import document_route
 from gateway.http.routes.organization.access import Reader, Writer, admin_body
-from gateway.http.routes.organization.pages import page_of, query_of
+from gateway.http.routes.organization.pagination import page_of, query_of
 from gateway.http.routes.responses import json_response
 from gateway.openai.organization.users import RoleName, User, UserDeleted, UserList, UserQuery, UserUpdate
 
@@ -24,7 +24,7 @@ def role_of(name: RoleName) -> Role:
     return Role.MEMBER if name == "reader" else Role(name)
 
 
-@router.get("", **described(UserList, query=UserQuery))
+@router.get("", **document_route(UserList, query=UserQuery))
 async def list_users(admin: Reader, query: Annotated[UserQuery, Depends(query_of(UserQuery))]) -> Response:
     """List the members of the organisation in order of joining."""
     wanted = {fold_email(each) for each in query.emails}
@@ -33,13 +33,13 @@ async def list_users(admin: Reader, query: Annotated[UserQuery, Depends(query_of
     return json_response(page_of(UserList, users, query))
 
 
-@router.get("/{user_id}", **described(User))
+@router.get("/{user_id}", **document_route(User))
 async def retrieve_user(user_id: str, admin: Reader) -> Response:
     """Return one member."""
     return json_response(_user(await admin.administration.people.member(admin.organisation, user_id)))
 
 
-@router.post("/{user_id}", **described(User, body=UserUpdate))
+@router.post("/{user_id}", **document_route(User, body=UserUpdate))
 async def modify_user(
     user_id: str, admin: Writer, body: Annotated[UserUpdate, Depends(admin_body(UserUpdate))]
 ) -> Response:
@@ -52,7 +52,7 @@ async def modify_user(
     return json_response(_user(member))
 
 
-@router.delete("/{user_id}", **described(UserDeleted))
+@router.delete("/{user_id}", **document_route(UserDeleted))
 async def delete_user(user_id: str, admin: Writer) -> Response:
     """Remove a member from the organisation and revoke their keys."""
     await admin.administration.people.remove(admin.actor, user_id)

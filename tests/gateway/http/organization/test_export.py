@@ -51,7 +51,7 @@ async def test_filters(office: Office) -> None:
 
 async def test_a_table_is_bounded(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     """H92."""
-    monkeypatch.setattr(export, "MOST_ROWS", 3)
+    monkeypatch.setattr(export, "MAX_ROWS", 3)
     for number in range(4):
         put(office, number, at=number)
     refused = await office.ask("GET", f"{ASK}&format=xlsx")
@@ -64,13 +64,13 @@ async def test_a_table_is_bounded(office: Office, monkeypatch: pytest.MonkeyPatc
     ):
         refused = await office.ask("GET", query)
         assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
-    for _ in range(export.AT_ONCE):
+    for _ in range(export.MAX_CONCURRENT_EXPORTS):
         await export._slots.acquire()
     try:
         busy = await office.ask("GET", f"{ASK}&format=csv")
         assert (busy.status_code, busy.json()["error"]["code"]) == (503, "exports_busy")
         assert busy.headers["retry-after"] == "5"
     finally:
-        for _ in range(export.AT_ONCE):
+        for _ in range(export.MAX_CONCURRENT_EXPORTS):
             export._slots.release()
     assert office.acts == []

@@ -128,7 +128,7 @@ async def test_questions_that_are_none(office: Office, path: str) -> None:
 
 
 async def test_an_answer_is_never_larger_than_it_may_be(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(usage_routes, "MOST_ROWS", 2)
+    monkeypatch.setattr(usage_routes, "MAX_ROWS", 2)
     for number in range(3):
         put(office, number, at=number)
     ask = f"/usage/completions?start_time={START}&end_time={START + DAY}"

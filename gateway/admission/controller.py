@@ -1,4 +1,4 @@
-"""Admission control: accepts or refuses a request before any work is done for it.
+"""AdmissionController control: accepts or refuses a request before any work is done for it.
 
 Decisions use only local state: the model registry, queue estimates and health flags. So a refusal is as fast as an
 admission, holds no resources, and calls neither the broker nor the store (docs/design/queue-topology.md#back-pressure).
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from auth_billing.access.principal import Principal
-from gateway.admission.aliases import Catalogue
-from gateway.admission.job_queues import JobQueues
+from gateway.admission.model_catalogue import ModelCatalogue
+from gateway.admission.queue_estimator import QueueEstimator
 from gateway.admission.self_protection import SelfProtection
 from gateway.errors import ContextLengthExceeded, InvalidRequest, ModelUnavailable, Overloaded
 from gateway.openai.chat_completions import ChatCompletionRequest
@@ -44,7 +44,7 @@ UNMEASURED_RETRY_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Reservation:
+class AdmittedRequest:
     """An admitted request: its caller, model, service class and the time by which a worker must begin it."""
 
     principal: Principal
@@ -54,14 +54,14 @@ class Reservation:
     """Unix time after which a job that no worker has begun expires."""
 
 
-class Admission:
+class AdmissionController:
     """Accepts requests to the queue or refuses them."""
 
     def __init__(
         self,
         protection: SelfProtection,
-        catalogue: Catalogue,
-        queues: JobQueues,
+        catalogue: ModelCatalogue,
+        queues: QueueEstimator,
         *,
         max_choices: int,
         max_wait: Mapping[ServiceClass, float],
@@ -73,7 +73,7 @@ class Admission:
         self._max_choices = max_choices
         self._max_wait = max_wait
 
-    async def admit(self, principal: Principal, body: Body) -> Reservation:
+    async def admit(self, principal: Principal, body: Body) -> AdmittedRequest:
         """Admit a chat completion or completion.
 
         Raises:
@@ -94,7 +94,7 @@ class Admission:
         self._check_wait(principal, model, _service_class(body))
         return self._admitted(principal, model, _service_class(body))
 
-    async def admit_embeddings(self, principal: Principal, body: EmbeddingRequest) -> Reservation:
+    async def admit_embeddings(self, principal: Principal, body: EmbeddingRequest) -> AdmittedRequest:
         """Admit a request for embeddings; raises as `admit` does.
 
         Raises:
@@ -112,9 +112,9 @@ class Admission:
         self._check_wait(principal, model, ServiceClass.DEFAULT)
         return self._admitted(principal, model, ServiceClass.DEFAULT)
 
-    def _admitted(self, principal: Principal, model: ModelInfo, service_class: ServiceClass) -> Reservation:
+    def _admitted(self, principal: Principal, model: ModelInfo, service_class: ServiceClass) -> AdmittedRequest:
         timeout = max(MIN_BEGIN_TIMEOUT, BEGIN_TIMEOUT_FACTOR * self._max_wait[service_class])
-        return Reservation(principal, model, service_class, time.time() + timeout)
+        return AdmittedRequest(principal, model, service_class, time.time() + timeout)
 
     def _model(self, principal: Principal, name: str, task: Task) -> ModelInfo:
         model = self._catalogue.find(name, principal.models)

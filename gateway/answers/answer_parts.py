@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.admission.admit import Body, Reservation
+from gateway.admission.controller import AdmittedRequest, Body
 from gateway.answers.event_frames import ChunkFrames
 from gateway.jobs.echoed_prompt import EchoedPrompt
 from gateway.jobs.generation import Generation
@@ -19,7 +19,7 @@ LOWEST_LOGPROB = -9999.0
 
 
 @dataclass(frozen=True)
-class Head:
+class AnswerMetadata:
     """The fields that every chunk of an answer repeats."""
 
     id: str
@@ -29,11 +29,11 @@ class Head:
     system_fingerprint: str
 
     @classmethod
-    def of(cls, job: Job, reservation: Reservation) -> Head:
+    def of(cls, job: Job, admitted: AdmittedRequest) -> AnswerMetadata:
         """Return the metadata of the answer whose first job is `job`."""
-        model = reservation.model
+        model = admitted.model
         version = hashlib.sha256(f"{model.name} {model.max_model_len}".encode()).hexdigest()[:10]
-        return cls(job.id, int(job.created), model.name, reservation.service_class, f"fp_{version}")
+        return cls(job.id, int(job.created), model.name, admitted.service_class, f"fp_{version}")
 
     def fields(self, kind: str) -> dict[str, Any]:
         """Return the fields that every chunk begins with; `kind` is the value of `object`."""
@@ -48,7 +48,7 @@ class Head:
 
 
 @dataclass
-class Collected:
+class CollectedChoice:
     """A choice that is collected from the deltas received so far."""
 
     text: list[str] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Collected:
 
 
 @dataclass(frozen=True)
-class Wishes:
+class AnswerOptions:
     """The parts of an answer that a request selects besides the text.
 
     `logprobs` and `prompt_logprobs` are numbers of most likely tokens per position; `None`: no log probabilities.
@@ -74,10 +74,10 @@ class Wishes:
     """Whether a stream ends with its usage."""
 
     @classmethod
-    def of(cls, body: Body) -> Wishes:
+    def of(cls, body: Body) -> AnswerOptions:
         """Return the options of a request."""
         return cls(
-            logprobs=body.top_logprobs_wanted,
+            logprobs=body.top_logprob_count,
             prompt_logprobs=body.prompt_logprobs,
             echo=bool(body.echo),
             token_ids=bool(body.return_token_ids),
@@ -104,9 +104,9 @@ def prompt_logprobs(prompt: EchoedPrompt, alternatives: int) -> list[dict[int, P
     return positions
 
 
-def usage_chunk(frames: ChunkFrames, wishes: Wishes, generation: Generation) -> str:
+def usage_chunk(frames: ChunkFrames, options: AnswerOptions, generation: Generation) -> str:
     """Return the chunk with the usage if it was requested and the generation has finished, else ""."""
-    if not (wishes.usage and generation.finished):
+    if not (options.usage and generation.finished):
         return ""
     return frames.usage(CompletionUsage.of(generation.usage).model_dump())
 

@@ -53,7 +53,7 @@ class ApiKeySecurity(SecurityBase):
         gateway = gateway_of(request)
         principal = await gateway.accounts.authenticate(read_key(request.headers))
         if request.client is not None:
-            gateway.strangers.leaves(request.client)
+            gateway.unauthenticated.discard(request.client)
         if not principal.may(self.scope):
             raise ScopeMissing(f"You have insufficient permissions for this operation. Missing scopes: {self.scope}.")
         return principal
@@ -86,12 +86,14 @@ def public(endpoint: Endpoint) -> Endpoint:
     return endpoint
 
 
-def open_routes(app: FastAPI) -> list[str]:
+def unprotected_routes(app: FastAPI) -> list[str]:
     """Return the paths of routes that neither require a key nor are marked public, of which there must be none."""
-    return [route.path or repr(route) for route in iter_route_contexts(app.routes) if not _is_guarded_or_public(route)]
+    return [
+        route.path or repr(route) for route in iter_route_contexts(app.routes) if not _is_protected_or_public(route)
+    ]
 
 
-def _is_guarded_or_public(route: RouteContext) -> bool:
+def _is_protected_or_public(route: RouteContext) -> bool:
     if not isinstance(route.original_route, APIRoute):
         return False
     return getattr(route.endpoint, PUBLIC, False) is True or guard_of(route.dependant) is not None

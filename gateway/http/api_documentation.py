@@ -1,4 +1,4 @@
-"""Builds the OpenAPI document of `/openapi.json`; routes declare their models with `described`.
+"""Builds the OpenAPI document of `/openapi.json`; routes declare their models with `document_route`.
 
 Bodies are not read by FastAPI (`dependencies.py`), so their models are added to the document here.
 """
@@ -16,8 +16,8 @@ from starlette.routing import BaseRoute
 from gateway.openai.base import ApiModel, RequestBody
 from gateway.openai.compatibility import ENDPOINTS
 from gateway.openai.error import ErrorBody
-from gateway.openai.organization.bodies import BODIES
-from gateway.openai.query import QueryParameters, described_parameters
+from gateway.openai.organization.request_bodies import BODIES
+from gateway.openai.query_parameters import QueryParameters, document_parameters
 
 _SCHEMAS = "#/components/schemas/"
 _ERRORS: dict[int | str, dict[str, Any]] = {
@@ -26,7 +26,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def described(
+def document_route(
     answer: type[ApiModel],
     *,
     body: type[RequestBody] | None = None,
@@ -48,23 +48,23 @@ def described(
         schema = {"$ref": _SCHEMAS + body.__name__}
         extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
     if query is not None:
-        extra["parameters"] = described_parameters(query)
+        extra["parameters"] = document_parameters(query)
     arguments["openapi_extra"] = extra
     return arguments
 
 
-def described_files(media_types: Sequence[str], *, query: type[QueryParameters]) -> dict[str, Any]:
+def document_file_route(media_types: Sequence[str], *, query: type[QueryParameters]) -> dict[str, Any]:
     """Return the route arguments that document its `query` and a file of one of `media_types` as its response."""
     schema = {"type": "string", "format": "binary"}
     content = {each.partition(";")[0]: {"schema": schema} for each in media_types}
     return {
         "responses": {200: {"description": "The file", "content": content}, **_ERRORS},
         "response_class": Response,
-        "openapi_extra": {"parameters": described_parameters(query)},
+        "openapi_extra": {"parameters": document_parameters(query)},
     }
 
 
-def describe(routes: Sequence[BaseRoute]) -> dict[str, Any]:
+def openapi_document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     """Return the OpenAPI document of `routes`."""
     document = get_openapi(title="Headrace", version="1", summary="An OpenAI-compatible API", routes=routes)
     _, schemas = models_json_schema(

@@ -9,8 +9,8 @@ from fastapi import Request
 
 from gateway.errors import InvalidRequest
 from gateway.openai.base import ApiModel
-from gateway.openai.organization.lists import ItemList, PageQuery
-from gateway.openai.query import QueryParameters
+from gateway.openai.organization.pagination import ItemList, PageQuery
+from gateway.openai.query_parameters import QueryParameters
 
 Query = TypeVar("Query", bound=QueryParameters)
 Item = TypeVar("Item", bound=ApiModel)

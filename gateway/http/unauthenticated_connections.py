@@ -18,7 +18,7 @@ Peer = tuple[str, int]
 """Client address and port, which identify a connection."""
 
 
-class Strangers:
+class UnauthenticatedConnections:
     """The unauthenticated connections, by client address or IPv6 /64 network; `limit` is the maximum of each."""
 
     def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -29,7 +29,7 @@ class Strangers:
     def __len__(self) -> int:
         return sum(len(peers) for peers in self._since.values())
 
-    def arrives(self, peer: Peer) -> bool:
+    def add(self, peer: Peer) -> bool:
         """Count a new connection. Return false, and do not count it, if its address has reached the limit."""
         now, peers = self._clock(), self._since.setdefault(_network(peer[0]), {})
         if len(peers) >= self._limit and next(islice(peers.values(), self._limit - 1, None)) <= now - GRACE_SECONDS:
@@ -37,7 +37,7 @@ class Strangers:
         peers[peer] = now
         return True
 
-    def leaves(self, peer: Peer) -> None:
+    def discard(self, peer: Peer) -> None:
         """Stop counting a connection that was closed or has authenticated. Idempotent."""
         network = _network(peer[0])
         peers = self._since.get(network, {})

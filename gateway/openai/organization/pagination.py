@@ -7,7 +7,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 from pydantic import Field
 
 from gateway.openai.base import ApiModel
-from gateway.openai.query import QueryInt, QueryParameters, QueryText
+from gateway.openai.query_parameters import QueryInt, QueryParameters, QueryText
 
 T = TypeVar("T", bound=ApiModel)
 

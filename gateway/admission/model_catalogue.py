@@ -30,7 +30,7 @@ MAX_NAME_LENGTH = 200
 _log = structlog.get_logger(__name__)
 
 
-class Catalogue:
+class ModelCatalogue:
     """The models of a registry by all of their names."""
 
     def __init__(self, models: ModelRegistry, aliases: Mapping[str, str]) -> None:

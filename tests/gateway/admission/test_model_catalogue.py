@@ -8,7 +8,7 @@ import pytest
 import structlog.testing
 
 from auth_billing.access.principal import Principal
-from gateway.admission.aliases import read_aliases
+from gateway.admission.model_catalogue import read_aliases
 from router.registry import ModelInfo
 from runtime.lifecycle import StartupError
 from tests.fakes.scripted_worker import status

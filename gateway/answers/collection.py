@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from gateway.answers.answer import Collected
+from gateway.answers.answer_parts import CollectedChoice
 from gateway.jobs.generation import Generation
 
 
-async def collect(generation: Generation) -> list[Collected]:
+async def collect(generation: Generation) -> list[CollectedChoice]:
     """Return all choices of a generation in order of index.
 
     Raises:
         GenerationError: The generation did not finish.
     """
-    choices = [Collected() for job in generation.jobs for _ in range(job.n)]
+    choices = [CollectedChoice() for job in generation.jobs for _ in range(job.n)]
     async for batch in generation.batches():
         for index, delta in batch:
             choice = choices[index]
@@ -33,7 +33,7 @@ async def collect_vectors(generation: Generation) -> list[bytes]:
     return [vectors[index] for index in sorted(vectors)]  # complete, because the generation has finished
 
 
-def best(choices: list[Collected], candidates: int, n: int) -> list[Collected]:
+def best(choices: list[CollectedChoice], candidates: int, n: int) -> list[CollectedChoice]:
     """Return the `n` most likely of each prompt's `candidates`, by mean log probability per token, the best first.
 
     The choices must have log probabilities if `candidates` is more than `n`.
@@ -44,6 +44,6 @@ def best(choices: list[Collected], candidates: int, n: int) -> list[Collected]:
     return [choice for group in groups for choice in sorted(group, key=_mean_logprob, reverse=True)[:n]]
 
 
-def _mean_logprob(choice: Collected) -> float:
+def _mean_logprob(choice: CollectedChoice) -> float:
     tokens = choice.logprobs
     return sum(token.chosen.logprob for token in tokens) / len(tokens) if tokens else 0.0

@@ -7,40 +7,40 @@ import asyncio
 import httpx
 import pytest
 
-from gateway.http import strangers
-from gateway.http.strangers import Strangers
+from gateway.http import unauthenticated_connections
+from gateway.http.unauthenticated_connections import UnauthenticatedConnections
 from tests.fakes.accounts import FakeClock
 from tests.gateway.conftest import HEADERS, Serve, eventually
 
 
 def test_many_may_come_at_once_but_not_stay_silent() -> None:
     clock = FakeClock()
-    those = Strangers(2, clock)
-    assert all(those.arrives(("10.0.0.1", port)) for port in range(10))
+    those = UnauthenticatedConnections(2, clock)
+    assert all(those.add(("10.0.0.1", port)) for port in range(10))
     clock.now += 2.0
-    assert not those.arrives(("10.0.0.1", 10))
-    assert those.arrives(("10.0.0.2", 10))
+    assert not those.add(("10.0.0.1", 10))
+    assert those.add(("10.0.0.2", 10))
     for port in range(9):
-        those.leaves(("10.0.0.1", port))
-        those.leaves(("10.0.0.1", port))
-    assert those.arrives(("10.0.0.1", 11))
+        those.discard(("10.0.0.1", port))
+        those.discard(("10.0.0.1", port))
+    assert those.add(("10.0.0.1", 11))
     assert len(those) == 3
 
 
 def test_a_network_of_ipv6_is_one_origin() -> None:
     clock = FakeClock()
-    those = Strangers(1, clock)
-    assert those.arrives(("2001:db8::1", 1))
+    those = UnauthenticatedConnections(1, clock)
+    assert those.add(("2001:db8::1", 1))
     clock.now += 2.0
-    assert not those.arrives(("2001:db8::2", 1))
-    assert those.arrives(("2001:db8:0:1::1", 1))
-    assert those.arrives(("no address", 1))
+    assert not those.add(("2001:db8::2", 1))
+    assert those.add(("2001:db8:0:1::1", 1))
+    assert those.add(("no address", 1))
 
 
 async def test_so_many_connections_without_a_key_and_no_more(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strangers, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(unauthenticated_connections, "GRACE_SECONDS", 0.0)
     served = await serve(max_strangers=3)
-    those = served.stage.gateway.strangers
+    those = served.stage.gateway.unauthenticated
     await eventually(lambda: len(those) == 0)  # the one that saw whether it listens has gone
     silent = [await served.connect() for _ in range(3)]
     await eventually(lambda: len(those) == 3)

@@ -10,7 +10,7 @@ from auth_billing.access.principal import Principal
 from auth_billing.access.scopes import Scope
 from auth_billing.keys import key_format
 from auth_billing.keys.key_issuance import IssuedKey, KeyWish, issue
-from gateway.http.authenticate import guard_of, open_routes, public
+from gateway.http.authentication import guard_of, public, unprotected_routes
 from gateway.http.dependencies import ModelReader
 from router.messages import KeySet
 from tests.gateway.conftest import KEY, PEPPER, SetStage, Stage
@@ -88,7 +88,7 @@ async def test_store_down(set_stage: SetStage) -> None:
 
 async def test_every_route_of_the_app_is_closed_or_public(set_stage: SetStage) -> None:
     stage = await set_stage()
-    assert open_routes(stage.app) == []
+    assert unprotected_routes(stage.app) == []
     del stage.client.headers["authorization"]
     opened = set()
     for route in iter_route_contexts(stage.app.routes):
@@ -143,7 +143,7 @@ def test_a_forgotten_dependency_is_found() -> None:
     async def everybody() -> None: ...
 
     app.mount("/mounted", FastAPI())
-    assert open_routes(app) == ["/v1/forgotten", "/mounted"]
+    assert unprotected_routes(app) == ["/v1/forgotten", "/mounted"]
 
 
 async def test_whatever_is_wrong_with_a_key_the_answer_is_the_same(set_stage: SetStage) -> None:

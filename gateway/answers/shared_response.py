@@ -1,7 +1,7 @@
 """A response that several requests may read: status and headers, then the body, for each reader from the beginning.
 
-A route writes it through `Recorder` as if to one client. Its buffer is bounded: a longer response loses its beginning,
-continues for the readers that are past it, and can't be stored.
+A route writes it through `ResponseRecorder` as if to one client. Its buffer is bounded: a longer response loses its
+beginning, continues for the readers that are past it, and can't be stored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LINGER_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Head:
+class ResponseHead:
     """Status and headers of a response."""
 
     status: int
@@ -35,11 +35,11 @@ class Head:
         return self.headers.get("content-type", "").startswith("text/event-stream")
 
 
-class LiveAnswer:
+class SharedResponse:
     """One response, in progress or complete."""
 
     def __init__(self) -> None:
-        self.head: Head | None = None
+        self.head: ResponseHead | None = None
         self.comment = PING
         """The last keep-alive comment of the stream, which may carry the queue position."""
         self.is_repetition = False
@@ -81,7 +81,7 @@ class LiveAnswer:
         """Return whether the last chunk of the body ends with `end`."""
         return bool(self._chunks) and self._chunks[-1].endswith(end)
 
-    def start(self, head: Head) -> None:
+    def start(self, head: ResponseHead) -> None:
         """Set the status and the headers."""
         self.head = head
         self._wake()
@@ -102,7 +102,7 @@ class LiveAnswer:
             self._wake()
 
     @contextmanager
-    def read_by_one_more(self) -> Iterator[None]:
+    def reader(self) -> Iterator[None]:
         """Count a reader inside the block. Without readers for `LINGER_SECONDS` the response is abandoned."""
         self._readers += 1
         if self._lingering is not None:
@@ -114,7 +114,7 @@ class LiveAnswer:
             if not self._readers and not self._ended:
                 self._lingering = asyncio.get_running_loop().call_later(LINGER_SECONDS, self.abandoned.set)
 
-    async def started(self) -> Head:
+    async def started(self) -> ResponseHead:
         """Wait for the status and the headers.
 
         Raises:
@@ -126,7 +126,7 @@ class LiveAnswer:
             await self._changed.wait()
         return self.head
 
-    async def whole_body(self) -> bytes:
+    async def wait_for_body(self) -> bytes:
         """Wait for the end and return the whole body."""
         return b"".join([chunk async for chunk in self.chunks()])
 
@@ -156,10 +156,10 @@ class LiveAnswer:
         self._changed = asyncio.Event()
 
 
-class Recorder:
-    """ASGI client of a route whose response is shared: it sends `body`, and disconnects if the response is abandoned."""
+class ResponseRecorder:
+    """ASGI client of a route whose response is shared: sends `body`, and disconnects if the response is abandoned."""
 
-    def __init__(self, body: bytes, answer: LiveAnswer) -> None:
+    def __init__(self, body: bytes, answer: SharedResponse) -> None:
         self._unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
         self._answer = answer
 
@@ -175,7 +175,7 @@ class Recorder:
         if message["type"] == "http.response.start":
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]}
             headers.pop("content-length", None)
-            self._answer.start(Head(message["status"], headers))
+            self._answer.start(ResponseHead(message["status"], headers))
             return
         chunk: bytes = message.get("body", b"")
         if chunk.startswith(b":"):

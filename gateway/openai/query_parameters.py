@@ -71,7 +71,7 @@ class QueryParameters(RequestBody):
             raise InvalidRequest(f"Invalid '{key}': given more than once.", param=key)
 
 
-def described_parameters(kind: type[QueryParameters]) -> list[dict[str, Any]]:
+def document_parameters(kind: type[QueryParameters]) -> list[dict[str, Any]]:
     """Return the parameters' descriptions for the OpenAPI document."""
     schema = kind.model_json_schema()
     required, definitions = schema.get("required", []), schema.get("$defs", {})

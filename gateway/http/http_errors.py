@@ -1,0 +1,235 @@
+"""Translates exceptions to HTTP responses: one table for the errors of all packages.
+
+Errors of other packages get the table's message, because theirs is not meant for clients.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from auth_billing.errors import (
+    AccountClosed,
+    AccountError,
+    AnswerNotKept,
+    BudgetExhausted,
+    CreditError,
+    InsufficientCredit,
+    InvalidApiKey,
+    KeyInUse,
+    KeyReused,
+    LargerThanLimit,
+    LastOwner,
+    NoPrice,
+    NoSuchRecord,
+    NotPermitted,
+    PeopleError,
+    RateLimitExceeded,
+    StoreUnavailable,
+    TokenLimitExceeded,
+)
+from auth_billing.money.amounts import format_usd
+from gateway.errors import (
+    MAX_RETRY_AFTER,
+    AmbiguousCredentials,
+    BrokerDown,
+    ClientDisconnected,
+    ContextLengthExceeded,
+    DeadlinePassed,
+    ExportsBusy,
+    HeadersTimeout,
+    InvalidIdempotencyKey,
+    InvalidRequest,
+    JobCancelled,
+    JobFailed,
+    MalformedHttp,
+    MethodNotAllowed,
+    ModelNotFound,
+    ModelUnavailable,
+    NotAuthenticated,
+    NotQueued,
+    Overloaded,
+    RepliesLost,
+    ScopeMissing,
+    ServerShutdown,
+    SlowClient,
+    TooManyConnections,
+    TooManyHeaders,
+    UnknownUrl,
+    UnsupportedParameter,
+    UpstreamUnreachable,
+    WorkerLost,
+)
+from router.errors import BrokerUnavailable, PublishError, PublishUnknown, QueueFull, Unroutable
+from router.messages import FailureCode
+from runtime.strict_json import BodyBrokenOff, BodyTooLarge, BodyTooSlow, MalformedRequest, UnsupportedMediaType
+
+
+@dataclass(frozen=True)
+class HttpError:
+    """The HTTP response to an error. `message` replaces the exception's own where that is not meant for clients."""
+
+    status: int
+    type: str
+    code: str | None
+    retry_after: int | None = None
+    retry_until: int | None = None
+    """Upper bound of a random `Retry-After`, which spreads the retries of clients that were refused together."""
+    should_retry: bool | None = None
+    message: str | Callable[[Any], str] | None = None
+
+    def message_of(self, error: Exception) -> str:
+        """Return the message that the client gets for `error`."""
+        if self.message is None:
+            return str(error)
+        return self.message if isinstance(self.message, str) else self.message(error)
+
+
+_REQUEST = "invalid_request_error"
+_SERVER = "server_error"
+_QUOTA = "insufficient_quota"
+_BUSY = "The service is overloaded. Please try again later."
+_REUSED = "This Idempotency-Key was used with another request body. Use a new key for a new request."
+_IN_USE = "A request with this Idempotency-Key is still running. Please try again later."
+_NOT_PERMITTED = "Your role in the organization does not allow this."
+_NOT_KEPT = (
+    "The request with this Idempotency-Key was answered, but the answer was too large to be kept for repetition."
+)
+_NO_PRICE = "This model can't be used yet: its operator has not said what it costs."
+_CLOSED = "Your account is not active: new requests are not taken."
+_INTERNAL = "The server had an error while processing your request."
+
+
+def _credit_message(error: InsufficientCredit) -> str:
+    return (
+        f"You exceeded your current quota: this request may cost up to {format_usd(error.needed)} USD; "
+        f"{format_usd(error.available)} USD of credit are left. A smaller max_tokens needs less."
+    )
+
+
+def _budget_message(error: BudgetExhausted) -> str:
+    kind = error.budget.partition(":")[0]
+    owner = {"key": "this API key", "project": "this project"}.get(kind, "this organization")
+    return (
+        f"You exceeded your current quota: this request may cost up to {format_usd(error.needed)} USD; "
+        f"{format_usd(max(0, error.left))} USD of the monthly budget of {owner} are left. A smaller max_tokens needs less."
+    )
+
+
+HTTP_ERRORS: Mapping[type[Exception] | FailureCode, HttpError] = {
+    MalformedHttp: HttpError(400, _REQUEST, "malformed_http"),
+    TooManyHeaders: HttpError(431, _REQUEST, "too_many_headers"),
+    HeadersTimeout: HttpError(408, _REQUEST, "request_timeout"),
+    MalformedRequest: HttpError(400, _REQUEST, "invalid_json"),
+    BodyTooLarge: HttpError(413, _REQUEST, "request_too_large"),
+    BodyTooSlow: HttpError(408, _REQUEST, "request_timeout"),
+    BodyBrokenOff: HttpError(499, _REQUEST, "client_disconnected"),
+    UnsupportedMediaType: HttpError(415, _REQUEST, "unsupported_media_type"),
+    InvalidRequest: HttpError(400, _REQUEST, "invalid_value"),
+    UnsupportedParameter: HttpError(400, _REQUEST, "unsupported_parameter"),
+    InvalidIdempotencyKey: HttpError(400, _REQUEST, "invalid_idempotency_key"),
+    ContextLengthExceeded: HttpError(400, _REQUEST, "context_length_exceeded"),
+    NotAuthenticated: HttpError(401, _REQUEST, "invalid_api_key"),
+    AmbiguousCredentials: HttpError(400, _REQUEST, "ambiguous_credentials"),
+    ScopeMissing: HttpError(403, _REQUEST, "missing_scope"),
+    InvalidApiKey: HttpError(401, _REQUEST, "invalid_api_key", message="Incorrect API key provided."),
+    AccountError: HttpError(503, _SERVER, "billing_unavailable", retry_after=5, message=_BUSY),
+    StoreUnavailable: HttpError(503, _SERVER, "billing_unavailable", retry_after=5, message=_BUSY),
+    PeopleError: HttpError(400, _REQUEST, "invalid_value"),
+    NotPermitted: HttpError(403, _REQUEST, "insufficient_permissions", message=_NOT_PERMITTED),
+    NoSuchRecord: HttpError(404, _REQUEST, "not_found", message="There is no such object in this organization."),
+    LastOwner: HttpError(400, _REQUEST, "last_owner", message="An organization always has an owner."),
+    RateLimitExceeded: HttpError(429, "requests", "rate_limit_exceeded"),
+    TokenLimitExceeded: HttpError(429, "tokens", "rate_limit_exceeded"),
+    LargerThanLimit: HttpError(429, "tokens", "rate_limit_exceeded", should_retry=False),
+    InsufficientCredit: HttpError(429, _QUOTA, "insufficient_quota", should_retry=False, message=_credit_message),
+    BudgetExhausted: HttpError(429, _QUOTA, "insufficient_quota", should_retry=False, message=_budget_message),
+    AccountClosed: HttpError(429, _QUOTA, "billing_not_active", should_retry=False, message=_CLOSED),
+    CreditError: HttpError(400, _REQUEST, "invalid_value"),
+    NoPrice: HttpError(503, _SERVER, "model_unavailable", should_retry=False, message=_NO_PRICE),
+    KeyReused: HttpError(400, _REQUEST, "idempotency_key_reused", message=_REUSED),
+    KeyInUse: HttpError(409, _REQUEST, "idempotency_key_in_use", retry_after=2, message=_IN_USE),
+    AnswerNotKept: HttpError(409, _REQUEST, "idempotent_answer_not_kept", should_retry=False, message=_NOT_KEPT),
+    TooManyConnections: HttpError(429, "requests", "rate_limit_exceeded", retry_after=10),
+    UnknownUrl: HttpError(404, _REQUEST, "unknown_url"),
+    MethodNotAllowed: HttpError(405, _REQUEST, "method_not_allowed"),
+    ExportsBusy: HttpError(503, _SERVER, "exports_busy", retry_after=5),
+    ModelNotFound: HttpError(404, _REQUEST, "model_not_found"),
+    ModelUnavailable: HttpError(503, _SERVER, "model_unavailable", retry_after=10),
+    Overloaded: HttpError(503, _SERVER, "overloaded", retry_after=5),
+    BrokerDown: HttpError(503, _SERVER, "service_unavailable", retry_after=5),
+    Unroutable: HttpError(503, _SERVER, "model_unavailable", retry_after=10, message=ModelUnavailable.message),
+    QueueFull: HttpError(503, _SERVER, "overloaded", retry_after=2, retry_until=5, message=_BUSY),
+    BrokerUnavailable: HttpError(503, _SERVER, "service_unavailable", retry_after=5, message=BrokerDown.message),
+    PublishUnknown: HttpError(503, _SERVER, "service_unavailable", retry_after=5, message=BrokerDown.message),
+    PublishError: HttpError(503, _SERVER, "service_unavailable", retry_after=5, message=BrokerDown.message),
+    FailureCode.CONTEXT_LENGTH_EXCEEDED: HttpError(400, _REQUEST, "context_length_exceeded"),
+    FailureCode.INVALID_PROMPT: HttpError(400, _REQUEST, "invalid_prompt"),
+    FailureCode.INVALID_PARAMETER: HttpError(400, _REQUEST, "invalid_value"),
+    FailureCode.DEADLINE_EXCEEDED: HttpError(408, _SERVER, "deadline_exceeded"),
+    FailureCode.ENGINE_ERROR: HttpError(500, _SERVER, "engine_error"),
+    FailureCode.WORKER_LOST: HttpError(503, _SERVER, "worker_lost", retry_after=1),
+    FailureCode.WORKER_SHUTDOWN: HttpError(503, _SERVER, "worker_shutdown", retry_after=1),
+    FailureCode.FAILED_REPEATEDLY: HttpError(500, _SERVER, "job_failed_repeatedly", should_retry=False),
+    FailureCode.UNDECODABLE: HttpError(500, _SERVER, "undecodable_job", should_retry=False),
+    FailureCode.UPSTREAM_ERROR: HttpError(502, _SERVER, "upstream_error"),
+    FailureCode.UPSTREAM_TIMEOUT: HttpError(504, _SERVER, "upstream_error"),
+    FailureCode.UPSTREAM_BUSY: HttpError(503, _SERVER, "overloaded", retry_after=5),
+    JobCancelled: HttpError(503, _SERVER, "cancelled", should_retry=False),
+    DeadlinePassed: HttpError(408, _SERVER, "deadline_exceeded"),
+    WorkerLost: HttpError(503, _SERVER, "worker_lost", retry_after=1),
+    NotQueued: HttpError(503, _SERVER, "service_unavailable", retry_after=5),
+    UpstreamUnreachable: HttpError(503, _SERVER, "upstream_unreachable", retry_after=5),
+    RepliesLost: HttpError(503, _SERVER, "replies_lost", retry_after=1),
+    SlowClient: HttpError(408, _REQUEST, "client_too_slow"),
+    ClientDisconnected: HttpError(499, _REQUEST, "client_disconnected"),
+    ServerShutdown: HttpError(503, _SERVER, "server_shutdown", retry_after=5),
+    Exception: HttpError(500, _SERVER, None, message=_INTERNAL),
+}
+
+
+def http_error(error: Exception) -> HttpError:
+    """Return the table's row for an error: by failure code if it has one, else by its class or the nearest base."""
+    if isinstance(error, JobFailed):
+        return HTTP_ERRORS[error.failure]
+    return next(HTTP_ERRORS[kind] for kind in type(error).__mro__ if kind in HTTP_ERRORS)
+
+
+def error_body(error: Exception) -> dict[str, Any]:
+    """Return OpenAI's error body; all four keys are always present."""
+    response = http_error(error)
+    return {
+        "error": {
+            "message": response.message_of(error),
+            "type": response.type,
+            "param": getattr(error, "param", None),
+            "code": getattr(error, "code", None) or response.code,
+        }
+    }
+
+
+def error_headers(error: Exception) -> dict[str, str]:
+    """Return the response headers of an error: authentication challenge and retry hints."""
+    response = http_error(error)
+    headers: dict[str, str] = {}
+    if response.status == 401:
+        headers["www-authenticate"] = "Bearer"
+    if response.status == 429 and response.should_retry is None and isinstance(error, RateLimitExceeded):
+        headers |= _retry_headers(error.wait)
+    retry_after = getattr(error, "retry_after", None) or response.retry_after
+    if retry_after is not None and response.retry_until is not None:
+        retry_after = random.randint(retry_after, response.retry_until)  # noqa: S311 - no secret
+    if retry_after is not None:
+        headers["retry-after"] = str(min(retry_after, MAX_RETRY_AFTER))
+    if response.should_retry is not None:
+        headers["x-should-retry"] = "true" if response.should_retry else "false"
+    return headers
+
+
+def _retry_headers(seconds: float) -> dict[str, str]:
+    """Return `Retry-After` in whole seconds, and in milliseconds for OpenAI's clients."""
+    milliseconds = min(max(1, math.ceil(seconds * 1000)), MAX_RETRY_AFTER * 1000)
+    return {"retry-after": str(-(-milliseconds // 1000)), "retry-after-ms": str(milliseconds)}
