@@ -115,7 +115,8 @@ def _budget_message(error: BudgetExhausted) -> str:
     owner = {"key": "this API key", "project": "this project"}.get(kind, "this organization")
     return (
         f"You exceeded your current quota: this request may cost up to {format_usd(error.needed)} USD; "
-        f"{format_usd(max(0, error.left))} USD of the monthly budget of {owner} are left. A smaller max_tokens needs less."
+        f"{format_usd(max(0, error.left))} USD of the monthly budget of {owner} are left. "
+        "A smaller max_tokens needs less."
     )
 
 
