@@ -16,7 +16,7 @@ from benchmarks.engine_tables import FULL, QUICK, TABLES, Bench
 from benchmarks.report import say
 from benchmarks.results import RESULTS, Value, measured, write
 from inference_worker.engine.engine import Engine
-from inference_worker.engine.execution.isolation import IsolatingRunner
+from inference_worker.engine.execution.fault_isolation import IsolatingRunner
 from inference_worker.engine.execution.model_runner import ModelRunner
 from inference_worker.settings import EngineSettings, default_batched_tokens
 from infra.home import environment

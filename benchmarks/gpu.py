@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 from transformers import ContinuousBatchingConfig, GenerationConfig, LlamaForCausalLM
 
-from benchmarks.gpu_models import SHAPES, Shape, bandwidth, bytes_per_step, number_format, our_engine, their_model
+from benchmarks.gpu_models import SHAPES, Shape, bandwidth, bytes_per_step, our_engine, their_model, weight_dtype
 from benchmarks.measures import median
 from benchmarks.results import Row, measured, write
 from benchmarks.workloads import Request, fixed
@@ -110,7 +110,7 @@ def _rows(shape: Shape, plan: Plan, device: torch.device, copied: float) -> Iter
         yield (
             _prefill_row(shape, case, own, other)
             if case[2] == 1
-            else _decode_row(shape, case, own, other, copied, number_format(device).itemsize)
+            else _decode_row(shape, case, own, other, copied, weight_dtype(device).itemsize)
         )
 
 

@@ -61,7 +61,7 @@ SHAPES = {
 
 def our_engine(shape: Shape, device: torch.device, sequences: int, context: int) -> Engine:
     """An engine for so many sequences of so long a context; its prefix cache is off: nothing may be found again."""
-    config, dtype = shape.config(context), number_format(device)
+    config, dtype = shape.config(context), weight_dtype(device)
     described = FAMILIES["llama"](config)
     rotary = rotary_of(config, described.shape.head_size)
     with torch.device("meta"):
@@ -76,17 +76,17 @@ def our_engine(shape: Shape, device: torch.device, sequences: int, context: int)
         max_num_batched_tokens=MOST_BATCHED_TOKENS,
         enable_prefix_caching=False,
     )
-    return Engine.around(model, settings, dtype)
+    return Engine.from_model(model, settings, dtype)
 
 
 def their_model(shape: Shape, device: torch.device, context: int) -> LlamaForCausalLM:
     """The same shape by `transformers`."""
     with torch.device(device):
-        model = LlamaForCausalLM._from_config(shape.config(context), dtype=number_format(device))
+        model = LlamaForCausalLM._from_config(shape.config(context), dtype=weight_dtype(device))
     return model.eval().requires_grad_(False)
 
 
-def number_format(device: torch.device) -> torch.dtype:
+def weight_dtype(device: torch.device) -> torch.dtype:
     """What both compute in."""
     return torch.bfloat16 if device.type == "cuda" else torch.float32
 

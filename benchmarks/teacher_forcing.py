@@ -21,8 +21,8 @@ from benchmarks.results import ROOT
 from inference_worker.engine.attention_backend import StepAttention
 from inference_worker.engine.batch import ScheduledSequence
 from inference_worker.engine.engine import Engine
-from inference_worker.engine.execution.inputs import build_inputs
 from inference_worker.engine.execution.model_runner import ModelRunner
+from inference_worker.engine.execution.step_inputs import build_inputs
 from inference_worker.engine.sequence import Sequence
 from inference_worker.model_files.gguf_metadata import read_tokenizer
 from inference_worker.tokenizer.tokenizer import Tokenizer

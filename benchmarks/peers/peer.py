@@ -20,13 +20,13 @@ from typing import ClassVar
 import torch
 
 from benchmarks.results import ROOT
-from inference_worker.engine.loading.number_format import number_format
+from inference_worker.engine.loading.dtypes import weight_dtype
 from infra.install.steps import make_venv, run
 
 RUNNERS = "benchmarks.peers.runners"
 """Programs for the peers' interpreters; started in the checkout, they find it there."""
 
-DTYPE = str(number_format("auto", torch.device("cpu"))).removeprefix("torch.")
+DTYPE = str(weight_dtype("auto", torch.device("cpu"))).removeprefix("torch.")
 """What PyTorch multiplies fastest on this processor: bfloat16 if it has instructions for it, else float32."""
 
 

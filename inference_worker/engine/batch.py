@@ -29,7 +29,7 @@ class ScheduledSequence:
         return known + array("q", self.drafts) if self.drafts else known
 
     @property
-    def draws(self) -> int:
+    def sample_count(self) -> int:
         """Number of tokens to sample: one after the last known token and one after each draft, or 0."""
         return 1 + len(self.drafts) if self.start + self.count >= len(self.sequence.token_ids) else 0
 
@@ -47,13 +47,16 @@ class ScheduledSequence:
         """Number of trailing tokens whose final hidden states are read: for sampling or prompt log probabilities."""
         scored = self.scored
         for_scores = self.start + self.count - (scored.start - 1) if scored else 0
-        return max(self.draws, for_scores)
+        return max(self.sample_count, for_scores)
 
-    def drawn(self) -> list[Sequence]:
+    def sampling_contexts(self) -> list[Sequence]:
         """Return, for each token to sample, the sequence extended by the drafts before it: the sampler's context."""
-        if not self.draws:
+        if not self.sample_count:
             return []
-        return [self.sequence, *(self.sequence.ahead(self.drafts[:right]) for right in range(1, self.draws))]
+        return [
+            self.sequence,
+            *(self.sequence.with_tokens(self.drafts[:right]) for right in range(1, self.sample_count)),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,8 @@ class StepResult:
     """The outcome of a batch; lists have one item per entry, in the batch's order.
 
     Attributes:
-        token_ids: sampled token ids, `ScheduledSequence.draws` per entry. The token at index i is valid only if the
+        token_ids: sampled token ids, `ScheduledSequence.sample_count` per entry. The token at index i is valid only if
+        the
             first i drafts are accepted. With several steps: one token per step, even past the end of a choice.
         logprobs: log probabilities of these tokens; `None` where the request does not want them.
         failed: ids of requests that could not be computed; their entries have no tokens.

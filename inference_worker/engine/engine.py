@@ -13,14 +13,14 @@ from inference_worker.engine.attention.registry import create_attention
 from inference_worker.engine.attention_backend import AttentionBackend
 from inference_worker.engine.causal_lm import CausalLM, ModelShape
 from inference_worker.engine.execution.cache_size import count_blocks
-from inference_worker.engine.execution.isolation import IsolatingRunner
+from inference_worker.engine.execution.fault_isolation import IsolatingRunner
 from inference_worker.engine.execution.model_runner import ModelRunner, Runner
 from inference_worker.engine.kv_cache import KVCache, KVCacheShape
 from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.native_decoder import NativeDecoder
-from inference_worker.engine.loading.compilation import compile_model
-from inference_worker.engine.loading.loading import load_model
-from inference_worker.engine.loading.number_format import cache_format, number_format
+from inference_worker.engine.loading.dtypes import kv_cache_dtype_for, weight_dtype
+from inference_worker.engine.loading.model_loader import load_model
+from inference_worker.engine.loading.native_conversion import convert_to_native
 from inference_worker.engine.native.build import best_instructions
 from inference_worker.engine.native.prefill_interrupt import PrefillInterrupt
 from inference_worker.engine.scheduling.block_manager import BlockManager
@@ -78,15 +78,15 @@ class Engine:
             ModelError: the model can't be loaded, or its KV cache does not fit the memory.
         """
         device = torch.device(settings.device)
-        dtype = number_format(settings.dtype, device)
+        dtype = weight_dtype(settings.dtype, device)
         source = resolve(settings.model)
-        model, scheme = compile_model(load_model(source, dtype, device), source, settings)
+        model, scheme = convert_to_native(load_model(source, dtype, device), source, settings)
         log.info("model loaded", dtype=str(dtype).removeprefix("torch."), quantization=scheme)
         read = partial(read_vocabulary, source.path)
-        return cls.around(model, replace(settings, quantization=scheme), dtype, vocabulary=read)
+        return cls.from_model(model, replace(settings, quantization=scheme), dtype, vocabulary=read)
 
     @classmethod
-    def around(
+    def from_model(
         cls,
         model: CausalLM,
         settings: EngineSettings,
@@ -104,7 +104,7 @@ class Engine:
             ModelError: the KV cache does not fit the memory.
         """
         device, shape = torch.device(settings.device), model.shape
-        kv_dtype = cache_format(settings.kv_cache_dtype, dtype, settings.quantization, settings.activation_bits)
+        kv_dtype = kv_cache_dtype_for(settings.kv_cache_dtype, dtype, settings.quantization, settings.activation_bits)
         cache_shape = KVCacheShape(shape.layers, shape.kv_heads, shape.head_size, settings.block_size, kv_dtype)
         blocks = count_blocks(settings, cache_shape, _context_length(settings, shape), device)
         attention = create_attention(settings.attention, KVCache(cache_shape, blocks, device), device)

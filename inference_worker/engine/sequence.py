@@ -87,10 +87,10 @@ class Sequence:
         """Return the ids of the generated tokens."""
         return self.token_ids[self.prompt_length :]
 
-    def ahead(self, tokens: tuple[int, ...]) -> Sequence:
+    def with_tokens(self, tokens: tuple[int, ...]) -> Sequence:
         """Return a read-only copy with `tokens` appended; the matcher is shared and does not advance."""
         return replace(self, token_ids=self.token_ids + array("q", tokens))
 
-    def inherit(self, leader: Sequence) -> None:
+    def inherit_admission(self, leader: Sequence) -> None:
         """Take over the admission state of `leader`, whose prompt is the same."""
         self.admitted, self.cached_tokens, self.scored = leader.admitted, leader.cached_tokens, leader.scored

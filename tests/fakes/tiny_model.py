@@ -64,4 +64,4 @@ def rotate(states: Tensor, positions: Tensor) -> Tensor:
 def tiny_engine(model: TinyModel | None = None, **settings: object) -> Engine:
     """An engine around a tiny model on the CPU in float32, with blocks of 4."""
     values: dict[str, object] = {"model": "tiny", "block_size": 4, "num_kv_blocks": 512, **settings}
-    return Engine.around(model or TinyModel(), EngineSettings(**values), torch.float32)  # type: ignore[arg-type]
+    return Engine.from_model(model or TinyModel(), EngineSettings(**values), torch.float32)  # type: ignore[arg-type]

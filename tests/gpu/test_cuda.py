@@ -19,9 +19,9 @@ from inference_worker.engine.attention.reference import ReferenceAttention
 from inference_worker.engine.attention.triton_attention import TritonAttention
 from inference_worker.engine.attention_backend import AttentionMetadata
 from inference_worker.engine.engine import Engine
-from inference_worker.engine.execution.captured_runner import CapturedRunner
+from inference_worker.engine.execution.graph_runner import GraphRunner
 from inference_worker.engine.kv_cache import KVCache, KVCacheShape
-from inference_worker.engine.loading.loading import load_model
+from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.engine.sampling import uniform_kernel
 from inference_worker.model_files.model_source import resolve
 from inference_worker.settings import EngineSettings
@@ -95,8 +95,8 @@ def test_captured_steps_say_the_same(model_type: str, tmp_path: Path) -> None:
             model=str(tmp_path), device=device, dtype="float32", num_kv_blocks=400, max_num_seqs=9
         )
         model = load_model(resolve(str(tmp_path)), torch.float32, torch.device(device))
-        engine = Engine.around(model, settings, torch.float32)
-        assert isinstance(engine.runner, CapturedRunner) == (device == "cuda")
+        engine = Engine.from_model(model, settings, torch.float32)
+        assert isinstance(engine.runner, GraphRunner) == (device == "cuda")
         outcomes.append(ids(generate(engine, wanted)))
     # Rounding may turn a draw that falls on the edge between two tokens; more than one in twenty is a fault.
     differing = [key for key in outcomes[0] if outcomes[0][key] != outcomes[1][key]]

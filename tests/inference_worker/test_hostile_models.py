@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from inference_worker.engine.loading.loading import load_model
+from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.errors import BadWeights, ModelError, UnsupportedModel
 from inference_worker.model_files.model_source import resolve
 from inference_worker.tokenizer.tokenizer_files import read_text_files

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM
 
 from inference_worker.engine.causal_lm import CausalLM
 from inference_worker.engine.engine import Engine
-from inference_worker.engine.loading.loading import load_model
+from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.engine.weights.gguf_file import GGUFFile
 from inference_worker.engine_protocol import GenerationRequest, PositionLogprobs, TokenEvent
 from inference_worker.model_files.gguf_metadata import read_tokenizer
@@ -168,7 +168,7 @@ def answers(engine: Engine, prompts: list[list[int]], new_tokens: int = NEW_TOKE
 
 
 def engine_around(model: CausalLM, **changes) -> Engine:
-    return Engine.around(model, replace(SETTINGS, **changes), torch.float32)
+    return Engine.from_model(model, replace(SETTINGS, **changes), torch.float32)
 
 
 @pytest.mark.model

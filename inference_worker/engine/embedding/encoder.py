@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedModel
 
 from inference_worker.engine.embedding.pooling import pool
-from inference_worker.engine.loading.loading import read_config
+from inference_worker.engine.loading.model_loader import read_config
 from inference_worker.engine.weights.pretrained import from_pretrained
 from inference_worker.engine.weights.weights import SafetensorsFolder
 from inference_worker.errors import UnsupportedModel

@@ -14,7 +14,7 @@ from inference_worker.engine.embedding import encoder
 from inference_worker.engine.embedding.batching import Batcher, PendingInput
 from inference_worker.engine.embedding.encoder import Encoder
 from inference_worker.engine.embedding.pooling import shortened
-from inference_worker.engine.loading.number_format import number_format
+from inference_worker.engine.loading.dtypes import weight_dtype
 from inference_worker.engine_protocol import EmbeddingRequest, EngineLoad, Ready, RequestFailed, VectorEvent
 from inference_worker.errors import ModelError
 from inference_worker.model_files.embedding_folder import read_config
@@ -56,7 +56,7 @@ class EmbeddingEngine:
             raise ModelError(f"quantization {settings.quantization}: encoders are served as they are")
         device = torch.device(settings.device)
         # Default to float32: encoders are small, and vectors are compared with those of other runs.
-        dtype = number_format("float32" if settings.dtype == "auto" else settings.dtype, device)
+        dtype = weight_dtype("float32" if settings.dtype == "auto" else settings.dtype, device)
         return cls(encoder.load(source.path, read_config(source.path), dtype, device), settings)
 
     def ready(self) -> Ready:

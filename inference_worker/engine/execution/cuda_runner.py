@@ -10,9 +10,9 @@ import time
 import structlog
 
 from inference_worker.engine.attention_backend import AttentionBackend
-from inference_worker.engine.execution.captured_runner import CapturedRunner
 from inference_worker.engine.execution.decode_graphs import CudaCapture
-from inference_worker.engine.execution.isolation import IsolatingRunner
+from inference_worker.engine.execution.fault_isolation import IsolatingRunner
+from inference_worker.engine.execution.graph_runner import GraphRunner
 from inference_worker.engine.execution.model_runner import ModelRunner
 from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.fused_decoder import FusedDecoder
@@ -22,11 +22,11 @@ from inference_worker.engine.scheduling.limits import EngineLimits
 log = structlog.get_logger(__name__)
 
 
-def cuda_runner(model: Decoder, attention: AttentionBackend, limits: EngineLimits) -> CapturedRunner:
+def cuda_runner(model: Decoder, attention: AttentionBackend, limits: EngineLimits) -> GraphRunner:
     """Build the runner and capture the decode steps of `model` over the cache of `attention`."""
     device = attention.cache.keys[0].device
     started = time.perf_counter()
     runner = IsolatingRunner(ModelRunner(FusedDecoder(model), attention, device))
-    captured = CapturedRunner(runner, limits, CudaCapture(device), uniform)
+    captured = GraphRunner(runner, limits, CudaCapture(device), uniform)
     log.info("decode steps captured", sizes=captured.sizes, seconds=round(time.perf_counter() - started, 1))
     return captured

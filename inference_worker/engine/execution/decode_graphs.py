@@ -19,8 +19,8 @@ from torch import Tensor
 
 from inference_worker.engine.attention_backend import AttentionBackend, AttentionMetadata, StepAttention
 from inference_worker.engine.causal_lm import CausalLM
-from inference_worker.engine.execution.decode_rows import AT_REST, POSITION, TOKEN, DecodeRows
-from inference_worker.engine.sampling.captured import Stage, Uniform, choose
+from inference_worker.engine.execution.decode_rows import IDLE, POSITION, TOKEN, DecodeRows
+from inference_worker.engine.sampling.graph_sampling import Stage, Uniform, sample
 
 Work = Callable[[], None]
 Capture = Callable[[Work], Work]
@@ -41,18 +41,18 @@ class DecodeGraphs:
     """The captured decode steps of one model over `DecodeRows`, for up to the rows' capacity of sequences.
 
     Attributes:
-        drawn: [steps, capacity] int64: the tokens sampled since `restart`, one row per step.
+        sampled: [steps, capacity] int64: the tokens sampled since `restart`, one row per step.
     """
 
     def __init__(
         self, model: CausalLM, attention: AttentionBackend, rows: DecodeRows, *, steps: int, uniform: Uniform
     ) -> None:
         self._model, self._attention, self._rows, self._uniform = model, attention, rows, uniform
-        most = rows.tables.shape[0]
-        self.sizes = [*(size for size in SIZES if size < most), most]
-        self.drawn = torch.zeros((steps, most), dtype=torch.int64, device=rows.device)
+        capacity = rows.tables.shape[0]
+        self.sizes = [*(size for size in SIZES if size < capacity), capacity]
+        self.sampled = torch.zeros((steps, capacity), dtype=torch.int64, device=rows.device)
         self._step = torch.zeros(1, dtype=torch.int64, device=rows.device)
-        self._starts = torch.arange(most + 1, device=rows.device)
+        self._starts = torch.arange(capacity + 1, device=rows.device)
         self._captured: dict[GraphKey, Work] = {}
 
     def key(self, sequences: int, stage: Stage) -> GraphKey:
@@ -68,7 +68,7 @@ class DecodeGraphs:
                 self._captured[key] = capture(lambda key=key: self.step(key))  # type: ignore[misc]
 
     def restart(self) -> None:
-        """Reset the step counter: the next step writes the first row of `drawn`."""
+        """Reset the step counter: the next step writes the first row of `sampled`."""
         self._step.zero_()
 
     def replay(self, key: GraphKey) -> None:
@@ -83,10 +83,10 @@ class DecodeGraphs:
             token_ids, positions.clamp(min=0), StepAttention(self._attention, self._metadata(positions, count))
         )
         logits = self._model.logits(hidden)
-        tokens = choose(logits, rows.sampling(count), key.stage, self._uniform)
-        self.drawn[:, :count].index_copy_(0, self._step, tokens[None])
+        tokens = sample(logits, rows.sampling(count), key.stage, self._uniform)
+        self.sampled[:, :count].index_copy_(0, self._step, tokens[None])
         self._step.add_(1)
-        rows.move_on(count, tokens)
+        rows.advance(count, tokens)
 
     def _metadata(self, positions: Tensor, count: int) -> AttentionMetadata:
         """Return the attention metadata of rows with one query each; their length is bounded by the block tables."""
@@ -97,7 +97,7 @@ class DecodeGraphs:
             query_start=self._starts[: count + 1],
             sequence_lengths=positions + 1,
             block_tables=tables,
-            slot_mapping=torch.where(positions == AT_REST, -1, blocks * size + computed % size),
+            slot_mapping=torch.where(positions == IDLE, -1, blocks * size + computed % size),
             max_query_length=1,
             max_sequence_length=tables.shape[1] * size,
         )

@@ -17,18 +17,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from inference_worker.engine.sampling.captured import RowParameters
+from inference_worker.engine.sampling.graph_sampling import RowParameters
 from inference_worker.engine.sequence import Sequence
 
 TOKEN, POSITION, END, PROMPT, SEED, CHOICE, TOP_K = range(7)
 """Integers of a row: its last token and that token's position, -1 for an idle row; END: the position from which on
 nothing is computed; the length of the prompt; and sampling parameters."""
 TEMPERATURE, MIN_P, TOP_P = range(3)
-AT_REST = -1
+IDLE = -1
 
 
 @dataclass
-class _Told:
+class _HostRow:
     """The host's copy of a row's state on the device."""
 
     sequence: Sequence
@@ -37,18 +37,18 @@ class _Told:
 
 
 @dataclass
-class _Cells:
+class _TableUpdates:
     """Updates of the flat block tables: indices, and the block numbers to write there."""
 
-    places: array[int] = field(default_factory=lambda: array("q"))
+    indices: array[int] = field(default_factory=lambda: array("q"))
     blocks: array[int] = field(default_factory=lambda: array("q"))
 
-    def add(self, begin: int, told: array[int], table: array[int]) -> None:
-        """Add the differences between `table`, which begins at index `begin`, and the device's copy of it."""
-        common = len(told)
-        if table[:common] != told:  # rare: a block was copied, or given back and another taken
-            common = next(i for i, (old, new) in enumerate(zip_longest(told, table)) if old != new)
-        self.places.extend(range(begin + common, begin + len(table)))
+    def add(self, begin: int, known: array[int], table: array[int]) -> None:
+        """Add the differences between `table`, which begins at index `begin`, and `known`, the device's copy."""
+        common = len(known)
+        if table[:common] != known:  # rare: a block was copied, or given back and another taken
+            common = next(i for i, (old, new) in enumerate(zip_longest(known, table)) if old != new)
+        self.indices.extend(range(begin + common, begin + len(table)))
         self.blocks.extend(table[common:])
 
 
@@ -64,10 +64,10 @@ class DecodeRows:
     def __init__(self, capacity: int, blocks: int, device: torch.device) -> None:
         self.device = device
         self.integers = torch.zeros((7, capacity), dtype=torch.int64, device=device)
-        self.integers[POSITION] = AT_REST
+        self.integers[POSITION] = IDLE
         self.floats = torch.zeros((3, capacity), dtype=torch.float64, device=device)
         self.tables = torch.zeros((capacity, blocks), dtype=torch.int64, device=device)
-        self._told: list[_Told | None] = [None] * capacity
+        self._host_rows: list[_HostRow | None] = [None] * capacity
 
     def sampling(self, count: int) -> RowParameters:
         """Return the sampling parameters of the first `count` rows, as views that change when rows advance."""
@@ -82,65 +82,69 @@ class DecodeRows:
             top_p=number[TOP_P],
         )
 
-    def move_on(self, count: int, tokens: Tensor) -> None:
+    def advance(self, count: int, tokens: Tensor) -> None:
         """Advance the first `count` rows on the device by one position with `tokens`; at its end a row becomes idle."""
         position = self.integers[POSITION, :count]
         following = position + 1
-        goes_on = (position != AT_REST) & (following < self.integers[END, :count])
-        position.copy_(torch.where(goes_on, following, AT_REST))
+        goes_on = (position != IDLE) & (following < self.integers[END, :count])
+        position.copy_(torch.where(goes_on, following, IDLE))
         self.integers[TOKEN, :count].copy_(tokens)
 
     # --- The host's side ----------------------------------------------------------------------------
 
-    def place(self, sequences: Items[Sequence]) -> list[int]:
+    def update(self, sequences: Items[Sequence]) -> list[int]:
         """Give `sequences` the first rows, in any order, and send the differences; return the row of each."""
         rows = self._assign(sequences)
-        resting = [row for row, told in enumerate(self._told[len(rows) :], len(rows)) if told is not None]
+        idle = [row for row, host_row in enumerate(self._host_rows[len(rows) :], len(rows)) if host_row is not None]
         changed: list[tuple[int, Sequence]] = []
-        cells = _Cells()
+        updates = _TableUpdates()
         for row, sequence in zip(rows, sequences, strict=True):
-            told = self._told[row]
-            if told is None or told.sequence is not sequence:
-                told = self._told[row] = _Told(sequence, AT_REST, array("q"))
-            if told.position != sequence.computed:
-                told.position = sequence.computed
+            host_row = self._host_rows[row]
+            if host_row is None or host_row.sequence is not sequence:
+                host_row = self._host_rows[row] = _HostRow(sequence, IDLE, array("q"))
+            if host_row.position != sequence.computed:
+                host_row.position = sequence.computed
                 changed.append((row, sequence))
-            if told.table != sequence.block_table:
-                cells.add(row * self.tables.shape[1], told.table, sequence.block_table)
-                told.table = sequence.block_table[:]
-        for row in resting:
-            self._told[row] = None
-        self._send(changed, resting, cells)
+            if host_row.table != sequence.block_table:
+                updates.add(row * self.tables.shape[1], host_row.table, sequence.block_table)
+                host_row.table = sequence.block_table[:]
+        for row in idle:
+            self._host_rows[row] = None
+        self._send(changed, idle, updates)
         return rows
 
-    def moved_on(self, rows: Items[int], steps: int) -> None:
+    def advance_host(self, rows: Items[int], steps: int) -> None:
         """Advance the host's copy of these rows by so many steps."""
         for row in rows:
-            told = self._told[row]
-            if told is not None:
-                told.position += steps
+            host_row = self._host_rows[row]
+            if host_row is not None:
+                host_row.position += steps
 
     def _assign(self, sequences: Items[Sequence]) -> list[int]:
         """Assign each sequence one of the first rows; a sequence keeps the one it has."""
-        wanted, first = set(sequences), self._told[: len(sequences)]
-        kept = {told.sequence: row for row, told in enumerate(first) if told is not None and told.sequence in wanted}
+        wanted, first = set(sequences), self._host_rows[: len(sequences)]
+        kept = {
+            host_row.sequence: row
+            for row, host_row in enumerate(first)
+            if host_row is not None and host_row.sequence in wanted
+        }
         taken = set(kept.values())
         free = iter([row for row in range(len(sequences)) if row not in taken])
         return [kept[sequence] if sequence in kept else next(free) for sequence in sequences]
 
-    def _send(self, changed: list[tuple[int, Sequence]], resting: list[int], cells: _Cells) -> None:
+    def _send(self, changed: list[tuple[int, Sequence]], idle: list[int], updates: _TableUpdates) -> None:
         """Write changed rows, idle rows and block table updates to the device in one transfer."""
-        if not changed and not resting and not cells.places:
+        if not changed and not idle and not updates.indices:
             return
-        values = [_integers(sequence) for _, sequence in changed] + [(0, AT_REST, 0, 0, 0, 0, 0)] * len(resting)
-        floats = [_floats(sequence) for _, sequence in changed] + [(0.0, 0.0, 1.0)] * len(resting)
-        rows = np.array([row for row, _ in changed] + resting, dtype=np.int64)
+        values = [_integers(sequence) for _, sequence in changed] + [(0, IDLE, 0, 0, 0, 0, 0)] * len(idle)
+        floats = [_floats(sequence) for _, sequence in changed] + [(0.0, 0.0, 1.0)] * len(idle)
+        rows = np.array([row for row, _ in changed] + idle, dtype=np.int64)
         columns = (
             rows,
             np.array(values, dtype=np.int64).reshape(-1, 7).T.reshape(-1),
             np.array(floats, dtype=np.float64).reshape(-1, 3).T.reshape(-1).view(np.int64),
-            np.frombuffer(cells.places, dtype=np.int64),
-            np.frombuffer(cells.blocks, dtype=np.int64),
+            np.frombuffer(updates.indices, dtype=np.int64),
+            np.frombuffer(updates.blocks, dtype=np.int64),
         )
         packed = torch.from_numpy(np.concatenate(columns))
         if self.device.type == "cuda":

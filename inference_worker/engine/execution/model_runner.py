@@ -9,7 +9,7 @@ import torch
 from inference_worker.engine.attention_backend import AttentionBackend, StepAttention
 from inference_worker.engine.batch import Batch, BlockCopy, ScheduledSequence, StepResult
 from inference_worker.engine.causal_lm import CausalLM
-from inference_worker.engine.execution.inputs import build_inputs
+from inference_worker.engine.execution.step_inputs import build_inputs
 from inference_worker.engine.sampling.prompt_scores import score_prompts
 from inference_worker.engine.sampling.sampler import Sampler
 from inference_worker.engine_protocol import PositionLogprobs, PromptScores
@@ -53,14 +53,14 @@ class ModelRunner:
         step = StepAttention(self.attention, inputs.attention)
         hidden = self.model.forward(inputs.token_ids, inputs.positions, step)
         scores = score_prompts(entries, hidden, self.model.logits)
-        rows = [row for entry in entries for row in entry.drawn()]
+        rows = [row for entry in entries for row in entry.sampling_contexts()]
         if not rows:
             return StepResult([[] for _ in entries], [None] * len(entries), scores=scores)
-        drawn = self.sampler.sample(self.model.logits(hidden[inputs.sampled_rows]), rows)
-        return _by_entry(entries, *drawn, scores)
+        sampled = self.sampler.sample(self.model.logits(hidden[inputs.sampled_rows]), rows)
+        return _split_by_entry(entries, *sampled, scores)
 
 
-def _by_entry(
+def _split_by_entry(
     entries: list[ScheduledSequence],
     tokens: list[int],
     logprobs: list[PositionLogprobs | None],
@@ -69,7 +69,7 @@ def _by_entry(
     """Split the sampled rows by entry."""
     result, end = StepResult(scores=scores), 0
     for entry in entries:
-        start, end = end, end + entry.draws
+        start, end = end, end + entry.sample_count
         result.token_ids.append(tokens[start:end])
         result.logprobs.append([one for one in logprobs[start:end] if one is not None] or None)
     return result

@@ -39,7 +39,7 @@ from inference_worker.engine.native.packing import (
     stacked,
 )
 from inference_worker.engine.native.prefill_interrupt import PrefillInterrupt
-from inference_worker.engine.native.weight_memory import WeightMemory
+from inference_worker.engine.native.weight_arena import WeightArena
 from inference_worker.errors import NativeUnavailable
 
 
@@ -84,7 +84,7 @@ class NativeDecoder:
         self._row_bits = row_bits
         self._config = model.config
         self.prefill_interrupt = PrefillInterrupt()
-        self._memory = WeightMemory()
+        self._arena = WeightArena()
         self._kept: list[PackedWeight | Tensor] = []
         stack = model.model
         self._embedding = self._pack(values.get("model.embed_tokens.weight", stack.embed_tokens.weight))
@@ -100,7 +100,7 @@ class NativeDecoder:
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
         """See `CausalLM.forward`; attention runs in the kernels, over the backend's cache."""
-        states = self._kernels.take(self._embedding, token_ids)
+        states = self._kernels.gather(self._embedding, token_ids)
         rotation = self.rotary.at(positions, torch.float32)
         model = self._over(attention.backend.cache)
         compute = partial(self._kernels.decode, model, attention.metadata, (rotation.cos, rotation.sin, states))
@@ -128,7 +128,7 @@ class NativeDecoder:
                 HeadsStruct(attention.query_heads, attention.kv_heads, attention.head_size),
                 self._final_norm,
                 (LayerStruct * len(self._layers))(*self._layers),
-                CacheStruct.of(cache, rough=self._row_bits == 8),
+                CacheStruct.of(cache, integer=self._row_bits == 8),
             )
             self._bound = cache, model
         return self._bound[1]
@@ -167,7 +167,7 @@ class NativeDecoder:
     def _pack(self, values: Values, bias: Tensor | None = None) -> PackedWeight:
         narrow = self._kernels.multiplies_bytes or not isinstance(values, Int8Values)
         packed = pack(values, bias, panel=self._panel, row_bits=self._row_bits if narrow else 16)
-        return replace(packed, panels=self._memory.keep(packed.panels))
+        return replace(packed, panels=self._arena.store(packed.panels))
 
     def _norm(self, norm: RMSNorm) -> NormStruct:
         weight = norm.weight.float().contiguous()

@@ -71,7 +71,7 @@ def rotary_of(config: PreTrainedConfig, head_size: int) -> Rotary:
     return Rotary(frequencies, float(magnitude))
 
 
-def longest_context(config: PreTrainedConfig) -> int:
+def max_context_length(config: PreTrainedConfig) -> int:
     """Return the longest context that `config` allows, rotary scaling included (as vLLM derives it).
 
     With longrope it is the original context: beyond it `transformers` changes the frequencies of a whole batch.

@@ -7,7 +7,7 @@ from transformers import PreTrainedConfig
 from inference_worker.engine.causal_lm import ModelShape
 from inference_worker.engine.layers.attention import AttentionConfig, LayerPattern
 from inference_worker.engine.layers.decoder import DecoderConfig
-from inference_worker.engine.layers.rotary import longest_context
+from inference_worker.engine.layers.rotary import max_context_length
 from inference_worker.errors import UnsupportedModel
 
 
@@ -76,6 +76,6 @@ def _shape(config: PreTrainedConfig, attention: AttentionConfig) -> ModelShape:
         kv_heads=attention.kv_heads,
         head_size=attention.head_size,
         vocab_size=config.vocab_size,
-        max_position=longest_context(config),
+        max_position=max_context_length(config),
         eos_token_ids=eos_token_ids(config),
     )

@@ -2,7 +2,7 @@
 
 Our attention is registered in `AttentionInterface`; for a name that has no mask function `transformers` builds no mask,
 so packed tokens of many sequences go through as a batch of one. An architecture may mix tokens outside of attention,
-so each model's output is compared with the original before it is served (`trial.py`).
+so each model's output is compared with the original before it is served (`verification.py`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from transformers.modeling_outputs import BaseModelOutputWithPast
 
 from inference_worker.engine.attention_backend import StepAttention
 from inference_worker.engine.causal_lm import ModelShape
-from inference_worker.engine.layers.rotary import longest_context
-from inference_worker.engine.models import trial
+from inference_worker.engine.layers.rotary import max_context_length
+from inference_worker.engine.models import verification
 from inference_worker.engine.models.family import eos_token_ids
 from inference_worker.engine.weights.pretrained import from_pretrained
 from inference_worker.engine.weights.weights import SafetensorsFolder
@@ -73,10 +73,10 @@ def load(folder: Path, config: PreTrainedConfig, dtype: torch.dtype, device: tor
         kv_heads=0,
         head_size=0,
         vocab_size=text.vocab_size,
-        max_position=longest_context(text),
+        max_position=max_context_length(text),
         eos_token_ids=eos_token_ids(config),
     )
-    sizes = trial.run(model, TransformersModel(model, shape), ATTENTION)
+    sizes = verification.verify(model, TransformersModel(model, shape), ATTENTION)
     shape = replace(shape, query_heads=sizes.query_heads, kv_heads=sizes.kv_heads, head_size=sizes.head_size)
     return TransformersModel(model, shape)
 

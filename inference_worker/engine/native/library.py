@@ -78,13 +78,13 @@ class HeadsStruct(ctypes.Structure):
 class CacheStruct(ctypes.Structure):
     """`Cache` of `src/decoder.h`."""
 
-    _fields_ = (("format", _int64), ("block_size", _int64), ("rough", _int64))
+    _fields_ = (("format", _int64), ("block_size", _int64), ("integer", _int64))
 
     @classmethod
-    def of(cls, cache: KVCache, *, rough: bool) -> CacheStruct:
-        """Describe a cache. `rough`: prefill computes attention in integers (ADR 0042), unless the cache is float32."""
+    def of(cls, cache: KVCache, *, integer: bool) -> CacheStruct:
+        """Describe a cache. `integer`: prefill computes attention in integers unless it is float32 (ADR 0042)."""
         form = INT8 if cache.shape.quantised else FLOATS[cache.shape.dtype]
-        return cls(form, cache.shape.block_size, rough)
+        return cls(form, cache.shape.block_size, integer)
 
 
 class ModelStruct(ctypes.Structure):
@@ -166,12 +166,12 @@ class Kernels:
         )
         return out[:, : weight.outputs]
 
-    def take(self, weight: PackedWeight, outputs: Tensor) -> Tensor:
+    def gather(self, weight: PackedWeight, outputs: Tensor) -> Tensor:
         """Gather rows of a weight, as in an embedding: [T] int64, each below `weight.outputs`, to [T, in] float32."""
         out = torch.empty(len(outputs), weight.inputs)
         struct = LinearStruct.of(weight)
         _check(
-            self._library.headrace_take(
+            self._library.headrace_gather(
                 self._handle,
                 ctypes.byref(struct),
                 _pointer(outputs.data_ptr()),
@@ -190,13 +190,13 @@ class Kernels:
         *,
         scale: float,
         window: int | None,
-        rough: bool = False,
+        integer: bool = False,
     ) -> Tensor:
-        """See `AttentionBackend.forward`. `rows`: query, key and value in float32; `rough`: see `CacheStruct.of`."""
+        """See `AttentionBackend.forward`. `rows`: query, key and value in float32; `integer`: see `CacheStruct.of`."""
         query, key, _ = rows
         out = query.new_empty(query.shape)
         heads = HeadsStruct(query.shape[1], *key.shape[1:])
-        form, step = CacheStruct.of(cache, rough=rough), StepStruct.of(metadata)
+        form, step = CacheStruct.of(cache, integer=integer), StepStruct.of(metadata)
         _check(
             self._library.headrace_attention(
                 self._handle,
@@ -256,7 +256,7 @@ def _loaded(instructions: str) -> ctypes.CDLL:
         library = ctypes.CDLL(str(path))
     except OSError as error:  # for example a cache folder on a file system mounted with noexec
         raise NativeUnavailable(f"can't load the kernels: {error}") from error
-    for name in ("create", "linear", "take", "attention", "decode"):
+    for name in ("create", "linear", "gather", "attention", "decode"):
         getattr(library, f"headrace_{name}").restype = ctypes.c_char_p
     library.headrace_destroy.restype = None
     library.headrace_panel.restype = _int64

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from inference_worker.engine.sampling.candidates import best
-from inference_worker.engine.sampling.drawing import chunk_masses, weights_of
+from inference_worker.engine.sampling.inverse_cdf import chunk_masses, weights_of
 from inference_worker.engine_protocol import Candidate, PositionLogprobs
 
-LEAST = -9999.0
+MIN_LOGPROB = -9999.0
 """OpenAI's log probability of a practically impossible token; minus infinity has no JSON."""
 
 
@@ -56,4 +56,4 @@ class RawScores:
         return ranks
 
     def _logprobs(self, scores: Tensor) -> Tensor:
-        return (scores - self.total).clamp_(min=LEAST)
+        return (scores - self.total).clamp_(min=MIN_LOGPROB)

@@ -12,22 +12,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from inference_worker.engine.sampling.bans import Allowed
+from inference_worker.engine.sampling.banned_tokens import AllowedTokens
 from inference_worker.engine.sampling.penalties import Bias, Penalties
 from inference_worker.engine.sampling.philox import Words, uniform
-from inference_worker.engine.sampling.truncation import Cuts
+from inference_worker.engine.sampling.truncation import Truncation
 from inference_worker.engine.sequence import Sequence
 from router.messages import SamplingParams
 
 GREEDY_BELOW = 1e-5
 """Temperature below which sampling is greedy: dividing by it would overflow float32 (vLLM uses the same limit)."""
 
-Wish = tuple[SamplingParams, int]
+RowSampling = tuple[SamplingParams, int]
 """A row's sampling parameters and the index of its choice."""
 
 
 @dataclass(frozen=True)
-class Draws:
+class RandomRows:
     """Parameters of D rows that are sampled at random.
 
     Attributes:
@@ -35,7 +35,7 @@ class Draws:
         rows: [D] row numbers on the device; `None`: all rows.
         seeds, choices: [D].
         temperature: [D, 1].
-        cuts: top_k, min_p and top_p; `None`: these rows are sampled from the whole vocabulary.
+        truncation: top_k, min_p and top_p; `None`: these rows are sampled from the whole vocabulary.
     """
 
     members: list[int]
@@ -43,22 +43,26 @@ class Draws:
     seeds: Words
     choices: Words
     temperature: Tensor
-    cuts: Cuts | None
+    truncation: Truncation | None
 
     @classmethod
-    def of(cls, wishes: Rows[Wish], members: list[int], device: torch.device, *, cut: bool) -> Draws | None:
+    def of(
+        cls, row_sampling: Rows[RowSampling], members: list[int], device: torch.device, *, truncated: bool
+    ) -> RandomRows | None:
         """Collect the parameters of the rows `members`; `None` if there are none."""
         if not members:
             return None
-        wanted = [wishes[row][0] for row in members]
+        wanted = [row_sampling[row][0] for row in members]
         return cls(
             members=members,
-            rows=None if len(members) == len(wishes) else torch.tensor(members, device=device),
+            rows=None if len(members) == len(row_sampling) else torch.tensor(members, device=device),
             seeds=np.array([p.seed & 0xFFFFFFFFFFFFFFFF for p in wanted], np.uint64),
-            choices=np.array([wishes[row][1] for row in members], np.uint64),
+            choices=np.array([row_sampling[row][1] for row in members], np.uint64),
             temperature=torch.tensor([p.temperature for p in wanted], device=device)[:, None],
-            cuts=Cuts.of([p.top_k for p in wanted], [p.min_p for p in wanted], [p.top_p for p in wanted], device)
-            if cut
+            truncation=Truncation.of(
+                [p.top_k for p in wanted], [p.min_p for p in wanted], [p.top_p for p in wanted], device
+            )
+            if truncated
             else None,
         )
 
@@ -73,18 +77,18 @@ class SamplingParameters:
     """The sampling parameters of all rows of a batch.
 
     Attributes:
-        wishes: each row's parameters, from which this was built.
+        row_sampling: each row's parameters, from which this was built.
         greedy: whether any row is sampled greedily.
-        draws: the rows sampled from the whole vocabulary, and those sampled from a part of it.
+        random_rows: the rows sampled from the whole vocabulary, and those sampled from a part of it.
         early: rows that set `min_tokens`.
         reported: rows that want log probabilities.
         alternatives: number of best tokens to report for each of these rows.
     """
 
-    wishes: list[Wish]
+    row_sampling: list[RowSampling]
     greedy: bool
-    draws: list[Draws]
-    allowed: Allowed | None
+    random_rows: list[RandomRows]
+    allowed: AllowedTokens | None
     bias: Bias | None
     penalties: Penalties | None
     early: list[int]
@@ -92,19 +96,22 @@ class SamplingParameters:
     alternatives: list[int]
 
     @classmethod
-    def of(cls, wishes: list[Wish], device: torch.device) -> SamplingParameters:
+    def of(cls, row_sampling: list[RowSampling], device: torch.device) -> SamplingParameters:
         """Collect the parameters of all rows."""
-        wanted = [sampling for sampling, _ in wishes]
-        drawn = [row for row, p in enumerate(wanted) if p.temperature >= GREEDY_BELOW]
-        cut = [row for row in drawn if _is_cut(wanted[row])]
-        whole = sorted(set(drawn).difference(cut))
+        wanted = [sampling for sampling, _ in row_sampling]
+        sampled = [row for row, p in enumerate(wanted) if p.temperature >= GREEDY_BELOW]
+        truncated = [row for row in sampled if _is_truncated(wanted[row])]
+        whole = sorted(set(sampled).difference(truncated))
         reported = [row for row, p in enumerate(wanted) if p.logprobs is not None]
-        draws = (Draws.of(wishes, whole, device, cut=False), Draws.of(wishes, cut, device, cut=True))
+        random_rows = (
+            RandomRows.of(row_sampling, whole, device, truncated=False),
+            RandomRows.of(row_sampling, truncated, device, truncated=True),
+        )
         return cls(
-            wishes=wishes,
-            greedy=len(drawn) < len(wishes),
-            draws=[group for group in draws if group is not None],
-            allowed=Allowed.of(wanted, device),
+            row_sampling=row_sampling,
+            greedy=len(sampled) < len(row_sampling),
+            random_rows=[group for group in random_rows if group is not None],
+            allowed=AllowedTokens.of(wanted, device),
             bias=Bias.of(wanted, device),
             penalties=Penalties.of(wanted, device),
             early=[row for row, p in enumerate(wanted) if p.min_tokens > 0],
@@ -113,5 +120,5 @@ class SamplingParameters:
         )
 
 
-def _is_cut(sampling: SamplingParams) -> bool:
+def _is_truncated(sampling: SamplingParams) -> bool:
     return sampling.top_k > 0 or sampling.top_p < 1 or sampling.min_p > 0

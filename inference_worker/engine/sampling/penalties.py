@@ -45,7 +45,7 @@ class Bias:
         logits.index_put_((self.rows, self.token_ids), self.values, accumulate=True)
 
 
-def ban_early_stops(logits: Tensor, sequences: Rows[Sequence], early: Rows[int]) -> None:
+def mask_early_stops(logits: Tensor, sequences: Rows[Sequence], early: Rows[int]) -> None:
     """Set the logits of stop tokens to -inf in rows that are below their `min_tokens`, in place.
 
     Rows with a grammar are left out: the grammar decides where they may stop (`structured/masks.py`).

@@ -8,15 +8,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from inference_worker.engine.sampling.bans import ban_words
+from inference_worker.engine.sampling.banned_tokens import ban_words
 from inference_worker.engine.sampling.candidates import first_best
-from inference_worker.engine.sampling.drawing import inverse_cdf
+from inference_worker.engine.sampling.inverse_cdf import inverse_cdf
 from inference_worker.engine.sampling.logprobs import RawScores
 from inference_worker.engine.sampling.masks import Masks
-from inference_worker.engine.sampling.parameters import Draws, SamplingParameters
-from inference_worker.engine.sampling.penalties import ban_early_stops
-from inference_worker.engine.sampling.token_counts import Histories
-from inference_worker.engine.sampling.truncation import draw_truncated
+from inference_worker.engine.sampling.parameters import RandomRows, SamplingParameters
+from inference_worker.engine.sampling.penalties import mask_early_stops
+from inference_worker.engine.sampling.token_counts import TokenCountCache
+from inference_worker.engine.sampling.truncation import sample_truncated
 from inference_worker.engine.sequence import Sequence
 from inference_worker.engine_protocol import PositionLogprobs
 
@@ -26,7 +26,7 @@ class Sampler:
 
     def __init__(self) -> None:
         self._parameters: SamplingParameters | None = None
-        self._histories = Histories()
+        self._histories = TokenCountCache()
         self._masks = Masks()
 
     def sample(self, logits: Tensor, sequences: list[Sequence]) -> tuple[list[int], list[PositionLogprobs | None]]:
@@ -39,7 +39,7 @@ class Sampler:
         parameters = self._parameters_of(sequences, logits.device)
         raw = RawScores.of(logits[parameters.reported]) if parameters.reported else None
         self._adjust(logits, sequences, parameters)
-        chosen = _choose(logits, sequences, parameters)
+        chosen = _sample(logits, sequences, parameters)
         logprobs: list[PositionLogprobs | None] = [None] * len(sequences)
         if raw is not None:
             reports = raw.report(chosen[parameters.reported], parameters.alternatives)
@@ -48,9 +48,9 @@ class Sampler:
         return chosen.tolist(), logprobs
 
     def _parameters_of(self, sequences: list[Sequence], device: torch.device) -> SamplingParameters:
-        wishes = [(sequence.sampling, sequence.choice) for sequence in sequences]
-        if self._parameters is None or self._parameters.wishes != wishes:
-            self._parameters = SamplingParameters.of(wishes, device)
+        row_sampling = [(sequence.sampling, sequence.choice) for sequence in sequences]
+        if self._parameters is None or self._parameters.row_sampling != row_sampling:
+            self._parameters = SamplingParameters.of(row_sampling, device)
         return self._parameters
 
     def _adjust(self, logits: Tensor, sequences: list[Sequence], parameters: SamplingParameters) -> None:
@@ -61,28 +61,28 @@ class Sampler:
         if parameters.bias is not None:
             parameters.bias.apply(logits)
         if parameters.early:
-            ban_early_stops(logits, sequences, parameters.early)
+            mask_early_stops(logits, sequences, parameters.early)
         if parameters.penalties is not None:
             counts = self._histories.of([sequences[row] for row in parameters.penalties.members])
             parameters.penalties.apply(logits, counts)
         self._masks.apply(logits, sequences)
 
 
-def _choose(logits: Tensor, sequences: list[Sequence], parameters: SamplingParameters) -> Tensor:
+def _sample(logits: Tensor, sequences: list[Sequence], parameters: SamplingParameters) -> Tensor:
     """Sample all rows: [R, V], overwritten, to [R] token ids."""
     chosen = first_best(logits) if parameters.greedy else torch.empty_like(logits[:, 0], dtype=torch.int64)
-    for draws in parameters.draws:
-        numbers = draws.numbers(sequences)
-        if draws.rows is None:
-            return _draw(logits, numbers, draws)
-        chosen[draws.rows] = _draw(logits[draws.rows], numbers, draws)
+    for random_rows in parameters.random_rows:
+        numbers = random_rows.numbers(sequences)
+        if random_rows.rows is None:
+            return _sample_random(logits, numbers, random_rows)
+        chosen[random_rows.rows] = _sample_random(logits[random_rows.rows], numbers, random_rows)
     return chosen
 
 
-def _draw(scores: Tensor, numbers: Tensor, draws: Draws) -> Tensor:
+def _sample_random(scores: Tensor, numbers: Tensor, random_rows: RandomRows) -> Tensor:
     """Sample one group of rows at random: [D, V], overwritten, to [D] token ids."""
     # The largest score becomes 0 first, so no temperature can overflow it.
-    scores.sub_(scores.amax(dim=-1, keepdim=True)).div_(draws.temperature)
-    if draws.cuts is None:
+    scores.sub_(scores.amax(dim=-1, keepdim=True)).div_(random_rows.temperature)
+    if random_rows.truncation is None:
         return inverse_cdf(scores, numbers)
-    return draw_truncated(scores, numbers, draws.cuts)
+    return sample_truncated(scores, numbers, random_rows.truncation)

@@ -48,7 +48,7 @@ class TokenCounts:
         self._size += 1
 
 
-class Histories:
+class TokenCountCache:
     """The token counts of the sequences of the last step."""
 
     def __init__(self) -> None:

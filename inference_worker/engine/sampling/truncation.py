@@ -13,15 +13,15 @@ import torch
 from torch import Tensor
 
 from inference_worker.engine.sampling.candidates import best, in_order_of_ids
-from inference_worker.engine.sampling.drawing import chunk_masses, pick, weights_of
+from inference_worker.engine.sampling.inverse_cdf import chunk_masses, pick, weights_of
 
-FIRST_LOOK = 64
-LOOK_FURTHER = 8
+FIRST_CANDIDATES = 64
+CANDIDATES_FACTOR = 8
 """Factor by which the number of candidates grows when they do not suffice."""
 
 
 @dataclass(frozen=True)
-class Cuts:
+class Truncation:
     """Truncation parameters of R rows; tensors are [R, 1].
 
     Attributes:
@@ -39,7 +39,7 @@ class Cuts:
     whole: bool
 
     @classmethod
-    def of(cls, top_k: list[int], min_p: list[float], top_p: list[float], device: torch.device) -> Cuts:
+    def of(cls, top_k: list[int], min_p: list[float], top_p: list[float], device: torch.device) -> Truncation:
         """Build from one number per row."""
         bounded = [k > 0 or p > 0 for k, p in zip(top_k, min_p, strict=True)]
         return cls(
@@ -50,12 +50,12 @@ class Cuts:
             not all(bounded),
         )
 
-    def of_rows(self, rows: Tensor) -> Cuts:
+    def of_rows(self, rows: Tensor) -> Truncation:
         """Return the parameters of some rows."""
-        return Cuts(self.top_k[rows], self.floor[rows], self.top_p[rows], self.bounded[rows], self.whole)
+        return Truncation(self.top_k[rows], self.floor[rows], self.top_p[rows], self.bounded[rows], self.whole)
 
 
-def draw_truncated(scores: Tensor, numbers: Tensor, cuts: Cuts) -> Tensor:
+def sample_truncated(scores: Tensor, numbers: Tensor, truncation: Truncation) -> Tensor:
     """Sample from the tokens that the truncation leaves, in order of token ids as `inverse_cdf` does.
 
     Args:
@@ -67,21 +67,25 @@ def draw_truncated(scores: Tensor, numbers: Tensor, cuts: Cuts) -> Tensor:
     """
     mass = (
         chunk_masses(weights_of(scores.clone())).sum(dim=-1, keepdim=True)
-        if cuts.whole
-        else torch.zeros_like(cuts.top_p)
+        if truncation.whole
+        else torch.zeros_like(truncation.top_p)
     )
     vocabulary = scores.shape[1]
-    look = min(FIRST_LOOK, vocabulary)
-    drawn, needed = _draw_from(*best(scores, look), mass, numbers, cuts)
-    rows = (needed >= look).nonzero()[:, 0]
-    while look < vocabulary and len(rows):
-        look = min(look * LOOK_FURTHER, vocabulary)
-        drawn[rows], needed = _draw_from(*best(scores[rows], look), mass[rows], numbers[rows], cuts.of_rows(rows))
-        rows = rows[needed >= look]
-    return drawn
+    candidates = min(FIRST_CANDIDATES, vocabulary)
+    sampled, needed = _sample_from(*best(scores, candidates), mass, numbers, truncation)
+    rows = (needed >= candidates).nonzero()[:, 0]
+    while candidates < vocabulary and len(rows):
+        candidates = min(candidates * CANDIDATES_FACTOR, vocabulary)
+        sampled[rows], needed = _sample_from(
+            *best(scores[rows], candidates), mass[rows], numbers[rows], truncation.of_rows(rows)
+        )
+        rows = rows[needed >= candidates]
+    return sampled
 
 
-def _draw_from(scores: Tensor, ids: Tensor, mass: Tensor, numbers: Tensor, cuts: Cuts) -> tuple[Tensor, Tensor]:
+def _sample_from(
+    scores: Tensor, ids: Tensor, mass: Tensor, numbers: Tensor, truncation: Truncation
+) -> tuple[Tensor, Tensor]:
     """Sample from the best K tokens of each row.
 
     Args:
@@ -92,16 +96,16 @@ def _draw_from(scores: Tensor, ids: Tensor, mass: Tensor, numbers: Tensor, cuts:
         [R] token ids, and [R] numbers of tokens that the truncation left; K means that K may not have sufficed.
     """
     rank = torch.arange(ids.shape[1], device=ids.device)
-    kept = ((rank < cuts.top_k) | (cuts.top_k == 0)) & (scores >= cuts.floor)
+    kept = ((rank < truncation.top_k) | (truncation.top_k == 0)) & (scores >= truncation.floor)
     kept[:, 0] = True
     within_bounds = kept.sum(dim=-1)
     weights = torch.where(kept, scores.double().exp(), 0.0)
     cumulated = weights.cumsum(dim=-1)
     before = cumulated.roll(1, dims=-1)
     before[:, 0] = 0.0
-    total = torch.where(cuts.bounded, cumulated[:, -1:], mass)
-    kept &= (before < cuts.top_p * total) | (cuts.top_p >= 1) | (rank == 0)
+    total = torch.where(truncation.bounded, cumulated[:, -1:], mass)
+    kept &= (before < truncation.top_p * total) | (truncation.top_p >= 1) | (rank == 0)
     by_id = in_order_of_ids(ids)
     place = pick(torch.where(kept, weights, 0.0).gather(1, by_id), numbers)
-    needed = torch.where(cuts.bounded[:, 0], within_bounds, kept.sum(dim=-1))
+    needed = torch.where(truncation.bounded[:, 0], within_bounds, kept.sum(dim=-1))
     return ids.gather(1, by_id.gather(1, place))[:, 0], needed

@@ -206,10 +206,10 @@ class Scheduler:
     def _allowed_steps(self, plan: _Plan) -> int:
         """Return how many steps the batch may run: several if it is pure decode and the blocks suffice for all."""
         most, entries = self.limits.max_decode_steps, plan.entries
-        only_goes_on = entries and all(entry.count == entry.draws == 1 for entry in entries)
+        only_goes_on = entries and all(entry.count == entry.sample_count == 1 for entry in entries)
         if most == 1 or plan.preempted or not only_goes_on or any(entry.sequence.matcher for entry in entries):
             return 1  # the host has to look at what a grammar allows after each token
-        # The last token of a sequence is drawn, never computed.
+        # The last token of a sequence is sampled, never computed.
         ends = [min(e.start + most, e.sequence.prompt_length + e.sequence.max_tokens - 1) for e in entries]
         if not self.blocks.can_extend_all([entry.sequence for entry in entries], ends):
             return 1
@@ -240,7 +240,7 @@ class Scheduler:
         siblings, leader.siblings = leader.siblings, []
         slots = self.limits.max_num_seqs - len(self.running)
         for sibling in siblings:
-            sibling.inherit(leader)
+            sibling.inherit_admission(leader)
         for sibling in siblings[:slots]:
             self.blocks.fork(leader, sibling)
             self.running.append(sibling)
@@ -251,7 +251,7 @@ class Scheduler:
         """Queue the next sibling in place of a leader dropped before the fork; the prefix cache has its prompt."""
         successor, *rest = leader.siblings
         leader.siblings, successor.siblings = [], rest
-        successor.inherit(leader)
+        successor.inherit_admission(leader)
         self.waiting.push_front(successor)
 
     # --- Commit -------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ class Speculation:
         drafts: dict[int, list[int]] = {}
         if rows >= self._cost.cheap_rows:
             return drafts
-        decoding = [index for index, entry in enumerate(entries) if entry.count == 1 and entry.draws]
+        decoding = [index for index, entry in enumerate(entries) if entry.count == 1 and entry.sample_count]
         predictions = merge(
             *(self._draft_tokens(index, entries[index].sequence) for index in decoding), key=_by_probability
         )

@@ -65,7 +65,7 @@ class SafetensorsFolder:
                     yield name, file.get_tensor(name)
 
 
-def slots(model: nn.Module) -> dict[str, Tensor]:
+def parameters_by_name(model: nn.Module) -> dict[str, Tensor]:
     """Return a model's parameters by checkpoint name; parts of merged parameters are views."""
     found: dict[str, Tensor] = {}
     for path, module in model.named_modules():
@@ -83,7 +83,7 @@ def check(model: nn.Module, checkpoint: Checkpoint, *, tied_embeddings: bool) ->
     Raises:
         BadWeights: a tensor is missing, unexpected or of another shape; the message names the first one.
     """
-    expected = {name: tuple(slot.shape) for name, slot in slots(model).items()}
+    expected = {name: tuple(slot.shape) for name, slot in parameters_by_name(model).items()}
     found = {name: shape for name, shape in checkpoint.shapes().items() if not _surplus(name, tied_embeddings)}
     if missing := sorted(expected.keys() - found.keys()):
         raise BadWeights(f"the checkpoint lacks {len(missing)} tensors, the first is {missing[0]}")
@@ -96,9 +96,9 @@ def check(model: nn.Module, checkpoint: Checkpoint, *, tied_embeddings: bool) ->
 
 def load(model: nn.Module, checkpoint: Checkpoint) -> None:
     """Copy every tensor to its parameter, converting dtype and device. Call `check` first."""
-    places = slots(model)
+    parameters = parameters_by_name(model)
     for name, tensor in checkpoint.tensors():
-        if (slot := places.get(name)) is not None:
+        if (slot := parameters.get(name)) is not None:
             slot.copy_(tensor)
 
 

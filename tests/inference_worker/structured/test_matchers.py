@@ -47,7 +47,7 @@ SCHEMA = {
 def engine(**settings: object) -> Engine:
     values: dict[str, object] = {"model": "tiny", "block_size": 4, "num_kv_blocks": 512, **settings}
     made = EngineSettings(**values)  # type: ignore[arg-type]
-    return Engine.around(TinyModel(), made, torch.float32, vocabulary=lambda: VOCABULARY)
+    return Engine.from_model(TinyModel(), made, torch.float32, vocabulary=lambda: VOCABULARY)
 
 
 def grammar(kind: str, source: object = "") -> Grammar:
@@ -229,7 +229,7 @@ def test_a_row_without_tokens_has_no_nan() -> None:
 
 def test_without_a_vocabulary_only_grammars_fail() -> None:
     values = EngineSettings(model="tiny", block_size=4, num_kv_blocks=64)
-    made = Engine.around(TinyModel(), values, torch.float32)
+    made = Engine.from_model(TinyModel(), values, torch.float32)
     failed = fails(made, wanted("a", JSON_OF_SCHEMA), request("b", [5, 6]))
     assert failed["a"].message == "This model can't follow grammars."
     assert set(failed) == {"a"}

@@ -37,8 +37,8 @@ const char* headrace_linear(Kernels* kernels, const Linear* weight, const float*
     return guarded([&] { kernels->linear(*weight, x, rows, out); });
 }
 
-const char* headrace_take(Kernels* kernels, const Linear* weight, const int64_t* outputs, int64_t count, float* out) {
-    return guarded([&] { kernels->take(*weight, outputs, count, out); });
+const char* headrace_gather(Kernels* kernels, const Linear* weight, const int64_t* outputs, int64_t count, float* out) {
+    return guarded([&] { kernels->gather(*weight, outputs, count, out); });
 }
 
 const char* headrace_attention(Kernels* kernels, const Heads* heads, const Cache* cache, void* keys, void* values,

@@ -15,9 +15,9 @@
 namespace headrace {
 
 constexpr int64_t kTokens = 64;      // positions per tile
-constexpr int64_t kLeastRows = 96;   // rows per task, about (queries x query heads of the group)
-constexpr int64_t kMostRows = 128;   // more rows would save loads of keys and values, but sums would leave the L1 cache
-constexpr int64_t kTasksEach = 16;   // tasks per thread from which on tasks get more than kLeastRows
+constexpr int64_t kMinRows = 96;   // rows per task, about (queries x query heads of the group)
+constexpr int64_t kMaxRows = 128;   // more rows would save loads of keys and values, but sums would leave the L1 cache
+constexpr int64_t kTasksPerThread = 16;   // tasks per thread from which on tasks get more than kMinRows
 constexpr int64_t kFewQueries = 17;  // a token and its drafts: computed row by row, bit for bit the same as alone
 
 struct Heads {
@@ -51,7 +51,7 @@ struct AttentionTask {
 inline std::vector<AttentionTask> attention_tasks(const Step& step, const Heads& heads, int threads,
                                                   bool last_layer = false) {
     std::vector<AttentionTask> long_ones, short_ones;
-    const int64_t rows = std::clamp(step.rows * heads.query / (threads * kTasksEach), kLeastRows, kMostRows);
+    const int64_t rows = std::clamp(step.rows * heads.query / (threads * kTasksPerThread), kMinRows, kMaxRows);
     const int64_t queries = std::max<int64_t>(1, rows / heads.group());
     const int64_t together = step.sequences >= 4 * threads ? heads.kv : 1;
     for (int64_t sequence = 0; sequence < step.sequences; ++sequence) {
@@ -94,7 +94,7 @@ struct PagedSide {
     }
 };
 
-constexpr float kNothing = -1e30f;  // score of a masked position; finite, because scores are subtracted
+constexpr float kMasked = -1e30f;  // score of a masked position; finite, because scores are subtracted
 
 // The first position that a query at position `own` attends to.
 inline int64_t first_seen(int64_t own, int64_t window) { return window > 0 ? std::max<int64_t>(0, own - window + 1) : 0; }

@@ -59,7 +59,7 @@ class BytePanel {
 
     template <int R>
     void compute(int64_t row, Outputs (&out)[R]) {
-        fetch_ahead();
+        prefetch_ahead();
         const int64_t groups = inputs_ / kGroup;
         const int8_t* x = static_cast<const int8_t*>(rows_.codes) + row * inputs_;
         const float* scales = rows_.scales + row * groups;
@@ -95,19 +95,19 @@ class BytePanel {
 
   private:
     static constexpr float kOffset = 128.0f, kFraction = 256.0f;  // bytes are computed with 8 fractional bits
-    static constexpr float kLeast = 1e-30f;                       // weights may be zeros
+    static constexpr float kMinimum = 1e-30f;                       // weights may be zeros
     static constexpr int64_t kFetched = 1024;  // bytes prefetched per tile: no more than arrive meanwhile
 
-    void fetch_ahead() {
+    void prefetch_ahead() {
         if (wanted_ == wanted_end_) return;
         const int64_t bytes = std::min(kFetched, wanted_end_ - wanted_);
-        fetch(wanted_, bytes);
+        prefetch(wanted_, bytes);
         wanted_ += bytes;
     }
 
     // Writes the scales of half a panel; returns the factor for its weights.
     Floats find_scale(const Codes* groups, int half) {
-        Floats highest = broadcast(kLeast);
+        Floats highest = broadcast(kMinimum);
         for (int64_t group = 0; group < inputs_ / kGroup; ++group) {
             const Floats minimum = groups[group].minimum(half);
             const Floats maximum = fmadd(groups[group].scale(half), broadcast(Codes::kLargest), minimum);
@@ -138,6 +138,6 @@ class BytePanel {
 
 // Whether products of many rows with a format use byte panels.
 template <class F>
-constexpr bool kTakesBytes = kMultipliesBytes && std::is_same_v<F, IntegerFormat<Int4Codes<Quads>>>;
+constexpr bool kUsesBytePanels = kMultipliesBytes && std::is_same_v<F, IntegerFormat<Int4Codes<Quads>>>;
 
 }  // namespace headrace

@@ -17,8 +17,8 @@ namespace {
 
 constexpr int64_t kChunkPanels = 32 / kPanel;           // panels per chunk of a product
 constexpr int64_t kChunkBytes = 512 * 1024;             // bytes of rows per chunk: they should stay in a core's L2 cache
-constexpr int64_t kLeastPiece = 4, kLargestPiece = 32;  // rows per piece of row-wise work
-constexpr int64_t kPiecesEach = 8;                      // pieces of row-wise work per thread, if there are enough rows
+constexpr int64_t kMinPiece = 4, kMaxPiece = 32;  // rows per piece of row-wise work
+constexpr int64_t kPiecesPerThread = 8;                      // pieces of row-wise work per thread, if there are enough rows
 
 int64_t row_bytes(const Linear& weight) {
     const auto format = static_cast<Format>(weight.format);
@@ -36,7 +36,7 @@ int64_t scratch_bytes(int64_t inputs) {
 int64_t attention_scratch_bytes(const Heads& heads) {
     using AnyVector = ByteVector;
     return std::max({TiledAttention<AnyVector, FloatNumbers>::scratch_floats(heads),
-                     TiledAttention<AnyVector, RoughNumbers>::scratch_floats(heads),
+                     TiledAttention<AnyVector, IntegerNumbers>::scratch_floats(heads),
                      RowAttention<AnyVector>::scratch_floats(heads)}) *
            sizeof(float);
 }
@@ -105,7 +105,7 @@ void position(const Model& model, const Layer& layer, const PagedSide<Vector>& k
 
 template <class F>
 void prepare_row(const Spans& spans, const Rows& x, int64_t row, int64_t inputs) {
-    if (kTakesBytes<F> && many_at(spans, row)) {
+    if (kUsesBytePanels<F> && many_at(spans, row)) {
         BytePanel::prepare(x, row, inputs);
     } else {
         F::prepare(x, row, inputs);
@@ -120,11 +120,11 @@ struct PanelOutputs {
     int64_t stride, bytes;  // floats to the next row, and bytes written per row
     const Put& put;
 
-    PanelOutputs(const Linear& weight, const Place& place, int64_t column, const Put& put)
-        : bias(weight.bias ? weight.bias + column : nullptr), start(place.start + column / place.outputs_each),
-          stride(place.stride), bytes(kPanel / place.outputs_each * sizeof(float)), put(put) {}
+    PanelOutputs(const Linear& weight, const Destination& destination, int64_t column, const Put& put)
+        : bias(weight.bias ? weight.bias + column : nullptr), start(destination.start + column / destination.outputs_per_float),
+          stride(destination.stride), bytes(kPanel / destination.outputs_per_float * sizeof(float)), put(put) {}
 
-    void expect(int64_t row) const { fetch_to_write(start + row * stride, bytes); }
+    void expect(int64_t row) const { prefetch_for_write(start + row * stride, bytes); }
     void operator()(int64_t row, Outputs out) const {
         if (bias)
             for (int half = 0; half < 2; ++half) out.half[half] += load(bias + half * kWidth);
@@ -171,7 +171,7 @@ void Kernels::fit_scratch(int64_t bytes) {
 template <class Use>
 void Kernels::each_row(const Spans& spans, const Use& use) {
     const int64_t first = spans.front().first, last = spans.back().last;
-    const int64_t size = std::clamp((last - first) / (kPiecesEach * team_.size()), kLeastPiece, kLargestPiece);
+    const int64_t size = std::clamp((last - first) / (kPiecesPerThread * team_.size()), kMinPiece, kMaxPiece);
     team_.share(pieces(last - first, size), [&](int64_t piece) {
         const int64_t start = first + piece * size;
         for (int64_t row = start; row < std::min(last, start + size); ++row) use(row);
@@ -197,12 +197,12 @@ void Kernels::normalise(const Norm& norm, const Linear& next, const float* x, co
 
 // Multiplies rows with a weight, its panels shared among the threads; `put(to, outputs)` writes one row's of a panel.
 template <class Put>
-void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, int rank, const Place& place,
+void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, int rank, const Destination& destination,
                        const Put& put) {
     with_format(static_cast<Format>(weight.format), [&](auto format) {
         using F = decltype(format);
         const Span all{spans.front().first, spans.back().last, false};
-        const Blocks blocks(kTakesBytes<F> ? spans : std::span(&all, 1), kChunkBytes / row_bytes(weight), F::kTile);
+        const Blocks blocks(kUsesBytePanels<F> ? spans : std::span(&all, 1), kChunkBytes / row_bytes(weight), F::kTile);
         const int64_t panels = weight.outputs / kPanel, groups = pieces(panels, kChunkPanels);
         void* scratch = scratch_[rank].start();
         const int64_t panel_bytes = F::panel_bytes(weight.inputs);
@@ -212,8 +212,8 @@ void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, 
             const int64_t start = chunk % groups * kChunkPanels;
             for (int64_t panel = start; panel < std::min(panels, start + kChunkPanels); ++panel) {
                 const Packed packed{static_cast<const char*>(weight.panels) + panel * panel_bytes, ahead};
-                const PanelOutputs emit(weight, place, panel * kPanel, put);
-                if (kTakesBytes<F> && block.many) {
+                const PanelOutputs emit(weight, destination, panel * kPanel, put);
+                if (kUsesBytePanels<F> && block.many) {
                     BytePanel tiles(packed, x, weight.inputs, scratch);
                     multiply_rows<kIntegerTile>(tiles, block.first, block.last, emit);
                 } else {
@@ -237,14 +237,14 @@ void Kernels::linear(const Linear& weight, const float* x, int64_t rows, float* 
     });
 }
 
-void Kernels::take(const Linear& weight, const int64_t* outputs, int64_t count, float* out) {
+void Kernels::gather(const Linear& weight, const int64_t* outputs, int64_t count, float* out) {
     with_format(static_cast<Format>(weight.format), [&](auto format) {
         const int64_t panel_bytes = format.panel_bytes(weight.inputs);
         team_.run([&](int) {
-            team_.share(pieces(count, kLeastPiece), [&](int64_t chunk) {
-                for (int64_t i = chunk * kLeastPiece; i < std::min(count, (chunk + 1) * kLeastPiece); ++i) {
+            team_.share(pieces(count, kMinPiece), [&](int64_t chunk) {
+                for (int64_t i = chunk * kMinPiece; i < std::min(count, (chunk + 1) * kMinPiece); ++i) {
                     const char* panel = static_cast<const char*>(weight.panels) + outputs[i] / kPanel * panel_bytes;
-                    format.take(panel, outputs[i] % kPanel, weight.inputs, out + i * weight.inputs);
+                    format.read_output(panel, outputs[i] % kPanel, weight.inputs, out + i * weight.inputs);
                 }
             });
         });
@@ -255,7 +255,7 @@ void Kernels::take(const Linear& weight, const int64_t* outputs, int64_t count, 
 // step, query heads, head size], rows `stride` and `out_stride` floats apart.
 template <class Vector>
 void Kernels::attend(const Step& step, const std::vector<AttentionTask>& tasks, const float* query, int64_t stride,
-                     const PagedSide<Vector>& keys, const PagedSide<Vector>& values, bool rough, int64_t window,
+                     const PagedSide<Vector>& keys, const PagedSide<Vector>& values, bool integer, int64_t window,
                      float* out, int64_t out_stride, int rank) {
     float* scratch = static_cast<float*>(scratch_[rank].start());
     const int64_t count = tasks.size();
@@ -272,8 +272,8 @@ void Kernels::attend(const Step& step, const std::vector<AttentionTask>& tasks, 
                 attention.attend(task, query, stride, keys, values, step.block_tables + task.sequence * step.table_width,
                                  step.lengths[task.sequence] - queries_after, window, out, out_stride);
             };
-            if (rough && !std::is_same_v<Vector, FloatVector<Float32>>) {
-                attend(TiledAttention<Vector, RoughNumbers>(keys.heads, scratch));
+            if (integer && !std::is_same_v<Vector, FloatVector<Float32>>) {
+                attend(TiledAttention<Vector, IntegerNumbers>(keys.heads, scratch));
             } else {
                 attend(TiledAttention<Vector, FloatNumbers>(keys.heads, scratch));
             }
@@ -299,7 +299,7 @@ void Kernels::attention(const Heads& heads, const Cache& cache, void* keys, void
                 key_side.store(step.slots[row], key + row * kv_width);
                 value_side.store(step.slots[row], value + row * kv_width);
             });
-            attend<Vector>(step, tasks, scaled, width, key_side, value_side, cache.rough, window, out, width, rank);
+            attend<Vector>(step, tasks, scaled, width, key_side, value_side, cache.integer, window, out, width, rank);
         });
     });
 }
@@ -350,7 +350,7 @@ void Kernels::decode_layer(const Model& model, const Layer& layer, const Step& s
             position(model, layer, keys, values, step.slots[row], cos + row * turns, sin + row * turns,
                      use.qkv + row * qkv_width);
         });
-        attend<Vector>(step, states.tasks, use.qkv, qkv_width, keys, values, model.cache.rough, layer.window, use.mixed,
+        attend<Vector>(step, states.tasks, use.qkv, qkv_width, keys, values, model.cache.integer, layer.window, use.mixed,
                        heads.query * heads.size, rank);
     });
     if (states.spans.empty()) return;

@@ -36,7 +36,7 @@ struct Layer {
 
 struct Cache {
     int64_t format, block_size;  // format: a floating-point `Format`, or kInt8
-    int64_t rough;               // attention of many rows in integers, unless the cache is float32
+    int64_t integer;               // attention of many rows in integers, unless the cache is float32
 };
 
 struct Model {
@@ -78,10 +78,10 @@ class Workspace {
     int64_t size_ = 0, used_ = 0;
 };
 
-// The destination of a product's outputs: rows `stride` floats apart, with `outputs_each` outputs per float.
-struct Place {
+// The destination of a product's outputs: rows `stride` floats apart, with `outputs_per_float` outputs per float.
+struct Destination {
     float* start;
-    int64_t stride, outputs_each = 1;
+    int64_t stride, outputs_per_float = 1;
 };
 
 // The work of a layer: all rows of a step, or in the last layer those whose states are read.
@@ -98,7 +98,7 @@ class Kernels {
     void linear(const Linear& weight, const float* x, int64_t rows, float* out);
 
     // Gathers rows of a weight, as in an embedding: `out` is [count, inputs].
-    void take(const Linear& weight, const int64_t* outputs, int64_t count, float* out);
+    void gather(const Linear& weight, const int64_t* outputs, int64_t count, float* out);
 
     // Writes the step's keys and values to one layer's cache, then attends: query and out are [rows, query heads, head
     // size].
@@ -121,10 +121,10 @@ class Kernels {
                       const float* cos, const float* sin, const Buffers& use, float* x, int rank);
     template <class Vector>
     void attend(const Step& step, const std::vector<AttentionTask>& tasks, const float* query, int64_t stride,
-                const PagedSide<Vector>& keys, const PagedSide<Vector>& values, bool rough, int64_t window, float* out,
+                const PagedSide<Vector>& keys, const PagedSide<Vector>& values, bool integer, int64_t window, float* out,
                 int64_t out_stride, int rank);
     template <class Put>
-    void multiply(const Linear& weight, const Rows& x, const Spans& spans, int rank, const Place& place, const Put& put);
+    void multiply(const Linear& weight, const Rows& x, const Spans& spans, int rank, const Destination& destination, const Put& put);
     template <class Use>
     void each_row(const Spans& spans, const Use& use);
     void prepare(const Linear& weight, const Rows& x, const Spans& spans);

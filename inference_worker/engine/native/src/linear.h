@@ -55,12 +55,12 @@ struct Outputs {
 
 // Prefetches `bytes` into the L2 cache: data that is needed much later would evict data from the L1 cache that is in
 // use.
-inline void fetch(const void* from, int64_t bytes) {
+inline void prefetch(const void* from, int64_t bytes) {
     for (int64_t at = 0; at < bytes; at += 64) _mm_prefetch(static_cast<const char*>(from) + at, _MM_HINT_T1);
 }
 
 // Prefetches memory that is going to be written.
-inline void fetch_to_write(void* to, int64_t bytes) {
+inline void prefetch_for_write(void* to, int64_t bytes) {
     for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<char*>(to) + at, 1);
 }
 
@@ -84,9 +84,9 @@ struct FloatFormat {
         const Stored* panel;
         int64_t ahead;
         Floats load(int64_t input, int half) const { return Number::load(panel + input * kPanel + half * kWidth); }
-        void fetch_ahead(int64_t input) const {
+        void prefetch_ahead(int64_t input) const {
             const Stored* at = panel + input * kPanel;
-            if (ahead) fetch(reinterpret_cast<const char*>(at) + ahead, kPanel * sizeof(Stored));
+            if (ahead) prefetch(reinterpret_cast<const char*>(at) + ahead, kPanel * sizeof(Stored));
         }
     };
 
@@ -94,13 +94,13 @@ struct FloatFormat {
         const float* panel;
         int64_t ahead = 0;
         Floats load(int64_t input, int half) const { return headrace::load(panel + input * kPanel + half * kWidth); }
-        void fetch_ahead(int64_t) const {}
+        void prefetch_ahead(int64_t) const {}
     };
 
     static AsStored as_stored(const Packed& from) { return {static_cast<const Stored*>(from.panel), from.ahead}; }
 
     // Reads one output's weights.
-    static void take(const void* panel, int64_t output, int64_t inputs, float* out) {
+    static void read_output(const void* panel, int64_t output, int64_t inputs, float* out) {
         const Stored* at = static_cast<const Stored*>(panel) + output / kWidth * kWidth;
         alignas(64) float some[kWidth];
         for (int64_t i = 0; i < inputs; ++i, at += kPanel) {
@@ -125,7 +125,7 @@ struct FloatFormat {
             sums[r].half[0] = sums[r].half[1] = zero();
         }
         for (int64_t i = 0; i < inputs; ++i) {
-            source.fetch_ahead(i);
+            source.prefetch_ahead(i);
             const Floats left = source.load(i, 0), right = source.load(i, 1);
             for (int r = 0; r < R; ++r) {
                 const Floats value = broadcast(x[r][i]);
@@ -267,8 +267,8 @@ struct IntegerFormat {
         const Codes* groups;
         int64_t ahead;
         const Codes& group(int64_t index) const { return groups[index]; }
-        void fetch_ahead(int64_t index) const {
-            if (ahead) fetch(reinterpret_cast<const char*>(groups + index) + ahead, sizeof(Codes));
+        void prefetch_ahead(int64_t index) const {
+            if (ahead) prefetch(reinterpret_cast<const char*>(groups + index) + ahead, sizeof(Codes));
         }
     };
 
@@ -276,13 +276,13 @@ struct IntegerFormat {
         const Wide* groups;
         int64_t ahead = 0;
         const Wide& group(int64_t index) const { return groups[index]; }
-        void fetch_ahead(int64_t) const {}
+        void prefetch_ahead(int64_t) const {}
     };
 
     static AsStored as_stored(const Packed& from) { return {static_cast<const Codes*>(from.panel), from.ahead}; }
 
     // Reads one output's weights.
-    static void take(const void* panel, int64_t output, int64_t inputs, float* out) {
+    static void read_output(const void* panel, int64_t output, int64_t inputs, float* out) {
         alignas(64) float scales[kPanel], minimums[kPanel];
         const Codes* codes = static_cast<const Codes*>(panel);
         for (int64_t group = 0; group < inputs / kGroup; ++group, ++codes) {
@@ -317,7 +317,7 @@ struct IntegerFormat {
         for (int r = 0; r < R; ++r) sums[r].half[0] = sums[r].half[1] = zero();
         for (int64_t group = 0; group < groups; ++group, x += kGroup, ++scales, ++row_sums) {
             const auto& weight = source.group(group);
-            source.fetch_ahead(group);
+            source.prefetch_ahead(group);
             Ints exact[R][2] = {};
 #pragma GCC unroll 8
             for (int step = 0; step < kSteps; ++step) {

@@ -10,10 +10,10 @@ constexpr int kSharedHeads = 3;  // query heads that share a load of a key or va
 
 // The running state of a head's online softmax.
 struct Softmax {
-    float peak = kNothing, total = 0.0f;
+    float peak = kMasked, total = 0.0f;
 
     // Turns a tile's scores into weights. Returns the factor for the sums of earlier tiles.
-    float soften(float* scores) {
+    float to_weights(float* scores) {
         Floats highest = load(scores);
         for (int64_t i = kWidth; i < kTokens; i += kWidth) highest = max(highest, load(scores + i));
         const float next = std::max(peak, largest(highest));
@@ -55,16 +55,16 @@ class Scales {
 // Computes a tile for `G` query heads: `out` is [G, head size], `offset` that of their key within a token's keys.
 template <class Products, class Vector, int G>
 void attend_tile(const typename Products::Word* queries, const Tile<Vector>& tile, int64_t offset, int64_t size,
-                 Softmax* softmax, float* out, Fetching<Vector>& ahead) {
+                 Softmax* softmax, float* out, Prefetch<Vector>& ahead) {
     alignas(64) float scores[G][kTokens];
     float factors[G];
     const Scales<Vector> key_scales(tile.keys, tile.count, offset, size);
     const Scales<Vector> value_scales(tile.values, tile.count, offset, size);
     Products::template score<G>(queries, tile, offset, size, scores, ahead);
     for (int g = 0; g < G; ++g) {
-        std::fill(scores[g] + tile.count, scores[g] + kTokens, kNothing);
+        std::fill(scores[g] + tile.count, scores[g] + kTokens, kMasked);
         key_scales.apply(scores[g]);
-        factors[g] = softmax[g].soften(scores[g]);
+        factors[g] = softmax[g].to_weights(scores[g]);
         value_scales.apply(scores[g]);
     }
     Products::template add_values<G>(scores, tile, offset, size, factors, out, ahead);
@@ -73,7 +73,7 @@ void attend_tile(const typename Products::Word* queries, const Tile<Vector>& til
 // Computes all query heads of a key-value head, up to G at a time.
 template <class Products, class Vector, int G = kSharedHeads>
 void attend_group(int64_t group, const typename Products::Word* queries, const Tile<Vector>& tile, int64_t offset,
-                  int64_t size, Softmax* softmax, float* out, Fetching<Vector>& ahead) {
+                  int64_t size, Softmax* softmax, float* out, Prefetch<Vector>& ahead) {
     for (; group >= G; group -= G, queries += G * Products::words(size), out += G * size, softmax += G)
         attend_tile<Products, Vector, G>(queries, tile, offset, size, softmax, out, ahead);
     if constexpr (G > 1)
@@ -111,8 +111,8 @@ class RowAttention {
         const int64_t length = keys_.vector_length();
         const int64_t end = position(task, row) + 1;
         Softmax* softmax = reinterpret_cast<Softmax*>(scratch);
-        Word* room = reinterpret_cast<Word*>(softmax + heads * group);
-        const Word* queries = Products::prepare(query, heads * group, size, room);
+        Word* buffer = reinterpret_cast<Word*>(softmax + heads * group);
+        const Word* queries = Products::prepare(query, heads * group, size, buffer);
         std::fill_n(softmax, heads * group, Softmax{});
         std::fill_n(out, heads * group * size, 0.0f);
         Tile<Vector> tiles[2];
@@ -127,7 +127,7 @@ class RowAttention {
             } else if (following) {
                 locate(next, *following, following->first, first_seen(position(*following, following->first), window_));
             }
-            Fetching<Vector> ahead(next, heads * length, (tile.count + 3) / 4 * 2 * heads);
+            Prefetch<Vector> ahead(next, heads * length, (tile.count + 3) / 4 * 2 * heads);
             for (int64_t head = 0; head < heads; ++head)
                 attend_group<Products>(group, queries + head * group * Products::words(size), tile, head * length, size,
                                        softmax + head * group, out + head * group * size, ahead);

@@ -18,13 +18,13 @@ struct FloatProducts {
     // Words of a head's query.
     static int64_t words(int64_t size) { return size; }
 
-    // Returns the queries as [head][word], converted in `room` if the format differs.
+    // Returns the queries as [head][word], converted in `buffer` if the format differs.
     static const Word* prepare(const float* queries, int64_t, int64_t, Word*) { return queries; }
 
     // Computes the scores of a tile's tokens for `G` heads; `offset` is that of the heads' key within a token's keys.
     template <int G>
     static void score(const Word* queries, const Tile<Vector>& tile, int64_t offset, int64_t size,
-                      float (&scores)[G][kTokens], Fetching<Vector>& ahead) {
+                      float (&scores)[G][kTokens], Prefetch<Vector>& ahead) {
         for (int64_t token = 0; token < tile.count; token += 4) {
             Floats products[G][4];
             for (int g = 0; g < G; ++g)
@@ -46,7 +46,7 @@ struct FloatProducts {
     // Scales `G` sums, [G, size], by their factors, then adds the weighted values of a tile.
     template <int G>
     static void add_values(const float (&weights)[G][kTokens], const Tile<Vector>& tile, int64_t offset, int64_t size,
-                           const float (&factors)[G], float* sums, Fetching<Vector>& ahead) {
+                           const float (&factors)[G], float* sums, Prefetch<Vector>& ahead) {
         int64_t d = 0;
         for (; d + 4 * kWidth <= size; d += 4 * kWidth) add_some<G, 4>(weights, tile, offset, d, size, factors, sums, ahead);
         for (; d < size; d += 16) add_some<G, 16 / kWidth>(weights, tile, offset, d, size, factors, sums, ahead);
@@ -56,7 +56,7 @@ struct FloatProducts {
     // Adds the values of dimensions `d` to `d + kWidth * V`.
     template <int G, int V>
     static void add_some(const float (&weights)[G][kTokens], const Tile<Vector>& tile, int64_t offset, int64_t d,
-                         int64_t size, const float (&factors)[G], float* out, Fetching<Vector>& ahead) {
+                         int64_t size, const float (&factors)[G], float* out, Prefetch<Vector>& ahead) {
         Floats sums[G][V];
         for (int g = 0; g < G; ++g)
             for (int v = 0; v < V; ++v) sums[g][v] = broadcast(factors[g]) * load(out + g * size + d + v * kWidth);
@@ -79,14 +79,14 @@ struct ByteProducts {
 
     static int64_t words(int64_t size) { return kQueryWords + 2 * plane(size); }
 
-    static const Word* prepare(const float* queries, int64_t heads, int64_t size, Word* room) {
-        for (int64_t head = 0; head < heads; ++head) pack(queries + head * size, size, room + head * words(size));
-        return room;
+    static const Word* prepare(const float* queries, int64_t heads, int64_t size, Word* buffer) {
+        for (int64_t head = 0; head < heads; ++head) pack(queries + head * size, size, buffer + head * words(size));
+        return buffer;
     }
 
     template <int G>
     static void score(const Word* queries, const Tile<ByteVector>& tile, int64_t offset, int64_t size,
-                      float (&scores)[G][kTokens], Fetching<ByteVector>& ahead) {
+                      float (&scores)[G][kTokens], Prefetch<ByteVector>& ahead) {
         const Word* packed[G];
         Query query[G];
         for (int g = 0; g < G; ++g) {
@@ -118,7 +118,7 @@ struct ByteProducts {
 
     template <int G>
     static void add_values(const float (&weights)[G][kTokens], const Tile<ByteVector>& tile, int64_t offset, int64_t size,
-                           const float (&factors)[G], float* sums, Fetching<ByteVector>& ahead) {
+                           const float (&factors)[G], float* sums, Prefetch<ByteVector>& ahead) {
         alignas(64) Word high[G][kTokens / 4], low[G][kTokens / 4];
         float scales[G];
         for (int g = 0; g < G; ++g) scales[g] = pack_weights(weights[g], high[g], low[g]);
@@ -161,7 +161,7 @@ struct ByteProducts {
     static constexpr int32_t kMiddle = 128;
     static constexpr float kLargestQuery = 127 * 256 + 127;  // its low byte is signed
     static constexpr float kLargestWeight = 65535.0f;
-    static constexpr float kLeast = 1e-30f;                  // lower bound of a peak: queries and weights may be zeros
+    static constexpr float kMinimum = 1e-30f;                  // lower bound of a peak: queries and weights may be zeros
 
     // Number of words of a query's high bytes; as many follow for the low bytes.
     static int64_t plane(int64_t size) { return (size + kBytes - 1) / kBytes * kWidth; }
@@ -171,7 +171,7 @@ struct ByteProducts {
     }
 
     static void pack(const float* x, int64_t size, Word* to) {
-        const float scale = std::max(peak(x, size), kLeast) / kLargestQuery;
+        const float scale = std::max(peak(x, size), kMinimum) / kLargestQuery;
         const Floats factor = broadcast(1.0f / scale);
         int8_t* bytes = reinterpret_cast<int8_t*>(to + kQueryWords);
         Floats total = zero(), total_high = zero();
@@ -194,7 +194,7 @@ struct ByteProducts {
 
     // Packs a tile's weights into high and low bytes; returns their scale.
     static float pack_weights(const float* weights, Word* high, Word* low) {
-        const float scale = std::max(peak(weights, kTokens), kLeast) / kLargestWeight;
+        const float scale = std::max(peak(weights, kTokens), kMinimum) / kLargestWeight;
         const Floats factor = broadcast(1.0f / scale);
         for (int64_t token = 0; token < kTokens; token += 32) {
             Ints codes[32 / kWidth], above[32 / kWidth];

@@ -24,16 +24,16 @@ struct Tile {
 
 // Prefetches a tile, a few tokens at a time, as many as memory delivers meanwhile.
 template <class Vector>
-class Fetching {
+class Prefetch {
   public:
     // Prefetches in about `turns` calls of `turn`; `length`: number of `Stored` per token.
-    Fetching(const Tile<Vector>& tile, int64_t length, int64_t turns)
+    Prefetch(const Tile<Vector>& tile, int64_t length, int64_t turns)
         : tile_(tile), bytes_(length * sizeof(typename Vector::Stored)), tokens_((tile.count + turns - 1) / turns) {}
 
     void turn() {
         for (const int64_t end = std::min(tile_.count, next_ + tokens_); next_ < end; ++next_) {
-            fetch(tile_.keys[next_], bytes_);
-            fetch(tile_.values[next_], bytes_);
+            prefetch(tile_.keys[next_], bytes_);
+            prefetch(tile_.values[next_], bytes_);
         }
     }
 

@@ -31,7 +31,7 @@ inline Floats exp(Floats x) {
 }
 
 // 2^x for finite x of 127 at most, to about 1e-6 of its value (2^n times a polynomial of 2^f, f on [-1/2, 1/2]).
-inline Floats rough_exp2(Floats x) {
+inline Floats fast_exp2(Floats x) {
     const Floats n = nearest(x), f = x - n;
     Floats y = broadcast(9.5701003e-3f);
     y = fmadd(y, f, broadcast(5.5917860e-2f));

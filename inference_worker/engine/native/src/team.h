@@ -40,7 +40,7 @@ class Team {
         inside_.store(0, std::memory_order_release);
         steps_.fetch_add(1, std::memory_order_release);
         steps_.notify_all();
-        walk(0);
+        execute(0);
         for (int32_t inside = 0; !inside_.compare_exchange_weak(inside, kClosed, std::memory_order_acq_rel); inside = 0)
             if (inside != 0) wait_for_change(inside_, inside);
     }
@@ -76,7 +76,7 @@ class Team {
             seen = steps_.load(std::memory_order_acquire);
             if (ending_) return;
             if (!enter()) continue;
-            walk(rank);
+            execute(rank);
             inside_.fetch_sub(1, std::memory_order_acq_rel);
             inside_.notify_all();
         }
@@ -90,7 +90,7 @@ class Team {
         return false;
     }
 
-    void walk(int rank) {
+    void execute(int rank) {
         next_share = first_share_;
         (*step_)(rank);
     }

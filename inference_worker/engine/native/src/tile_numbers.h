@@ -96,7 +96,7 @@ struct CodeNumbers {
     static constexpr float kLogLargestWeight = 13.0f;
 
     static constexpr float kPerNat = 1.44269504f;
-    static Floats power(Floats x) { return rough_exp2(x); }
+    static Floats power(Floats x) { return fast_exp2(x); }
 
   private:
     static constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
@@ -160,7 +160,7 @@ struct ByteNumbers {
     static constexpr float kLogLargestWeight = 7.9943534f;  // 255
 
     static constexpr float kPerNat = 1.44269504f;
-    static Floats power(Floats x) { return rough_exp2(x); }
+    static Floats power(Floats x) { return fast_exp2(x); }
 
   private:
     static constexpr float kLargest = 127.0f;
@@ -186,6 +186,6 @@ struct ByteNumbers {
     }
 };
 
-using RoughNumbers = std::conditional_t<kMultipliesBytes, ByteNumbers, CodeNumbers>;
+using IntegerNumbers = std::conditional_t<kMultipliesBytes, ByteNumbers, CodeNumbers>;
 
 }  // namespace headrace

@@ -31,8 +31,8 @@ class TiledAttention {
         out_ = take(rows * size_);
         vectors_ = take(Numbers::kTokensInWord * size_);
         key_scale_ = take(kTokens);
-        value_lift_ = take(kTokens);
-        value_share_ = take(kTokens);
+        value_log_scale_ = take(kTokens);
+        value_inverse_scale_ = take(kTokens);
         query_scale_ = take(rows);
         query_offset_ = take(rows);
         peak_ = take(rows);
@@ -58,8 +58,8 @@ class TiledAttention {
         start(query, stride, rows, panels, position);
         for (int64_t tile = first_seen(position, window); tile < position + queries; tile += kTokens) {
             const int64_t count = std::min(kTokens, position + queries - tile);
-            take_keys(keys, table, task.first_head, tile, count);
-            take_values(values, table, task.first_head, tile, count);
+            load_keys(keys, table, task.first_head, tile, count);
+            load_values(values, table, task.first_head, tile, count);
             const bool hides = tile + count - 1 > position || window > 0;
             for (int64_t panel = 0; panel < panels; ++panel) {
                 const int64_t row = panel * kPanel, last_own = position + (row + kPanel - 1) / group_;
@@ -69,7 +69,7 @@ class TiledAttention {
                 Gains gains[2];
                 for (int half = 0; half < 2; ++half) {
                     if (hides) hide(row + half * kWidth, half, tile, seen, window);
-                    gains[half] = soften(row + half * kWidth, half, seen);
+                    gains[half] = to_weights(row + half * kWidth, half, seen);
                 }
                 add_values(row, seen, gains);
             }
@@ -85,7 +85,7 @@ class TiledAttention {
     };
 
     static int64_t scratch_rows(const Heads& heads) {
-        return (std::max(kMostRows, heads.group()) + kPanel - 1) / kPanel * kPanel;
+        return (std::max(kMaxRows, heads.group()) + kPanel - 1) / kPanel * kPanel;
     }
 
     // Packs queries as [panel][word][row] and resets the sums; padding rows repeat the last one.
@@ -109,7 +109,7 @@ class TiledAttention {
             }
         }
         std::fill_n(out_, panels * kPanel * size_, 0.0f);
-        std::fill_n(peak_, panels * kPanel, kNothing);
+        std::fill_n(peak_, panels * kPanel, kMasked);
         std::fill_n(total_, panels * kPanel, 0.0f);
     }
 
@@ -120,12 +120,12 @@ class TiledAttention {
     }
 
     // Packs the keys of a tile as [token][word].
-    void take_keys(const PagedSide<Vector>& side, const int64_t* table, int64_t head, int64_t tile, int64_t count) {
+    void load_keys(const PagedSide<Vector>& side, const int64_t* table, int64_t head, int64_t tile, int64_t count) {
         const typename Vector::Stored* at[kTokens];
         side.locate(table, head, tile, count, at);
         for (int64_t token = 0; token < count; ++token) {
             Word* to = keys_ + token * words_;
-            if constexpr (kTakesStored) {
+            if constexpr (kCopiesBytes) {
                 Numbers::copy_key(at[token], size_, to);
                 key_scale_[token] = Vector::scale(at[token], size_);
             } else {
@@ -135,31 +135,32 @@ class TiledAttention {
         }
     }
 
-    // Packs the values of a tile as [word of tokens][d], padded with zeros. Each token has its own scale, whose logarithm
-    // is added to the token's scores, so that its weights include the scale.
-    void take_values(const PagedSide<Vector>& side, const int64_t* table, int64_t head, int64_t tile, int64_t count) {
+    // Packs the values of a tile as [word of tokens][d], padded with zeros. Each token has its own scale, whose
+    // logarithm is added to the token's scores, so that its weights include the scale.
+    void load_values(const PagedSide<Vector>& side, const int64_t* table, int64_t head, int64_t tile, int64_t count) {
         const typename Vector::Stored* at[kTokens];
         side.locate(table, head, tile, count, at);
         for (int64_t token = 0; token < count; token += kTokensInWord) {
             float scales[kTokensInWord];
             Word* to = values_ + token / kTokensInWord * size_;
-            take_word(at + token, count - token, to, scales);
+            load_word(at + token, count - token, to, scales);
             for (int64_t i = 0; i < kTokensInWord; ++i) {
-                const float scale = std::max(kLeastScale, scales[i]);
-                value_lift_[token + i] = std::log(scale) * Numbers::kPerNat;
-                value_share_[token + i] = 1.0f / scale;
+                const float scale = std::max(kMinScale, scales[i]);
+                value_log_scale_[token + i] = std::log(scale) * Numbers::kPerNat;
+                value_inverse_scale_[token + i] = 1.0f / scale;
             }
         }
     }
 
-    // Packs the values of a word's tokens, of which `count` exist: int8 values as stored, other formats by way of float32.
-    void take_word(const typename Vector::Stored* const* from, int64_t count, Word* to, float* scales) {
-        if constexpr (kTakesStored) {
-            auto* nothing = reinterpret_cast<typename Vector::Stored*>(vectors_);
-            if (count < kTokensInWord) std::fill_n(nothing, Vector::length(size_), 0);
+    // Packs the values of a word's tokens, of which `count` exist: int8 values as stored, other formats by way of
+    // float32.
+    void load_word(const typename Vector::Stored* const* from, int64_t count, Word* to, float* scales) {
+        if constexpr (kCopiesBytes) {
+            auto* zeros = reinterpret_cast<typename Vector::Stored*>(vectors_);
+            if (count < kTokensInWord) std::fill_n(zeros, Vector::length(size_), 0);
             const typename Vector::Stored* values[kTokensInWord];
             for (int64_t i = 0; i < kTokensInWord; ++i) {
-                values[i] = i < count ? from[i] : nothing;
+                values[i] = i < count ? from[i] : zeros;
                 scales[i] = Vector::scale(values[i], size_);
             }
             Numbers::copy_values(values, size_, to);
@@ -222,31 +223,31 @@ class TiledAttention {
         }
         const auto add = [](auto... parts) { return Numbers::add_score(parts...); };
         multiply(keys, query_ + row * words_, add, [&](int64_t token, const Outputs& products) {
-            const Floats scale = broadcast(key_scale_[token]), lift = broadcast(value_lift_[token]);
+            const Floats scale = broadcast(key_scale_[token]), lift = broadcast(value_log_scale_[token]);
             for (int half = 0; half < 2; ++half) {
                 const Floats product = fmsub(products.half[half], scales[half], offsets[half]);
                 store(scores_ + token * kPanel + half * kWidth, fmadd(product, scale, lift));
             }
         });
         for (int64_t token = count; token % kTokensInWord; ++token)
-            std::fill_n(scores_ + token * kPanel, kPanel, kNothing);
+            std::fill_n(scores_ + token * kPanel, kPanel, kMasked);
     }
 
     // Masks the scores of positions that a row must not attend to.
     void hide(int64_t row, int half, int64_t tile, int64_t count, int64_t window) {
-        const Floats own = load(own_ + row), nothing = broadcast(kNothing);
+        const Floats own = load(own_ + row), masked = broadcast(kMasked);
         for (int64_t token = 0; token < count; ++token) {
             float* at = scores_ + token * kPanel + half * kWidth;
             const Floats place = broadcast(static_cast<float>(tile + token));
-            Floats score = unless_below(own, place, load(at), nothing);
-            if (window > 0) score = unless_below(place, own - broadcast(window - 1.0f), score, nothing);
+            Floats score = unless_below(own, place, load(at), masked);
+            if (window > 0) score = unless_below(place, own - broadcast(window - 1.0f), score, masked);
             store(at, score);
         }
     }
 
     // Turns scores into weights, [word of tokens][row]. The tile's highest score gets the largest weight of `Numbers`,
     // which scales the sums of weights and of weighted values by the same factor.
-    Gains soften(int64_t row, int half, int64_t count) {
+    Gains to_weights(int64_t row, int half, int64_t count) {
         const float* scores = scores_ + half * kWidth;
         const Floats before = load(peak_ + row);
         Floats highest = load(scores);
@@ -260,7 +261,7 @@ class TiledAttention {
             Floats weights[kTokensInWord];
             for (int64_t i = 0; i < kTokensInWord; ++i) {
                 weights[i] = Numbers::power(load(scores + (token + i) * kPanel) - tile_level);
-                total = fmadd(weights[i], broadcast(value_share_[token + i]), total);
+                total = fmadd(weights[i], broadcast(value_inverse_scale_[token + i]), total);
             }
             Numbers::pack_weights(weights, weights_ + token / kTokensInWord * kPanel + half * kWidth);
         }
@@ -294,16 +295,16 @@ class TiledAttention {
         }
     }
 
-    static constexpr bool kTakesStored = Vector::kScaled && std::is_same_v<Numbers, ByteNumbers>;
+    static constexpr bool kCopiesBytes = Vector::kScaled && std::is_same_v<Numbers, ByteNumbers>;
     static constexpr int64_t kTokensInWord = Numbers::kTokensInWord;
-    static constexpr float kLowest = -1e29f;      // above kNothing, the peak of a row without a visible position so far
-    static constexpr float kLeastScale = 1e-30f;  // values may be zeros
+    static constexpr float kLowest = -1e29f;      // above kMasked, the peak of a row without a visible position so far
+    static constexpr float kMinScale = 1e-30f;  // values may be zeros
 
     int64_t size_, words_, group_;
     Word *query_, *keys_, *values_, *weights_;          // [panel][word][row], [token][word], [word][d], [word][row]
     float *scores_, *out_;                              // [token][row], of one panel; [panel][d][row]
     float* vectors_;                                    // values of a word's tokens, in float32
-    float *key_scale_, *value_lift_, *value_share_;     // per token; lift, share: its value scale's logarithm and inverse
+    float *key_scale_, *value_log_scale_, *value_inverse_scale_;     // per token; lift, share: its value scale's logarithm and inverse
     float *query_scale_, *query_offset_;                // per row
     float *peak_, *total_, *own_;                       // per row; own: its position
 };

@@ -1,4 +1,4 @@
-"""All of the GPU path together, on the CPU: Triton's interpreter for its kernels, a stand-in for the capture."""
+"""Test of the whole GPU path on the CPU: Triton's interpreter runs its kernels, and capture is replaced."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import torch
 pytest.importorskip("triton", reason="there are builds of Triton for Linux only")
 
 from inference_worker.engine.engine import Engine
-from inference_worker.engine.execution import captured_runner, cuda_runner
+from inference_worker.engine.execution import cuda_runner, graph_runner
 from inference_worker.engine.layers.decoder import Decoder
-from inference_worker.engine.loading.loading import load_model
+from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.model_files.model_source import resolve
 from inference_worker.settings import EngineSettings
 from tests.fakes.tiny_models import save_tiny
@@ -22,7 +22,7 @@ from tests.inference_worker.generation import generate, ids, prompts, request
 CPU = torch.device("cpu")
 
 
-def test_an_engine_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cuda_engine_generates_the_same_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_tiny(tmp_path, "llama", num_hidden_layers=1)
     model = load_model(resolve(str(tmp_path)), torch.float32, CPU)
     assert isinstance(model, Decoder)
@@ -33,11 +33,11 @@ def test_an_engine_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     settings = EngineSettings(
         model="tiny", attention="triton", num_kv_blocks=40, max_model_len=80, max_num_seqs=3, block_size=4
     )
-    expected = ids(generate(Engine.around(model, replace(settings, attention="reference"), torch.float32), wanted))
+    expected = ids(generate(Engine.from_model(model, replace(settings, attention="reference"), torch.float32), wanted))
 
     monkeypatch.setattr(cuda_runner, "CudaCapture", lambda device: lambda work: work)
-    monkeypatch.setattr(captured_runner, "VISIT_SECONDS", 60.0)
-    engine = Engine.around(model, settings, torch.float32)
+    monkeypatch.setattr(graph_runner, "MAX_BATCH_SECONDS", 60.0)
+    engine = Engine.from_model(model, settings, torch.float32)
     engine.scheduler.limits = replace(engine.scheduler.limits, max_decode_steps=4)
     engine.runner = cuda_runner.cuda_runner(model, engine.runner.runner.attention, engine.scheduler.limits)
     assert ids(generate(engine, wanted)) == expected

@@ -14,7 +14,7 @@ from inference_worker.engine.kv_cache import KVCache, KVCacheShape
 from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.rotary import Rotary
 from inference_worker.engine.models.llama import describe
-from inference_worker.engine.sampling.captured import Stage
+from inference_worker.engine.sampling.graph_sampling import Stage
 from tests.fakes.tiny_models import BASE
 
 CPU = torch.device("cpu")
@@ -76,7 +76,7 @@ def test_the_check_sees_what_it_should() -> None:
 
 def test_a_batch_takes_the_smallest_step_with_room(graphs: DecodeGraphs) -> None:
     wanted = {1: 1, 2: 2, 3: 4, 8: 8, 33: 48, 48: 48, 65: 70, 70: 70}
-    assert {count: graphs.key(count, Stage.DRAWN).rows for count in wanted} == wanted
+    assert {count: graphs.key(count, Stage.RANDOM).rows for count in wanted} == wanted
 
 
 def test_every_size_and_stage_is_captured_at_rest(graphs: DecodeGraphs) -> None:

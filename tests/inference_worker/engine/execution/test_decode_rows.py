@@ -7,7 +7,7 @@ from array import array
 import pytest
 import torch
 
-from inference_worker.engine.execution.decode_rows import AT_REST, POSITION, TOKEN, DecodeRows
+from inference_worker.engine.execution.decode_rows import IDLE, POSITION, TOKEN, DecodeRows
 from inference_worker.engine.sequence import Sequence
 from router.messages import SamplingParams
 
@@ -41,8 +41,8 @@ def holds(rows: DecodeRows, row: int, one: Sequence) -> bool:
 
 def go_on(rows: DecodeRows, placed: list[int], sequences: list[Sequence], token: int) -> None:
     """A step, on both sides."""
-    rows.move_on(len(sequences), torch.full((len(sequences),), token))
-    rows.moved_on(placed, 1)
+    rows.advance(len(sequences), torch.full((len(sequences),), token))
+    rows.advance_host(placed, 1)
     for one in sequences:
         one.token_ids.append(token)
         one.computed += 1
@@ -52,47 +52,47 @@ def go_on(rows: DecodeRows, placed: list[int], sequences: list[Sequence], token:
 
 def test_differences() -> None:
     rows, (a, b, c, d) = Watched(), (sequence(n, known=4 + n) for n in (1, 2, 3, 4))
-    assert rows.place([a, b, c]) == [0, 1, 2]
+    assert rows.update([a, b, c]) == [0, 1, 2]
     assert rows.sent == (3, 0, 2 + 2 + 2)
     assert all(holds(rows, row, one) for row, one in enumerate((a, b, c)))
 
     go_on(rows, [0, 1, 2], [a, b, c], 50)
-    assert rows.place([c, b, a]) == [2, 1, 0]  # the order does not matter
+    assert rows.update([c, b, a]) == [2, 1, 0]  # the order does not matter
     assert rows.sent == (0, 0, 0)
     go_on(rows, [2, 1, 0], [c, b, a], 51)  # c starts a block
-    assert rows.place([a, b, c]) == [0, 1, 2]
+    assert rows.update([a, b, c]) == [0, 1, 2]
     assert rows.sent == (0, 0, 1)
     assert all(holds(rows, row, one) for row, one in enumerate((a, b, c)))
 
-    assert rows.place([b, c]) == [1, 0]  # a has gone: the last row fills the gap
+    assert rows.update([b, c]) == [1, 0]  # a has gone: the last row fills the gap
     assert rows.sent == (1, 1, 3)
-    assert rows.integers[POSITION].tolist() == [c.computed, b.computed, AT_REST, AT_REST]
+    assert rows.integers[POSITION].tolist() == [c.computed, b.computed, IDLE, IDLE]
 
     b.token_ids.append(52)  # computed elsewhere
     b.computed += 1
     c.block_table[1] = 77  # copied on write
-    assert rows.place([b, c, d]) == [1, 0, 2]
+    assert rows.update([b, c, d]) == [1, 0, 2]
     assert rows.sent == (2, 0, 2 + 2)
     assert all(holds(rows, row, one) for row, one in ((1, b), (0, c), (2, d)))
 
-    assert rows.place([]) == []
-    assert (rows.integers[POSITION] == AT_REST).all()
+    assert rows.update([]) == []
+    assert (rows.integers[POSITION] == IDLE).all()
 
 
 def test_a_row_comes_to_rest_at_its_end() -> None:
     rows, one = DecodeRows(4, 8, torch.device("cpu")), sequence(1, known=3, most=3)
-    rows.place([one])  # tokens 3 and 4 are to be drawn; position 4 is never computed
+    rows.update([one])  # tokens 3 and 4 are to be drawn; position 4 is never computed
     positions = []
     for _ in range(3):
         positions.append(int(rows.integers[POSITION, 0]))
-        rows.move_on(2, torch.tensor([8, 8]))
-    assert positions == [2, 3, AT_REST]
-    assert int(rows.integers[POSITION, 1]) == AT_REST
+        rows.advance(2, torch.tensor([8, 8]))
+    assert positions == [2, 3, IDLE]
+    assert int(rows.integers[POSITION, 1]) == IDLE
 
 
 def test_sampling_parameters() -> None:
     rows, one = DecodeRows(4, 8, torch.device("cpu")), sequence(3, known=5)
-    rows.place([one])
+    rows.update([one])
     of = rows.sampling(1)
     assert (of.seeds.item(), of.choices.item(), of.positions.item()) == (-(2**63) + 3, 3, one.generated)
     assert of.temperature.item() == pytest.approx(0.3)

@@ -13,7 +13,7 @@ pytest.importorskip("triton", reason="there are builds of Triton for Linux only"
 from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.fused_decoder import FusedDecoder, add_norm
 from inference_worker.engine.layers.rms_norm import RMSNorm
-from inference_worker.engine.loading.loading import load_model
+from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.model_files.model_source import resolve
 from tests.fakes.packed_steps import packed_logits, random_sequences
 from tests.fakes.tiny_models import save_tiny

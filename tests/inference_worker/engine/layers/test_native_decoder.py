@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from inference_worker.engine.layers.native_decoder import NativeDecoder, check_supported
-from inference_worker.engine.loading.loading import load_model
+from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.engine.native.library import Kernels
 from inference_worker.errors import NativeUnavailable
 from inference_worker.model_files.model_source import resolve

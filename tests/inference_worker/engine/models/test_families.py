@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from inference_worker.engine.layers.decoder import Decoder
-from inference_worker.engine.loading.loading import load_model
+from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.model_files.model_source import resolve
 from tests.fakes.packed_steps import packed_logits, random_sequences
 from tests.fakes.tiny_models import save_tiny
@@ -73,9 +73,9 @@ def test_shape_says_what_the_engine_needs(tmp_path):
 @torch.inference_mode()
 def test_bfloat16_stays_near_float32(tmp_path):
     save_tiny(tmp_path, "llama")
-    exact, rough = (
+    exact, integer = (
         packed_logits(load_model(resolve(str(tmp_path)), dtype, torch.device("cpu")), [[5, 6, 7, 8]], [3])[0]
         for dtype in (torch.float32, torch.bfloat16)
     )
-    assert rough.dtype == torch.float32
-    assert 0 < (exact - rough).abs().max() < 0.1 * exact.abs().max()
+    assert integer.dtype == torch.float32
+    assert 0 < (exact - integer).abs().max() < 0.1 * exact.abs().max()

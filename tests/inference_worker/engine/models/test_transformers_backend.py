@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from inference_worker.engine.loading.loading import load_model
+from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.engine.models.transformers_backend import TransformersModel
 from inference_worker.errors import BadWeights, UnsupportedModel
 from inference_worker.model_files.model_source import resolve

@@ -11,7 +11,7 @@ import torch
 from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.linear import Linear, MergedLinear
 from inference_worker.engine.layers.native_decoder import NativeDecoder
-from inference_worker.engine.loading.loading import load_model
+from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.engine.native.library import Kernels
 from inference_worker.engine.native.packing import GROUP, Int4Values, Values
 from inference_worker.model_files.model_source import resolve

@@ -109,7 +109,7 @@ def test_rows_can_be_taken_out_of_the_panels_again(kernels: Kernels, kind: str) 
     values = values_of(kind, 37, 96)
     wanted = torch.tensor([0, 36, 8, 15, 16, 8])
     torch.testing.assert_close(
-        kernels.take(packed(kind, values, kernels.panel), wanted), dense(values)[wanted], rtol=0, atol=0
+        kernels.gather(packed(kind, values, kernels.panel), wanted), dense(values)[wanted], rtol=0, atol=0
     )
 
 

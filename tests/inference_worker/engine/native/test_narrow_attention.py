@@ -38,7 +38,7 @@ def test_the_error_is_that_of_the_bits(
     wide, narrow = (make_cache(16, 2, 80, 40, seed=3, dtype=held) for held in (torch.float32, dtype))
     wide.keys[0], wide.values[0] = (side.float() for side in narrow.read(0, torch.arange(40)))
     expected = ReferenceAttention(wide).forward(0, *rows, metadata, scale=0.1, sliding_window=window)
-    error = kernels.attention(narrow, 0, rows, metadata, scale=0.1, window=window, rough=True) - expected
+    error = kernels.attention(narrow, 0, rows, metadata, scale=0.1, window=window, integer=True) - expected
     whole, row = ERRORS[instructions]
     assert error.norm() / expected.norm() < whole
     assert (error.norm(dim=-1) / expected.norm(dim=-1)).max() < row
@@ -53,7 +53,7 @@ def test_one_large_weight_does_not_round_the_others_away(kernels: Kernels) -> No
     key[0, :, 0], value[0] = 8.0, value[0] / 1000
     narrow, wide = (make_cache(16, 1, 64, 4, seed=3, dtype=held) for held in (torch.float16, torch.float32))
     expected = ReferenceAttention(wide).forward(0, query, key, value, metadata, scale=0.125, sliding_window=None)
-    found = kernels.attention(narrow, 0, (query, key, value), metadata, scale=0.125, window=None, rough=True)
+    found = kernels.attention(narrow, 0, (query, key, value), metadata, scale=0.125, window=None, integer=True)
     assert (found - expected)[1:].norm() / expected[1:].norm() < 5e-2
 
 
@@ -65,7 +65,7 @@ def test_sums_do_not_overflow(kernels: Kernels, size: int, sign: int) -> None:
     query = torch.full((192, 1, size), 2.0)
     cache = make_cache(16, 1, size, 12, seed=1, dtype=torch.float16)
     output = kernels.attention(
-        cache, 0, (query, sign * query, sign * query), metadata, scale=1.0, window=None, rough=True
+        cache, 0, (query, sign * query, sign * query), metadata, scale=1.0, window=None, integer=True
     )
     torch.testing.assert_close(output, sign * query, rtol=1e-3, atol=0)
 
@@ -73,4 +73,4 @@ def test_sums_do_not_overflow(kernels: Kernels, size: int, sign: int) -> None:
 def test_zeros_give_zeros(kernels: Kernels) -> None:
     metadata = make_metadata([(0, 70)], 16, 5, seed=1)
     cache, zeros = make_cache(16, 1, 32, 5, seed=1, dtype=torch.float16), torch.zeros(70, 1, 32)
-    assert not kernels.attention(cache, 0, (zeros, zeros, zeros), metadata, scale=1.0, window=None, rough=True).any()
+    assert not kernels.attention(cache, 0, (zeros, zeros, zeros), metadata, scale=1.0, window=None, integer=True).any()

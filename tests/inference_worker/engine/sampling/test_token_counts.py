@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 
-from inference_worker.engine.sampling.token_counts import Histories, TokenCounts
+from inference_worker.engine.sampling.token_counts import TokenCountCache, TokenCounts
 from inference_worker.engine.sequence import Sequence
 from router.messages import SamplingParams
 
@@ -19,7 +19,7 @@ def counted(counts: TokenCounts) -> dict[int, float]:
 
 
 def test_counts_grow_with_the_sequence() -> None:
-    one, histories = sequence(7, 8, 8), Histories()
+    one, histories = sequence(7, 8, 8), TokenCountCache()
     assert counted(histories.of([one])[0]) == {7: 0, 8: 1}
     for token in range(400):
         one.token_ids.append(token % 150)
@@ -28,7 +28,7 @@ def test_counts_grow_with_the_sequence() -> None:
 
 
 def test_those_that_left_are_counted_anew() -> None:
-    one, other, histories = sequence(1, 2, 3), sequence(1, 2, 4), Histories()
+    one, other, histories = sequence(1, 2, 3), sequence(1, 2, 4), TokenCountCache()
     before = histories.of([one, other])[1]
     assert histories.of([other]) == [before]
     one.token_ids.append(3)

@@ -42,7 +42,7 @@ def request(name: str, prompt: int, most: int = 4, n: int = 1, first: int = 5) -
 
 def compute(batch: Batch) -> StepResult:
     """Every draw is token 7; of several steps one less than may be is computed."""
-    drawn = [[7] * (entry.draws if batch.steps == 1 else batch.steps - 1) for entry in batch.entries]
+    drawn = [[7] * (entry.sample_count if batch.steps == 1 else batch.steps - 1) for entry in batch.entries]
     return StepResult(drawn, [None] * len(drawn))
 
 

@@ -66,13 +66,13 @@ class SlotModel:
         context = [self.slots[slot] for slot in slots]
         known = entry.sequence.token_ids[: len(context)].tolist()
         assert context == known + list(entry.drafts), "the cache does not hold the sequence"
-        if not entry.draws:
+        if not entry.sample_count:
             return [], None
         rows = [
             self.scores[context[end - 2], context[end - 1]]
-            for end in range(len(context) - entry.draws + 1, len(context) + 1)
+            for end in range(len(context) - entry.sample_count + 1, len(context) + 1)
         ]
-        tokens, logprobs = self.sampler.sample(torch.stack(rows), entry.drawn())
+        tokens, logprobs = self.sampler.sample(torch.stack(rows), entry.sampling_contexts())
         return tokens, [one for one in logprobs if one is not None] or None
 
 

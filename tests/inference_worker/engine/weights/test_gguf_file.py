@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, GgufConfig
 
-from inference_worker.engine.loading.loading import load_model
+from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.engine.weights import gguf_file
 from inference_worker.engine.weights.gguf_file import GGUFFile
 from inference_worker.errors import BadWeights, UnsupportedModel

@@ -13,7 +13,7 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
-from inference_worker.engine.sampling.drawing import inverse_cdf
+from inference_worker.engine.sampling.inverse_cdf import inverse_cdf
 from inference_worker.engine.sampling.parameters import GREEDY_BELOW
 from inference_worker.engine.sequence import Sequence
 
@@ -25,7 +25,7 @@ class Stage(IntEnum):
     """The sampling work of a batch; each stage includes those before it."""
 
     GREEDY = 0
-    DRAWN = 1
+    RANDOM = 1
     TRUNCATED = 2
 
 
@@ -61,12 +61,12 @@ def stage_of(sequences: Iterable[Sequence]) -> Stage | None:
         ):
             return None
         if wanted.temperature >= GREEDY_BELOW:
-            cut = wanted.top_k > 0 or wanted.top_p < 1 or wanted.min_p > 0
-            stage = max(stage, Stage.TRUNCATED if cut else Stage.DRAWN)
+            truncated = wanted.top_k > 0 or wanted.top_p < 1 or wanted.min_p > 0
+            stage = max(stage, Stage.TRUNCATED if truncated else Stage.RANDOM)
     return stage
 
 
-def choose(logits: Tensor, rows: RowParameters, stage: Stage, uniform: Uniform) -> Tensor:
+def sample(logits: Tensor, rows: RowParameters, stage: Stage, uniform: Uniform) -> Tensor:
     """Sample the next token of each row: [R, V] float32 to [R]."""
     likeliest = logits.argmax(dim=-1)
     if stage is Stage.GREEDY:
@@ -75,12 +75,12 @@ def choose(logits: Tensor, rows: RowParameters, stage: Stage, uniform: Uniform) 
     random = temperature >= GREEDY_BELOW
     scores = (logits - logits.amax(dim=-1, keepdim=True)) / torch.where(random, temperature, 1.0)
     if stage is Stage.TRUNCATED:
-        scores = _cut(scores, rows)
-    drawn = inverse_cdf(scores, uniform(rows.seeds, rows.choices, rows.positions))
-    return torch.where(random[:, 0], drawn, likeliest)
+        scores = _truncate(scores, rows)
+    sampled = inverse_cdf(scores, uniform(rows.seeds, rows.choices, rows.positions))
+    return torch.where(random[:, 0], sampled, likeliest)
 
 
-def _cut(scores: Tensor, rows: RowParameters) -> Tensor:
+def _truncate(scores: Tensor, rows: RowParameters) -> Tensor:
     """Set the scores that min_p, top_k and top_p drop to -inf; [R, V] scores, the largest of each row 0.
 
     The whole vocabulary is sorted: how much of it a row needs is known on the device only.

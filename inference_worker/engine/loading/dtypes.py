@@ -9,7 +9,7 @@ from inference_worker.errors import ModelError
 _NAMED = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
-def number_format(name: str, device: torch.device) -> torch.dtype:
+def weight_dtype(name: str, device: torch.device) -> torch.dtype:
     """Return the weights' dtype for a setting; `auto`: bfloat16 where the device multiplies it natively, else float32.
 
     Raises:
@@ -22,7 +22,7 @@ def number_format(name: str, device: torch.device) -> torch.dtype:
     return _NAMED[name]
 
 
-def cache_format(name: str, dtype: torch.dtype, quantization: str, activation_bits: int) -> torch.dtype:
+def kv_cache_dtype_for(name: str, dtype: torch.dtype, quantization: str, activation_bits: int) -> torch.dtype:
     """Return the KV cache's dtype for a setting.
 
     `auto` is the weights' dtype; with quantised weights it is int8 or float16, by the bits of the activations.
@@ -36,7 +36,7 @@ def cache_format(name: str, dtype: torch.dtype, quantization: str, activation_bi
         return torch.int8 if activation_bits == 8 else torch.float16
     if name == "auto":
         return dtype
-    return number_format(name, torch.device("cpu"))
+    return weight_dtype(name, torch.device("cpu"))
 
 
 def _cpu_multiplies_bfloat16() -> bool:

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from inference_worker.engine.batch import Batch, BlockCopy, ScheduledSequence, StepResult
-from inference_worker.engine.execution.isolation import IsolatingRunner
+from inference_worker.engine.execution.fault_isolation import IsolatingRunner
 from inference_worker.engine.sequence import Sequence
 from inference_worker.errors import NativeError
 from router.messages import SamplingParams
 
 
 class FragileRunner:
-    """Draws each sequence's name as a number; can't compute the guilty."""
+    """Samples each sequence's name as a number; fails on batches with a guilty one."""
 
     def __init__(self, guilty: set[int]) -> None:
         self.guilty = guilty
@@ -78,7 +78,7 @@ class SmallRunner(FragileRunner):
         self.ranges += [(entry.start, entry.start + entry.count) for entry in entries]
         names = [int(entry.sequence.request) for entry in entries]
         return StepResult(
-            [[name] * entry.draws for name, entry in zip(names, entries, strict=True)], [None] * len(names)
+            [[name] * entry.sample_count for name, entry in zip(names, entries, strict=True)], [None] * len(names)
         )
 
 

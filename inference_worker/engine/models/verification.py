@@ -32,7 +32,7 @@ class AttentionSizes:
     head_size: int
 
 
-def run(model: PreTrainedModel, candidate: CausalLM, attention: str) -> AttentionSizes:
+def verify(model: PreTrainedModel, candidate: CausalLM, attention: str) -> AttentionSizes:
     """Compare `candidate` with the eager `model` that it wraps, and leave `model` on `attention`.
 
     Raises:
@@ -85,7 +85,7 @@ def _close(ours: Tensor, theirs: Tensor, dtype: torch.dtype) -> bool:
 class _Recorder(AttentionBackend):
     """Dense causal attention over packed sequences of `LENGTHS` that records the sizes of each layer's call."""
 
-    name = "trial"
+    name = "verification"
 
     def __init__(self) -> None:
         self.layers: dict[int, AttentionSizes] = {}

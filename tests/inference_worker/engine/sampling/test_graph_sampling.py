@@ -1,4 +1,4 @@
-"""Sampling without the host draws what the sampler draws."""
+"""Sampling inside CUDA graphs yields the same tokens as the sampler."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from inference_worker.engine.execution.decode_rows import DecodeRows
-from inference_worker.engine.sampling.captured import Stage, choose, stage_of
+from inference_worker.engine.sampling.graph_sampling import Stage, sample, stage_of
 from inference_worker.engine.sampling.sampler import Sampler
 from inference_worker.engine.sequence import Sequence
 from router.messages import SamplingParams
@@ -41,10 +41,10 @@ def test_equals_the_sampler(kinds: list[dict[str, object]]) -> None:
     placed = rows.place(sequences)
     stage = stage_of(sequences)
     assert stage is not None
-    tokens = choose(logits, rows.sampling(28), stage, uniform)
+    tokens = sample(logits, rows.sampling(28), stage, uniform)
     assert tokens[placed].tolist() == expected
     # A later stage does no harm to rows that need less.
-    assert choose(logits, rows.sampling(28), Stage.TRUNCATED, uniform)[placed].tolist() == expected
+    assert sample(logits, rows.sampling(28), Stage.TRUNCATED, uniform)[placed].tolist() == expected
 
 
 @pytest.mark.parametrize(

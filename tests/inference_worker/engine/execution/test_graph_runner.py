@@ -1,7 +1,7 @@
-"""Captured decode steps, without a device: the same tokens as step by step, whatever happens between visits.
+"""Tests of captured decode steps without a device: the same tokens as single eager steps.
 
-The capture is a stand-in that runs the step again; all else (rows, differences, sampling, several steps at a visit) is
-what runs on CUDA.
+The capture is a stand-in that runs the step again; all else (rows, differences, sampling, several steps per batch) is
+the code that runs on CUDA.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from inference_worker.engine.attention.reference import ReferenceAttention
 from inference_worker.engine.attention_backend import AttentionMetadata
 from inference_worker.engine.batch import Batch, StepResult
 from inference_worker.engine.engine import Engine
-from inference_worker.engine.execution import captured_runner
-from inference_worker.engine.execution.captured_runner import CapturedRunner
+from inference_worker.engine.execution import graph_runner
 from inference_worker.engine.execution.decode_graphs import Work
+from inference_worker.engine.execution.graph_runner import GraphRunner
 from inference_worker.engine_protocol import GenerationRequest
 from tests.fakes.host_uniform import uniform
 from tests.fakes.tiny_model import tiny_engine
 from tests.inference_worker.generation import finish, generate, ids, prompts, request
 
 
-class RestingAttention(ReferenceAttention):
-    """The reference, for steps with rows at rest: they are left out and get zeros."""
+class IdleRowsAttention(ReferenceAttention):
+    """The reference backend for steps with idle rows: these are left out and get zeros."""
 
     def forward(
         self, layer: int, query: Tensor, key: Tensor, value: Tensor, metadata: AttentionMetadata, **how
@@ -47,10 +47,10 @@ class RestingAttention(ReferenceAttention):
         return out
 
 
-class Visits:
-    """Notes how many steps were granted and run."""
+class StepRecorder:
+    """Records the allowed and the computed steps of each batch."""
 
-    def __init__(self, runner: CapturedRunner) -> None:
+    def __init__(self, runner: GraphRunner) -> None:
         self.runner = runner
         self.steps: list[tuple[int, int]] = []
 
@@ -67,23 +67,23 @@ def capture(work: Work) -> Work:
     return work
 
 
-def captured_engine(max_decode_steps: int = 5, **settings: object) -> tuple[Engine, Visits]:
+def graph_engine(max_decode_steps: int = 5, **settings: object) -> tuple[Engine, StepRecorder]:
     engine = tiny_engine(max_num_seqs=11, **settings)
     inner = engine.runner
-    inner.runner.attention = RestingAttention(inner.runner.attention.cache)
+    inner.runner.attention = IdleRowsAttention(inner.runner.attention.cache)
     engine.scheduler.limits = replace(engine.scheduler.limits, max_decode_steps=max_decode_steps)
-    engine.runner = Visits(CapturedRunner(inner, engine.scheduler.limits, capture, uniform))
+    engine.runner = StepRecorder(GraphRunner(inner, engine.scheduler.limits, capture, uniform))
     return engine, engine.runner
 
 
 @pytest.fixture(autouse=True)
-def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Visits take all steps that they are granted."""
-    monkeypatch.setattr(captured_runner, "VISIT_SECONDS", 60.0)
+def no_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches run all steps that they may."""
+    monkeypatch.setattr(graph_runner, "MAX_BATCH_SECONDS", 60.0)
 
 
 def requests() -> list[GenerationRequest]:
-    """Greedy, drawn and cut; several choices; stop tokens; one that wants penalties, one log probabilities."""
+    """Greedy, random and truncated sampling; several choices; stop tokens; one with penalties, one with logprobs."""
     kinds: list[dict[str, object]] = [
         {},
         {"temperature": 0.9},
@@ -114,20 +114,20 @@ def requests() -> list[GenerationRequest]:
 )
 def test_the_same_tokens(settings: dict[str, object]) -> None:
     expected = generate(tiny_engine(max_num_seqs=11, **settings), requests())
-    engine, visits = captured_engine(**settings)
+    engine, recorder = graph_engine(**settings)
     outcome = generate(engine, requests())
     assert ids(outcome) == ids(expected)
     assert {key: choice.reason for key, choice in outcome.items()} == {k: c.reason for k, c in expected.items()}
     assert [choice.reason for choice in outcome.values()].count("stop") > 1
-    assert (5, 5) in visits.steps
+    assert (5, 5) in recorder.steps
     if "num_kv_blocks" in settings and settings.get("block_size") != 1:
         assert engine.load().preemptions > 0
 
 
-def test_requests_come_and_go_between_visits() -> None:
-    """Rows are given away, filled from the end, and told again what they missed."""
+def test_requests_come_and_go_between_batches() -> None:
+    """Rows are reassigned, filled from the end, and updated with what they missed."""
     expected = ids(generate(tiny_engine(), requests()))
-    engine, _ = captured_engine(max_decode_steps=3)
+    engine, _ = graph_engine(max_decode_steps=3)
     outcome: dict = {}
     for index, one in enumerate(requests()):
         engine.add(one)
@@ -142,17 +142,17 @@ def test_requests_come_and_go_between_visits() -> None:
         assert key[0] == "r4" or len(tokens) == len(expected[key])
 
 
-def test_a_visit_ends_for_a_sequence_at_its_stop_token() -> None:
+def test_a_sequence_ends_at_its_stop_token_within_a_batch_of_steps() -> None:
     stop = generate(tiny_engine(), [request("a", [5, 6, 7])])["a", 0].ids[3]
-    engine, visits = captured_engine(max_decode_steps=8)
+    engine, recorder = graph_engine(max_decode_steps=8)
     choice = generate(engine, [request("a", [5, 6, 7], stop_token_ids=[stop])])["a", 0]
     assert (choice.ids[-1], choice.reason) == (stop, "stop")
-    assert visits.steps[-1] == (8, 8)
+    assert recorder.steps[-1] == (8, 8)
     assert engine.load().generation_tokens == len(choice.ids)
 
 
-def test_blocks_beyond_what_is_known_are_given_back() -> None:
-    engine, _ = captured_engine(max_decode_steps=5)
+def test_blocks_beyond_the_known_tokens_are_freed() -> None:
+    engine, _ = graph_engine(max_decode_steps=5)
     for i in range(4):
         engine.add(request(f"r{i}", [5 + i] * 6, max_tokens=30))
     while engine.has_work():
@@ -162,7 +162,7 @@ def test_blocks_beyond_what_is_known_are_given_back() -> None:
 
 
 def test_the_time_decides_how_many_steps_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(captured_runner, "VISIT_SECONDS", 1e-9)
-    engine, visits = captured_engine()
+    monkeypatch.setattr(graph_runner, "MAX_BATCH_SECONDS", 1e-9)
+    engine, recorder = graph_engine()
     generate(engine, [request("a", [5, 6, 7])])
-    assert {run for _, run in visits.steps} == {1}
+    assert {run for _, run in recorder.steps} == {1}

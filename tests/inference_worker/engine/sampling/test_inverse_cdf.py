@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from inference_worker.engine.sampling.drawing import LOWEST, inverse_cdf, weights_of
+from inference_worker.engine.sampling.inverse_cdf import LOWEST, inverse_cdf, weights_of
 
 
 def test_weights_are_exponentials() -> None:

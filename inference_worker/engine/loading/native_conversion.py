@@ -17,7 +17,7 @@ from inference_worker.engine.layers.native_decoder import NativeDecoder, check_s
 from inference_worker.engine.native.library import Kernels
 from inference_worker.engine.native.packing import Int4Values, Int8Values, Values
 from inference_worker.engine.weights.gguf_file import GGUFFile
-from inference_worker.engine.weights.weights import slots
+from inference_worker.engine.weights.weights import parameters_by_name
 from inference_worker.errors import NativeUnavailable, UnsupportedModel
 from inference_worker.model_files.model_source import ModelSource
 from inference_worker.settings import EngineSettings
@@ -25,7 +25,7 @@ from inference_worker.settings import EngineSettings
 log = structlog.get_logger(__name__)
 
 
-def compile_model(model: CausalLM, source: ModelSource, settings: EngineSettings) -> tuple[CausalLM, str]:
+def convert_to_native(model: CausalLM, source: ModelSource, settings: EngineSettings) -> tuple[CausalLM, str]:
     """Return the model, computed by the kernels where they support it, and the quantisation in force.
 
     Raises:
@@ -69,7 +69,7 @@ def _quantised(model: Decoder, source: ModelSource, wanted: str) -> tuple[str, M
         raise UnsupportedModel("quantization int4 keeps the weights of a GGUF in Q4_0 or Q4_1; this is none")
     if wanted == "none":
         return wanted, {}
-    matrices = {name: weight for name, weight in slots(model).items() if weight.ndim == 2}
+    matrices = {name: weight for name, weight in parameters_by_name(model).items() if weight.ndim == 2}
     kept = {name: own[name] for name in matrices if name in own and (wanted == "int4" or type(own[name]) is Int8Values)}
     others = {name: weight for name, weight in matrices.items() if name not in kept}
     # In an int4 model, matrices that are stored in another format (a head in Q6_K, say) become float16.

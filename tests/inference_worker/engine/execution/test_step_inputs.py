@@ -7,7 +7,7 @@ from array import array
 import torch
 
 from inference_worker.engine.batch import ScheduledSequence
-from inference_worker.engine.execution.inputs import build_inputs
+from inference_worker.engine.execution.step_inputs import build_inputs
 from inference_worker.engine.sequence import Sequence
 from router.messages import SamplingParams
 

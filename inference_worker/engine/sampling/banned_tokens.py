@@ -18,13 +18,13 @@ NEVER = float("-inf")
 
 
 @dataclass(frozen=True)
-class Allowed:
+class AllowedTokens:
     """The rows of a batch that set `allowed_token_ids`, each with these ids."""
 
     rows: list[tuple[int, Tensor]]
 
     @classmethod
-    def of(cls, wanted: Rows[SamplingParams], device: torch.device) -> Allowed | None:
+    def of(cls, wanted: Rows[SamplingParams], device: torch.device) -> AllowedTokens | None:
         """Collect the rows that set `allowed_token_ids`; `None` if there are none."""
         rows = [
             (row, torch.tensor(p.allowed_token_ids, device=device))

@@ -21,7 +21,8 @@ class StepInputs:
 
     Attributes:
         token_ids, positions: [T] int64.
-        sampled_rows: [R] rows of T whose next token is sampled: the last `ScheduledSequence.draws` of each entry.
+        sampled_rows: [R] rows of T whose next token is sampled: the last `ScheduledSequence.sample_count` of each
+        entry.
     """
 
     token_ids: Tensor
@@ -39,18 +40,20 @@ def build_inputs(entries: list[ScheduledSequence], block_size: int, device: torc
     positions = np.arange(query_start[-1]) + (starts - query_start[:-1])[owners]
     tables = _block_tables(entries)
     slots = tables[owners, positions // block_size] * block_size + positions % block_size
-    draws = np.array([entry.draws for entry in entries])
+    sample_counts = np.array([entry.sample_count for entry in entries])
     columns = (
         _token_ids(entries),
         positions,
         slots,
         query_start,
         starts + counts,
-        _last_rows(query_start[1:], draws),
+        _last_rows(query_start[1:], sample_counts),
         query_start[1:] - np.array([entry.states_needed for entry in entries]),
         tables.reshape(-1),
     )
-    token_ids, places, slot_mapping, offsets, lengths, sampled_rows, read_from, flat_tables = _send(columns, device)
+    token_ids, token_positions, slot_mapping, offsets, lengths, sampled_rows, read_from, flat_tables = _send(
+        columns, device
+    )
     metadata = AttentionMetadata(
         query_start=offsets,
         sequence_lengths=lengths,
@@ -60,7 +63,7 @@ def build_inputs(entries: list[ScheduledSequence], block_size: int, device: torc
         max_sequence_length=int((starts + counts).max()),
         read_from=read_from,
     )
-    return StepInputs(token_ids, places, sampled_rows, metadata)
+    return StepInputs(token_ids, token_positions, sampled_rows, metadata)
 
 
 def _token_ids(entries: list[ScheduledSequence]) -> Integers:

@@ -16,14 +16,14 @@ ALIGNMENT = 64
 """Alignment of weights in bytes: a cache line."""
 
 
-class WeightMemory:
+class WeightArena:
     """An arena that grows by slabs; a slab is freed with the last tensor in it."""
 
     def __init__(self, slab_bytes: int = SLAB) -> None:
         self._slab_bytes = slab_bytes
         self._left = torch.empty(0, dtype=torch.uint8)
 
-    def keep(self, tensor: Tensor) -> Tensor:
+    def store(self, tensor: Tensor) -> Tensor:
         """Copy a tensor behind the last one and return the copy; a tensor longer than a slab gets its own."""
         size = tensor.numel() * tensor.element_size()
         if size > len(self._left):

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from inference_worker.engine.loading.loading import load_model
+from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.engine.weights.weights import SafetensorsFolder, check
 from inference_worker.errors import BadWeights, ModelError, UnsupportedModel
 from inference_worker.model_files.model_source import resolve
@@ -81,8 +81,8 @@ def test_shards_of_an_index(llama):
     parts = {"model-1.safetensors": names[::2], "model-2.safetensors": names[1::2]}
     for file, members in parts.items():
         save_file({name: whole[name] for name in members}, llama / file, {"format": "pt"})
-    places = {name: file for file, members in parts.items() for name in members}
-    (llama / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+    parameters = {name: file for file, members in parts.items() for name in members}
+    (llama / "model.safetensors.index.json").write_text(json.dumps({"weight_map": parameters}))
     assert torch.equal(packed_logits(load(llama), [[5, 6, 7]], [3])[0], expected)
     (llama / "model-2.safetensors").unlink()
     with pytest.raises(BadWeights, match=r"model-2\.safetensors is missing"):

@@ -10,8 +10,8 @@ import torch
 
 from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.native_decoder import NativeDecoder
-from inference_worker.engine.loading.compilation import compile_model
-from inference_worker.engine.loading.loading import load_model
+from inference_worker.engine.loading.model_loader import load_model
+from inference_worker.engine.loading.native_conversion import convert_to_native
 from inference_worker.engine.weights.gguf_file import GGUFFile
 from inference_worker.errors import UnsupportedModel
 from inference_worker.model_files.model_source import resolve
@@ -33,7 +33,7 @@ def tiny_gguf(folder: Path, kind: str, **changes) -> Path:
 def compiled(path: Path, **settings):
     source = resolve(str(path))
     model = load_model(source, torch.float32, torch.device("cpu"))
-    return compile_model(model, source, EngineSettings(model=str(path), **settings))
+    return convert_to_native(model, source, EngineSettings(model=str(path), **settings))
 
 
 @pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q8_0"])

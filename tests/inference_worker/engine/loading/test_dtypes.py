@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from inference_worker.engine.loading.number_format import cache_format
+from inference_worker.engine.loading.dtypes import kv_cache_dtype_for
 from inference_worker.errors import ModelError
 
 
@@ -23,9 +23,9 @@ from inference_worker.errors import ModelError
 def test_a_cache_has_as_many_bits_as_what_it_stands_beside(
     name: str, quantization: str, activation_bits: int, expected: torch.dtype
 ) -> None:
-    assert cache_format(name, torch.bfloat16, quantization, activation_bits) is expected
+    assert kv_cache_dtype_for(name, torch.bfloat16, quantization, activation_bits) is expected
 
 
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(ModelError, match="unknown dtype 'int3'"):
-        cache_format("int3", torch.float32, "none", 16)
+        kv_cache_dtype_for("int3", torch.float32, "none", 16)

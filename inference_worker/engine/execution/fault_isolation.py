@@ -35,12 +35,12 @@ class IsolatingRunner:
         except torch.AcceleratorError:
             raise
         except Exception as error:
-            short = is_out_of_memory(error)
-            if len(entries) <= 1 and not (short and _may_be_halved(entries[0])):
+            out_of_memory = is_out_of_memory(error)
+            if len(entries) <= 1 and not (out_of_memory and _can_be_halved(entries[0])):
                 log.exception("request failed in the model", request=entries[0].sequence.request)
                 return StepResult([[]], [None], frozenset({entries[0].sequence.request}))
             log.warning("batch failed, halving it", sequences=len(entries), error=repr(error))
-        if short:  # outside of `except`, because the error's traceback keeps tensors alive
+        if out_of_memory:  # outside of `except`, because the error's traceback keeps tensors alive
             torch.cuda.empty_cache()  # does nothing without CUDA
         if len(entries) == 1:
             return self._compute_in_two(entries[0])
@@ -63,6 +63,6 @@ def is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, RuntimeError) and "allocate memory" in str(error)  # of PyTorch's allocator on the CPU
 
 
-def _may_be_halved(entry: ScheduledSequence) -> bool:
+def _can_be_halved(entry: ScheduledSequence) -> bool:
     """Return whether an entry has two or more known tokens, and no prompt log probabilities that must come at once."""
     return entry.count - len(entry.drafts) >= 2 and not entry.scored
