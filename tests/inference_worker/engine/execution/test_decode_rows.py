@@ -1,4 +1,4 @@
-"""Rows stay where they are, and only what changed is sent."""
+"""Tests of the persistent decode batch: rows keep their place, and only changes are sent."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def sequence(first: int, known: int, most: int = 20) -> Sequence:
     return Sequence("r", first, ids, 2, sampling, most, computed=known - 1, block_table=blocks)
 
 
-class Watched(DecodeRows):
-    """Counts what is sent."""
+class RecordingRows(DecodeRows):
+    """Counts changed rows, idle rows and block table updates that are sent."""
 
     def __init__(self) -> None:
         super().__init__(4, 8, torch.device("cpu"))
         self.sent = (0, 0, 0)
 
-    def _send(self, changed, resting, cells) -> None:
-        self.sent = len(changed), len(resting), len(cells.places)
-        super()._send(changed, resting, cells)
+    def _send(self, changed, idle, updates) -> None:
+        self.sent = len(changed), len(idle), len(updates.indices)
+        super()._send(changed, idle, updates)
 
 
 def holds(rows: DecodeRows, row: int, one: Sequence) -> bool:
@@ -40,7 +40,7 @@ def holds(rows: DecodeRows, row: int, one: Sequence) -> bool:
 
 
 def go_on(rows: DecodeRows, placed: list[int], sequences: list[Sequence], token: int) -> None:
-    """A step, on both sides."""
+    """Advance the rows by a step on the device and the host."""
     rows.advance(len(sequences), torch.full((len(sequences),), token))
     rows.advance_host(placed, 1)
     for one in sequences:
@@ -50,8 +50,8 @@ def go_on(rows: DecodeRows, placed: list[int], sequences: list[Sequence], token:
             one.block_table.append(90 + one.choice)
 
 
-def test_differences() -> None:
-    rows, (a, b, c, d) = Watched(), (sequence(n, known=4 + n) for n in (1, 2, 3, 4))
+def test_only_changes_are_sent() -> None:
+    rows, (a, b, c, d) = RecordingRows(), (sequence(n, known=4 + n) for n in (1, 2, 3, 4))
     assert rows.update([a, b, c]) == [0, 1, 2]
     assert rows.sent == (3, 0, 2 + 2 + 2)
     assert all(holds(rows, row, one) for row, one in enumerate((a, b, c)))
@@ -79,9 +79,9 @@ def test_differences() -> None:
     assert (rows.integers[POSITION] == IDLE).all()
 
 
-def test_a_row_comes_to_rest_at_its_end() -> None:
+def test_a_row_becomes_idle_at_its_end() -> None:
     rows, one = DecodeRows(4, 8, torch.device("cpu")), sequence(1, known=3, most=3)
-    rows.update([one])  # tokens 3 and 4 are to be drawn; position 4 is never computed
+    rows.update([one])  # tokens 3 and 4 are to be sampled; position 4 is never computed
     positions = []
     for _ in range(3):
         positions.append(int(rows.integers[POSITION, 0]))

@@ -38,7 +38,7 @@ def test_equals_the_sampler(kinds: list[dict[str, object]]) -> None:
     logits = torch.randn(28, 300, generator=torch.Generator().manual_seed(4)) * 3
     expected, _ = Sampler().sample(logits.clone(), sequences)
     rows = DecodeRows(28, 2, torch.device("cpu"))
-    placed = rows.place(sequences)
+    placed = rows.update(sequences)
     stage = stage_of(sequences)
     assert stage is not None
     tokens = sample(logits, rows.sampling(28), stage, uniform)
