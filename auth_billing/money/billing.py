@@ -64,12 +64,12 @@ class Billing:
         self._leases = CreditLeases(stores.balances, clock=clock, monotonic=monotonic)
         self._buffer = JobWriteBuffer(stores, self._leases, monotonic=monotonic)
 
-    async def reserve(self, principal: Principal, works: Sequence[HoldRequest]) -> None:
-        """Hold the maximum cost of one request's jobs, all or none; the jobs may be published when this returns.
+    async def reserve(self, principal: Principal, requests: Sequence[HoldRequest]) -> None:
+        """Hold the maximum cost of the jobs of one HTTP request, all or none; then they may be published.
 
         Waits for the store only if no lease covers the hold, and never for its journal. The job documents are written
-        soon after; receipts must wait for `write`. If the gateway dies in between, the sweeper releases its leases and
-        the holds without jobs.
+        soon after; receipts must wait for `flush_jobs`. If the gateway dies in between, the sweeper releases its leases
+        and the holds without jobs.
 
         Raises:
             InsufficientCredit, BudgetExhausted, AccountClosed: the account does not allow it; nothing is held.
@@ -77,7 +77,7 @@ class Billing:
             StoreUnavailable: the outcome is unknown; a hold that was taken is released soon.
             ValueError: a job's id has other characters than letters, digits, `_` and `-`.
         """
-        jobs = await self._jobs(principal, works)
+        jobs = await self._jobs(principal, requests)
         needed = sum(job.hold for job in jobs)
         if needed > MAX_HOLD:
             raise InsufficientCredit(MAX_HOLD, needed)
@@ -91,7 +91,7 @@ class Billing:
                 raise
         self._buffer.add(jobs, lease)
 
-    async def write(self, jobs: Collection[str]) -> None:
+    async def flush_jobs(self, jobs: Collection[str]) -> None:
         """Wait until the holds and documents of jobs, by id, are written; from then on the jobs can be settled.
 
         Raises:
@@ -107,7 +107,7 @@ class Billing:
         """
         nothing = UsageStatement(Usage(prompt_tokens=0), Outcome.CANCELLED, SettlementSource.VOID)
         self._uncertain.update(jobs)
-        await self.write(jobs)
+        await self.flush_jobs(jobs)
         await self._settler.settle(dict.fromkeys(jobs, nothing))
         self._uncertain.difference_update(jobs)
 
@@ -117,7 +117,7 @@ class Billing:
         Raises:
             StoreUnavailable: may be ignored; the next checkpoint includes this one.
         """
-        await self.write(usage_by_job)
+        await self.flush_jobs(usage_by_job)
         waiting = iter(usage_by_job.items())
         while batch := dict(islice(waiting, BATCH_SIZE)):
             await self._stores.jobs.checkpoint(batch)
@@ -145,26 +145,26 @@ class Billing:
         self._leases.retire_all()
         await self._buffer.flush()
 
-    async def _jobs(self, principal: Principal, works: Sequence[HoldRequest]) -> list[JobRecord]:
+    async def _jobs(self, principal: Principal, requests: Sequence[HoldRequest]) -> list[JobRecord]:
         prices, now = await self._prices.current(), self._clock()
         jobs = []
-        for work in works:
-            price = prices.price(work.model, work.service_class)
+        for request in requests:
+            price = prices.price(request.model, request.service_class)
             jobs.append(
                 JobRecord(
-                    id=check_id(work.job),
+                    id=check_id(request.job),
                     organisation=principal.tenant,
                     project=principal.project,
                     key=principal.key_id,
                     user=principal.user,
-                    model=work.model,
-                    service_class=work.service_class,
-                    gateway=work.gateway,
+                    model=request.model,
+                    service_class=request.service_class,
+                    gateway=request.gateway,
                     created=now,
-                    deadline=work.deadline,
+                    deadline=request.deadline,
                     month=month_of(now),
                     price=price,
-                    hold=price.cost(work.most),
+                    hold=price.cost(request.max_usage),
                 )
             )
         return jobs

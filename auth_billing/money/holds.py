@@ -26,7 +26,7 @@ class HoldRequest:
     """A job that needs a hold before it is queued.
 
     `job` is the job's id, `model` the name in the price list, `gateway` the id of the gateway process that answers for
-    the job, `deadline` Unix seconds, `most` the largest usage that the job can have, which the hold covers.
+    the job, `deadline` Unix seconds, `max_usage` the largest usage that the job can have, which the hold covers.
     """
 
     job: str
@@ -34,7 +34,7 @@ class HoldRequest:
     service_class: ServiceClass
     gateway: str
     deadline: float
-    most: Usage
+    max_usage: Usage
 
 
 def budget_names(project: str, key: str) -> Iterator[str]:

@@ -108,7 +108,7 @@ class _BilledJob:
 
     def _within_the_hold(self, usage: Usage) -> Usage:
         """Nobody is told of more than what was set aside, nor pays it: that would be our mistake, or a worker's lie."""
-        most = self.work.most
+        most = self.work.max_usage
         if usage.prompt_tokens <= most.prompt_tokens and usage.completion_tokens <= most.completion_tokens:
             return usage
         _log.error("a job used more than was set aside for it", job=self.work.job, used=usage, most=most)

@@ -76,7 +76,7 @@ class BillingDesk:
                 service_class=job.service_class,
                 gateway=self.gateway,
                 deadline=job.deadline,
-                most=most_usage(job, model.longest_model_len, model.prompt_bounds),
+                max_usage=most_usage(job, model.longest_model_len, model.prompt_bounds),
             )
             for job in jobs
         ]
@@ -185,7 +185,7 @@ class BillingDesk:
 
     async def _publish(self, receipts: Sequence[Receipt]) -> Sequence[Receipt]:
         try:
-            await self._billing.write([receipt.job for receipt in receipts])
+            await self._billing.flush_jobs([receipt.job for receipt in receipts])
         except StoreUnavailable as error:
             _log.warning("receipts wait for their jobs to be written", receipts=len(receipts), reason=str(error))
             return receipts

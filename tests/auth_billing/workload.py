@@ -1,4 +1,4 @@
-"""Shared by the tests of money: principals, jobs, and the invariants of the books."""
+"""Shared by the tests of money: principals, jobs, and the invariants of accounts, jobs and ledger."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from router.messages import ServiceClass, Usage
 
 ORGANISATION = "org-1"
 HELD = 1_000
-"""Nano-USD that `work` holds at the price `flat_price`: 100 prompt tokens at 2, 80 generated tokens at 10."""
-MOST = Usage(prompt_tokens=100, completion_tokens=80)
+"""Nano-USD that `hold_request` holds at the price `flat_price`: 100 prompt tokens at 2, 80 generated tokens at 10."""
+MAX_USAGE = Usage(prompt_tokens=100, completion_tokens=80)
 
 
 def principal(organisation: str = ORGANISATION, project: str = "proj_1", key: str = "key1") -> Principal:
     return Principal(key_id=key, tenant=organisation, cache_salt="", project=project, user="user-1")
 
 
-def work(job: str, *, gateway: str = "gateway-1", deadline: float = 1e10, most: Usage = MOST) -> HoldRequest:
-    return HoldRequest(job, "m", ServiceClass.DEFAULT, gateway, deadline, most)
+def hold_request(
+    job: str, *, gateway: str = "gateway-1", deadline: float = 1e10, max_usage: Usage = MAX_USAGE
+) -> HoldRequest:
+    return HoldRequest(job, "m", ServiceClass.DEFAULT, gateway, deadline, max_usage)
 
 
-async def hold(billing: Billing, who: Principal, works: Sequence[HoldRequest]) -> None:
+async def hold(billing: Billing, who: Principal, requests: Sequence[HoldRequest]) -> None:
     """Hold credit and wait for the batched job write."""
-    await billing.reserve(who, works)
-    await billing.write([each.job for each in works])
+    await billing.reserve(who, requests)
+    await billing.flush_jobs([each.job for each in requests])
 
 
 async def check_idle(stores: BillingStores, organisation: str, paid_in: int, jobs: list[str]) -> int:
-    """Check the books of an idle system: no holds, and account, jobs and ledger agree. Return the amount spent."""
+    """Check an idle system: no holds, and account, jobs and ledger agree. Return the amount spent."""
     balance = await stores.balances.find(organisation)
     assert balance is not None
     found = await stores.jobs.find(jobs)

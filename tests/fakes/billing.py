@@ -46,7 +46,7 @@ class FakeBilling(Billing):
         self._answer()
         self.voided.extend(jobs)
 
-    async def write(self, jobs: Sequence[str]) -> None:
+    async def flush_jobs(self, jobs: Sequence[str]) -> None:
         """All of them are written by `reserve`."""
 
     async def checkpoint(self, usage: Mapping[str, Usage]) -> None:

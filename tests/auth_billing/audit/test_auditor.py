@@ -26,7 +26,7 @@ from auth_billing.store.indexes import create_indexes
 from auth_billing.store.usage import MongoUsageStore
 from router.messages import Outcome, Usage
 from tests.auth_billing.money.test_settlement import record
-from tests.auth_billing.workload import HELD, ORGANISATION, hold, principal, work
+from tests.auth_billing.workload import HELD, ORGANISATION, hold, hold_request, principal
 from tests.fakes.billing_stores import price_book
 
 pytestmark = pytest.mark.store
@@ -68,8 +68,8 @@ async def installation(database_url: str) -> AsyncIterator[Installation]:
     await made.credit.top_up(ORGANISATION, 9 * HELD, "payment-1")
     await made.credit.promo(ORGANISATION, HELD, "welcome")
     await made.credit.top_up("org-2", HELD, "payment-1")
-    await hold(made.billing, principal(), [work(job) for job in ("done", "failed", "void", "running")])
-    await hold(made.billing, principal("org-2"), [work("other")])
+    await hold(made.billing, principal(), [hold_request(job) for job in ("done", "failed", "void", "running")])
+    await hold(made.billing, principal("org-2"), [hold_request("other")])
     for job in ("done", "failed", "other"):
         await MongoUsageStore(connection).add(record(job=job, usage=USED))
     await made.settle("done", "other")
@@ -95,7 +95,7 @@ async def test_concurrent_settlements_are_not_reported(installation: Installatio
         done = 0
         while not over.is_set():
             job = f"job-{number}-{done}"
-            await hold(billing, principal(), [work(job)])
+            await hold(billing, principal(), [hold_request(job)])
             await MongoUsageStore(installation.connection).add(record(job=job, usage=USED))
             await installation.settle(job)
             done += 1
@@ -117,7 +117,7 @@ async def test_a_job_settled_between_two_reads_is_not_reported(installation: Ins
     """A different job at each check."""
     jobs = [f"job-{number}" for number in range(6)]
     for job in jobs:
-        await hold(installation.billing, principal(), [work(job)])
+        await hold(installation.billing, principal(), [hold_request(job)])
         await MongoUsageStore(installation.connection).add(record(job=job, usage=USED))
     left = list(jobs)
 

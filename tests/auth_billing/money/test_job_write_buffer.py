@@ -12,7 +12,7 @@ from auth_billing.money.billing import Billing
 from auth_billing.money.billing_records import Balance, JobRecord
 from auth_billing.money.job_write_buffer import BATCH_SIZE, MAX_LAG
 from router.messages import Usage
-from tests.auth_billing.workload import HELD, ORGANISATION, hold, principal, work
+from tests.auth_billing.workload import HELD, ORGANISATION, hold, hold_request, principal
 from tests.fakes.accounts import Absence, FakeClock
 from tests.fakes.billing_stores import DictBalanceStore, DictJobStore, dict_billing_stores, price_book
 
@@ -34,10 +34,10 @@ class Writing:
     async def begin(self) -> None:
         self.balances.balances[ORGANISATION] = Balance(ORGANISATION, PLENTY, 0)
         for job in ("job-1", "job-2"):
-            await hold(self.billing, principal(), [work(job)])
+            await hold(self.billing, principal(), [hold_request(job)])
 
     async def reserve(self, job: str) -> None:
-        await self.billing.reserve(principal(), [work(job)])
+        await self.billing.reserve(principal(), [hold_request(job)])
 
     def held(self, job: str) -> bool:
         return job in self.balances.balances[ORGANISATION].held
@@ -53,7 +53,7 @@ async def writing() -> Writing:
 async def test_requests_at_the_same_time_are_written_together(writing: Writing) -> None:
     before = writing.balances.balances[ORGANISATION].version
     await asyncio.gather(*(writing.reserve(f"job-{n}") for n in (3, 4, 5)))
-    await writing.billing.write(["job-5"])
+    await writing.billing.flush_jobs(["job-5"])
     assert all(writing.held(f"job-{n}") and f"job-{n}" in writing.jobs.jobs for n in (3, 4, 5))
     assert writing.balances.balances[ORGANISATION].version <= before + 2  # their holds, and a larger lease
 
@@ -63,8 +63,8 @@ async def test_what_the_store_did_not_take_is_written_next_time(writing: Writing
     await writing.reserve("job-3")
     writing.absence.failures_after = answered
     with pytest.raises(StoreUnavailable):
-        await writing.billing.write(["job-3"])
-    await writing.billing.write(["job-3"])
+        await writing.billing.flush_jobs(["job-3"])
+    await writing.billing.flush_jobs(["job-3"])
     assert writing.held("job-3")
     assert "job-3" in writing.jobs.jobs
 
@@ -73,7 +73,7 @@ async def test_while_the_store_is_away_leases_end(writing: Writing) -> None:
     writing.absence.away = True
     await writing.reserve("job-3")
     with pytest.raises(StoreUnavailable):
-        await writing.billing.write(["job-3"])
+        await writing.billing.flush_jobs(["job-3"])
     with pytest.raises(StoreUnavailable):
         await writing.reserve("job-4")
     writing.absence.away = False
@@ -116,5 +116,5 @@ async def test_a_job_that_the_store_refuses_holds_up_nobody(writing: Writing, mo
 
     monkeypatch.setattr(DictJobStore, "insert", picky)
     await asyncio.gather(writing.reserve("job-3"), writing.reserve("job-4"))
-    await writing.billing.write(["job-3", "job-4"])
+    await writing.billing.flush_jobs(["job-3", "job-4"])
     assert ("job-3" in writing.jobs.jobs, "job-4" in writing.jobs.jobs) == (False, True)

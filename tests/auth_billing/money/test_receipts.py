@@ -20,7 +20,7 @@ from router.transport.memory import MemoryTransport
 from tests.auth_billing.conftest import Buses
 from tests.auth_billing.money.test_settlement import ready, record
 from tests.auth_billing.money.test_settlement import settling as settling_on
-from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, principal, work
+from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, hold_request, principal
 from tests.fakes.accounts import Absence, DictUsageStore
 from tests.fakes.billing_stores import DictBalanceStore, dict_billing_stores, price_book
 
@@ -44,7 +44,7 @@ class Settling:
         assert isinstance(balances, DictBalanceStore)
         await balances.create(ORGANISATION)
         balances.balances[ORGANISATION] = replace(balances.balances[ORGANISATION], available=len(jobs) * HELD)
-        await hold(Billing(self.stores, price_book()), principal(), [work(job) for job in jobs])
+        await hold(Billing(self.stores, price_book()), principal(), [hold_request(job) for job in jobs])
 
     def on(self, bus: Bus) -> AbstractAsyncContextManager[None]:
         return settling_on(bus, self.usage, Settler(self.stores, self.metrics), self.metrics)

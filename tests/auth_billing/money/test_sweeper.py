@@ -23,7 +23,7 @@ from auth_billing.money.settler import Settler
 from auth_billing.money.sweeper import INTERVAL, Sweeper
 from router.messages import Outcome, Usage
 from tests.auth_billing.money.test_settlement import record
-from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, principal, work
+from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, hold_request, principal
 from tests.fakes.accounts import Absence, DictUsageStore, FakeClock
 from tests.fakes.billing_stores import DictBalanceStore, DictJobStore, dict_billing_stores, price_book
 
@@ -62,7 +62,7 @@ class Sweeping:
         await balances.create(ORGANISATION)
         balance = balances.balances[ORGANISATION]
         balances.balances[ORGANISATION] = replace(balance, available=balance.available + len(jobs) * HELD)
-        await hold(self.billing, principal(), [work(job, deadline=self.wall.now + seconds) for job in jobs])
+        await hold(self.billing, principal(), [hold_request(job, deadline=self.wall.now + seconds) for job in jobs])
 
     async def pass_time(self, seconds: float, *, gateway_lives: bool = True) -> None:
         end = self.clock.now + seconds
@@ -194,7 +194,7 @@ async def test_the_lease_of_a_silent_gateway_is_given_back(sweeping: Sweeping) -
     await balances.create(ORGANISATION)
     balances.balances[ORGANISATION] = replace(balances.balances[ORGANISATION], available=PLENTY)
     for job in ("job-1", "job-2"):
-        await hold(sweeping.billing, principal(), [work(job)])
+        await hold(sweeping.billing, principal(), [hold_request(job)])
     await sweeping.settler.settle(
         {job: UsageStatement(SAID, Outcome.FINISHED, SettlementSource.RECEIPT) for job in ("job-1", "job-2")}
     )

@@ -1,4 +1,4 @@
-"""A process that dies, without a word, after its n-th write (docs/design/reliability-contract.md#F31)."""
+"""Child processes that exit right after their n-th store write (docs/design/reliability-contract.md#F31)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from auth_billing.money.settler import Settler
 from auth_billing.store.billing_stores import mongo_billing_stores
 from auth_billing.store.connection import StoreConnection
 from tests.auth_billing.races.process_pool import OPERATION_MS
-from tests.auth_billing.workload import hold, principal, work
+from tests.auth_billing.workload import hold, hold_request, principal
 from tests.fakes.billing_stores import price_book
 
 DIED = 9
@@ -39,7 +39,7 @@ _WRITES = frozenset(
 
 
 class _Dying:
-    """A store whose process dies when `writes` have been done."""
+    """A store that ends the process after `writes` writes of all wrapped stores."""
 
     def __init__(self, store: Any, done: list[int], writes: int) -> None:
         self._store, self._done, self._writes = store, done, writes
@@ -68,7 +68,7 @@ def settle_and_die(url: str, statements: dict[str, UsageStatement], writes: int)
 
 def reserve_and_die(url: str, organisation: str, jobs: list[str], writes: int) -> None:
     async def reserve(stores: BillingStores) -> None:
-        await hold(Billing(stores, price_book()), principal(organisation), [work(job) for job in jobs])
+        await hold(Billing(stores, price_book()), principal(organisation), [hold_request(job) for job in jobs])
 
     asyncio.run(_with_stores(url, writes, reserve))
 
@@ -77,16 +77,16 @@ def lease_and_die(url: str, organisation: str, jobs: list[str], writes: int) -> 
     async def lease(stores: BillingStores) -> None:
         billing = Billing(stores, price_book(), monotonic=lambda: 0.0)
         for job in jobs:
-            await hold(billing, principal(organisation), [work(job)])
+            await hold(billing, principal(organisation), [hold_request(job)])
         await billing.release_leases()
 
     asyncio.run(_with_stores(url, writes, lease))
 
 
-async def _with_stores(url: str, writes: int, act: Callable[[BillingStores], Awaitable[Any]]) -> None:
+async def _with_stores(url: str, writes: int, action: Callable[[BillingStores], Awaitable[Any]]) -> None:
     connection = StoreConnection(url, operation_ms=OPERATION_MS)
     done: list[int] = []
     stores = mongo_billing_stores(connection)
     dying = (_Dying(store, done, writes) for store in (stores.balances, stores.jobs, stores.ledger))
-    await act(BillingStores(*dying, stores.heartbeats))
+    await action(BillingStores(*dying, stores.heartbeats))
     connection.close()

@@ -1,4 +1,4 @@
-"""Reads all documents of money as they are, and checks that they say the same. Shares no code with what it checks."""
+"""Checks the invariants of accounts, jobs and ledger on the raw documents, without the code under test."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from auth_billing.store.connection import StoreConnection
 async def open_accounts(
     connection: StoreConnection, organisations: Iterable[str], available: int, **fields: Any
 ) -> None:
-    """Accounts with something in them, without a ledger's row for it."""
+    """Insert accounts that have credit without a ledger entry for it."""
     plain = {"open": True, "available": available, "spent": 0, "held_map": {}, "budgets": {}, "used": {}, "version": 0}
     documents = [{"_id": organisation, **plain, **fields} for organisation in organisations]
     await connection.unjournaled("accounts").insert_many(documents)
 
 
-async def check_books(connection: StoreConnection, paid_in: int) -> dict[str, dict[str, Any]]:
-    """Every invariant of
-    docs/design/reliability-contract.md#invariants that money has, of a system at rest. Returns the jobs, by id.
+async def check_invariants(connection: StoreConnection, paid_in: int) -> dict[str, dict[str, Any]]:
+    """Check the invariants of an idle system (docs/design/reliability-contract.md#invariants); return the jobs by id.
 
-    `paid_in` is what each account had at the beginning; rows of the ledger that credit it are added.
+    `paid_in` is the initial credit of each account in nano-USD; credit entries of the ledger are added to it.
     """
     jobs = {each["_id"]: each async for each in connection.durable("jobs").find()}
     rows = [each async for each in connection.durable("ledger").find()]

@@ -1,5 +1,7 @@
-"""What the processes of the race of a revocation do
-(docs/design/money.md#races): one ends a key while all use it. A name is a key's."""
+"""The race of a revocation: one process revokes a key while all authenticate with it (docs/design/money.md#races).
+
+A `name` determines a key.
+"""
 
 from __future__ import annotations
 
@@ -30,21 +32,21 @@ def record_of(name: str) -> ApiKeyRecord:
     return ApiKeyRecord(key.key_id, key_format.digest(PEPPER, key.secret), "last", name, "proj", name, created=1.0)
 
 
-async def end_and_use(racer: Racer, names: Sequence[str]) -> list[bool]:
-    """Of each key, whether it is refused as soon as its end is known, whatever was in flight."""
+async def revoke_and_use(racer: Racer, names: Sequence[str]) -> list[bool]:
+    """Return for each key whether it was refused at once after the revocation, whatever was in flight."""
     store = MongoApiKeyStore(racer.connection)
     service = AuthBilling(store, PEPPER)
     return list(await asyncio.gather(*(_refused(store, service, racer.number == 0, name) for name in names)))
 
 
-async def _refused(store: MongoApiKeyStore, service: AuthBilling, ends_it: bool, name: str) -> bool:
+async def _refused(store: MongoApiKeyStore, service: AuthBilling, revokes: bool, name: str) -> bool:
     key = key_of(name)
     in_flight = [asyncio.create_task(_is_good(service, key)) for _ in range(3)]
-    if ends_it:
+    if revokes:
         await store.revoke(KeySet(key=key.key_id), time.time())
     while (record := await store.find(key.key_id)) is not None and record.revoked is None:
         in_flight.append(asyncio.create_task(_is_good(service, key)))
-    service.forget(KeySet(key=key.key_id))  # the news
+    service.forget(KeySet(key=key.key_id))  # as the invalidation message does
     at_once = not await _is_good(service, key)
     await asyncio.gather(*in_flight)
     return at_once and not await _is_good(service, key)
@@ -58,4 +60,4 @@ async def _is_good(service: AuthBilling, key: ApiKey) -> bool:
     return True
 
 
-END_AND_USE = Race(end_and_use)
+REVOKE_AND_USE = Race(revoke_and_use)

@@ -1,4 +1,4 @@
-"""Processes that do the same thing at the same moment, again and again, each with a connection of its own."""
+"""A pool of processes that run the same action at the same moment, each with its own store connection."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from auth_billing.store.connection import StoreConnection
 from tests.fakes.billing_stores import price_book
 
 PROCESSES = 4
-PATIENCE = 120.0
+TIMEOUT = 120.0
 OPERATION_MS = 60_000
-"""A busy machine is no race: nobody gives up."""
+"""Milliseconds, long enough that no operation times out on a busy machine."""
 
 
 @dataclass
 class Racer:
-    """One of the processes."""
+    """One process of a race: its number, stores, settler and gateway billing."""
 
     number: int
     connection: StoreConnection
@@ -54,50 +54,50 @@ class Racer:
             random.Random(f"racer {number}"),
         )
 
-    async def settle(self, words: dict[str, UsageStatement]) -> None:
-        """Settle in another order than everybody else, some together, some alone, all at once."""
-        jobs = list(words)
+    async def settle(self, statements: dict[str, UsageStatement]) -> None:
+        """Settle concurrently, in batches of different sizes and in an order that differs from the other processes'."""
+        jobs = list(statements)
         self.random.shuffle(jobs)
         parts = []
         while jobs:
             size = self.random.choice((1, 3, 9))
             parts.append(jobs[:size])
             jobs = jobs[size:]
-        await asyncio.gather(*(self._settle({job: words[job] for job in part}) for part in parts))
+        await asyncio.gather(*(self._settle({job: statements[job] for job in part}) for part in parts))
 
-    async def _settle(self, words: dict[str, UsageStatement]) -> None:
+    async def _settle(self, statements: dict[str, UsageStatement]) -> None:
         while True:
             try:
-                await self.settler.settle(words)
+                await self.settler.settle(statements)
             except StoreUnavailable:
                 continue  # as the consumer of receipts does
             return
 
 
-Act = Callable[[Racer, Sequence[str]], Awaitable[Any]]
+Action = Callable[[Racer, Sequence[str]], Awaitable[Any]]
 
 
 @dataclass(frozen=True)
 class Race:
-    """`prepare` is done by one process, then `act` by all at the same moment; once for each round's names."""
+    """A `prepare` step of one process, then an `action` of all at the same moment, for the names of each round."""
 
-    act: Act
-    prepare: Act | None = None
+    action: Action
+    prepare: Action | None = None
 
 
 def context() -> BaseContext:
-    """Processes that begin quickly: forked from one that has imported everything and done nothing."""
+    """Return a fork server that has the scenarios imported, so that processes start quickly."""
     forkserver = multiprocessing.get_context("forkserver")
     forkserver.set_forkserver_preload(["tests.auth_billing.races.scenarios", "tests.auth_billing.races.crash"])
     return forkserver
 
 
 class ProcessPool:
-    """`PROCESSES` processes, kept for several races."""
+    """`PROCESSES` processes that are reused for several races."""
 
     def __init__(self) -> None:
         forkserver = context()
-        self._barrier = barrier = forkserver.Barrier(PROCESSES)  # it lives as long as somebody here knows it
+        self._barrier = barrier = forkserver.Barrier(PROCESSES)  # the processes need it to stay referenced here
         self._pipes: list[Connection] = []
         self._processes = []
         for number in range(PROCESSES):
@@ -109,24 +109,24 @@ class ProcessPool:
             self._processes.append(process)
 
     def run(self, race: Race, url: str, rounds: Sequence[Sequence[str]]) -> list[list[Any]]:
-        """What each process has to say of each round."""
+        """Run a race; return the results of each process, one per round."""
         self._barrier.reset()
         for pipe in self._pipes:
             pipe.send((race, url, rounds))
-        said = []
+        outcomes = []
         for pipe in self._pipes:
-            if not pipe.poll(PATIENCE + len(rounds) * 30):
+            if not pipe.poll(TIMEOUT + len(rounds) * 30):
                 raise TimeoutError("a race does not end")
             outcome = pipe.recv()
             if isinstance(outcome, str):
                 raise AssertionError(outcome)
-            said.append(outcome)
-        return said
+            outcomes.append(outcome)
+        return outcomes
 
     def close(self) -> None:
         for process in self._processes:
             process.terminate()
-            process.join(PATIENCE)
+            process.join(TIMEOUT)
 
 
 def _serve(pipe: Connection, barrier: Barrier, number: int) -> None:
@@ -134,7 +134,7 @@ def _serve(pipe: Connection, barrier: Barrier, number: int) -> None:
         race, url, rounds = pipe.recv()
         try:
             outcome: object = asyncio.run(_run(race, url, rounds, barrier, number))
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the test is told
+        except BaseException as error:  # noqa: BLE001 - reported to the test
             barrier.abort()
             outcome = f"process {number}: {error!r}"
         pipe.send(outcome)
@@ -144,14 +144,14 @@ async def _run(race: Race, url: str, rounds: Sequence[Sequence[str]], barrier: B
     connection = StoreConnection(url, operation_ms=OPERATION_MS)
     racer = Racer.on(connection, number)
     await connection.ping()
-    said = []
+    outcomes = []
     try:
         for names in rounds:
             if race.prepare is not None and number == 0:
                 await race.prepare(racer, names)
-            barrier.wait(PATIENCE)
-            said.append(await race.act(racer, names))
-            barrier.wait(PATIENCE)
+            barrier.wait(TIMEOUT)
+            outcomes.append(await race.action(racer, names))
+            barrier.wait(TIMEOUT)
     finally:
         connection.close()
-    return said
+    return outcomes

@@ -1,5 +1,7 @@
-"""What the processes of each race do
-(docs/design/money.md#races). A name is an organisation's, and the beginning of its jobs'."""
+"""Actions of the concurrent processes in each race (docs/design/money.md#races).
+
+A `name` is the id of an organisation and the prefix of its jobs' ids.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +26,15 @@ from auth_billing.store.usage import MongoUsageStore
 from router.messages import Outcome, Usage
 from tests.auth_billing.money.test_settlement import record
 from tests.auth_billing.races.process_pool import Race, Racer
-from tests.auth_billing.workload import HELD, hold, principal, work
+from tests.auth_billing.workload import HELD, hold, hold_request, principal
 from tests.fakes.billing_stores import flat_price
 
 GATEWAY = "gateway-1"
 LARGE = Usage(prompt_tokens=0, completion_tokens=16_000)
-"""Holds 160 times what others do."""
+"""A usage whose hold is 160 times that of `MAX_USAGE`."""
 
 
-def word(tokens: int, outcome: Outcome = Outcome.FINISHED) -> UsageStatement:
+def statement(tokens: int, outcome: Outcome = Outcome.FINISHED) -> UsageStatement:
     return UsageStatement(Usage(prompt_tokens=100, completion_tokens=tokens), outcome, SettlementSource.RECEIPT)
 
 
@@ -41,13 +43,13 @@ def cost(tokens: int) -> int:
 
 
 async def reserve(racer: Racer, names: Sequence[str]) -> list[bool]:
-    """Hold one job of each organisation; of which it was possible."""
+    """Hold one job of each organisation; return for each whether the hold was granted."""
     return list(await asyncio.gather(*(_reserved(racer.billing, name, f"{name}-{racer.number}") for name in names)))
 
 
 async def _reserved(billing: Billing, organisation: str, *jobs: str) -> bool:
     try:
-        await hold(billing, principal(organisation), [work(job, gateway=GATEWAY) for job in jobs])
+        await hold(billing, principal(organisation), [hold_request(job, gateway=GATEWAY) for job in jobs])
     except HoldRefused:
         return False
     return True
@@ -57,38 +59,38 @@ async def settle_or_void(racer: Racer, names: Sequence[str]) -> None:
     if racer.number % 2:
         await asyncio.gather(*(racer.billing.void([f"{name}-0"]) for name in names))
     else:
-        await racer.settle({f"{name}-0": word(8) for name in names})
+        await racer.settle({f"{name}-0": statement(8) for name in names})
 
 
 async def settle_differently(racer: Racer, names: Sequence[str]) -> None:
-    """Two words on each job, each of them twice: as redelivered, or from a gateway that was told to cancel."""
-    said = word(8) if racer.number < 2 else word(5, Outcome.CANCELLED)
-    await racer.settle({f"{name}-0": said for name in names})
+    """Settle each job to two different usages, each twice, as redelivered receipts or after a cancellation."""
+    claim = statement(8) if racer.number < 2 else statement(5, Outcome.CANCELLED)
+    await racer.settle({f"{name}-0": claim for name in names})
 
 
 async def sweep_a_live_gateway(racer: Racer, names: Sequence[str]) -> None:
-    """Two sweepers take the gateway for dead just when it is heard of again, and its receipts come."""
+    """Two sweepers take a gateway for dead while it sends a heartbeat and its receipts arrive."""
     jobs = [f"{name}-0" for name in names]
     if racer.number < 2:
         await _sweep(racer)
     elif racer.number == 2:
         for tokens in (2, 3):
-            await racer.billing.checkpoint({job: word(tokens).usage for job in jobs})
+            await racer.billing.checkpoint({job: statement(tokens).usage for job in jobs})
             await racer.billing.record_heartbeat(GATEWAY)
     else:
-        await racer.settle(dict.fromkeys(jobs, word(8)))
+        await racer.settle(dict.fromkeys(jobs, statement(8)))
 
 
 async def disconnect_at_the_end(racer: Racer, names: Sequence[str]) -> None:
-    """The client leaves between the last token and the settlement: both ends of it are told, and the worker's word."""
+    """The client disconnects between the last token and the settlement: two receipts, a usage record and a sweep."""
     jobs = [f"{name}-0" for name in names]
     if racer.number == 0:
-        await racer.settle(dict.fromkeys(jobs, word(7, Outcome.CANCELLED)))
+        await racer.settle(dict.fromkeys(jobs, statement(7, Outcome.CANCELLED)))
     elif racer.number == 1:
-        await racer.settle(dict.fromkeys(jobs, word(8)))
+        await racer.settle(dict.fromkeys(jobs, statement(8)))
     elif racer.number == 2:
-        await racer.billing.checkpoint({job: word(8).usage for job in jobs})
-        reports = [record(job=job, usage=word(8).usage) for job in jobs]
+        await racer.billing.checkpoint({job: statement(8).usage for job in jobs})
+        reports = [record(job=job, usage=statement(8).usage) for job in jobs]
         await MongoUsageStore(racer.connection).add_new([msgspec.structs.replace(each) for each in reports])
     else:
         await _sweep(racer)
@@ -117,8 +119,8 @@ async def close_while_it_runs(racer: Racer, names: Sequence[str]) -> list[bool]:
     return []
 
 
-async def begin_a_tenant(racer: Racer, names: Sequence[str]) -> list[bool]:
-    """Two want to run a job for somebody who is new, while his payment is told twice."""
+async def create_an_organisation(racer: Racer, names: Sequence[str]) -> list[bool]:
+    """Two processes hold a job for a new organisation while its payment is credited twice."""
     if racer.number < 2:
         return await reserve(racer, names)
     credit = Credit(MongoCreditStore(racer.connection), racer.stores.jobs)
@@ -162,21 +164,21 @@ async def refund_while_it_settles(racer: Racer, names: Sequence[str]) -> list[bo
 
 
 async def lease_and_spend(racer: Racer, names: Sequence[str]) -> list[list[str]]:
-    """Each gateway leases some credit, goes on with it, and wants two fifths of all at once; what each has got."""
+    """Each gateway leases credit, uses it, and holds two fifths of all credit at once; return the ids of held jobs."""
 
     async def spend(name: str) -> list[str]:
-        works = [work(f"{name}-{racer.number}-{n}", gateway=f"gateway-{racer.number}") for n in range(4)]
-        got = [await _held(racer.billing, name, each) for each in works[:2]]
-        works.append(work(f"{name}-{racer.number}-large", gateway=works[0].gateway, most=LARGE))
-        return [*got, *await asyncio.gather(*(_held(racer.billing, name, each) for each in works[2:]))]
+        requests = [hold_request(f"{name}-{racer.number}-{n}", gateway=f"gateway-{racer.number}") for n in range(4)]
+        got = [await _held(racer.billing, name, each) for each in requests[:2]]
+        requests.append(hold_request(f"{name}-{racer.number}-large", gateway=requests[0].gateway, max_usage=LARGE))
+        return [*got, *await asyncio.gather(*(_held(racer.billing, name, each) for each in requests[2:]))]
 
     got = await asyncio.gather(*map(spend, names))
     await racer.billing.release_leases()
     return [[job for job in jobs if job] for jobs in got]
 
 
-async def lease_from_what_is_closed(racer: Racer, names: Sequence[str]) -> list[list[str]]:
-    """Two gateways go on while the account is closed and a sweeper, who never hears of them, takes all back."""
+async def lease_while_it_is_closed(racer: Racer, names: Sequence[str]) -> list[list[str]]:
+    """Two gateways use leases while the account is closed and a sweeper without heartbeats releases the leases."""
     if racer.number == 0:
         for name in names:
             await asyncio.sleep(racer.random.random() * 0.02)
@@ -187,18 +189,18 @@ async def lease_from_what_is_closed(racer: Racer, names: Sequence[str]) -> list[
         await _sweep(racer)
         return [[] for _ in names]
 
-    async def go_on(name: str) -> list[str]:
-        works = [work(f"{name}-{racer.number}-{n}", gateway=f"gateway-{racer.number}") for n in range(5)]
-        got = [await _held(racer.billing, name, each) for each in works[:3]]
-        return [*got, *await asyncio.gather(*(_held(racer.billing, name, each) for each in works[3:]))]
+    async def use_lease(name: str) -> list[str]:
+        requests = [hold_request(f"{name}-{racer.number}-{n}", gateway=f"gateway-{racer.number}") for n in range(5)]
+        got = [await _held(racer.billing, name, each) for each in requests[:3]]
+        return [*got, *await asyncio.gather(*(_held(racer.billing, name, each) for each in requests[3:]))]
 
-    got = await asyncio.gather(*map(go_on, names))
+    got = await asyncio.gather(*map(use_lease, names))
     await racer.billing.release_leases()
     return [[job for job in jobs if job] for jobs in got]
 
 
 async def _held(billing: Billing, organisation: str, work: HoldRequest) -> str:
-    """The job, if it got its hold."""
+    """Return the job's id if its hold was granted, else ""."""
     try:
         await hold(billing, principal(organisation), [work])
     except HoldRefused:
@@ -208,12 +210,12 @@ async def _held(billing: Billing, organisation: str, work: HoldRequest) -> str:
 
 RESERVE = Race(reserve)
 LEASE = Race(lease_and_spend)
-LEASE_AND_CLOSE = Race(lease_from_what_is_closed)
+LEASE_AND_CLOSE = Race(lease_while_it_is_closed)
 SETTLE_OR_VOID = Race(settle_or_void, reserve)
 SETTLE_DIFFERENTLY = Race(settle_differently, reserve)
 SWEEP = Race(sweep_a_live_gateway, reserve)
 DISCONNECT = Race(disconnect_at_the_end, reserve)
 CLOSE = Race(close_while_it_runs, reserve)
-BEGIN = Race(begin_a_tenant)
+CREATE = Race(create_an_organisation)
 EDIT_PRICES = Race(edit_prices, first_price)
 REFUND = Race(refund_while_it_settles, reserve)

@@ -1,5 +1,7 @@
-"""The settle steps killed at every point: whoever comes next finishes them, and the books are right
-(docs/design/reliability-contract.md#F31)."""
+"""Settlement killed after each of its writes: another process finishes it, and accounts, jobs and ledger agree.
+
+See docs/design/reliability-contract.md#F31.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,14 @@ from tests.auth_billing.conftest import Buses
 from tests.auth_billing.money.test_receipts import receipt
 from tests.auth_billing.money.test_settlement import settling
 from tests.auth_billing.races.crash import DIED, lease_and_die, reserve_and_die, settle_and_die
-from tests.auth_billing.races.invariants import check_books, open_accounts
+from tests.auth_billing.races.invariants import check_invariants, open_accounts
 from tests.auth_billing.races.process_pool import OPERATION_MS, Racer, context
-from tests.auth_billing.races.scenarios import cost, word
-from tests.auth_billing.workload import HELD, hold, principal, work
+from tests.auth_billing.races.scenarios import cost, statement
+from tests.auth_billing.workload import HELD, hold, hold_request, principal
 
 pytestmark = pytest.mark.store
 
-WORDS = {"job-1": word(8), "job-2": word(0, Outcome.FAILED), "job-3": word(5, Outcome.CANCELLED)}
+STATEMENTS = {"job-1": statement(8), "job-2": statement(0, Outcome.FAILED), "job-3": statement(5, Outcome.CANCELLED)}
 COSTS = {"job-1": cost(8), "job-2": cost(0), "job-3": cost(5)}
 
 
@@ -44,7 +46,7 @@ async def racer(database_url: str) -> AsyncIterator[Racer]:
 
 
 def dies(target: Callable[..., None], *arguments: Any) -> bool:
-    """Whether a process that does this dies on the way."""
+    """Return whether a process that runs `target` dies before it is done."""
     process = context().Process(target=target, args=arguments)
     process.start()
     process.join(60)
@@ -53,7 +55,7 @@ def dies(target: Callable[..., None], *arguments: Any) -> bool:
 
 
 async def sweep(racer: Racer, seconds: float) -> None:
-    """What a sweeper does in this time, looking every 10 s."""
+    """Run a sweeper for `seconds`, with a sweep every 10 s."""
     now = 0.0
     wall = time.time()
     sweeper = Sweeper(
@@ -75,60 +77,59 @@ async def sweep(racer: Racer, seconds: float) -> None:
 async def test_a_settlement_killed_after_each_write(
     racer: Racer, database_url: str, writes: int, redelivered: bool
 ) -> None:
-    await hold(racer.billing, principal("org-1"), [work("job-1"), work("job-2")])
-    await hold(racer.billing, principal("org-2"), [work("job-3")])
-    assert dies(settle_and_die, database_url, WORDS, writes)  # S4, S5 of each organisation, S6, S7
+    await hold(racer.billing, principal("org-1"), [hold_request("job-1"), hold_request("job-2")])
+    await hold(racer.billing, principal("org-2"), [hold_request("job-3")])
+    assert dies(settle_and_die, database_url, STATEMENTS, writes)  # S4, S5 of each organisation, S6, S7
     if redelivered:
-        await racer.settler.settle(WORDS)
+        await racer.settler.settle(STATEMENTS)
     else:
         await sweep(racer, 20)
-    jobs = await check_books(racer.connection, 500 * HELD)
+    jobs = await check_invariants(racer.connection, 500 * HELD)
     assert {name: job["cost"] for name, job in jobs.items()} == COSTS
 
 
 async def test_a_settlement_has_five_writes(racer: Racer, database_url: str) -> None:
-    """Else the test above leaves one out."""
-    await hold(racer.billing, principal("org-1"), [work("job-1"), work("job-2")])
-    await hold(racer.billing, principal("org-2"), [work("job-3")])
-    assert not dies(settle_and_die, database_url, WORDS, 6)
-    await check_books(racer.connection, 500 * HELD)
+    """The number that the parameters of the test above assume."""
+    await hold(racer.billing, principal("org-1"), [hold_request("job-1"), hold_request("job-2")])
+    await hold(racer.billing, principal("org-2"), [hold_request("job-3")])
+    assert not dies(settle_and_die, database_url, STATEMENTS, 6)
+    await check_invariants(racer.connection, 500 * HELD)
 
 
 @pytest.mark.parametrize("writes", [1, 2])
-async def test_a_gateway_killed_while_it_holds(racer: Racer, database_url: str, writes: int) -> None:
+async def test_a_gateway_killed_during_a_hold(racer: Racer, database_url: str, writes: int) -> None:
     assert dies(reserve_and_die, database_url, "org-1", ["job-1", "job-2"], writes)
     await sweep(racer, 30 + RECEIPT_GRACE + 30)
-    jobs = await check_books(racer.connection, 500 * HELD)
+    jobs = await check_invariants(racer.connection, 500 * HELD)
     assert {job["cost"] for job in jobs.values()} <= {0}
 
 
 @pytest.mark.parametrize("writes", [5, 6, 7, 8])
 async def test_a_gateway_killed_while_it_has_a_lease(racer: Racer, database_url: str, writes: int) -> None:
-    """Twice hold and document, then lease, hold out of it, document, and back it goes."""
+    """Writes: hold and document twice, then lease, hold from it, document, release."""
     jobs = ["job-1", "job-2", "job-3"]
     assert dies(lease_and_die, database_url, "org-1", jobs, writes)
     await sweep(racer, 30 + RECEIPT_GRACE + 30)
-    found = await check_books(racer.connection, 500 * HELD)
+    found = await check_invariants(racer.connection, 500 * HELD)
     assert {job["cost"] for job in found.values()} <= {0}
     assert len(found) == (3 if writes >= 7 else 2)
 
 
 async def test_a_lease_has_eight_writes(racer: Racer, database_url: str) -> None:
-    """Else the test above leaves one out."""
+    """The number that the parameters of the test above assume."""
     assert not dies(lease_and_die, database_url, "org-1", ["job-1", "job-2", "job-3"], 9)
 
 
 async def test_a_store_killed_while_receipts_are_settled(own_store: Callable[[], EmbeddedStore], buses: Buses) -> None:
-    """docs/design/reliability-contract.md#F14: what was acknowledged is settled, the rest waits in the queue until the
-    store is back."""
+    """Acknowledged receipts are settled, the rest waits in the queue (docs/design/reliability-contract.md#F14)."""
     store = own_store()
     connection = StoreConnection(store.url, operation_ms=20_000)
     await create_indexes(connection)
     await open_accounts(connection, ["org-1"], 200 * HELD)
     racer = Racer.on(connection)
     jobs = [f"job-{number}" for number in range(120)]
-    await hold(racer.billing, principal("org-1"), [work(job) for job in jobs])
-    await connection.durable("journal").insert_one({})  # and with it all that was written before
+    await hold(racer.billing, principal("org-1"), [hold_request(job) for job in jobs])
+    await connection.durable("journal").insert_one({})  # journals all earlier writes too
     metrics = BillingMetrics(CollectorRegistry())
     settled = metrics.receipts.labels("settled")._value
     async with settling(buses.billing, MongoUsageStore(connection), Settler(racer.stores, metrics), metrics):
@@ -140,5 +141,5 @@ async def test_a_store_killed_while_receipts_are_settled(own_store: Callable[[],
         async with asyncio.timeout(60):
             while settled.get() + metrics.receipts.labels("repeated")._value.get() < len(jobs):
                 await asyncio.sleep(0.01)
-    await check_books(connection, 200 * HELD)
+    await check_invariants(connection, 200 * HELD)
     connection.close()

@@ -1,7 +1,6 @@
-"""No race wins: four processes at the same moment on the real store, and the books are right
-(docs/design/money.md#races).
+"""Races of four processes on the real store, after which accounts, jobs and ledger agree (docs/design/money.md#races).
 
-Twenty times each here; `make races` does a thousand.
+Twenty rounds of each; `make races` runs a thousand.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes
 from router.messages import Outcome
 from tests.auth_billing.races import scenarios
-from tests.auth_billing.races.invariants import check_books, open_accounts
-from tests.auth_billing.races.key_scenarios import END_AND_USE, record_of
+from tests.auth_billing.races.invariants import check_invariants, open_accounts
+from tests.auth_billing.races.key_scenarios import REVOKE_AND_USE, record_of
 from tests.auth_billing.races.process_pool import OPERATION_MS, PROCESSES, ProcessPool, Race, Racer
 from tests.auth_billing.races.scenarios import cost
-from tests.auth_billing.workload import HELD, hold, principal, work
+from tests.auth_billing.workload import HELD, hold, hold_request, principal
 
 pytestmark = [pytest.mark.store, pytest.mark.timeout(1800)]
 
@@ -29,7 +28,7 @@ ITERATIONS = int(os.environ.get("HEADRACE_RACE_ITERATIONS", "20"))
 ROUND = min(ITERATIONS, 25)
 NAMES = [f"org-{number}" for number in range(ITERATIONS)]
 LEASED = NAMES if ITERATIONS > 20 else NAMES[:5]
-"""Races with leases are of many jobs each."""
+"""Fewer names for races with leases, which have many jobs each."""
 LEASED_ROUNDS = [LEASED[start : start + ROUND] for start in range(0, len(LEASED), ROUND)]
 ROUNDS = [NAMES[start : start + ROUND] for start in range(0, ITERATIONS, ROUND)]
 
@@ -51,15 +50,15 @@ async def connection(database_url: str) -> AsyncIterator[StoreConnection]:
 
 @pytest.fixture
 async def racer(connection: StoreConnection) -> Racer:
-    """To finish what a race leaves running."""
+    """A process of the test's own, which settles the jobs that a race leaves open."""
     return Racer.on(connection)
 
 
 def granted(pool: ProcessPool, race: Race, url: str, processes: int = PROCESSES) -> dict[str, list[str]]:
-    """By name, the jobs that got a hold."""
+    """Run a race; return the jobs whose hold was granted, by name."""
     jobs: dict[str, list[str]] = {name: [] for name in NAMES}
-    for number, said in enumerate(pool.run(race, url, ROUNDS)[:processes]):
-        for names, outcomes in zip(ROUNDS, said, strict=True):
+    for number, outcomes_by_process in enumerate(pool.run(race, url, ROUNDS)[:processes]):
+        for names, outcomes in zip(ROUNDS, outcomes_by_process, strict=True):
             for name, got in zip(names, outcomes, strict=bool(outcomes)):
                 if got:
                     jobs[name].append(f"{name}-{number}")
@@ -70,39 +69,39 @@ def granted(pool: ProcessPool, race: Race, url: str, processes: int = PROCESSES)
 async def test_the_last_cent(
     pool: ProcessPool, connection: StoreConnection, racer: Racer, database_url: str, budget: str | None
 ) -> None:
-    """docs/design/hostile-input.md#H52. `budget`: a month's budget runs out, not the credit."""
+    """Of concurrent holds one gets the last credit, or the last of `budget` (docs/design/hostile-input.md#H52)."""
     if budget is None:
         await open_accounts(connection, NAMES, HELD + HELD // 2)
     else:
         await open_accounts(connection, NAMES, 100 * HELD, budgets={budget: HELD + HELD // 2})
     jobs = granted(pool, scenarios.RESERVE, database_url)
     assert {len(each) for each in jobs.values()} == {1}
-    await racer.settle({each[0]: scenarios.word(80) for each in jobs.values()})
-    settled = await check_books(connection, HELD + HELD // 2 if budget is None else 100 * HELD)
+    await racer.settle({each[0]: scenarios.statement(80) for each in jobs.values()})
+    settled = await check_invariants(connection, HELD + HELD // 2 if budget is None else 100 * HELD)
     assert sorted(settled) == sorted(each[0] for each in jobs.values())
 
 
 async def test_leases_and_the_last_cent(
     pool: ProcessPool, connection: StoreConnection, racer: Racer, database_url: str
 ) -> None:
-    """Never more is held than there is, and nobody is refused for what lies in the leases of others but a share."""
+    """Holds never exceed the credit, and leases of other gateways cost at most their share of it."""
     await open_accounts(connection, LEASED, 400 * HELD)
-    said = pool.run(scenarios.LEASE, database_url, LEASED_ROUNDS)
-    got = [job for process in said for rounds in process for jobs in rounds for job in jobs]
+    outcomes_by_process = pool.run(scenarios.LEASE, database_url, LEASED_ROUNDS)
+    got = [job for process in outcomes_by_process for rounds in process for jobs in rounds for job in jobs]
     assert sum(job.endswith("large") for job in got) == 2 * len(LEASED)
     assert len(got) == 18 * len(LEASED)
-    await racer.settle(dict.fromkeys(got, scenarios.word(3)))
-    assert sorted(await check_books(connection, 400 * HELD)) == sorted(got)
+    await racer.settle(dict.fromkeys(got, scenarios.statement(3)))
+    assert sorted(await check_invariants(connection, 400 * HELD)) == sorted(got)
 
 
 async def test_leases_of_an_account_that_is_closed_and_swept(
     pool: ProcessPool, connection: StoreConnection, racer: Racer, database_url: str
 ) -> None:
     await open_accounts(connection, LEASED, 400 * HELD)
-    said = pool.run(scenarios.LEASE_AND_CLOSE, database_url, LEASED_ROUNDS)
-    got = [job for process in said for rounds in process for jobs in rounds for job in jobs]
-    await racer.settle(dict.fromkeys(got, scenarios.word(3)))
-    jobs = await check_books(connection, 400 * HELD)
+    outcomes_by_process = pool.run(scenarios.LEASE_AND_CLOSE, database_url, LEASED_ROUNDS)
+    got = [job for process in outcomes_by_process for rounds in process for jobs in rounds for job in jobs]
+    await racer.settle(dict.fromkeys(got, scenarios.statement(3)))
+    jobs = await check_invariants(connection, 400 * HELD)
     assert sorted(jobs) == sorted(got)
     assert {job["cost"] for job in jobs.values()} <= {0, cost(3)}
 
@@ -123,7 +122,7 @@ async def test_a_job_is_settled_once(
 ) -> None:
     await open_accounts(connection, NAMES, 2 * HELD)
     pool.run(race, database_url, ROUNDS)
-    jobs = await check_books(connection, 2 * HELD)
+    jobs = await check_invariants(connection, 2 * HELD)
     assert len(jobs) == ITERATIONS
     assert {job["cost"] for job in jobs.values()} <= costs
     for job in jobs.values():
@@ -135,24 +134,24 @@ async def test_an_account_is_closed_while_a_job_runs(
     pool: ProcessPool, connection: StoreConnection, racer: Racer, database_url: str
 ) -> None:
     await open_accounts(connection, NAMES, 2 * HELD)
-    said = pool.run(scenarios.CLOSE, database_url, ROUNDS)
-    got = [each for outcomes in said[1] for each in outcomes]
+    outcomes_by_process = pool.run(scenarios.CLOSE, database_url, ROUNDS)
+    got = [each for outcomes in outcomes_by_process[1] for each in outcomes]
     late = [f"{name}-1" for name, held in zip(NAMES, got, strict=True) if held]
-    await racer.settle(dict.fromkeys(late, scenarios.word(3)))
-    jobs = await check_books(connection, 2 * HELD)
+    await racer.settle(dict.fromkeys(late, scenarios.statement(3)))
+    jobs = await check_invariants(connection, 2 * HELD)
     assert len(jobs) == ITERATIONS + len(late)
     with pytest.raises(AccountClosed):
-        await hold(racer.billing, principal(NAMES[0]), [work("job")])
+        await hold(racer.billing, principal(NAMES[0]), [hold_request("job")])
 
 
-async def test_a_tenant_that_is_new_to_everybody(
+async def test_a_new_organisation_is_created_once(
     pool: ProcessPool, connection: StoreConnection, racer: Racer, database_url: str
 ) -> None:
-    """One account, one payment (though it is told twice), and at most one job for it."""
-    jobs = [job for each in granted(pool, scenarios.BEGIN, database_url, 2).values() for job in each]
+    """One account, one credited payment, and at most one job that it pays for."""
+    jobs = [job for each in granted(pool, scenarios.CREATE, database_url, 2).values() for job in each]
     assert len({job.rpartition("-")[0] for job in jobs}) == len(jobs)
-    await racer.settle(dict.fromkeys(jobs, scenarios.word(3)))
-    await check_books(connection, 0)
+    await racer.settle(dict.fromkeys(jobs, scenarios.statement(3)))
+    await check_invariants(connection, 0)
     accounts = [each async for each in connection.durable("accounts").find()]
     assert sorted(each["_id"] for each in accounts) == sorted(NAMES)
     assert {each["available"] + each["spent"] for each in accounts} == {HELD}
@@ -163,33 +162,33 @@ async def test_prices_are_edited_while_jobs_are_held(
 ) -> None:
     await open_accounts(connection, NAMES, 10**9)
     jobs = [job for each in granted(pool, scenarios.EDIT_PRICES, database_url, 2).values() for job in each]
-    await racer.settle(dict.fromkeys(jobs, scenarios.word(9)))
+    await racer.settle(dict.fromkeys(jobs, scenarios.statement(9)))
     versions = {each["_id"]: each["rates"][0] async for each in connection.durable("prices").find()}
     assert len(versions) > 1
-    for job in (await check_books(connection, 10**9)).values():
+    for job in (await check_invariants(connection, 10**9)).values():
         price, rate = job["price"], versions[job["price"]["version"]]
         assert {name: price[name] for name in ("input", "output")} == {name: rate[name] for name in ("input", "output")}
         assert job["hold"] == 100 * price["input"] + 80 * price["output"]
         assert job["cost"] == 100 * price["input"] + 9 * price["output"]
 
 
-async def test_a_job_is_paid_back_while_it_is_settled(
+async def test_a_job_is_refunded_while_it_is_settled(
     pool: ProcessPool, connection: StoreConnection, database_url: str
 ) -> None:
     await open_accounts(connection, NAMES, 2 * HELD)
     pool.run(scenarios.REFUND, database_url, ROUNDS)
-    jobs = await check_books(connection, 2 * HELD)
+    jobs = await check_invariants(connection, 2 * HELD)
     back: dict[str, int] = {}
     async for row in connection.durable("ledger").find({"kind": "refund"}):
         back[row["job"]] = back.get(row["job"], 0) + row["amount"]
     assert all(amount <= jobs[job]["cost"] for job, amount in back.items())
 
 
-async def test_a_key_that_is_ended_while_all_use_it(
+async def test_a_key_is_revoked_while_all_processes_use_it(
     pool: ProcessPool, connection: StoreConnection, database_url: str
 ) -> None:
     keys = MongoApiKeyStore(connection)
     for name in NAMES:
         await keys.add(record_of(name))
-    said = pool.run(END_AND_USE, database_url, ROUNDS)
-    assert [all(refused) for process in said for refused in process] == [True] * len(ROUNDS) * PROCESSES
+    outcomes_by_process = pool.run(REVOKE_AND_USE, database_url, ROUNDS)
+    assert [all(refused) for process in outcomes_by_process for refused in process] == [True] * len(ROUNDS) * PROCESSES

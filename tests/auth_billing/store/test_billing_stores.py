@@ -22,7 +22,7 @@ from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, month_of, 
 from auth_billing.money.settler import SettlementResult, Settler
 from router.messages import Outcome, Usage
 from tests.auth_billing.store.conftest import SetAccount
-from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, principal, work
+from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, hold_request, principal
 from tests.fakes.billing_stores import price_book
 
 NOW = 1_700_000_000.0
@@ -49,7 +49,7 @@ async def test_a_job_is_held_then_settled_to_what_was_delivered(
     stores: BillingStores, billing: Billing, settler: Settler, set_account: SetAccount
 ) -> None:
     await set_account(ORGANISATION, available=5 * HELD)
-    await hold(billing, principal(), [work("job-1")])
+    await hold(billing, principal(), [hold_request("job-1")])
     balance = await stores.balances.find(ORGANISATION)
     assert balance is not None
     assert (balance.available, balance.held["job-1"].amount) == (4 * HELD, HELD)
@@ -65,7 +65,7 @@ async def test_a_job_is_held_then_settled_to_what_was_delivered(
 async def test_the_last_cent_is_given_once(stores: BillingStores, billing: Billing, set_account: SetAccount) -> None:
     await set_account(ORGANISATION, available=HELD)
     asked = await asyncio.gather(
-        *(hold(billing, principal(), [work(f"job-{n}")]) for n in range(8)), return_exceptions=True
+        *(hold(billing, principal(), [hold_request(f"job-{n}")]) for n in range(8)), return_exceptions=True
     )
     assert asked.count(None) == 1
     refused = [each for each in asked if each is not None]
@@ -81,10 +81,10 @@ async def test_of_several_jobs_all_are_held_or_none(
 ) -> None:
     await set_account(ORGANISATION, available=3 * HELD)
     with pytest.raises(InsufficientCredit) as caught:
-        await hold(billing, principal(), [work(f"job-{n}") for n in range(4)])
+        await hold(billing, principal(), [hold_request(f"job-{n}") for n in range(4)])
     assert (caught.value.available, caught.value.needed) == (3 * HELD, 4 * HELD)
     assert await stores.jobs.find([f"job-{n}" for n in range(4)]) == {}
-    await hold(billing, principal(), [work(f"job-{n}") for n in range(3)])
+    await hold(billing, principal(), [hold_request(f"job-{n}") for n in range(3)])
     assert len(await stores.jobs.find([f"job-{n}" for n in range(3)])) == 3
 
 
@@ -93,24 +93,24 @@ async def test_each_budget_of_a_month_holds(
     stores: BillingStores, billing: Billing, settler: Settler, set_account: SetAccount, budget: str
 ) -> None:
     await set_account(ORGANISATION, available=100 * HELD, budgets={budget: 2 * HELD - 1})
-    await hold(billing, principal(), [work("job-1")])
+    await hold(billing, principal(), [hold_request("job-1")])
     with pytest.raises(BudgetExhausted) as caught:
-        await hold(billing, principal(), [work("job-2")])
+        await hold(billing, principal(), [hold_request("job-2")])
     assert (caught.value.budget, caught.value.left) == (budget, HELD - 1)
     await settler.settle({"job-1": receipt(Usage(prompt_tokens=0))})
-    await hold(billing, principal(), [work("job-2")])  # what was not used is there again
+    await hold(billing, principal(), [hold_request("job-2")])  # what was not used is there again
 
 
 async def test_another_key_and_the_next_month_have_budgets_of_their_own(
     stores: BillingStores, billing: Billing, settler: Settler, set_account: SetAccount
 ) -> None:
     await set_account(ORGANISATION, available=100 * HELD, budgets={key_budget("key1"): HELD})
-    await hold(billing, principal(), [work("job-1")])
-    await hold(billing, principal(key="key2"), [work("job-2")])
+    await hold(billing, principal(), [hold_request("job-1")])
+    await hold(billing, principal(key="key2"), [hold_request("job-2")])
     with pytest.raises(BudgetExhausted):
-        await hold(billing, principal(), [work("job-3")])
+        await hold(billing, principal(), [hold_request("job-3")])
     next_month = Billing(stores, price_book(), clock=lambda: NOW + 31 * 86400)
-    await hold(next_month, principal(), [work("job-3")])
+    await hold(next_month, principal(), [hold_request("job-3")])
     await settler.settle({"job-1": receipt()})  # accepted in the old month, so it counts there
     balance = await stores.balances.find(ORGANISATION)
     assert balance is not None
@@ -122,17 +122,17 @@ async def test_an_account_that_is_closed_settles_and_takes_nothing_new(
     stores: BillingStores, billing: Billing, settler: Settler, set_account: SetAccount
 ) -> None:
     await set_account(ORGANISATION, available=100 * HELD)
-    await hold(billing, principal(), [work("job-1")])
+    await hold(billing, principal(), [hold_request("job-1")])
     assert await stores.balances.set_open(ORGANISATION, to=False)
     with pytest.raises(AccountClosed):
-        await hold(billing, principal(), [work("job-2")])
+        await hold(billing, principal(), [hold_request("job-2")])
     await settler.settle({"job-1": receipt()})
     assert await check_idle(stores, ORGANISATION, 100 * HELD, ["job-1"]) == COST
 
 
 async def test_a_new_organisation_has_an_account_with_nothing_in_it(stores: BillingStores, billing: Billing) -> None:
     asked = await asyncio.gather(
-        *(hold(billing, principal("org-new"), [work(f"job-{n}")]) for n in range(4)), return_exceptions=True
+        *(hold(billing, principal("org-new"), [hold_request(f"job-{n}")]) for n in range(4)), return_exceptions=True
     )
     assert all(isinstance(each, InsufficientCredit) for each in asked)
     assert await check_idle(stores, "org-new", 0, []) == 0
@@ -142,7 +142,7 @@ async def test_what_was_not_queued_costs_nothing(
     stores: BillingStores, billing: Billing, set_account: SetAccount
 ) -> None:
     await set_account(ORGANISATION, available=HELD)
-    await hold(billing, principal(), [work("job-1")])
+    await hold(billing, principal(), [hold_request("job-1")])
     await billing.void(["job-1", "job-unknown"])
     await billing.void(["job-1"])
     assert await check_idle(stores, ORGANISATION, HELD, ["job-1"]) == 0
@@ -152,7 +152,7 @@ async def test_the_first_word_counts(
     stores: BillingStores, billing: Billing, settler: Settler, set_account: SetAccount
 ) -> None:
     await set_account(ORGANISATION, available=HELD)
-    await hold(billing, principal(), [work("job-1")])
+    await hold(billing, principal(), [hold_request("job-1")])
     assert await settler.settle({"job-1": receipt()}) == {"job-1": SettlementResult.SETTLED}
     assert await settler.settle({"job-1": receipt()}) == {"job-1": SettlementResult.REPEATED}
     other = receipt(Usage(prompt_tokens=1))
@@ -166,7 +166,7 @@ async def test_the_first_word_counts(
 async def test_a_job_costs_at_most_its_hold(stores: BillingStores, billing: Billing, set_account: SetAccount) -> None:
     metrics = BillingMetrics(CollectorRegistry())
     await set_account(ORGANISATION, available=3 * HELD)
-    await hold(billing, principal(), [work("job-1")])
+    await hold(billing, principal(), [hold_request("job-1")])
     await Settler(stores, metrics).settle({"job-1": receipt(Usage(prompt_tokens=2**62))})
     assert await check_idle(stores, ORGANISATION, 3 * HELD, ["job-1"]) == HELD
     assert metrics.summary()["clamped"] == 1
@@ -176,7 +176,7 @@ async def test_whoever_charges_a_job_second_changes_nothing_and_is_told(
     stores: BillingStores, billing: Billing, set_account: SetAccount
 ) -> None:
     await set_account(ORGANISATION, available=5 * HELD)
-    await hold(billing, principal(), [work("job-1"), work("job-2")])
+    await hold(billing, principal(), [hold_request("job-1"), hold_request("job-2")])
     jobs = await stores.jobs.find(["job-1", "job-2"])
     first, second = (
         FinalUsage(USED, Outcome.FINISHED, source, NOW) for source in (SettlementSource.RECEIPT, SettlementSource.SWEPT)
@@ -194,7 +194,7 @@ async def test_many_jobs_of_many_organisations_are_settled_together(
     jobs: dict[str, list[str]] = {f"org-{n}": [f"job-{n}-{k}" for k in range(30)] for n in range(3)}
     for organisation, ids in jobs.items():
         await set_account(organisation, available=30 * HELD)
-        await hold(billing, principal(organisation), [work(job) for job in ids])
+        await hold(billing, principal(organisation), [hold_request(job) for job in ids])
     await settler.settle({job: receipt() for ids in jobs.values() for job in ids[:10]})
     verdicts = await settler.settle({job: receipt() for ids in jobs.values() for job in ids})
     assert list(verdicts.values()).count(SettlementResult.SETTLED) == 60
@@ -204,7 +204,7 @@ async def test_many_jobs_of_many_organisations_are_settled_together(
 
 async def test_a_checkpoint_never_goes_back(stores: BillingStores, billing: Billing, set_account: SetAccount) -> None:
     await set_account(ORGANISATION, available=HELD)
-    await hold(billing, principal(), [work("job-1")])
+    await hold(billing, principal(), [hold_request("job-1")])
     for tokens in (3, 9, 5):
         await billing.checkpoint({"job-1": Usage(prompt_tokens=8, completion_tokens=tokens), "job-2": USED})
     jobs = await stores.jobs.find(["job-1", "job-2"])
@@ -215,7 +215,7 @@ async def test_a_hold_that_the_store_has_lost_is_charged_all_the_same(
     stores: BillingStores, billing: Billing, settler: Settler, set_account: SetAccount
 ) -> None:
     await set_account(ORGANISATION, available=5 * HELD)
-    await hold(billing, principal(), [work("job-1"), work("job-2")])
+    await hold(billing, principal(), [hold_request("job-1"), hold_request("job-2")])
     await set_account(ORGANISATION, available=5 * HELD, held_map={}, used={})  # as before the machine's crash
     await settler.settle({"job-1": receipt(), "job-2": receipt(Usage(prompt_tokens=0))})
     assert await check_idle(stores, ORGANISATION, 5 * HELD, ["job-1", "job-2"]) == COST

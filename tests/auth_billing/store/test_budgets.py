@@ -14,7 +14,7 @@ from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, project_bu
 from auth_billing.store.budgets import MongoBudgetStore
 from auth_billing.store.connection import StoreConnection
 from tests.auth_billing.store.conftest import SetAccount
-from tests.auth_billing.workload import HELD, ORGANISATION, hold, principal, work
+from tests.auth_billing.workload import HELD, ORGANISATION, hold, hold_request, principal
 from tests.fakes.billing_stores import DictBalanceStore, price_book
 
 NOW = 1_700_000_000.0
@@ -35,14 +35,14 @@ async def test_a_budget_counts_for_the_next_request(
 ) -> None:
     await set_account(ORGANISATION, available=9 * HELD)
     billing = Billing(stores, price_book(), clock=lambda: NOW)
-    await hold(billing, principal(), [work("job-1")])
+    await hold(billing, principal(), [hold_request("job-1")])
     await budgets.set(ORGANISATION, project_budget("proj_1"), 2 * HELD - 1)
     with pytest.raises(BudgetExhausted):
-        await hold(billing, principal(), [work("job-2")])
+        await hold(billing, principal(), [hold_request("job-2")])
     await budgets.set(ORGANISATION, project_budget("proj_1"), 2 * HELD)
-    await hold(billing, principal(), [work("job-2")])
+    await hold(billing, principal(), [hold_request("job-2")])
     await budgets.set(ORGANISATION, project_budget("proj_1"), None)
-    await hold(billing, principal(), [work("job-3")])
+    await hold(billing, principal(), [hold_request("job-3")])
     assert list(await budgets.used(ORGANISATION)) == [
         BudgetUse("key:key1", None, 0, 3 * HELD),
         BudgetUse(ORGANISATION_BUDGET, None, 0, 3 * HELD),
@@ -56,7 +56,7 @@ async def test_a_budget_of_nothing_allows_nothing(
     await budgets.set(ORGANISATION, ORGANISATION_BUDGET, 0)
     await set_account(ORGANISATION, available=9 * HELD)
     with pytest.raises(BudgetExhausted):
-        await hold(Billing(stores, price_book(), clock=lambda: NOW), principal(), [work("job-1")])
+        await hold(Billing(stores, price_book(), clock=lambda: NOW), principal(), [hold_request("job-1")])
     with pytest.raises(UnacceptableAmount):
         await budgets.set(ORGANISATION, ORGANISATION_BUDGET, -1)
 
@@ -68,8 +68,8 @@ async def test_a_key_that_takes_anothers_place_has_what_is_left_of_its_budget(
     billing = Billing(stores, price_book(), clock=lambda: NOW)
     await budgets.inherit(ORGANISATION, "key1", "key0")  # it has none
     await budgets.set(ORGANISATION, key_budget("key1"), 2 * HELD)
-    await hold(billing, principal(), [work("job-1")])
+    await hold(billing, principal(), [hold_request("job-1")])
     await budgets.inherit(ORGANISATION, "key1", "key2")
-    await hold(billing, principal(key="key2"), [work("job-2")])
+    await hold(billing, principal(key="key2"), [hold_request("job-2")])
     with pytest.raises(BudgetExhausted):
-        await hold(billing, principal(key="key2"), [work("job-3")])
+        await hold(billing, principal(key="key2"), [hold_request("job-3")])

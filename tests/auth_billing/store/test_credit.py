@@ -26,7 +26,7 @@ from auth_billing.money.settler import Settler
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.credits import MongoCreditStore
 from router.messages import Outcome, Usage
-from tests.auth_billing.workload import HELD, ORGANISATION, hold, principal, work
+from tests.auth_billing.workload import HELD, ORGANISATION, hold, hold_request, principal
 from tests.fakes.accounts import Absence
 from tests.fakes.billing_stores import DictBalanceStore, dict_billing_stores, price_book
 from tests.fakes.credits import DictCreditStore
@@ -58,7 +58,7 @@ async def balance(stores: BillingStores) -> Balance:
 
 
 async def settled_job(stores: BillingStores, job: str = "job-1") -> None:
-    await hold(Billing(stores, price_book()), principal(), [work(job)])
+    await hold(Billing(stores, price_book()), principal(), [hold_request(job)])
     settler = Settler(stores, BillingMetrics(CollectorRegistry()))
     await settler.settle({job: UsageStatement(USED, Outcome.FINISHED, SettlementSource.RECEIPT)})
 
@@ -146,7 +146,7 @@ async def test_refunds_at_once_do_not_exceed_the_charge(
 async def test_only_what_the_organisation_was_charged_for_is_paid_back(credit: Credit, stores: BillingStores) -> None:
     await credit.top_up(ORGANISATION, 3 * HELD, "payment-1")
     await settled_job(stores)
-    await hold(Billing(stores, price_book()), principal(), [work("running")])
+    await hold(Billing(stores, price_book()), principal(), [hold_request("running")])
     for organisation, job in (("org-2", "job-1"), (ORGANISATION, "running"), (ORGANISATION, "no such job")):
         with pytest.raises(NoSuchCharge):
             await credit.refund(organisation, job, 1, "refund-1")

@@ -16,7 +16,7 @@ from auth_billing.money.holds import key_budget, month_of
 from auth_billing.money.settler import Settler
 from router.messages import Outcome, Usage
 from tests.auth_billing.store.conftest import SetAccount
-from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, principal, work
+from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, hold_request, principal
 from tests.fakes.accounts import FakeClock
 from tests.fakes.billing_stores import price_book
 
@@ -40,7 +40,7 @@ class Gateway:
     async def hold(self, times: int = 1, key: str = "key1") -> None:
         for _ in range(times):
             self.jobs.append(f"job-{self.name}-{len(self.jobs)}")
-            await hold(self.billing, principal(key=key), [work(self.jobs[-1], gateway=self.name)])
+            await hold(self.billing, principal(key=key), [hold_request(self.jobs[-1], gateway=self.name)])
 
     async def balance(self) -> Balance:
         balance = await self.stores.balances.find(ORGANISATION)
@@ -67,10 +67,10 @@ async def test_who_asks_twice_gets_a_lease_and_pays_out_of_it(gateway: Gateway, 
     await gateway.hold()
     assert await gateway.leased() == MIN_REQUESTS * HELD
     before = await gateway.balance()
-    await gateway.billing.reserve(principal(), [work("job-leased", gateway="gateway-1")])
+    await gateway.billing.reserve(principal(), [hold_request("job-leased", gateway="gateway-1")])
     gateway.jobs.append("job-leased")
     assert await gateway.balance() == before  # it did not wait for the store
-    await gateway.billing.write(["job-leased"])
+    await gateway.billing.flush_jobs(["job-leased"])
     after = await gateway.balance()
     assert after.held["job-leased"].amount == HELD
     assert sum(hold.amount for hold in after.held.values()) + after.available == PLENTY
@@ -115,10 +115,10 @@ async def test_all_of_the_credit_can_be_held_though_some_is_leased(gateway: Gate
     assert await gateway.leased()
     for _ in range(100 - len(gateway.jobs)):
         gateway.jobs.append(f"job-{len(gateway.jobs)}")
-        await gateway.billing.reserve(principal(), [work(gateway.jobs[-1], gateway="gateway-1")])
+        await gateway.billing.reserve(principal(), [hold_request(gateway.jobs[-1], gateway="gateway-1")])
     with pytest.raises(InsufficientCredit):
-        await gateway.billing.reserve(principal(), [work("job-too-many", gateway="gateway-1")])
-    await gateway.billing.write(gateway.jobs)
+        await gateway.billing.reserve(principal(), [hold_request("job-too-many", gateway="gateway-1")])
+    await gateway.billing.flush_jobs(gateway.jobs)
     balance = await gateway.balance()
     assert (len(balance.held), balance.available, len(gateway.jobs)) == (100, 0, 100)
     await gateway.settle()
@@ -137,7 +137,7 @@ async def test_two_gateways_never_have_more_than_a_share_and_never_hold_too_much
         for number in range(200):
             job = f"job-{gateway.name}-{number}"
             try:
-                await gateway.billing.reserve(principal(), [work(job, gateway=gateway.name)])
+                await gateway.billing.reserve(principal(), [hold_request(job, gateway=gateway.name)])
             except InsufficientCredit:
                 if not await gateway.leased():
                     break
@@ -146,7 +146,7 @@ async def test_two_gateways_never_have_more_than_a_share_and_never_hold_too_much
             gateway.jobs.append(job)
             granted += 1
             if number % 8 == 0:
-                await gateway.billing.write(gateway.jobs)
+                await gateway.billing.flush_jobs(gateway.jobs)
                 assert await gateway.leased() <= 2 * credit // LEASE_SHARE
         await gateway.billing.release_leases()
         return granted
@@ -186,7 +186,7 @@ async def test_what_the_account_has_not_confirmed_for_long_is_not_given_out(
     await gateway.stores.balances.set_open(ORGANISATION, to=False)
     gateway.clock.now += CONFIRMED_SECONDS + 1
     with pytest.raises(AccountClosed):
-        await gateway.billing.reserve(principal(), [work("job-late", gateway="gateway-1")])
+        await gateway.billing.reserve(principal(), [hold_request("job-late", gateway="gateway-1")])
 
 
 async def test_jobs_of_a_lease_that_was_lost_hold_without_it(
@@ -196,10 +196,10 @@ async def test_jobs_of_a_lease_that_was_lost_hold_without_it(
     await set_account(ORGANISATION, available=PLENTY)
     await gateway.hold(3)
     held = {"held_map": {}, "used": {}}
-    await gateway.billing.reserve(principal(), [work("job-leased", gateway="gateway-1")])
+    await gateway.billing.reserve(principal(), [hold_request("job-leased", gateway="gateway-1")])
     gateway.jobs.append("job-leased")
     await set_account(ORGANISATION, available=PLENTY, **held)
-    await gateway.billing.write(["job-leased"])
+    await gateway.billing.flush_jobs(["job-leased"])
     assert (await gateway.balance()).held["job-leased"].amount == HELD
     await gateway.settle()
     await gateway.billing.release_leases()
@@ -211,7 +211,7 @@ async def test_a_job_that_was_paid_from_a_lease_can_be_voided_at_once(
 ) -> None:
     await set_account(ORGANISATION, available=PLENTY)
     await gateway.hold(3)
-    await gateway.billing.reserve(principal(), [work("job-leased", gateway="gateway-1")])
+    await gateway.billing.reserve(principal(), [hold_request("job-leased", gateway="gateway-1")])
     await gateway.billing.void(["job-leased"])
     await gateway.settle()
     await gateway.billing.release_leases()

@@ -207,7 +207,7 @@ async def test_more_than_was_held_is_neither_told_nor_paid(set_stage: SetStage) 
     stage = await set_stage(lie)
     said = told((await stage.chat(max_tokens=2)).json())
     receipt = await receipt_of(stage)
-    most = stage.billing.held[receipt.job].most
+    most = stage.billing.held[receipt.job].max_usage
     assert receipt.usage == said
     assert (said.prompt_tokens, said.completion_tokens) == (most.prompt_tokens, 2)
 
@@ -220,15 +220,15 @@ async def test_the_most_that_a_request_may_use_is_held(set_stage: SetStage) -> N
     await stage.chat(n=2)
     await stage.complete([1, 2, 3], max_tokens=4, best_of=3)
     (first, second) = stage.billing.held.values()
-    assert first.most == Usage(prompt_tokens=128, completion_tokens=40)
-    assert second.most == Usage(prompt_tokens=3, completion_tokens=12)
+    assert first.max_usage == Usage(prompt_tokens=128, completion_tokens=40)
+    assert second.max_usage == Usage(prompt_tokens=3, completion_tokens=12)
     assert (first.model, first.gateway) == (MODEL, stage.gateway.billing.gateway)
     assert stage.billing.payers[first.job].key_id == "key-1"
     bounds = PromptBounds(per_byte=1, per_text=2, per_conversation=7, per_message=3)
     stage.worker.bus.send_status(_with(status(MODEL), bounds))
     await eventually(lambda: all(model.prompt_bounds == bounds for model in stage.gateway.models.models()))
     await stage.chat("four")
-    assert list(stage.billing.held.values())[2].most == Usage(prompt_tokens=14, completion_tokens=20)
+    assert list(stage.billing.held.values())[2].max_usage == Usage(prompt_tokens=14, completion_tokens=20)
 
 
 def _with(heartbeat: Any, bounds: PromptBounds) -> Any:
