@@ -199,4 +199,4 @@ class _ModelQueue:
         now = time.monotonic()
         self._last_request[tenant] = now
         if now - min(self._last_request.values()) > ACTIVE_SECONDS:
-            self._last_request = {who: at for who, at in self._last_request.items() if now - at <= ACTIVE_SECONDS}
+            self._last_request = {tenant: at for tenant, at in self._last_request.items() if now - at <= ACTIVE_SECONDS}

@@ -39,15 +39,17 @@ _ROLE_OF_CALLER = '{"role":"assistant","content":null,"refusal":null}'
 
 @dataclass(frozen=True)
 class ChatAnswer:
-    """Formatter of one request's answer. `may_call`: tools may be called; `named`: one named tool must be called."""
+    """Formatter of one request's answer."""
 
     metadata: AnswerMetadata
     n: int
     options: AnswerOptions
-    echoed: str = ""
+    echoed_text: str = ""
     """Text of the request with which every choice begins."""
-    may_call: bool = False
-    named: bool = False
+    allows_tool_calls: bool = False
+    """Whether the answer may contain tool calls."""
+    forces_named_tool: bool = False
+    """Whether the request forces a call of one named tool."""
 
     def body(self, choices: Sequence[CollectedChoice], prompt: EchoedPrompt, usage: Usage) -> ChatCompletion:
         """Return the whole response."""
@@ -80,16 +82,16 @@ class ChatAnswer:
     def _opening(self, frames: ChunkFrames, prompt: EchoedPrompt) -> str:
         """Return the first chunks of all choices: their roles and the text of the request that they begin with."""
         extra = f',"prompt_token_ids":{compact(prompt.ids)}' if self.options.token_ids else ""
-        role = _ROLE_OF_CALLER if self.may_call else _ROLE
+        role = _ROLE_OF_CALLER if self.allows_tool_calls else _ROLE
         roles = [frames.choice(_choice(index, role), extra) for index in range(self.n)]
-        echoed = f'{{"content":{quoted(self.echoed)}}}'
-        texts = [frames.choice(_choice(index, echoed)) for index in range(self.n) if self.echoed]
+        delta = f'{{"content":{quoted(self.echoed_text)}}}'
+        texts = [frames.choice(_choice(index, delta)) for index in range(self.n) if self.echoed_text]
         return "".join(roles + texts)
 
     def _choice(self, index: int, choice: CollectedChoice) -> ChatChoice:
         logprobs = self._logprobs(choice.logprobs) if self.options.logprobs is not None else None
         calls = _calls(choice.calls) or None
-        text = self.echoed + "".join(choice.text)
+        text = self.echoed_text + "".join(choice.text)
         return ChatChoice(
             index=index,
             message=ChatAnswerMessage(content=text or (None if calls else ""), refusal=None, tool_calls=calls),
@@ -117,7 +119,7 @@ class ChatAnswer:
 
     def _finish_reason(self, reason: FinishReason) -> FinishReason:
         """Return OpenAI's finish reason, which is `stop` after a call that was forced by name."""
-        return "stop" if self.named and reason == "tool_calls" else reason
+        return "stop" if self.forces_named_tool and reason == "tool_calls" else reason
 
     def _logprobs(self, tokens: list[TokenLogprob]) -> dict[str, Any]:
         content = [
@@ -127,8 +129,8 @@ class ChatAnswer:
         return {"content": content, "refusal": None}
 
     def _alternative(self, token: TokenAlternative) -> dict[str, Any]:
-        named = self.options.name(token)
-        return {"token": named, "logprob": bounded(token.logprob), "bytes": list(token.text.encode())}
+        name = self.options.name(token)
+        return {"token": name, "logprob": bounded(token.logprob), "bytes": list(token.text.encode())}
 
 
 def _calls(deltas: Sequence[ToolCallDelta]) -> list[ToolCall]:

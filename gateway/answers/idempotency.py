@@ -26,7 +26,7 @@ RETRYABLE_STATUSES = frozenset({408, 409, 429, 499})
 """Client errors that are not stored, because a later request may succeed."""
 STORE_RETRY_SECONDS = 60.0
 """How long storing a response is retried while the store is unavailable."""
-SETTLING_SECONDS = 2.0
+RECORD_TIMEOUT = 2.0
 """How long a new request waits until the record of a failed run is removed."""
 STOP_SECONDS = 2.0
 """How long `close` waits for running requests to stop."""
@@ -42,7 +42,7 @@ class IdempotentRequests:
         self._running: dict[KeyedRequest, SharedResponse] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def answer_to(
+    async def response_to(
         self, request: KeyedRequest, app: ASGIApp, scope: MutableMapping[str, Any], body: bytes
     ) -> tuple[SharedResponse, bool]:
         """Return the response to a request and whether another request started it; if none did, `app` is run.
@@ -52,9 +52,9 @@ class IdempotentRequests:
             KeyInUse: The previous run failed, and its record is not removed yet.
         """
         while (running := self._running.get(request)) is not None and _has_failed(running):
-            await _until_settled(running)
+            await _until_recorded(running)
         if running is not None:
-            if not running.is_whole:
+            if not running.has_beginning:
                 raise AnswerNotKept
             return running, True
         answer = self._running[request] = SharedResponse()
@@ -86,7 +86,7 @@ class IdempotentRequests:
         finally:
             answer.end(ServerShutdown())
             del self._running[request]
-            answer.settled.set()
+            answer.recorded.set()
 
     async def _run_once(
         self, claim: Claim, answer: SharedResponse, app: ASGIApp, scope: MutableMapping[str, Any], body: bytes
@@ -99,7 +99,7 @@ class IdempotentRequests:
             answer.end(error)
         finally:
             answer.end(RuntimeError("the route did not complete its answer"))
-            await self._settle(claim, _stored_form(answer))
+            await self._record(claim, _stored_form(answer))
             renewing.cancel()
 
     async def _renew(self, claim: Claim) -> None:
@@ -110,7 +110,7 @@ class IdempotentRequests:
                     _log.warning("a request with an idempotency key runs twice", record=claim.record_id)
                     return
 
-    async def _settle(self, claim: Claim, kept: KeptAnswer | None) -> None:
+    async def _record(self, claim: Claim, kept: KeptAnswer | None) -> None:
         """Store the response, or release the key for the next request; retry while the store is unavailable."""
         deadline, tries = time.monotonic() + STORE_RETRY_SECONDS, 0
         while True:
@@ -131,16 +131,16 @@ class IdempotentRequests:
 
 
 def _replay(kept: KeptAnswer, answer: SharedResponse) -> None:
-    answer.is_repetition = True
+    answer.is_replay = True
     answer.start(ResponseHead(kept.status, kept.headers))
     answer.append(kept.body or b"")
     answer.end()
 
 
-async def _until_settled(answer: SharedResponse) -> None:
+async def _until_recorded(answer: SharedResponse) -> None:
     try:
-        async with asyncio.timeout(SETTLING_SECONDS):
-            await answer.settled.wait()
+        async with asyncio.timeout(RECORD_TIMEOUT):
+            await answer.recorded.wait()
     except TimeoutError as error:
         raise KeyInUse from error
 
@@ -161,4 +161,4 @@ def _is_lasting(answer: SharedResponse) -> bool:
 def _stored_form(answer: SharedResponse) -> KeptAnswer | None:
     if answer.head is None or not _is_lasting(answer):
         return None
-    return KeptAnswer(answer.head.status, answer.head.headers, answer.body if answer.fits else None)
+    return KeptAnswer(answer.head.status, answer.head.headers, answer.body if answer.is_storable else None)

@@ -42,20 +42,20 @@ class SharedResponse:
         self.head: ResponseHead | None = None
         self.comment = PING
         """The last keep-alive comment of the stream, which may carry the queue position."""
-        self.is_repetition = False
+        self.is_replay = False
         """Whether this is a stored response, for which no route was run."""
         self.abandoned = asyncio.Event()
         """Set when the response had no reader for `LINGER_SECONDS`; its route should stop."""
-        self.settled = asyncio.Event()
+        self.recorded = asyncio.Event()
         """Set when the response is final and its record in the store is up to date."""
         self._chunks: deque[bytes] = deque()
-        self._lost = 0
+        self._dropped = 0
         self._bytes = 0
         self._ended = False
         self._error: Exception | None = None
         self._changed = asyncio.Event()
         self._readers = 0
-        self._lingering: asyncio.TimerHandle | None = None
+        self._abandon_timer: asyncio.TimerHandle | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -63,14 +63,14 @@ class SharedResponse:
         return self._ended
 
     @property
-    def is_whole(self) -> bool:
+    def has_beginning(self) -> bool:
         """Whether the beginning of the body is still in the buffer."""
-        return not self._lost
+        return not self._dropped
 
     @property
-    def fits(self) -> bool:
+    def is_storable(self) -> bool:
         """Whether the body is short enough to be stored."""
-        return self._bytes <= MAX_BYTES and self.is_whole
+        return self._bytes <= MAX_BYTES and self.has_beginning
 
     @property
     def body(self) -> bytes:
@@ -92,7 +92,7 @@ class SharedResponse:
         self._bytes += len(chunk)
         while self._bytes > MAX_BYTES and len(self._chunks) > 1:
             self._bytes -= len(self._chunks.popleft())
-            self._lost += 1
+            self._dropped += 1
         self._wake()
 
     def end(self, error: Exception | None = None) -> None:
@@ -105,14 +105,14 @@ class SharedResponse:
     def reader(self) -> Iterator[None]:
         """Count a reader inside the block. Without readers for `LINGER_SECONDS` the response is abandoned."""
         self._readers += 1
-        if self._lingering is not None:
-            self._lingering.cancel()
+        if self._abandon_timer is not None:
+            self._abandon_timer.cancel()
         try:
             yield
         finally:
             self._readers -= 1
             if not self._readers and not self._ended:
-                self._lingering = asyncio.get_running_loop().call_later(LINGER_SECONDS, self.abandoned.set)
+                self._abandon_timer = asyncio.get_running_loop().call_later(LINGER_SECONDS, self.abandoned.set)
 
     async def started(self) -> ResponseHead:
         """Wait for the status and the headers.
@@ -139,11 +139,11 @@ class SharedResponse:
         """
         position = 0
         while True:
-            if position < self._lost:
+            if position < self._dropped:
                 raise SlowClient
-            if position < self._lost + len(self._chunks):
+            if position < self._dropped + len(self._chunks):
                 position += 1
-                yield self._chunks[position - 1 - self._lost]
+                yield self._chunks[position - 1 - self._dropped]
             elif not self._ended:
                 await self._changed.wait()
             elif self._error is not None:

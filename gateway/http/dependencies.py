@@ -69,11 +69,11 @@ async def _read(request: Request, caller: Principal, kind: type[Body]) -> Body:
     return await strict_json.parse(raw, kind.parse)
 
 
-async def _the_gateway(request: Request) -> Gateway:
+async def _current_gateway(request: Request) -> Gateway:
     return gateway_of(request)  # async, because FastAPI runs plain functions in a thread, which is far slower
 
 
-TheGateway = Annotated[Gateway, Depends(_the_gateway)]
+CurrentGateway = Annotated[Gateway, Depends(_current_gateway)]
 
 _chat_security = BodySecurity(Scope.CHAT_COMPLETIONS, ChatCompletionRequest)
 _completion_security = BodySecurity(Scope.COMPLETIONS, CompletionRequest)
@@ -82,5 +82,3 @@ AuthorisedChat = Annotated[AuthorisedRequest[ChatCompletionRequest], Security(_c
 AuthorisedCompletion = Annotated[AuthorisedRequest[CompletionRequest], Security(_completion_security)]
 AuthorisedEmbeddings = Annotated[AuthorisedRequest[EmbeddingRequest], Security(_embedding_security)]
 ModelReader = Annotated[Principal, Security(ApiKeySecurity(Scope.MODELS_READ))]
-OrganizationReader = Annotated[Principal, Security(ApiKeySecurity(Scope.ORGANIZATION_READ))]
-OrganizationAdmin = Annotated[Principal, Security(ApiKeySecurity(Scope.ORGANIZATION_ADMIN))]

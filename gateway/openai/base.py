@@ -30,7 +30,7 @@ OmitIfNone = Annotated[T | None, Field(exclude_if=lambda value: value is None)]
 class Refused:
     """A request field that is not supported. `neutral`: values besides null that have no effect and are accepted."""
 
-    why: str
+    reason: str
     neutral: tuple[Any, ...] = ()
 
 
@@ -74,7 +74,7 @@ class RequestBody(ApiModel):
         for name in sorted(value.keys() & cls.not_offered.keys()):
             given, refused = value[name], cls.not_offered[name]
             if given is not None and not any(_is_same(given, neutral) for neutral in refused.neutral):
-                raise UnsupportedParameter(f"'{name}' with this value is not supported: {refused.why}.", param=name)
+                raise UnsupportedParameter(f"'{name}' with this value is not supported: {refused.reason}.", param=name)
 
 
 def _is_same(given: Any, neutral: Any) -> bool:

@@ -144,7 +144,7 @@ class ChatCompletionRequest(SamplingRequest):
         return self
 
     @property
-    def may_call(self) -> bool:
+    def allows_tool_calls(self) -> bool:
         """Whether the answer may contain tool calls."""
         return bool(self.tools) and self.tool_choice != "none"
 
@@ -159,7 +159,7 @@ class ChatCompletionRequest(SamplingRequest):
         return self.max_completion_tokens if self.max_completion_tokens is not None else self.max_tokens
 
     @property
-    def echoed(self) -> str:
+    def echoed_text(self) -> str:
         """Text that each choice begins with before the generated text; empty without `echo`."""
         last = self.messages[-1]
         return (text_of(last.content) or "") if self.echo and isinstance(last, AssistantMessage) else ""

@@ -66,7 +66,7 @@ def _declared(request: type[RequestBody]) -> Iterator[Row]:
 
 def _refused(request: type[RequestBody]) -> Iterator[Row]:
     for name, refused in request.not_offered.items():
-        yield Row(name, "refused", f"{refused.why[0].upper()}{refused.why[1:]}.")
+        yield Row(name, "refused", f"{refused.reason[0].upper()}{refused.reason[1:]}.")
 
 
 if __name__ == "__main__":

@@ -126,9 +126,14 @@ async def test_completions(
 @settings(max_examples=150)
 @given(st.lists(tokens, min_size=1, max_size=2), cut_sizes, cut_sizes, prompts(), options, texts)
 async def test_chat(
-    choices: list[Any], cuts: list[int], sizes: list[int], prompt: EchoedPrompt, options: AnswerOptions, echoed: str
+    choices: list[Any],
+    cuts: list[int],
+    sizes: list[int],
+    prompt: EchoedPrompt,
+    options: AnswerOptions,
+    echoed_text: str,
 ) -> None:
-    answer = ChatAnswer(HEAD, len(choices), options, echoed)
+    answer = ChatAnswer(HEAD, len(choices), options, echoed_text)
     whole = json.loads(answer.body([collected(each, options) for each in choices], prompt, USAGE).model_dump_json())
     batches = interleaved([deltas(i, each, cuts, options) for i, each in enumerate(choices)], sizes)
     parts = await chunks(answer.events(generation(batches, prompt)))

@@ -34,9 +34,9 @@ async def create_chat_completion(request: Request, authorised: AuthorisedChat) -
         AnswerMetadata.of(job, admitted),
         body.choices,
         AnswerOptions.of(body),
-        body.echoed,
-        may_call=body.may_call,
-        named=body.forces_named_tool,
+        body.echoed_text,
+        allows_tool_calls=body.allows_tool_calls,
+        forces_named_tool=body.forces_named_tool,
     )
     bill = gateway.billing.open(admitted, [job], streamed=bool(body.stream))
     generation = gateway.generations.open([job], bill)  # before publish, so that no reply is missed

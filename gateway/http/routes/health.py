@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse
 
 from gateway.http.authentication import public
-from gateway.http.dependencies import TheGateway
+from gateway.http.dependencies import CurrentGateway
 
 router = APIRouter()
 
@@ -20,7 +20,7 @@ async def healthz() -> Response:
 
 @router.get("/readyz")
 @public
-async def readyz(gateway: TheGateway) -> Response:
+async def readyz(gateway: CurrentGateway) -> Response:
     """Report whether requests are accepted: the broker accepts publishes and the event loop is not overloaded."""
     gateway.protection.check()
     return JSONResponse({"status": "ready"})

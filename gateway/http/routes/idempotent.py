@@ -43,11 +43,9 @@ class IdempotentRoute(APIRoute):
         request = Request(scope, receive)
         gateway = gateway_of(request)
         keyed, body = await self._read(request, gateway, keys)
-        answer, asked_before = await gateway.idempotent.answer_to(
-            keyed, rate_limits.shared(super().handle), scope, body
-        )
+        answer, joined = await gateway.idempotent.response_to(keyed, rate_limits.shared(super().handle), scope, body)
         with answer.reader():
-            response = await run_until_disconnect(receive, _response(gateway, answer, repeated=asked_before))
+            response = await run_until_disconnect(receive, _response(gateway, answer, repeated=joined))
             await response(scope, receive, send)
 
     async def _read(self, request: Request, gateway: Gateway, keys: list[bytes]) -> tuple[KeyedRequest, bytes]:
@@ -81,7 +79,7 @@ def _fingerprint(value: Any) -> str:
 async def _response(gateway: Gateway, answer: SharedResponse, *, repeated: bool) -> Response:
     """Return the response for one of the clients that read `answer`."""
     head = await answer.started()
-    headers = _headers(head, repeated=repeated or answer.is_repetition)
+    headers = _headers(head, repeated=repeated or answer.is_replay)
     if head.is_stream:
         return SharedEventStream(gateway, answer.chunks(), headers, lambda: answer.comment)
     return Response(await answer.wait_for_body(), head.status, headers)

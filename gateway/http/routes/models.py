@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from gateway.http.api_documentation import document_route
-from gateway.http.dependencies import ModelReader, TheGateway
+from gateway.http.dependencies import CurrentGateway, ModelReader
 from gateway.http.routes.responses import json_response
 from gateway.openai.models import Model, ModelList
 from router.registry import ModelInfo
@@ -14,7 +14,7 @@ router = APIRouter()
 
 
 @router.get("/v1/models", **document_route(ModelList))
-async def list_models(caller: ModelReader, gateway: TheGateway) -> Response:
+async def list_models(caller: ModelReader, gateway: CurrentGateway) -> Response:
     """List the models that the caller may use and that were served within the last hour, under all their names."""
     return json_response(
         ModelList(data=[_model(name, model) for name, model in gateway.catalogue.listed(caller.models)])
@@ -22,7 +22,7 @@ async def list_models(caller: ModelReader, gateway: TheGateway) -> Response:
 
 
 @router.get("/v1/models/{name:path}", **document_route(Model))
-async def retrieve_model(name: str, caller: ModelReader, gateway: TheGateway) -> Response:
+async def retrieve_model(name: str, caller: ModelReader, gateway: CurrentGateway) -> Response:
     """Return one model."""
     return json_response(_model(name, gateway.catalogue.find(name, caller.models)))
 

@@ -215,7 +215,7 @@ async def test_what_can_not_be_read_is_no_request(set_stage: SetStage, content: 
 async def test_a_failure_that_the_store_has_not_heard_of_is_not_repeated_either(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.answers.idempotency.SETTLING_SECONDS", 0.05)
+    monkeypatch.setattr("gateway.answers.idempotency.RECORD_TIMEOUT", 0.05)
     held = asyncio.Event()
 
     async def script(worker: ScriptedWorker, job: Job) -> None:

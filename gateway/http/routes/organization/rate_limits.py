@@ -10,7 +10,7 @@ from auth_billing.audit_log import Event
 from auth_billing.errors import NoSuchRecord
 from auth_billing.rate_limits.limits import UNLIMITED, Limits, Subject, model_subject, project_subject
 from gateway.http.api_documentation import document_route
-from gateway.http.dependencies import TheGateway
+from gateway.http.dependencies import CurrentGateway
 from gateway.http.routes.organization.access import Reader, Writer, admin_body
 from gateway.http.routes.organization.pagination import page_of, query_of
 from gateway.http.routes.responses import json_response
@@ -32,7 +32,7 @@ async def list_rate_limits(
     project_id: str,
     admin: Reader,
     query: Annotated[RateLimitQuery, Depends(query_of(RateLimitQuery))],
-    gateway: TheGateway,
+    gateway: CurrentGateway,
 ) -> Response:
     """List the project's rate limits: the total first, then those of models, sorted by name."""
     await admin.administration.projects.find(admin.organisation, project_id)
@@ -48,7 +48,7 @@ async def modify_rate_limit(
     rate_limit_id: str,
     admin: Writer,
     body: Annotated[RateLimitUpdate, Depends(admin_body(RateLimitUpdate))],
-    gateway: TheGateway,
+    gateway: CurrentGateway,
 ) -> Response:
     """Change a rate limit, at once in this gateway and within ten seconds in the other gateways."""
     await admin.administration.projects.find_open(admin.organisation, project_id)
