@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,11 +17,14 @@ OF_OTHER_PROJECTS = {"docs/gguf.md", "docs/design/metrics.md"}
 
 
 def sources() -> list[Path]:
-    """Return every tracked text file that can cite a document."""
-    kinds = (".py", ".md", ".ts", ".svelte", ".toml", ".h", ".cpp", ".yml", ".conf")
-    found = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True)
+    """Return every text file that can cite a document."""
+    kinds = {".py", ".md", ".ts", ".svelte", ".toml", ".h", ".cpp", ".yml", ".conf"}
+    built = {"node_modules", "dist", "build", "__pycache__"}
+    found = [each for folder in FOLDERS for each in (ROOT / folder).rglob("*")] + list(ROOT.glob("*.*"))
     return [
-        ROOT / each for each in found.stdout.decode().splitlines() if each.endswith(kinds) and (ROOT / each).is_file()
+        each
+        for each in found
+        if each.suffix in kinds and each.is_file() and not built.intersection(each.relative_to(ROOT).parts)
     ]
 
 
