@@ -32,7 +32,7 @@ from inference_worker.engine_protocol import EngineLoad, GenerationRequest, Read
 from inference_worker.errors import ModelError
 from inference_worker.model_files.model_source import resolve
 from inference_worker.settings import EngineSettings
-from inference_worker.structured.compilations import Compilations, ReadVocabulary, no_vocabulary
+from inference_worker.structured.compilation_queue import CompilationQueue, ReadVocabulary, no_vocabulary
 from inference_worker.tokenizer.tokenizer_files import read_vocabulary
 
 STEP_COSTS = {"avx2": StepCost(fixed=6, cheap_rows=4), "avx512": StepCost(fixed=8, cheap_rows=16)}
@@ -58,7 +58,7 @@ class Engine:
         self,
         scheduler: Scheduler,
         runner: Runner,
-        compilations: Compilations,
+        compilations: CompilationQueue,
         ready: Ready,
         prefill_interrupt: PrefillInterrupt | None = None,
     ) -> None:
@@ -130,7 +130,7 @@ class Engine:
                 limits, BlockManager(blocks, settings.block_size, prefix_cache), _speculation(settings, attention.name)
             ),
             _runner(model, attention, limits, device),
-            Compilations(vocabulary, shape.vocab_size, shape.eos_token_ids),
+            CompilationQueue(vocabulary, shape.vocab_size, shape.eos_token_ids),
             ready,
             model.prefill_interrupt if isinstance(model, NativeDecoder) else None,
         )
@@ -155,7 +155,7 @@ class Engine:
 
     def knows(self, request: str) -> bool:
         """Return whether a request was added and has neither ended nor been aborted."""
-        return self.scheduler.knows(request) or self.compilations.knows(request)
+        return self.scheduler.knows(request) or self.compilations.has(request)
 
     def enable_prefill_interrupts(
         self, commands: int, receive: Callable[[], None], emit: Callable[[list[TokenEvent]], None]

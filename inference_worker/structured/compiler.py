@@ -14,9 +14,9 @@ from weakref import WeakValueDictionary
 import llguidance
 
 from inference_worker.errors import UnsupportedModel
+from inference_worker.structured.additional_properties import forbid_additional_properties
 from inference_worker.structured.errors import GrammarRejected
-from inference_worker.structured.matcher import Compiled, Matcher, one_line
-from inference_worker.structured.open_objects import closed
+from inference_worker.structured.matcher import CompiledGrammar, Matcher, error_summary
 from inference_worker.structured.vocabulary import Vocabulary, trie
 from router.messages import Grammar, GrammarKind
 
@@ -54,9 +54,9 @@ class GrammarCompiler:
         """
         if not eos_token_ids:
             raise UnsupportedModel("no token ends a sequence")
-        self._ends = frozenset(eos_token_ids)
+        self._end_token_ids = frozenset(eos_token_ids)
         self._trie = trie(vocabulary, width, eos_token_ids)
-        self._in_use: WeakValueDictionary[Grammar, Compiled] = WeakValueDictionary()
+        self._in_use: WeakValueDictionary[Grammar, CompiledGrammar] = WeakValueDictionary()
         self._lock = threading.Lock()
 
     def matcher(self, grammar: Grammar) -> Matcher:
@@ -73,14 +73,14 @@ class GrammarCompiler:
                 self._in_use[grammar] = compiled
         return compiled.matcher()
 
-    def _compile(self, grammar: Grammar) -> Compiled:
+    def _compile(self, grammar: Grammar) -> CompiledGrammar:
         inner = llguidance.LLMatcher(self._trie, _source(grammar), log_level=0, limits=LIMITS)
         # The first mask takes the most work: compute it to reject a grammar that exceeds the limits right away.
         if not inner.is_error():
             inner.compute_bitmask()
         if inner.is_error():
-            raise GrammarRejected(one_line(inner.get_error()))
-        return Compiled(inner, self._ends)
+            raise GrammarRejected(error_summary(inner.get_error()))
+        return CompiledGrammar(inner, self._end_token_ids)
 
 
 def _source(grammar: Grammar) -> str:
@@ -89,7 +89,7 @@ def _source(grammar: Grammar) -> str:
     try:
         return library.grammar_from_lark(HEADER + _rules(grammar))
     except (ValueError, RecursionError) as error:
-        raise GrammarRejected(one_line(str(error))) from error
+        raise GrammarRejected(error_summary(str(error))) from error
 
 
 def _rules(grammar: Grammar) -> str:
@@ -110,4 +110,4 @@ def _rules(grammar: Grammar) -> str:
 def _of_schema(schema: object) -> str:
     if not isinstance(schema, dict):
         raise GrammarRejected("a schema must be a JSON object")
-    return "start: %json " + json.dumps({**closed(schema), "x-guidance": JSON_OPTIONS})
+    return "start: %json " + json.dumps({**forbid_additional_properties(schema), "x-guidance": JSON_OPTIONS})

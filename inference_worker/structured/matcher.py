@@ -15,11 +15,11 @@ NOTHING_LEFT = "no token is left that the grammar and the request's other fields
 
 
 @dataclass(frozen=True, eq=False, weakref_slot=True, slots=True)
-class Compiled:
+class CompiledGrammar:
     """A compiled grammar."""
 
     inner: llguidance.LLMatcher
-    ends: frozenset[int]
+    end_token_ids: frozenset[int]
     """End-of-sequence token ids, allowed once the output is complete."""
 
     def matcher(self) -> Matcher:
@@ -27,7 +27,7 @@ class Compiled:
         return Matcher(self, self.inner.deep_copy())
 
 
-def one_line(message: str) -> str:
+def error_summary(message: str) -> str:
     """Return the library's error message as part of a sentence, without positions in and quotations of the source."""
     complaint = re.split(r"\n\s*\d+ \| ", message.replace("<non-verbose/>", ""))[0]
     complaint = re.sub(r"^at \d+\(\d+\): ", "", complaint)
@@ -37,7 +37,7 @@ def one_line(message: str) -> str:
 class Matcher:
     """Grammar state of one choice."""
 
-    def __init__(self, compiled: Compiled, inner: llguidance.LLMatcher) -> None:
+    def __init__(self, compiled: CompiledGrammar, inner: llguidance.LLMatcher) -> None:
         self._compiled = compiled
         self.inner = inner
         self.error: str | None = None
@@ -53,12 +53,12 @@ class Matcher:
             return
         spent = self.inner.is_error()  # a limit was exceeded while the mask was computed
         if not self.inner.consume_tokens(list(tokens)):
-            self.error = one_line(self.inner.get_error()) if spent else NOTHING_LEFT
+            self.error = error_summary(self.inner.get_error()) if spent else NOTHING_LEFT
 
     @property
-    def ends(self) -> frozenset[int]:
+    def end_token_ids(self) -> frozenset[int]:
         """End-of-sequence token ids, allowed once the output is complete."""
-        return self._compiled.ends
+        return self._compiled.end_token_ids
 
     @property
     def ended(self) -> bool:

@@ -1,20 +1,20 @@
-"""Compilers of grammars that do what only a limit of the operating system can end. Picklable, and light to import."""
+"""Grammar compilers that only a limit of the operating system can stop. Picklable, and light to import."""
 
 from __future__ import annotations
 
 import os
 
-from inference_worker.structured import trial_process
+from inference_worker.structured import sandbox_process
 from inference_worker.structured.compiler import GrammarCompiler
 from inference_worker.structured.matcher import Matcher
 from router.messages import Grammar
 
 
 class Endless(GrammarCompiler):
-    """Takes for ever."""
+    """Never returns."""
 
     def __init__(self) -> None:
-        """Nothing to prepare."""
+        """Skip the real compiler's initialisation."""
 
     def matcher(self, grammar: Grammar) -> Matcher:
         while True:
@@ -22,15 +22,15 @@ class Endless(GrammarCompiler):
 
 
 class Greedy(Endless):
-    """Takes more memory than it may."""
+    """Allocates more memory than the limit."""
 
     def matcher(self, grammar: Grammar) -> Matcher:
-        bytearray(2 * trial_process.MEMORY)
+        bytearray(2 * sandbox_process.MEMORY)
         raise AssertionError
 
 
 class Crashing(Endless):
-    """As a fault in native code would."""
+    """Aborts the process, as a fault in native code does."""
 
     def matcher(self, grammar: Grammar) -> Matcher:
         os.abort()

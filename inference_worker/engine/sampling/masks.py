@@ -74,7 +74,7 @@ class Masks:
             llguidance.numpy.fill_next_token_bitmask_par_with_draft_tokens(self._threads, drafted, words)
         for row, sequence in enumerate(sequences):
             if sequence.matcher is not None:
-                _ban_ends(words[row], sequence, sequence.matcher.ends)
+                _ban_ends(words[row], sequence, sequence.matcher.end_token_ids)
         words[~words.any(axis=1)] = -1
         return words
 

@@ -27,8 +27,8 @@ import jinja2.sandbox
 
 from inference_worker.errors import UnsupportedModel
 from inference_worker.worker.text.errors import PromptRejected
-from inference_worker.worker.text.tool_calls.conversation import Message, as_plain, with_short_ids
-from inference_worker.worker.text.tool_calls.family import Family, tool_style
+from inference_worker.worker.text.tool_calls.template_messages import Message, as_plain_messages, with_short_ids
+from inference_worker.worker.text.tool_calls.tool_style import MarkupFamily, tool_style
 from router.messages import ChatPrompt, FailureCode, ToolMode
 
 TIME_LIMIT = 2.0
@@ -36,7 +36,7 @@ TIME_LIMIT = 2.0
 SIZE_LIMIT = 16 * 1024 * 1024
 """Maximum characters of one rendering."""
 
-LARGEST_POWER, LARGEST_BITS = 64, 4096
+MAX_POWER_OPERAND, MAX_FACTOR_BITS = 64, 4096
 """Largest operand of `**`, and the most bits of an operand of `*`, in a template."""
 _WIDE = re.compile(r"%[^%a-zA-Z]*(\d{4}|\*)")
 """A `%` format with a width of four digits, or one that is an argument."""
@@ -112,8 +112,8 @@ class ChatTemplate:
         if not self.tool_style.in_template:
             # Leave out tools that must not be called: such a model was not trained to ignore them.
             tools = prompt.tools if prompt.tool_choice.mode is not ToolMode.NONE else None
-            return as_plain(messages, tools or []), None
-        if self.tool_style.family is Family.MISTRAL:
+            return as_plain_messages(messages, tools or []), None
+        if self.tool_style.family is MarkupFamily.MISTRAL:
             messages = with_short_ids(messages)
         return messages, prompt.tools or None
 
@@ -196,34 +196,34 @@ class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
             size += len(piece)
             if size > SIZE_LIMIT:
                 raise _LimitExceeded("the rendered text is too long")
-            self._check_clock()
+            self._check_deadline()
             pieces.append(piece)
         return "".join(pieces)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        self._check_clock()
+        self._check_deadline()
         return super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        self._check_clock()
+        self._check_deadline()
         return super().getitem(obj, argument)
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_clock()
+        self._check_deadline()
         return super().call(*args, **kwargs)
 
     def call_binop(self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any) -> Any:
-        self._check_clock()
+        self._check_deadline()
         if not _is_bounded(operator, left, right):
             raise _LimitExceeded(f"a result of '{operator}' is too large")
         return super().call_binop(context, operator, left, right)
 
     def _range(self, *args: int) -> Iterator[int]:
         for number in jinja2.sandbox.safe_range(*args):
-            self._check_clock()
+            self._check_deadline()
             yield number
 
-    def _check_clock(self) -> None:
+    def _check_deadline(self) -> None:
         if time.monotonic() > getattr(self._clock, "deadline", float("inf")):
             raise _LimitExceeded("rendering took too long")
 
@@ -237,11 +237,11 @@ def _is_bounded(operator: str, left: Any, right: Any) -> bool:
         return not isinstance(left, str) or _WIDE.search(left) is None
     numbers = [value for value in (left, right) if isinstance(value, int)]
     if operator == "**":
-        return all(abs(number) <= LARGEST_POWER for number in numbers)
+        return all(abs(number) <= MAX_POWER_OPERAND for number in numbers)
     size = next((size for size in sizes if size is not None), None)
     if size is not None:
         return all(size * number <= SIZE_LIMIT for number in numbers)
-    return all(number.bit_length() <= LARGEST_BITS for number in numbers)
+    return all(number.bit_length() <= MAX_FACTOR_BITS for number in numbers)
 
 
 def _to_json(

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from inference_worker.engine_protocol import PositionLogprobs, TokenEvent
 from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.worker.text.detokenizer import Detokenizer
-from inference_worker.worker.text.readable_logprobs import readable
+from inference_worker.worker.text.logprobs import token_logprob
 from inference_worker.worker.text.stop_strings import StopStrings
-from inference_worker.worker.text.tool_calls.call_text import CallText
+from inference_worker.worker.text.tool_calls.call_splitter import ToolCallSplitter
 from router.messages import FinishReason, SamplingParams, TextOptions, TokenLogprob, ToolCallDelta
 
 
@@ -54,7 +54,7 @@ class OutputText:
         sampling: SamplingParams,
         options: TextOptions,
         delivered: Sequence[int] = (),
-        calls: CallText | None = None,
+        calls: ToolCallSplitter | None = None,
     ) -> None:
         """Begin a choice, or resume it after the ids in `delivered`, which the client already has.
 
@@ -177,4 +177,4 @@ class OutputText:
         return Release(start, [id_ for id_, _, _ in popped], text, calls, logprobs, finish, stopped_by)
 
     def _readable(self, logprobs: PositionLogprobs) -> TokenLogprob:
-        return readable(self._tokenizer, logprobs)
+        return token_logprob(self._tokenizer, logprobs)

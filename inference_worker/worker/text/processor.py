@@ -16,7 +16,7 @@ import structlog
 
 from inference_worker.engine_protocol import GenerationRequest
 from inference_worker.structured.errors import GrammarRejected
-from inference_worker.structured.trial import Trials
+from inference_worker.structured.sandbox import GrammarSandbox
 from inference_worker.structured.vocabulary import Vocabulary
 from inference_worker.tokenizer.control_tokens import strings, unused_marker
 from inference_worker.tokenizer.tokenizer import Tokenizer
@@ -26,9 +26,9 @@ from inference_worker.worker.text.errors import PromptRejected
 from inference_worker.worker.text.fill_in_middle import fill_in_ids
 from inference_worker.worker.text.output_text import OutputText
 from inference_worker.worker.text.prompt_bounds import prompt_bounds
-from inference_worker.worker.text.tool_calls.call_text import CallText
-from inference_worker.worker.text.tool_calls.choice import grammar_of, reader_of
-from inference_worker.worker.text.tool_calls.conversation import Message, with_objects
+from inference_worker.worker.text.tool_calls.call_splitter import ToolCallSplitter
+from inference_worker.worker.text.tool_calls.template_messages import Message, with_parsed_arguments
+from inference_worker.worker.text.tool_calls.tool_choice import call_parser, output_grammar
 from router.messages import (
     ChatPrompt,
     EmbeddingPrompt,
@@ -42,7 +42,7 @@ from router.messages import (
 
 THREADS = 2
 """Tokenising threads. Two are enough that a huge prompt does not block others; the library itself uses all cores."""
-SHORT = 1000
+MAX_INLINE_PROMPT = 1000
 """Characters or ids up to which a prompt is prepared on the event loop, which takes less time than a thread switch."""
 
 _log = structlog.get_logger(__name__)
@@ -64,7 +64,7 @@ class TextProcessor:
         self._template = template
         self.bounds = prompt_bounds(tokenizer, template)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="text")
-        self._trials = Trials(Vocabulary(tokenizer.bytes_of, frozenset(tokenizer.controls.ids)))
+        self._sandbox = GrammarSandbox(Vocabulary(tokenizer.bytes_of, frozenset(tokenizer.controls.ids)))
 
     @classmethod
     def of(cls, files: TextFiles) -> TextProcessor:
@@ -86,11 +86,11 @@ class TextProcessor:
 
     def warm_up(self) -> None:
         """Start the grammar process ahead of the first grammar."""
-        self._trials.start()
+        self._sandbox.start()
 
     def close(self) -> None:
         """Stop the threads and the grammar process."""
-        self._trials.close()
+        self._sandbox.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def prepare(self, job: Job, request_id: str, limits: Limits) -> GenerationRequest:
@@ -110,7 +110,7 @@ class TextProcessor:
 
     async def _check_grammar(self, grammar: Grammar) -> None:
         try:
-            await self._trials.check(grammar)
+            await self._sandbox.check(grammar)
         except GrammarRejected as error:
             message = f"Invalid '{grammar.param}': {error}."
             raise PromptRejected(FailureCode.INVALID_PARAMETER, message, grammar.param) from error
@@ -120,14 +120,14 @@ class TextProcessor:
         delivered = job.delivered[choice] if choice < len(job.delivered) else ()
         return OutputText(self.tokenizer, job.sampling, job.text, delivered, self._calls(job, choice))
 
-    def _calls(self, job: Job, choice: int) -> CallText | None:
+    def _calls(self, job: Job, choice: int) -> ToolCallSplitter | None:
         """Return the tool call parser of a choice, or `None` if it can have no calls."""
         if self._template is None:
             return None
-        reader = reader_of(job.prompt, self._template.tool_style, job.grammar)
-        if reader is None:
+        parser = call_parser(job.prompt, self._template.tool_style, job.grammar)
+        if parser is None:
             return None
-        return CallText(reader, f"{job.id}/{choice}", self.tokenizer.controls.ids_of(reader.markup.tokens))
+        return ToolCallSplitter(parser, f"{job.id}/{choice}", self.tokenizer.controls.ids_of(parser.markup.tokens))
 
     def _prepare(self, job: Job, request_id: str, limits: Limits) -> GenerationRequest:
         prompt_ids = _truncated(self._prompt_ids(job, limits), job, limits)
@@ -144,7 +144,7 @@ class TextProcessor:
             delivered=job.delivered,
             ended=job.ended,
             bad_words=self._bad_words(job.text.bad_words),
-            grammar=grammar_of(job.prompt, job.grammar),
+            grammar=output_grammar(job.prompt, job.grammar),
         )
 
     def _bad_words(self, words: list[str]) -> list[list[int]]:
@@ -213,10 +213,14 @@ def _is_short(job: Job) -> bool:
         return False
     if isinstance(prompt, ChatPrompt):
         texts = strings(prompt.messages)
-        return not prompt.tools and not prompt.template_kwargs and _within(SHORT, (len(text) + 1 for text in texts))
+        return (
+            not prompt.tools
+            and not prompt.template_kwargs
+            and _within(MAX_INLINE_PROMPT, (len(text) + 1 for text in texts))
+        )
     if isinstance(prompt, TextPrompt):
-        return len(prompt.text) + len(prompt.suffix) <= SHORT
-    return isinstance(prompt, TokenPrompt) and len(prompt.token_ids) <= SHORT
+        return len(prompt.text) + len(prompt.suffix) <= MAX_INLINE_PROMPT
+    return isinstance(prompt, TokenPrompt) and len(prompt.token_ids) <= MAX_INLINE_PROMPT
 
 
 def _within(limit: int, sizes: Iterable[int]) -> bool:
@@ -298,4 +302,4 @@ def _too_long(prompt_tokens: int, job: Job, limits: Limits) -> PromptRejected:
 
 def _readable(messages: list[Message]) -> list[Message]:
     # Do this before control tokens are escaped: two parts, or JSON's escapes, could form a control token.
-    return [with_objects({**message, "content": flatten(message.get("content"))}) for message in messages]
+    return [with_parsed_arguments({**message, "content": flatten(message.get("content"))}) for message in messages]

@@ -20,7 +20,7 @@ from router.messages import ChatPrompt, PromptBounds
 
 MARGIN = 1.25
 """Factor on measured numbers, because dates and the like make templates longer on some days."""
-SPARE = 4
+EXTRA_TOKENS = 4
 """Tokens added to measured numbers."""
 
 Message = dict[str, Any]
@@ -76,7 +76,7 @@ def text_bounds(normalizer: Any, tokens: Callable[[str], int]) -> PromptBounds:
             return PromptBounds()
     if len(forms) > 1:
         return PromptBounds()
-    return PromptBounds(per_byte=1, normal_form="".join(forms), per_text=tokens("x") + SPARE)
+    return PromptBounds(per_byte=1, normal_form="".join(forms), per_text=tokens("x") + EXTRA_TOKENS)
 
 
 def _with_conversations(bounds: PromptBounds, tokens: Callable[[ChatPrompt], int]) -> PromptBounds:
@@ -112,7 +112,7 @@ def _prompt(messages: list[Message], *, tools: list[Message] | None = None, effo
 
 
 def _safe(measured: int) -> int:
-    return math.ceil(measured * MARGIN) + SPARE
+    return math.ceil(measured * MARGIN) + EXTRA_TOKENS
 
 
 def _steps(normalizer: Any) -> Iterable[dict[str, Any]]:

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from inference_worker.engine_protocol import PromptScores
 from inference_worker.tokenizer.tokenizer import Tokenizer
-from inference_worker.worker.text.readable_logprobs import readable
+from inference_worker.worker.text.logprobs import token_logprob
 from router.messages import Job, PromptEcho, PromptLogprobs, TextPrompt
 
-PART = 128
+MAX_POSITIONS = 128
 """Maximum positions of one reply: about 100 kB of JSON with 20 alternatives each."""
 
 
@@ -35,12 +35,12 @@ def prompt_echo(tokenizer: Tokenizer, job: Job, attempt: str, prompt_ids: list[i
 
 def prompt_logprobs(tokenizer: Tokenizer, job: Job, attempt: str, scores: PromptScores) -> Iterator[PromptLogprobs]:
     """Yield the replies with the log probabilities of the prompt that an engine step reported."""
-    for start in range(0, len(scores.logprobs), PART):
-        part = slice(start, start + PART)
+    for start in range(0, len(scores.logprobs), MAX_POSITIONS):
+        part = slice(start, start + MAX_POSITIONS)
         yield PromptLogprobs(
             job_id=job.id,
             attempt_id=attempt,
             start=scores.start + start,
-            logprobs=[readable(tokenizer, one) for one in scores.logprobs[part]],
+            logprobs=[token_logprob(tokenizer, one) for one in scores.logprobs[part]],
             ranks=scores.ranks[part],
         )

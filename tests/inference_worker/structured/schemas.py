@@ -1,4 +1,4 @@
-"""Varied JSON schemas, made from a seed: nested, enums, local references, formats, unions, recursion, bounds."""
+"""Generates varied JSON schemas from a seed: nested, enums, local references, formats, unions, recursion, bounds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMES = ["name", "age", "tags", "id", "city", "ok", "größe", "a b", "x-y", "it
 
 
 def schema(seed: int) -> dict[str, Any]:
-    """One of them; its root is an object."""
+    """Return a schema whose root is an object."""
     chance = random.Random(seed)
     made = _object(chance, 2)
     if seed % 5 == 0:

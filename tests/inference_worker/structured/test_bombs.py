@@ -1,4 +1,4 @@
-"""Schema bombs and floods of schemas beside a stream that runs: the text side pays, the engine steps on."""
+"""Schema bombs and floods of schemas do not affect the engine and leak nothing."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import msgspec
 import psutil
 import pytest
 
-from inference_worker.structured import trial
+from inference_worker.structured import sandbox
 from inference_worker.structured.errors import GrammarRejected
-from inference_worker.structured.trial import Trials
-from inference_worker.structured.trial_process import TOO_MUCH
+from inference_worker.structured.sandbox import GrammarSandbox
+from inference_worker.structured.sandbox_process import TOO_COMPLEX
 from inference_worker.worker.text.errors import PromptRejected
 from inference_worker.worker.text.processor import Limits, TextProcessor
 from router.messages import Grammar, Job, SamplingParams, TextPrompt
@@ -25,7 +25,7 @@ from tests.fakes.counting_text import VOCAB_SIZE, counting_text
 from tests.fakes.tiny_model import TinyModel, tiny_engine
 from tests.inference_worker import generation
 from tests.inference_worker.structured.test_matchers import VOCABULARY, grammar
-from tests.inference_worker.structured.test_trial import BOMBS
+from tests.inference_worker.structured.test_sandbox import BOMBS
 
 LIMITS = Limits(max_model_len=1000, vocab_size=VOCAB_SIZE)
 
@@ -43,7 +43,7 @@ def job(number: int, of: Grammar) -> Job:
     return msgspec.structs.replace(JOB, id=str(number), prompt=TextPrompt("a"), sampling=sampling, grammar=of)
 
 
-async def test_a_running_stream_keeps_its_pace_beside_bombs(text: TextProcessor) -> None:
+async def test_bombs_do_not_slow_down_a_running_stream(text: TextProcessor) -> None:
     await text.prepare(job(0, grammar("regex", "a")), "warm", LIMITS)
     engine = tiny_engine(TinyModel(max_position=100_000), num_kv_blocks=20_000, max_model_len=50_000)
     engine.add(generation.request("canary", [5, 6, 7], max_tokens=40_000))
@@ -68,48 +68,48 @@ async def test_a_running_stream_keeps_its_pace_beside_bombs(text: TextProcessor)
         now = time.process_time()
         longest, last = max(longest, now - last), now
     during = await burst
-    # What compiles lazily may pass; what does not is refused, or ended with its child.
-    assert any(TOO_MUCH in reason for reason in refused)
+    # A bomb that compiles lazily is accepted; any other is rejected, or its child is killed.
+    assert any(TOO_COMPLEX in reason for reason in refused)
     assert max(during) > 10
-    assert longest < 3  # one that is compiled in here takes longer
+    assert longest < 3  # compiling one in this process takes longer
 
 
-async def test_many_schemas_leave_nothing_behind(
+async def test_many_schemas_leak_neither_memory_nor_processes_nor_files(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Through the whole of the text side, with trials in processes."""
+    """Run through the whole `TextProcessor`, with its sandbox process."""
     monkeypatch.chdir(tmp_path)
     for folder in ("HOME", "TMPDIR", "XDG_CACHE_HOME"):
         monkeypatch.setenv(folder, str(tmp_path))
-    text: TextProcessor = request.getfixturevalue("text")  # from here on, so that its process inherits them
+    text: TextProcessor = request.getfixturevalue("text")  # created here, so that its process inherits the variables
     await text.prepare(job(0, grammar("regex", "a")), "warm", LIMITS)
     this = psutil.Process()
-    trials = psutil.Process(text._trials._helper._process.pid)  # a broker of other tests is a child here too
-    helpers, before = len(this.children()), _resident(this, trials)
+    grammars = psutil.Process(text._sandbox._process._process.pid)  # other children: a broker of other tests
+    helpers, before = len(this.children()), _resident(this, grammars)
     for number in range(150):
         schema = {"type": "object", "properties": {f"p{number}": {"type": "integer", "maximum": number}}}
         await text.prepare(job(number, grammar("json_schema", schema)), f"r{number}", LIMITS)
-    assert _resident(this, trials) - before < 50 * 2**20
-    assert (len(this.children()), trials.children()) == (helpers, [])
+    assert _resident(this, grammars) - before < 50 * 2**20
+    assert (len(this.children()), grammars.children()) == (helpers, [])
     assert list(tmp_path.rglob("*")) == []  # noqa: ASYNC240
 
 
-async def test_verdicts_of_any_number_of_schemas_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    trials = Trials(VOCABULARY)
+async def test_the_result_cache_s_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    grammars = GrammarSandbox(VOCABULARY)
 
     async def refuse(of: Grammar) -> str | None:
         return hashlib.sha256(of.source.encode()).hexdigest() * 7 if int(of.source) % 2 else None
 
-    monkeypatch.setattr(trials, "_ask", refuse)
+    monkeypatch.setattr(grammars, "_request_check", refuse)
     this = psutil.Process()
     before = _resident(this)
-    for number in range(2 * trial.REMEMBERED):
+    for number in range(2 * sandbox.CACHE_SIZE):
         with suppress(GrammarRejected):
-            await trials.check(grammar("lark", str(number)))
-    assert len(trials._verdicts) == trial.REMEMBERED
+            await grammars.check(grammar("lark", str(number)))
+    assert len(grammars._results) == sandbox.CACHE_SIZE
     assert _resident(this) - before < 50 * 2**20
 
 
 def _resident(*processes: psutil.Process) -> int:
-    """Bytes of these processes."""
+    """Return the resident bytes of the processes."""
     return sum(one.memory_info().rss for one in processes)

@@ -1,4 +1,4 @@
-"""Grammars on a vocabulary of single characters and a few longer tokens: every mask can be read by eye."""
+"""Grammars on a vocabulary of single characters and a few longer tokens, so that masks are easy to read."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def compiler() -> GrammarCompiler:
         (JSON_OF_SCHEMA, ['{"a": 7, "b": "cd"}', '{"a":99,"b":"ab"}'], ['{"a": 100, "b": "ab"}', '{"a": 1}']),
     ],
 )
-def test_what_matches(compiler: GrammarCompiler, of: Grammar, good: list[str], bad: list[str]) -> None:
+def test_matching_and_other_texts(compiler: GrammarCompiler, of: Grammar, good: list[str], bad: list[str]) -> None:
     def complete(written: str) -> bool:
         matcher = compiler.matcher(of)
         matcher.accept(TOKENS.index(character.encode()) for character in written)
@@ -104,7 +104,7 @@ def test_what_matches(compiler: GrammarCompiler, of: Grammar, good: list[str], b
         grammar("json_schema", {"not": {"type": "string"}}),
     ],
 )
-def test_what_is_no_grammar_is_refused_in_one_line(compiler: GrammarCompiler, of: Grammar) -> None:
+def test_an_invalid_grammar_is_rejected_in_one_line(compiler: GrammarCompiler, of: Grammar) -> None:
     with pytest.raises(GrammarRejected) as refused:
         compiler.matcher(of)
     assert 0 < len(str(refused.value)) <= 300
@@ -114,7 +114,7 @@ def test_what_is_no_grammar_is_refused_in_one_line(compiler: GrammarCompiler, of
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("settings", [{}, {"speculation": "ngram"}, {"num_kv_blocks": 24, "max_model_len": 90}])
-def test_every_answer_matches(temperature: float, settings: dict[str, object]) -> None:
+def test_every_output_matches(temperature: float, settings: dict[str, object]) -> None:
     made = engine(**settings)
     requests = [
         wanted(f"r{i}", JSON_OF_SCHEMA, seed=i, temperature=temperature, max_tokens=80, logit_bias={SPACE: -4.0})
@@ -128,7 +128,7 @@ def test_every_answer_matches(temperature: float, settings: dict[str, object]) -
         assert made.load().preemptions > 0
 
 
-def test_neither_company_nor_speculation_changes_an_answer() -> None:
+def test_neither_batching_nor_speculation_changes_an_output() -> None:
     requests = [
         wanted("choice", grammar("choice", ["abab", "cdcd", "0123"]), seed=3),
         wanted("regex", grammar("regex", "(ab)+x[0-9]{4}"), seed=4, temperature=0.0),
@@ -144,20 +144,20 @@ def test_neither_company_nor_speculation_changes_an_answer() -> None:
     assert {key: choice.ids for key, choice in alone.items()} == {key: choice.ids for key, choice in guessed.items()}
 
 
-def test_speculation_guesses_within_a_grammar() -> None:
+def test_draft_tokens_match_the_grammar() -> None:
     made = engine(speculation="ngram")
     generate(made, [wanted("a", grammar("regex", "(abcdefgh){5}x"), temperature=0.0)])
     assert made.load().accepted_tokens > 10
 
 
-def test_choices_go_their_own_ways() -> None:
+def test_choices_have_independent_matchers() -> None:
     outcome = generate(engine(), [wanted("a", grammar("regex", "[a-h]{8}"), n=8)])
     answers = [text(outcome["a", choice].ids) for choice in range(8)]
     assert len(set(answers)) > 4
     assert {len(answer) for answer in answers} == {8}
 
 
-def test_a_resumed_choice_goes_on_where_it_was() -> None:
+def test_a_resumed_choice_continues_in_its_grammar() -> None:
     whole = generate(engine(), [wanted("a", JSON_OF_SCHEMA, seed=9, n=2)])
     ids = [whole["a", choice].ids for choice in range(2)]
     rest = generate(engine(), [wanted("b", JSON_OF_SCHEMA, seed=9, n=2, delivered=[ids[0][:4], ids[1][:2]])])
@@ -177,7 +177,7 @@ def fails(made: Engine, *requests: object) -> dict[str, RequestFailed]:
     return {one.request: one for one in failed}
 
 
-def test_what_was_delivered_must_match() -> None:
+def test_delivered_tokens_must_match() -> None:
     failed = fails(engine(), wanted("a", JSON_OF_SCHEMA, delivered=[[TOKENS.index(b"x")]]))
     assert failed["a"].in_grammar
 
@@ -189,8 +189,8 @@ def test_a_bad_grammar_fails_its_own_request_only() -> None:
     assert failed["bad"].in_grammar
 
 
-def test_what_no_token_can_write_fails_its_own_request_only() -> None:
-    """`é` is not in the vocabulary, so after `a` nothing is left."""
+def test_a_text_without_tokens_fails_its_own_request_only() -> None:
+    """`é` is not in the vocabulary, so after `a` no token is allowed."""
     made = engine()
     failed = fails(made, wanted("bad", grammar("regex", "aé")), wanted("good", grammar("regex", "a{3}b")))
     assert set(failed) == {"bad"}
@@ -199,7 +199,7 @@ def test_what_no_token_can_write_fails_its_own_request_only() -> None:
 
 @pytest.mark.parametrize("token", [0, TOKENS.index(b"x"), TOKENS.index(b"ab"), WIDTH - 1])
 @pytest.mark.parametrize("options", [{"temperature": 0.0}, {}, {"top_p": 0.9, "top_k": 3}, {"logprobs": 2}])
-def test_bans_that_leave_a_grammar_nothing_fail_their_own_request_only(token: int, options: dict[str, object]) -> None:
+def test_bans_of_all_allowed_tokens_fail_their_own_request_only(token: int, options: dict[str, object]) -> None:
     for speculation in ("off", "ngram"):
         bad = wanted("bad", grammar("regex", "c+d"), allowed_token_ids=[token], **options)
         good = wanted("good", grammar("regex", "a{3}b"), **options)
@@ -208,7 +208,7 @@ def test_bans_that_leave_a_grammar_nothing_fail_their_own_request_only(token: in
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_bad_words_that_leave_a_grammar_nothing_fail_the_request(temperature: float) -> None:
+def test_bad_words_that_exclude_all_allowed_tokens_fail_the_request(temperature: float) -> None:
     bad = replace(wanted("bad", grammar("regex", "ax"), temperature=temperature), bad_words=[[TOKENS.index(b"x")]])
     assert fails(engine(), bad)["bad"].message == NOTHING_LEFT
 
@@ -256,14 +256,14 @@ def test_an_aborted_request_is_not_scheduled() -> None:
         ({"stop_token_ids": [3]}, lambda ids: ids == [3]),
     ],
 )
-def test_beside_other_wishes_the_grammar_holds(options: dict[str, object], check: Callable[[list[int]], bool]) -> None:
+def test_the_grammar_holds_with_other_options(options: dict[str, object], check: Callable[[list[int]], bool]) -> None:
     """`a+`, where the end is allowed after every token."""
     ids = generate(engine(), [wanted("a", grammar("regex", "a+"), **options)])["a", 0].ids
     assert set(text(ids)) == {"a"}
     assert check(ids)
 
 
-def test_what_is_complete_ends_whatever_the_minimum_is() -> None:
+def test_a_complete_output_ends_below_min_tokens() -> None:
     choice = generate(engine(), [wanted("a", grammar("regex", "ax"), min_tokens=9, ignore_eos=True)])["a", 0]
     assert (text(choice.ids), choice.reason, choice.stop_token) == ("ax", "stop", None)
 
@@ -275,7 +275,7 @@ def test_logprobs_are_the_model_s_own() -> None:
     assert masked.logprobs[0].chosen.id == TOKENS.index(b"x")
 
 
-def test_automata_are_shared_and_forgotten(compiler: GrammarCompiler) -> None:
+def test_automata_are_shared_and_freed(compiler: GrammarCompiler) -> None:
     first, second = compiler.matcher(JSON_OF_SCHEMA), compiler.matcher(JSON_OF_SCHEMA)
     assert first._compiled is second._compiled
     kept = len(compiler._in_use)

@@ -1,4 +1,4 @@
-"""The real model at temperature 1: whatever it says matches. `HEADRACE_TEST_SCHEMAS` is how many schemas are tried."""
+"""Outputs of a real model at temperature 1 match their grammars. `HEADRACE_TEST_SCHEMAS`: number of schemas."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.model
 
 SCHEMAS = int(os.environ.get("HEADRACE_TEST_SCHEMAS", "64"))
 FORMATS = jsonschema.FormatChecker(["email", "ipv4", "uuid"])
-"""A grammar knows no leap years, and jsonschema's "time" is draft 3's, which has no zone."""
+"""Formats not validated: grammars ignore leap years, and jsonschema's "time" is draft 3's, without a zone."""
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_answers_validate(engine: Engine, tokenizer: Tokenizer) -> None:
         jsonschema.validate(answer, schema(seed), format_checker=FORMATS)
 
 
-def test_other_grammars_hold(engine: Engine, tokenizer: Tokenizer) -> None:
+def test_other_kinds_of_grammars(engine: Engine, tokenizer: Tokenizer) -> None:
     kinds = {
         "regex": Grammar(kind=GrammarKind.REGEX, source=r"\d{4}-\d{2}-\d{2} (am|pm) é+"),
         "choice": Grammar(kind=GrammarKind.CHOICE, source=json.dumps(["positive", "negative", 'größe "x"'])),

@@ -1,4 +1,4 @@
-"""Users' text never becomes a control token; for ordinary conversations the ids are those of transformers."""
+"""User text never becomes a control token, and ordinary conversations have the ids of transformers."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_a_huge_prompt_is_refused_quickly(smollm: TextProcessor) -> None:
         assert time.monotonic() - begun < 30  # seconds would be minutes if it were quadratic
 
 
-async def test_control_tokens_hide_nowhere() -> None:
+async def test_control_tokens_in_any_part_of_a_conversation_are_plain_text() -> None:
     text = counting_text()
     written = {
         "role": "user<|begin|>",
@@ -98,7 +98,7 @@ pieces = st.sampled_from(["<", "|", "begin", "end", ">", "<|begin|>", "<|be", "g
 @given(st.lists(st.lists(pieces, max_size=4).map("".join), max_size=4))
 @example(["a<|be", "gin|>"])
 @example(["<<|begin|>", "<", "|end|>"])
-def test_what_users_write_never_becomes_a_control_token(contents: list[str]) -> None:
+def test_user_text_never_becomes_a_control_token(contents: list[str]) -> None:
     tokens = ControlTokens([ControlToken("<|begin|>", BEGIN), ControlToken("<|end|>", END)])
     marker = unused_marker(contents)
     parts = list(tokens.split("".join(tokens.protect(contents, marker)), marker))
@@ -106,12 +106,12 @@ def test_what_users_write_never_becomes_a_control_token(contents: list[str]) -> 
     assert "".join(part.text for part in parts if isinstance(part, Plain)) == "".join(contents)
 
 
-def test_whitespace_goes_with_tokens_that_take_it() -> None:
+def test_tokens_absorb_whitespace_as_declared() -> None:
     tokens = ControlTokens([ControlToken("<a>", 1, right_strip=True), ControlToken("<b>", 2, left_strip=True)])
     assert list(tokens.split("x <a>  y  <b> z", "")) == [Plain("x ", True), 1, Plain("y", False), 2, Plain(" z", False)]
 
 
-def test_a_text_full_of_markers_has_none_left() -> None:
+def test_a_text_with_all_markers_has_no_unused_marker() -> None:
     assert unused_marker([MARKERS]) == ""
     assert unused_marker([MARKERS[0]]) == MARKERS[1]
 

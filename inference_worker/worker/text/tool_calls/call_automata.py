@@ -3,7 +3,7 @@
     {"name": "weather", "arguments": {"city": "Łódź"}}
     weather[ARGS]{"city": "Łódź"}
 
-They report where the arguments are without parsing them. `call_reader.py` handles the markup around calls.
+They report where the arguments are without parsing them. `call_parser.py` handles the markup around calls.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class CallAutomaton(Protocol):
         """Consume characters of `text` from `at` on that are certainly arguments; return their number."""
 
 
-class CallObject:
+class JsonCall:
     """Recogniser of a call as a JSON object with string values and arguments, which may be missing."""
 
     def __init__(self, names: Set[str]) -> None:

@@ -25,7 +25,7 @@ class Markup:
     """Control tokens of the markup."""
 
 
-class Kind(Enum):
+class SpanKind(Enum):
     """What a span of raw text is for the client."""
 
     TEXT = "text"
@@ -38,7 +38,7 @@ class Span:
     """`length` characters of the raw text. The first span of a call's arguments has the function's `name`."""
 
     length: int
-    kind: Kind
+    kind: SpanKind
     text: str = ""
     call: int = 0
     name: str = ""

@@ -1,4 +1,4 @@
-"""Templates are other people's programs: they see what Hugging Face's would, and can do no harm."""
+"""Chat templates get what they get in Hugging Face's library, and can't escape their sandbox or its limits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_named_tokens_and_blocks_are_as_in_transformers() -> None:
         ("{{ add_generation_prompt }}", "True"),
     ],
 )
-def test_what_templates_may_use(source: str, expected: str) -> None:
+def test_functions_and_filters_of_templates(source: str, expected: str) -> None:
     assert render(source) == expected
 
 
@@ -47,7 +47,7 @@ def test_content_parts_are_one_text(content: Any) -> None:
     assert render("{{ messages[0].content }}", {"role": "user", "content": content}) in ("hi there", "")
 
 
-def test_a_developer_is_the_system_where_the_template_knows_none() -> None:
+def test_a_developer_message_becomes_a_system_message_without_template_support() -> None:
     developer = {"role": "developer", "content": "x"}
     assert render("{{ messages[0].role }}", developer) == "system"
     assert render("{# developer #}{{ messages[0].role }}", developer) == "developer"
@@ -59,7 +59,7 @@ def test_a_final_message_can_be_continued() -> None:
     assert render(source, USER, begun, continue_final_message=True) == "[hi][Once upon"
 
 
-def test_options_are_those_that_the_template_reads() -> None:
+def test_only_options_that_the_template_uses_are_accepted() -> None:
     assert render("{{ enable_thinking }}", template_kwargs={"enable_thinking": False}) == "False"
     for name in ("tokenize", "messages", "bos_token", "range"):
         with pytest.raises(PromptRejected) as caught:
@@ -81,13 +81,13 @@ def test_options_are_those_that_the_template_reads() -> None:
         "{% for i in range(10**9) %}{% endfor %}",
     ],
 )
-def test_a_template_that_breaks_refuses_the_messages(source: str) -> None:
+def test_a_failing_template_rejects_the_messages(source: str) -> None:
     with pytest.raises(PromptRejected) as caught:
         render(source)
     assert caught.value.code is FailureCode.INVALID_PROMPT
 
 
-def test_the_template_s_own_words_reach_the_client() -> None:
+def test_the_template_s_error_message_reaches_the_client() -> None:
     with pytest.raises(PromptRejected, match="roles must alternate"):
         render("{{ raise_exception('roles must alternate') }}")
 
@@ -111,12 +111,12 @@ def test_size_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
         render("{% for i in range(2000) %}x{% endfor %}")
 
 
-def test_what_is_no_template_is_said_at_the_start() -> None:
+def test_an_invalid_template_is_an_error_at_start_up() -> None:
     with pytest.raises(UnsupportedModel, match="chat template"):
         ChatTemplate("{% if %}", {})
 
 
-def test_effort_is_told_to_templates_that_read_it() -> None:
+def test_reasoning_effort_is_passed_to_templates_that_use_it() -> None:
     both = "{{ reasoning_effort }} {{ enable_thinking is not defined or enable_thinking }}"
     assert render(both, reasoning_effort="high") == "high True"
     assert render(both, reasoning_effort="none") == "none False"

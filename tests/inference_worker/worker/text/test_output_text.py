@@ -1,4 +1,4 @@
-"""Joined deltas equal the whole, however the tokens are cut: characters, stop strings, ids, log probabilities."""
+"""Joined deltas equal the complete output for any split: characters, stop strings, ids, log probabilities."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PIECES = ["stop", " st", "op", "a", "ab", "ba", "👍", "é", "\n\n", "x\u200dy"
 
 
 def tokenizer() -> Tokenizer:
-    """All single bytes, a few longer tokens, and an end of text."""
+    """Return a tokenizer of all single bytes, a few longer tokens, and an end-of-text token."""
     to_character = {byte: character for character, byte in byte_alphabet().items()}
     described = definition()
     vocabulary = {text: id_ for text, id_ in described["model"]["vocab"].items() if id_ <= END}
@@ -48,7 +48,7 @@ def run(
     after: int = 0,
     skip: bool = True,
 ) -> list[Release]:
-    """Feed `ids[after:]` in events of the sizes in `cuts` (repeated), the last with a finish."""
+    """Push `ids[after:]` in events of the sizes in `cuts` (repeated), the last with a finish reason."""
     sampling = SamplingParams(seed=1, logprobs=0, min_tokens=min_tokens)
     options = TextOptions(stop=stops, include_stop_str_in_output=include, skip_special_tokens=skip)
     output = OutputText(TOKENIZER, sampling, options, ids[:after])
@@ -79,12 +79,12 @@ def joined(releases: list[Release]) -> tuple[str, list[int], str | None, str | i
 
 
 def whole_text(ids: list[int]) -> str:
-    """Decoded at once, without a character that is unfinished at the end."""
+    """Return the ids decoded at once, without an incomplete character at the end."""
     return codecs.getincrementaldecoder("utf-8")(errors="replace").decode(b"".join(map(TOKENIZER.token_data, ids)))
 
 
 @given(tokens, st.lists(st.integers(1, 5), min_size=1, max_size=4))
-def test_joined_text_equals_the_whole_decoded(ids: list[int], cuts: list[int]) -> None:
+def test_joined_text_equals_the_text_decoded_at_once(ids: list[int], cuts: list[int]) -> None:
     shown = [id_ for id_ in ids if id_ not in TOKENIZER.controls.ids]
     text, released, finish, _ = joined(run(ids, cuts, []))
     assert text == whole_text(shown)
@@ -99,7 +99,7 @@ def test_joined_text_equals_the_whole_decoded(ids: list[int], cuts: list[int]) -
     stop_lists,
     st.fixed_dictionaries({"include": st.booleans(), "skip": st.booleans(), "min_tokens": st.integers(0, 4)}),
 )
-def test_any_split_stops_as_the_whole_does(
+def test_any_split_stops_at_the_same_place(
     ids: list[int], cuts: list[int], stops: list[str], options: dict[str, Any]
 ) -> None:
     whole, split = run(ids, [len(ids) or 1], stops, **options), run(ids, cuts, stops, **options)
@@ -108,7 +108,7 @@ def test_any_split_stops_as_the_whole_does(
 
 
 @given(tokens, stop_lists, st.booleans())
-def test_the_stop_string_that_is_complete_first_ends_the_text(ids: list[int], stops: list[str], include: bool) -> None:
+def test_the_stop_string_completed_first_ends_the_text(ids: list[int], stops: list[str], include: bool) -> None:
     shown = [id_ for id_ in ids if id_ not in TOKENIZER.controls.ids]
     text = whole_text(shown)
     hits = [(text.find(stop) + len(stop), -len(stop), stop) for stop in stops if stop in text]
@@ -122,7 +122,7 @@ def test_the_stop_string_that_is_complete_first_ends_the_text(ids: list[int], st
 
 
 @given(tokens, st.lists(st.integers(1, 5), min_size=1, max_size=4), stop_lists)
-def test_what_was_released_is_the_text_of_its_ids_and_positions_are_gapless(
+def test_released_text_is_that_of_its_ids_and_positions_have_no_gap(
     ids: list[int], cuts: list[int], stops: list[str]
 ) -> None:
     have: list[int] = []
@@ -138,9 +138,7 @@ def test_what_was_released_is_the_text_of_its_ids_and_positions_are_gapless(
 
 
 @given(tokens, stop_lists, st.data())
-def test_a_resumed_choice_goes_on_as_if_nothing_had_happened(
-    ids: list[int], stops: list[str], data: st.DataObject
-) -> None:
+def test_a_resumed_choice_equals_an_uninterrupted_one(ids: list[int], stops: list[str], data: st.DataObject) -> None:
     releases = run(ids, [1], stops)
     cut = data.draw(st.integers(0, max(0, len(releases) - 1)))
     delivered = sum(len(release.ids) for release in releases[:cut])

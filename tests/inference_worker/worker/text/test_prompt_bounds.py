@@ -1,4 +1,4 @@
-"""What a worker tells gateways of its prompts is never less than what they have."""
+"""The bound on a prompt's tokens that a worker announces is never below the prompt's tokens."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_a_prompt_never_has_more_tokens_than_its_bound() -> None:
 
 
 @pytest.mark.model
-async def test_nor_that_of_a_real_model(model_file: Path) -> None:
+async def test_a_prompt_of_a_real_model_never_has_more_tokens_than_its_bound(model_file: Path) -> None:
     text = TextProcessor.of(read_text_files(model_file))
     await check(text)
     short = job(ChatPrompt(messages=[{"role": "user", "content": "Hello!"}]))
@@ -106,7 +106,7 @@ async def test_nor_that_of_a_real_model(model_file: Path) -> None:
         ({"type": "BertNormalizer"}, "NFD"),
     ],
 )
-def test_normalizers_that_are_known(normalizer: Any, form: str) -> None:
+def test_supported_normalizers(normalizer: Any, form: str) -> None:
     assert text_bounds(normalizer, len) == PromptBounds(per_byte=1, normal_form=form, per_text=5)
 
 
@@ -119,12 +119,12 @@ def test_normalizers_that_are_known(normalizer: Any, form: str) -> None:
         {"type": "Sequence", "normalizers": [{"type": "NFD"}, {"type": "NFC"}]},
     ],
 )
-def test_of_others_nothing_is_known(normalizer: Any) -> None:
+def test_unsupported_normalizers_have_no_bound(normalizer: Any) -> None:
     assert text_bounds(normalizer, len) == PromptBounds()
     assert prompt_bounds(Tokenizer({**definition(), "normalizer": None}), None).per_conversation == 0
 
 
-def test_a_template_that_refuses_some_messages_is_measured_by_the_others() -> None:
+def test_a_template_that_rejects_some_messages_is_measured_with_the_rest() -> None:
     source = (
         "{% for m in messages %}{% if m.role != 'user' %}{{ raise_exception('no') }}{% endif %}{% endfor %}" + TEMPLATE
     )

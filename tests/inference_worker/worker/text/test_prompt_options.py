@@ -1,4 +1,4 @@
-"""Options of a job about its prompt: cut, filled in, echoed, words to avoid."""
+"""Options about the prompt: truncation, fill-in-the-middle, echo, bad words."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def ids_of(job: Job, text: TextProcessor | None = None) -> list[int]:
     return (await (text or counting_text()).prepare(job, "r", LIMITS)).prompt_ids
 
 
-async def test_the_last_tokens_are_kept() -> None:
+async def test_truncation_keeps_the_last_tokens() -> None:
     tokens = TokenPrompt(list(range(50)))
     assert await ids_of(job(tokens, truncate_prompt_tokens=3)) == [47, 48, 49]
     assert await ids_of(job(TokenPrompt([1, 2]), truncate_prompt_tokens=3)) == [1, 2]
@@ -60,7 +60,7 @@ async def test_allowed_tokens_must_be_in_the_vocabulary() -> None:
     assert caught.value.param == "allowed_token_ids"
 
 
-async def test_filling_in_needs_tokens_for_it() -> None:
+async def test_fill_in_the_middle_needs_the_model_s_tokens() -> None:
     with pytest.raises(PromptRejected) as caught:
         await ids_of(job(TextPrompt("ab", "yz")))
     assert caught.value.param == "suffix"
@@ -76,7 +76,7 @@ async def test_filling_in_needs_tokens_for_it() -> None:
     assert text.tokenizer.decode(ids, skip_controls=False) == "<fim_prefix>ab<fim_suffix><fim_middle><fim_middle>"
 
 
-def test_a_prompt_is_echoed_as_it_was_sent_or_as_it_was_read() -> None:
+def test_a_prompt_is_echoed_as_sent_or_as_decoded() -> None:
     tokenizer = counting_text().tokenizer
     ids = [BEGIN, *tokenizer.encode("né")]
 
@@ -89,8 +89,8 @@ def test_a_prompt_is_echoed_as_it_was_sent_or_as_it_was_read() -> None:
     assert echo(job(TextPrompt("long"), truncate_prompt_tokens=2)) == "né"
 
 
-def test_log_probabilities_of_long_prompts_are_told_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prompt_echo, "PART", 2)
+def test_log_probabilities_of_long_prompts_are_split_over_several_replies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prompt_echo, "MAX_POSITIONS", 2)
     tokenizer = counting_text().tokenizer
     rows = [PositionLogprobs(Candidate(FIRST + i, -1.0), [Candidate(FIRST, -0.5)]) for i in range(5)]
     told = list(prompt_echo.prompt_logprobs(tokenizer, JOB, "a", PromptScores(3, rows, [1, 2, 3, 4, 5])))
@@ -103,7 +103,7 @@ def test_log_probabilities_of_long_prompts_are_told_in_parts(monkeypatch: pytest
     assert told[1].logprobs[0].top[0].text == "0 "
 
 
-async def test_the_operators_limit_holds_where_the_client_sets_none() -> None:
+async def test_the_operator_s_default_max_tokens_applies_if_the_client_sets_none() -> None:
     tokens = TokenPrompt([1] * 15)
 
     async def limit(**sampling: int) -> int | None:

@@ -1,4 +1,4 @@
-"""The scanner takes what Python's own parser takes, and nothing else."""
+"""The scanner accepts exactly what Python's JSON parser accepts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ values = st.recursive(
 
 
 def scan(text: str) -> bool:
-    """Whether it is one whole value, with nothing after it."""
+    """Return whether `text` is exactly one complete value."""
     scanner = JsonScanner()
     return all(map(scanner.push, text)) and scanner.done
 
@@ -36,12 +36,12 @@ def _refuse(constant: str) -> NoReturn:
 
 
 @given(values, st.booleans(), st.sampled_from([None, 1]))
-def test_every_value_is_taken(value: Any, ascii_only: bool, indent: int | None) -> None:
+def test_every_json_value_is_accepted(value: Any, ascii_only: bool, indent: int | None) -> None:
     assert scan(json.dumps([value], ensure_ascii=ascii_only, indent=indent))
 
 
 @given(values, st.data())
-def test_a_changed_character_is_judged_as_python_does(value: Any, data: st.DataObject) -> None:
+def test_a_changed_character_is_judged_as_by_python_s_parser(value: Any, data: st.DataObject) -> None:
     text = json.dumps([value])
     at = data.draw(st.integers(0, len(text) - 1))
     changed = text[:at] + data.draw(st.sampled_from('"\\{}[],:-+.0e1tfn \n\x01u')) + text[at + 1 :]
@@ -51,7 +51,7 @@ def test_a_changed_character_is_judged_as_python_does(value: Any, data: st.DataO
 @pytest.mark.parametrize(
     "text", ["[01]", "[1.]", "[.5]", "[-]", "[1e]", "[+1]", "[NaN]", "[tru]", '["\\x"]', "[1,]", "{,}"]
 )
-def test_what_json_does_not_know(text: str) -> None:
+def test_invalid_json(text: str) -> None:
     assert not scan(text)
 
 

@@ -1,4 +1,4 @@
-"""The schema of forced calls takes valid calls and nothing else, wherever a tool's schema refers to."""
+"""The grammar of forced calls accepts exactly the valid calls, also with references in the tools' schemas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from inference_worker.worker.text.errors import PromptRejected
-from inference_worker.worker.text.tool_calls.choice import grammar_of
+from inference_worker.worker.text.tool_calls.tool_choice import output_grammar
 from router.messages import ChatPrompt, Grammar, GrammarKind, TextPrompt, ToolChoice, ToolMode
 
 LIST: dict[str, Any] = {
@@ -47,7 +47,7 @@ RESPONSE = Grammar(
 
 
 def grammar(response: Grammar | None = None, **choice: Any) -> Grammar | None:
-    return grammar_of(ChatPrompt(messages=[], tools=TOOLS, tool_choice=ToolChoice(**choice)), response)
+    return output_grammar(ChatPrompt(messages=[], tools=TOOLS, tool_choice=ToolChoice(**choice)), response)
 
 
 def takes(of: Grammar | None, value: Any) -> bool:
@@ -90,19 +90,19 @@ def test_valid_calls(good: Any) -> None:
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_nothing_else(bad: Any) -> None:
+def test_invalid_calls(bad: Any) -> None:
     assert not takes(grammar(mode=ToolMode.REQUIRED, parallel=False), bad)
     assert not takes(grammar(mode=ToolMode.REQUIRED), [bad])
     assert not takes(grammar(mode=ToolMode.REQUIRED), [])
 
 
-def test_only_what_is_allowed() -> None:
+def test_only_allowed_tools() -> None:
     named = grammar(mode=ToolMode.REQUIRED, names=["city"], parallel=False)
     assert takes(named, GOOD[1])
     assert not takes(named, F)
 
 
-def test_an_answer_or_calls() -> None:
+def test_a_response_or_calls() -> None:
     either = grammar(RESPONSE)
     for fits in ({"n": 1}, F, [F, F]):
         assert takes(either, fits)
@@ -112,14 +112,14 @@ def test_an_answer_or_calls() -> None:
     assert takes(grammar(Grammar(kind=GrammarKind.JSON_OBJECT)), {"any": "thing"})
 
 
-def test_without_calls_the_answer_s_grammar_stays() -> None:
+def test_without_tools_the_response_s_grammar_is_used() -> None:
     assert grammar(RESPONSE, mode=ToolMode.NONE) is RESPONSE
     assert grammar() is None
-    assert grammar_of(TextPrompt("x"), RESPONSE) is RESPONSE
-    assert grammar_of(ChatPrompt(messages=[]), RESPONSE) is RESPONSE
+    assert output_grammar(TextPrompt("x"), RESPONSE) is RESPONSE
+    assert output_grammar(ChatPrompt(messages=[]), RESPONSE) is RESPONSE
 
 
-def test_calls_can_t_stand_beside_what_is_no_json() -> None:
+def test_tools_and_a_non_json_grammar_are_rejected() -> None:
     of = Grammar(kind=GrammarKind.REGEX, source="a+", param="structured_outputs")
     with pytest.raises(PromptRejected) as caught:
         grammar(of)

@@ -35,7 +35,7 @@ For each function call, return a json object with function name and arguments wi
 """The prompt that Hermes and Qwen were trained with, and that other models have seen too."""
 
 
-def with_objects(message: Message) -> Message:
+def with_parsed_arguments(message: Message) -> Message:
     """Return the message with its calls' arguments as objects, where they are JSON objects."""
     calls = message.get("tool_calls")
     return {**message, "tool_calls": [_with_object(call) for call in calls]} if calls else message
@@ -83,7 +83,7 @@ def _short(id_: str) -> str:
     return hashlib.sha256(id_.encode()).hexdigest()[:MISTRAL_ID_LENGTH]
 
 
-def as_plain(messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> list[Message]:
+def as_plain_messages(messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> list[Message]:
     """Return the conversation for a template without tool support, in the Hermes markup."""
     plain: list[Message] = []
     for is_result, group in groupby(messages, key=lambda message: message.get("role") == "tool"):

@@ -35,14 +35,14 @@ def no_vocabulary() -> Vocabulary:
 
 
 @dataclass(frozen=True)
-class Constrained:
+class CompiledRequest:
     """A request whose grammar is compiled, with the matchers of its choices."""
 
     request: GenerationRequest
     matchers: list[Matcher]
 
 
-class Compilations:
+class CompilationQueue:
     """Requests that wait for their grammar to be compiled."""
 
     def __init__(self, read: ReadVocabulary, width: int, eos_token_ids: Collection[int]) -> None:
@@ -58,7 +58,7 @@ class Compilations:
         """Start compiling `grammar` for `request`, whose id must not be waiting."""
         self._waiting[request.id] = request, self._thread.submit(self._matchers, request, grammar)
 
-    def knows(self, request: str) -> bool:
+    def has(self, request: str) -> bool:
         """Return whether a request waits for its grammar."""
         return request in self._waiting
 
@@ -67,12 +67,12 @@ class Compilations:
         if request in self._waiting:
             self._waiting.pop(request)[1].cancel()
 
-    def take(self, patience: float = 0.0) -> list[Constrained | RequestFailed]:
-        """Return compiled and failed requests in order of arrival, waiting up to `patience` seconds for the first."""
+    def take(self, timeout: float = 0.0) -> list[CompiledRequest | RequestFailed]:
+        """Return compiled and failed requests in order of arrival, waiting up to `timeout` seconds for the first."""
         if not self._waiting:
             return []
         futures = [future for _, future in self._waiting.values()]
-        concurrent.futures.wait(futures, patience, return_when=concurrent.futures.FIRST_COMPLETED)
+        concurrent.futures.wait(futures, timeout, return_when=concurrent.futures.FIRST_COMPLETED)
         done = [(request, future) for request, future in self._waiting.values() if future.done()]
         for request, _ in done:
             del self._waiting[request.id]
@@ -88,10 +88,10 @@ class Compilations:
         return matchers
 
 
-def _outcome(request: GenerationRequest, future: Future[list[Matcher]]) -> Constrained | RequestFailed:
+def _outcome(request: GenerationRequest, future: Future[list[Matcher]]) -> CompiledRequest | RequestFailed:
     error = future.exception()
     if error is None:
-        return Constrained(request, future.result())
+        return CompiledRequest(request, future.result())
     if isinstance(error, GrammarRejected):
         return RequestFailed(request=request.id, message=f"{error}.", in_grammar=True)
     if isinstance(error, ModelError):

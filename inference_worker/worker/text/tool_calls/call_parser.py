@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 
-from inference_worker.worker.text.tool_calls.call_automata import CallAutomaton, CallObject, NamedCall
+from inference_worker.worker.text.tool_calls.call_automata import CallAutomaton, JsonCall, NamedCall
 from inference_worker.worker.text.tool_calls.json_scanner import SPACE
-from inference_worker.worker.text.tool_calls.markup import Kind, Markup, Span
+from inference_worker.worker.text.tool_calls.markup import Markup, Span, SpanKind
 
 MAX_HELD = 64 * 1024
 """Maximum characters held back; beyond it they are text."""
 
 
-class CallReader:
+class ToolCallParser:
     """Incremental parser of one choice's text; `names` are the functions that may be called."""
 
     def __init__(self, markup: Markup, names: Set[str], *, several: bool = True, only_calls: bool = False) -> None:
@@ -36,13 +36,13 @@ class CallReader:
         self._held: list[str] = []
         self._marker = ""
         """The end of the held characters, if it may begin a marker."""
-        self._said = False
+        self._has_text = False
         """Whether there was text since the last call."""
         self._in_list = False
-        self._call: CallAutomaton = CallObject(names)
+        self._call: CallAutomaton = JsonCall(names)
         self._call_at = 0
         """Index in `_held` where the call begins."""
-        self._given = False
+        self._call_sent = False
         """Whether the beginning of the call was output."""
         self._incomplete = False
         """Whether a call was output whose arguments have not ended."""
@@ -64,7 +64,7 @@ class CallReader:
             at += 1
             if len(self._held) > MAX_HELD:
                 self._fail()
-        return self._taken()
+        return self._take_spans()
 
     def _skip(self, text: str, at: int) -> int:
         """Consume text that is certainly plain text or arguments, the bulk of it, at once; return its length."""
@@ -72,24 +72,24 @@ class CallReader:
             return 0
         if self._step == self._in_call:
             count = self._call.skip(text, at)
-            self._add(Span(count, Kind.ARGUMENTS, text[at : at + count], self.calls - 1))
+            self._add(Span(count, SpanKind.ARGUMENTS, text[at : at + count], self.calls - 1))
             return count
-        if self._step != self._content or (self.markup.bare and not self._said):
+        if self._step != self._content or (self.markup.bare and not self._has_text):
             return 0
         end = text.find(self.markup.opener[0], at) if self.markup.opener else -1
         words = (text[at:end] if end >= 0 else text[at:]).rstrip(SPACE)
-        self._said = self._said or bool(words)
-        self._add(Span(len(words), Kind.TEXT, words))
+        self._has_text = self._has_text or bool(words)
+        self._add(Span(len(words), SpanKind.TEXT, words))
         return len(words)
 
     def finish(self) -> list[Span]:
         """End the text; return the spans held back."""
-        after_call = self.calls and not self._said
+        after_call = self.calls and not self._has_text
         only_space = all(character in SPACE for character in self._held)
         begun = self._step in (self._before_call, self._in_call)  # a further call, cut off before it was recognised
         leftover = self._step in (self._between, self._closer) or (after_call and (only_space or begun))
-        self._give(Kind.MARKUP if leftover or self._only_calls else Kind.TEXT)
-        return self._taken()
+        self._flush(SpanKind.MARKUP if leftover or self._only_calls else SpanKind.TEXT)
+        return self._take_spans()
 
     # Outside of calls. A step returns whether it consumed the character; if not, the next step gets it again.
 
@@ -103,11 +103,11 @@ class CallReader:
         if character in SPACE:
             self._held.append(character)
             return True
-        if self.markup.bare and character in "{[" and not (self._said or self.calls):
+        if self.markup.bare and character in "{[" and not (self._has_text or self.calls):
             self._begin_calls()
             return False
         self._held.append(character)
-        self._give(Kind.TEXT)
+        self._flush(SpanKind.TEXT)
         return True
 
     def _marked(self, marker: str, character: str) -> bool:
@@ -133,13 +133,13 @@ class CallReader:
             self._in_list = True
             return True
         if character == "{":
-            return self._begin_call(CallObject(self._names))
+            return self._begin_call(JsonCall(self._names))
         if self.markup.named and not self._in_list and (character.isalnum() or character in "_-"):
             return self._begin_call(NamedCall(self._names))
         return self._fail()
 
     def _begin_call(self, call: CallAutomaton) -> bool:
-        self._call, self._call_at, self._given = call, len(self._held), False
+        self._call, self._call_at, self._call_sent = call, len(self._held), False
         self._step = self._in_call
         return False
 
@@ -148,20 +148,22 @@ class CallReader:
         had_ended = call.arguments_end >= 0
         if not call.push(character):
             return self._fail()
-        if self._given:
+        if self._call_sent:
             in_arguments = call.arguments_at >= 0 and not had_ended
-            self._add(Span(1, Kind.ARGUMENTS, character, self.calls - 1) if in_arguments else Span(1, Kind.MARKUP))
+            self._add(
+                Span(1, SpanKind.ARGUMENTS, character, self.calls - 1) if in_arguments else Span(1, SpanKind.MARKUP)
+            )
         else:
             self._held.append(character)
             if call.name and (call.arguments_at >= 0 or call.done):
-                self._give_call()
-        self._incomplete = self._given and call.arguments_end < 0 and not call.done
+                self._flush_call()
+        self._incomplete = self._call_sent and call.arguments_end < 0 and not call.done
         if call.done:
             self._step = self._between
             self.finished = not self._several
         return True
 
-    def _give_call(self) -> None:
+    def _flush_call(self) -> None:
         """Output the held characters as a call, with its first arguments, or all of them if the name came last."""
         call, at = self._call, self._call_at
         begin = at + call.arguments_at
@@ -172,11 +174,11 @@ class CallReader:
             begin, end, arguments = len(self._held) - 1, len(self._held), "{}"
         after = len(self._held) - end
         self._held.clear()
-        self._add(Span(begin, Kind.MARKUP))
-        self._add(Span(end - begin, Kind.ARGUMENTS, arguments, self.calls, call.name))
-        self._add(Span(after, Kind.MARKUP))
+        self._add(Span(begin, SpanKind.MARKUP))
+        self._add(Span(end - begin, SpanKind.ARGUMENTS, arguments, self.calls, call.name))
+        self._add(Span(after, SpanKind.MARKUP))
         self.calls += 1
-        self._given, self._said = True, False
+        self._call_sent, self._has_text = True, False
 
     def _between(self, character: str) -> bool:
         if character in SPACE:
@@ -184,7 +186,7 @@ class CallReader:
             return True
         if self._in_list and character == "]":
             self._held.append(character)
-            self._give(Kind.MARKUP)
+            self._flush(SpanKind.MARKUP)
             self._step = self._closer
             return True
         if character == "," if self._in_list else character in self.markup.separator:
@@ -200,7 +202,7 @@ class CallReader:
         if self._marked(self.markup.closer, character):
             if self._marker == self.markup.closer:
                 self._marker = ""
-                self._give(Kind.MARKUP)
+                self._flush(SpanKind.MARKUP)
                 self._step = self._content
             return True
         if self._marker:
@@ -217,16 +219,16 @@ class CallReader:
         """Output the held characters as text; the current character is examined again."""
         self._broken = self._broken or self._incomplete
         self._marker = ""
-        self._give(Kind.TEXT)
+        self._flush(SpanKind.TEXT)
         self._step = self._content
         return False
 
-    def _give(self, kind: Kind) -> None:
+    def _flush(self, kind: SpanKind) -> None:
         held = "".join(self._held)
         self._held.clear()
-        if kind is Kind.TEXT and held:
-            self._said = True
-        self._add(Span(len(held), kind, held if kind is Kind.TEXT else ""))
+        if kind is SpanKind.TEXT and held:
+            self._has_text = True
+        self._add(Span(len(held), kind, held if kind is SpanKind.TEXT else ""))
 
     def _add(self, span: Span) -> None:
         last = self._spans[-1] if self._spans else None
@@ -235,6 +237,6 @@ class CallReader:
         elif span.length:
             self._spans.append(span)
 
-    def _taken(self) -> list[Span]:
+    def _take_spans(self) -> list[Span]:
         spans, self._spans = self._spans, []
         return spans

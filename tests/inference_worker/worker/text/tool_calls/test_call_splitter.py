@@ -1,4 +1,4 @@
-"""Tokens, text and calls leave together: at any cut of the tokens, beside stop strings, and after a resumption."""
+"""Text and call deltas are released with their tokens: for any split, with stop strings, and after resumption."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from inference_worker.engine_protocol import Candidate, PositionLogprobs, TokenEvent
 from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.worker.text.output_text import OutputText, Release
-from inference_worker.worker.text.tool_calls.call_reader import CallReader
-from inference_worker.worker.text.tool_calls.call_text import CallText, call_id
-from inference_worker.worker.text.tool_calls.family import MARKUPS, Family
+from inference_worker.worker.text.tool_calls.call_parser import ToolCallParser
+from inference_worker.worker.text.tool_calls.call_splitter import ToolCallSplitter, call_id
+from inference_worker.worker.text.tool_calls.tool_style import MARKUPS, MarkupFamily
 from router.messages import SamplingParams, TextOptions, merge_tool_calls
 from tests.fakes.counting_text import definition
 
 
 def _tokenizer() -> Tokenizer:
-    """Bytes, and a control token that begins calls."""
+    """Return a tokenizer of bytes and a control token that begins calls."""
     described = definition()
     marker = {**described["added_tokens"][0], "id": 258, "content": "[TOOL_CALLS]"}
     vocabulary = {text: id_ for text, id_ in described["model"]["vocab"].items() if id_ < 258}
@@ -39,7 +39,7 @@ PIECES = [
 
 
 def encode(text: str) -> list[int]:
-    """The marker as its token, all else as bytes."""
+    """Return ids of `text`: the marker as its token, the rest as bytes."""
     ids: list[int] = []
     for part in text.split("[TOOL_CALLS]"):
         ids += [258, *part.encode()]
@@ -58,7 +58,9 @@ class Answer(NamedTuple):
 
 
 def run(ids: list[int], cuts: list[int], stops: list[str], *, several: bool = True, after: int = 0) -> list[Release]:
-    calls = CallText(CallReader(MARKUPS[Family.MISTRAL], {"f"}, several=several), "job/0", frozenset({258}))
+    calls = ToolCallSplitter(
+        ToolCallParser(MARKUPS[MarkupFamily.MISTRAL], {"f"}, several=several), "job/0", frozenset({258})
+    )
     options = TextOptions(stop=stops)
     output = OutputText(TOKENIZER, SamplingParams(seed=1, logprobs=0), options, ids[:after], calls)
     releases: list[Release] = []
@@ -98,7 +100,7 @@ stop_lists = st.lists(st.sampled_from(["stop", "x", "}]", '"a"', "👍"]), max_s
 
 @settings(max_examples=300)
 @given(tokens, cuts, stop_lists, st.booleans())
-def test_any_cut_gives_the_same(ids: list[int], cuts: list[int], stops: list[str], several: bool) -> None:
+def test_any_split_gives_the_same_result(ids: list[int], cuts: list[int], stops: list[str], several: bool) -> None:
     whole = joined(run(ids, [len(ids) or 1], stops, several=several))
     releases = run(ids, cuts, stops, several=several)
     assert joined(releases) == whole
@@ -112,9 +114,7 @@ def test_any_cut_gives_the_same(ids: list[int], cuts: list[int], stops: list[str
 
 @settings(max_examples=200)
 @given(tokens, stop_lists, st.data())
-def test_a_resumed_choice_goes_on_in_the_middle_of_a_call(
-    ids: list[int], stops: list[str], data: st.DataObject
-) -> None:
+def test_a_choice_resumes_in_the_middle_of_a_call(ids: list[int], stops: list[str], data: st.DataObject) -> None:
     releases = run(ids, [1], stops)
     cut = data.draw(st.integers(0, max(0, len(releases) - 1)))
     delivered = sum(len(release.ids) for release in releases[:cut])
@@ -122,7 +122,7 @@ def test_a_resumed_choice_goes_on_in_the_middle_of_a_call(
         assert joined(run(ids, [1], stops, after=delivered)) == joined(releases[cut:])
 
 
-def test_calls_end_the_answer_with_their_own_reason() -> None:
+def test_complete_calls_have_the_finish_reason_tool_calls() -> None:
     arguments = '{"a": "é👍", "b": [1]}'
     ids = encode(f"So [TOOL_CALLS][{CALL}, {CALL}]")
     ids_of_calls = [call_id("job/0", index) for index in (0, 1)]
@@ -133,12 +133,12 @@ def test_calls_end_the_answer_with_their_own_reason() -> None:
     assert one.ids == ids[: ids.index(ord(","), ids.index(ord("]")))]
 
 
-def test_a_call_cut_off_is_no_reason() -> None:
+def test_an_incomplete_call_does_not_change_the_finish_reason() -> None:
     for text in (CALL[:-9], CALL[:20]):
         assert joined(run(encode(f"[TOOL_CALLS][{text}"), [1], [])).finish == "stop"
 
 
-def test_call_ids_differ_and_can_be_found_again() -> None:
+def test_call_ids_are_distinct_and_deterministic() -> None:
     ids = {call_id(choice, index) for choice in ("a/0", "a/1", "b/0") for index in range(3)}
     assert len(ids) == 9
     assert call_id("a/0", 0) in ids

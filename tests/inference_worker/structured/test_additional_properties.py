@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from inference_worker.structured.open_objects import closed
+from inference_worker.structured.additional_properties import forbid_additional_properties
 
 NAMED = {"properties": {"a": {"type": "string"}}}
 CLOSED = {**NAMED, "additionalProperties": False}
@@ -21,8 +21,8 @@ CLOSED = {**NAMED, "additionalProperties": False}
         ({"$defs": {"n": NAMED}, "$ref": "#/$defs/n"}, {"$defs": {"n": CLOSED}, "$ref": "#/$defs/n"}),
     ],
 )
-def test_objects_that_name_their_properties_have_no_others(schema: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert closed(schema) == expected
+def test_objects_with_named_properties_are_closed(schema: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert forbid_additional_properties(schema) == expected
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,12 @@ def test_objects_that_name_their_properties_have_no_others(schema: dict[str, Any
         {"properties": {"allOf": {"type": "string"}}, "additionalProperties": True},
     ],
 )
-def test_what_says_otherwise_or_is_made_of_parts_stays_as_it_is(schema: dict[str, Any]) -> None:
-    assert closed(schema) == schema
+def test_composed_schemas_and_explicit_additional_properties_stay_unchanged(schema: dict[str, Any]) -> None:
+    assert forbid_additional_properties(schema) == schema
 
 
-def test_a_property_may_have_a_keyword_for_its_name() -> None:
-    assert closed({"properties": {"allOf": {}}}) == {"properties": {"allOf": {}}, "additionalProperties": False}
+def test_a_property_may_be_named_like_a_keyword() -> None:
+    assert forbid_additional_properties({"properties": {"allOf": {}}}) == {
+        "properties": {"allOf": {}},
+        "additionalProperties": False,
+    }

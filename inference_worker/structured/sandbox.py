@@ -1,6 +1,6 @@
 """Checks clients' grammars in a sandbox process before they reach the engine.
 
-This is the worker's side. The sandbox process (`trial_process.py`) forks a child for each grammar, with limits on CPU
+This is the worker's side. The sandbox process (`sandbox_process.py`) forks a child for each grammar, with limits on CPU
 time, wall-clock time and memory. So a grammar that exceeds them despite the library's own limits (`compiler.LIMITS`)
 is rejected without affecting other requests.
 """
@@ -19,15 +19,15 @@ import msgspec
 import structlog
 
 from inference_worker.structured.errors import GrammarRejected
-from inference_worker.structured.trial_process import Answer, Question, serve
+from inference_worker.structured.sandbox_process import CheckRequest, CheckResult, serve
 from inference_worker.structured.vocabulary import Vocabulary
 from router.messages import Grammar
 
-STARTING = 15.0
+ANSWER_TIMEOUT = 15.0
 """Seconds that the sandbox process may take to answer, including its start."""
-AT_ONCE = 8
+MAX_CONCURRENT_CHECKS = 8
 """Maximum concurrent checks; further ones wait."""
-REMEMBERED = 10_000
+CACHE_SIZE = 10_000
 """Cached results, of at most some 500 bytes each."""
 
 UNCHECKED = "it could not be checked"
@@ -35,15 +35,15 @@ UNCHECKED = "it could not be checked"
 _log = structlog.get_logger(__name__)
 
 
-class Trials:
+class GrammarSandbox:
     """Grammar checks for one vocabulary. Call `check` on one event loop, `start` and `close` from any thread."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
-        self._verdicts: OrderedDict[bytes, str | None] = OrderedDict()
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._results: OrderedDict[bytes, str | None] = OrderedDict()
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT_CHECKS)
         self._lock = threading.Lock()
-        self._helper: _Helper | None = None
+        self._process: _SandboxProcess | None = None
 
     async def check(self, grammar: Grammar) -> None:
         """Return if `grammar` compiles within the limits.
@@ -52,45 +52,45 @@ class Trials:
             GrammarRejected: the grammar is invalid or exceeds the limits.
         """
         digest = hashlib.sha256(f"{grammar.kind}\0{grammar.source}".encode()).digest()
-        if digest not in self._verdicts:
-            async with self._places:
-                verdict = await self._ask(grammar)
-            self._verdicts[digest] = verdict
-            while len(self._verdicts) > REMEMBERED:
-                self._verdicts.popitem(last=False)
+        if digest not in self._results:
+            async with self._slots:
+                reason = await self._request_check(grammar)
+            self._results[digest] = reason
+            while len(self._results) > CACHE_SIZE:
+                self._results.popitem(last=False)
         else:
-            verdict = self._verdicts[digest]
-        if verdict is not None:
-            raise GrammarRejected(verdict)
+            reason = self._results[digest]
+        if reason is not None:
+            raise GrammarRejected(reason)
 
     def start(self) -> None:
         """Start the sandbox process unless it is running."""
         with self._lock:
-            if self._helper is None or not self._helper.alive:
-                self._helper = _Helper(self._vocabulary)
+            if self._process is None or not self._process.alive:
+                self._process = _SandboxProcess(self._vocabulary)
 
     def close(self) -> None:
         """Kill the sandbox process."""
         with self._lock:
-            if self._helper is not None:
-                self._helper.kill()
-            self._helper = None
+            if self._process is not None:
+                self._process.kill()
+            self._process = None
 
-    async def _ask(self, grammar: Grammar) -> str | None:
+    async def _request_check(self, grammar: Grammar) -> str | None:
         await asyncio.to_thread(self.start)
-        helper = self._helper
-        if helper is None:
+        process = self._process
+        if process is None:
             raise GrammarRejected(UNCHECKED)
         try:
-            async with asyncio.timeout(STARTING):
-                return await asyncio.wrap_future(helper.ask(grammar))
+            async with asyncio.timeout(ANSWER_TIMEOUT):
+                return await asyncio.wrap_future(process.check(grammar))
         except TimeoutError:
             _log.error("the grammar process does not answer")
-            helper.kill()
+            process.kill()
             raise GrammarRejected(UNCHECKED) from None
 
 
-class _Helper:
+class _SandboxProcess:
     """One run of the sandbox process."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -100,24 +100,24 @@ class _Helper:
         self._process = context.Process(target=serve, args=(vocabulary, theirs), name="grammars", daemon=True)
         self._process.start()
         theirs.close()
-        self._asked: dict[int, Future[str | None]] = {}
+        self._pending: dict[int, Future[str | None]] = {}
         self._lock = threading.Lock()
         self._number = 0
         self.alive = True
-        threading.Thread(target=self._listen, name="grammar-verdicts", daemon=True).start()
+        threading.Thread(target=self._receive_results, name="grammar-results", daemon=True).start()
 
-    def ask(self, grammar: Grammar) -> Future[str | None]:
+    def check(self, grammar: Grammar) -> Future[str | None]:
         """Send a grammar; the future's result is the reason of its rejection, or `None` if it is valid."""
-        answer: Future[str | None] = Future()
+        result: Future[str | None] = Future()
         with self._lock:
             self._number += 1
-            self._asked[self._number] = answer
+            self._pending[self._number] = result
             try:
-                self._pipe.send_bytes(msgspec.msgpack.encode(Question(self._number, grammar)))
+                self._pipe.send_bytes(msgspec.msgpack.encode(CheckRequest(self._number, grammar)))
             except OSError:
-                del self._asked[self._number]
-                answer.set_exception(GrammarRejected(UNCHECKED))
-        return answer
+                del self._pending[self._number]
+                result.set_exception(GrammarRejected(UNCHECKED))
+        return result
 
     def kill(self) -> None:
         """Kill the process; pending checks raise `GrammarRejected`."""
@@ -125,18 +125,18 @@ class _Helper:
         self._process.kill()
         self._process.join()
 
-    def _listen(self) -> None:
-        decoder = msgspec.msgpack.Decoder(Answer)
+    def _receive_results(self) -> None:
+        decoder = msgspec.msgpack.Decoder(CheckResult)
         with suppress(EOFError, OSError):
             while True:
                 answer = decoder.decode(self._pipe.recv_bytes())
                 with self._lock:
-                    asked = self._asked.pop(answer.number, None)
-                if asked is not None and asked.set_running_or_notify_cancel():
-                    asked.set_result(answer.reason)
+                    future = self._pending.pop(answer.number, None)
+                if future is not None and future.set_running_or_notify_cancel():
+                    future.set_result(answer.reason)
         self.alive = False
         with self._lock:
-            for asked in self._asked.values():
-                if asked.set_running_or_notify_cancel():
-                    asked.set_exception(GrammarRejected(UNCHECKED))
-            self._asked.clear()
+            for future in self._pending.values():
+                if future.set_running_or_notify_cancel():
+                    future.set_exception(GrammarRejected(UNCHECKED))
+            self._pending.clear()

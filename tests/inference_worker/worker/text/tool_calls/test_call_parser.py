@@ -1,4 +1,4 @@
-"""Calls are found in every family's markup, however the text is cut; what is broken is text, and nothing is lost."""
+"""Parsing of tool calls in every family's markup, with any split of the text; invalid calls are text."""
 
 from __future__ import annotations
 
@@ -9,27 +9,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference_worker.worker.text.tool_calls.call_reader import CallReader
-from inference_worker.worker.text.tool_calls.family import FORCED, MARKUPS, Family
-from inference_worker.worker.text.tool_calls.markup import Kind, Markup, Span
+from inference_worker.worker.text.tool_calls.call_parser import ToolCallParser
+from inference_worker.worker.text.tool_calls.markup import Markup, Span, SpanKind
+from inference_worker.worker.text.tool_calls.tool_style import JSON_CALLS, MARKUPS, MarkupFamily
 
 NAMES = frozenset({"f", "weather"})
-HERMES, LLAMA3, MISTRAL = (MARKUPS[family] for family in (Family.HERMES, Family.LLAMA3, Family.MISTRAL))
+HERMES, LLAMA3, MISTRAL = (
+    MARKUPS[family] for family in (MarkupFamily.HERMES, MarkupFamily.LLAMA3, MarkupFamily.MISTRAL)
+)
 Answer = tuple[str, list[tuple[str, str]]]
-"""The words, and each call's name and arguments."""
+"""The text, and each call's name and arguments."""
 
 
-def read(markup: Markup, *pieces: str, several: bool = True, only_calls: bool = False) -> tuple[CallReader, list[Span]]:
-    reader = CallReader(markup, NAMES, several=several, only_calls=only_calls)
-    spans = [span for piece in pieces for span in reader.push(piece)]
-    return reader, spans if reader.finished else spans + reader.finish()
+def read(
+    markup: Markup, *pieces: str, several: bool = True, only_calls: bool = False
+) -> tuple[ToolCallParser, list[Span]]:
+    parser = ToolCallParser(markup, NAMES, several=several, only_calls=only_calls)
+    spans = [span for piece in pieces for span in parser.push(piece)]
+    return parser, spans if parser.finished else spans + parser.finish()
 
 
 def answer(spans: list[Span]) -> Answer:
-    words = "".join(span.text for span in spans if span.kind is Kind.TEXT)
+    words = "".join(span.text for span in spans if span.kind is SpanKind.TEXT)
     calls: dict[int, list[str]] = {}
     for span in spans:
-        if span.kind is Kind.ARGUMENTS:
+        if span.kind is SpanKind.ARGUMENTS:
             if span.name:
                 assert span.call == len(calls)  # dense from 0, named once
                 calls[span.call] = [span.name, ""]
@@ -57,11 +61,15 @@ FOUND: list[tuple[Markup, str, Answer]] = [
     (MISTRAL, '[TOOL_CALLS][{"name": "f", "arguments": {}, "id": "abcdefghi"}, {"name": "f"}]', ("", [F, F])),
     (MISTRAL, f"[TOOL_CALLS]weather[ARGS]{RAIN[1]}[TOOL_CALLS]f{{}}", ("", [RAIN, F])),
     (MISTRAL, "[TOOL_CALLS]f[CALL_ID]123456789[ARGS]{}", ("", [F])),
-    (FORCED, f'[{{"name": "weather", "arguments": {RAIN[1]}}}, {{"name": "f", "arguments": {{}}}}]', ("", [RAIN, F])),
-    (FORCED, '{"name": "f", "arguments": {}}', ("", [F])),
+    (
+        JSON_CALLS,
+        f'[{{"name": "weather", "arguments": {RAIN[1]}}}, {{"name": "f", "arguments": {{}}}}]',
+        ("", [RAIN, F]),
+    ),
+    (JSON_CALLS, '{"name": "f", "arguments": {}}', ("", [F])),
     # Cut off within a further call, before it was one.
-    (FORCED, '[{"name": "f", "arguments": {}},\n{"name": "', ("", [F])),
-    (FORCED, '[{"name": "f", "arguments": {}}, ', ("", [F])),
+    (JSON_CALLS, '[{"name": "f", "arguments": {}},\n{"name": "', ("", [F])),
+    (JSON_CALLS, '[{"name": "f", "arguments": {}}, ', ("", [F])),
     (HERMES, '<tool_call>[{"name": "f"}, {"na', ("", [F])),
     (LLAMA3, '{"name": "f", "parameters": {}}; {"name": "weather"', ("", [F])),
     (HERMES, '<tool_call>{"name": "f"}</tool_call> so <tool_call>{"na', (' so <tool_call>{"na', [F])),
@@ -92,24 +100,24 @@ WORDS: list[tuple[Markup, str]] = [
     (MISTRAL, "[TOOL_CALLS]unknown[ARGS]{}"),
     (MISTRAL, "[TOOL_CALLS]f[NONSENSE]{}"),
     (MISTRAL, "[TOOL_CALLS]" + "f" * 10_000),
-    (FORCED, '[1, 2, {"name": "f"}]'),
+    (JSON_CALLS, '[1, 2, {"name": "f"}]'),
 ]
 
 
 @pytest.mark.parametrize(("markup", "text", "expected"), FOUND)
 def test_calls_are_found(markup: Markup, text: str, expected: Answer) -> None:
-    reader, spans = read(markup, text)
+    parser, spans = read(markup, text)
     assert answer(spans) == expected
-    assert reader.all_complete
+    assert parser.all_complete
     assert all(json.loads(arguments) is not None for _, arguments in expected[1])
 
 
 @pytest.mark.parametrize(("markup", "text"), WORDS)
-def test_what_is_no_call_is_text(markup: Markup, text: str) -> None:
+def test_text_that_is_not_a_call(markup: Markup, text: str) -> None:
     begun = time.monotonic()
-    reader, spans = read(markup, text)
+    parser, spans = read(markup, text)
     assert answer(spans) == (text, [])
-    assert not reader.all_complete
+    assert not parser.all_complete
     assert time.monotonic() - begun < 20  # not quadratic
 
 
@@ -121,35 +129,35 @@ BROKEN: list[tuple[str, Answer]] = [
 
 
 @pytest.mark.parametrize(("text", "expected"), BROKEN)
-def test_a_call_that_breaks_off_stays_as_far_as_it_came(text: str, expected: Answer) -> None:
-    reader, spans = read(HERMES, "<tool_call>" + text)
+def test_an_incomplete_call_keeps_its_arguments_so_far(text: str, expected: Answer) -> None:
+    parser, spans = read(HERMES, "<tool_call>" + text)
     assert answer(spans) == expected
-    assert not reader.all_complete
+    assert not parser.all_complete
 
 
-def test_no_second_call_where_one_is_all() -> None:
+def test_a_second_call_is_not_parsed_unless_several_are_allowed() -> None:
     text = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
-    reader, spans = read(HERMES, text, text, several=False)
-    assert reader.finished
+    parser, spans = read(HERMES, text, text, several=False)
+    assert parser.finished
     assert answer(spans) == ("", [F])
     assert sum(span.length for span in spans) == text.index("</tool_call>")
 
 
-def test_where_there_are_only_calls_a_rest_is_no_text() -> None:
+def test_a_remainder_is_not_text_with_only_calls() -> None:
     for text in ('[{"name": "f", "argum', '[{"name": "f", "arguments": {}}, {"na', "["):
-        assert answer(read(FORCED, text, only_calls=True)[1])[0] == ""
+        assert answer(read(JSON_CALLS, text, only_calls=True)[1])[0] == ""
 
 
-def test_arguments_stream_as_they_come_and_words_wait_only_while_they_may_be_markup() -> None:
-    reader = CallReader(HERMES, NAMES)
-    assert answer(reader.push("I say <b>")) == ("I say <b>", [])
-    assert reader.push(' <tool_call>{"name": "weather", "arguments": ') == []
-    shown = [answer_part(reader.push(piece)) for piece in ('{"ci', 'ty": "Pa', 'ris"}', "}</tool_call>")]
+def test_arguments_stream_and_text_is_held_back_only_while_it_may_be_markup() -> None:
+    parser = ToolCallParser(HERMES, NAMES)
+    assert answer(parser.push("I say <b>")) == ("I say <b>", [])
+    assert parser.push(' <tool_call>{"name": "weather", "arguments": ') == []
+    shown = [answer_part(parser.push(piece)) for piece in ('{"ci', 'ty": "Pa', 'ris"}', "}</tool_call>")]
     assert shown == ['{"ci', 'ty": "Pa', 'ris"}', ""]
 
 
 def answer_part(spans: list[Span]) -> str:
-    return "".join(span.text for span in spans if span.kind is Kind.ARGUMENTS)
+    return "".join(span.text for span in spans if span.kind is SpanKind.ARGUMENTS)
 
 
 @pytest.mark.parametrize("markup", [HERMES, LLAMA3, MISTRAL])
@@ -176,8 +184,8 @@ texts = st.lists(fragments, max_size=12).map("".join) | st.sampled_from([text fo
 
 
 @settings(max_examples=400)
-@given(st.sampled_from([HERMES, LLAMA3, MISTRAL, FORCED]), texts, st.booleans(), st.booleans(), st.data())
-def test_any_cut_gives_the_same_and_each_character_is_in_one_span(
+@given(st.sampled_from([HERMES, LLAMA3, MISTRAL, JSON_CALLS]), texts, st.booleans(), st.booleans(), st.data())
+def test_any_split_gives_the_same_result_and_each_character_is_in_one_span(
     markup: Markup, text: str, several: bool, only_calls: bool, data: st.DataObject
 ) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
@@ -188,7 +196,7 @@ def test_any_cut_gives_the_same_and_each_character_is_in_one_span(
     assert (cut.finished, cut.all_complete, cut.calls) == (whole.finished, whole.all_complete, whole.calls)
     at = 0
     for span in spans:
-        if span.kind is Kind.TEXT or span.text != "{}":
+        if span.kind is SpanKind.TEXT or span.text != "{}":
             assert span.text in ("", text[at : at + span.length])
         at += span.length
     assert at <= len(text) if whole.finished else at == len(text)

@@ -7,7 +7,7 @@ from inference_worker.tokenizer.tokenizer import Tokenizer
 from router.messages import TokenAlternative, TokenLogprob
 
 
-def readable(tokenizer: Tokenizer, logprobs: PositionLogprobs) -> TokenLogprob:
+def token_logprob(tokenizer: Tokenizer, logprobs: PositionLogprobs) -> TokenLogprob:
     """Return the log probabilities of one position with token texts."""
     return TokenLogprob(
         _alternative(tokenizer, logprobs.chosen), [_alternative(tokenizer, one) for one in logprobs.top]

@@ -18,7 +18,7 @@ _LISTS = ("anyOf", "oneOf", "prefixItems")
 _SINGLE = ("items", "additionalProperties", "additionalItems", "contains", "not", "if", "then", "else", "propertyNames")
 
 
-def closed(schema: Schema) -> Schema:
+def forbid_additional_properties(schema: Schema) -> Schema:
     """Return `schema` with `additionalProperties: false` added to its objects, or unchanged if it is composed."""
     return _closed(schema) if not any(map(_composed, _all(schema))) else schema
 

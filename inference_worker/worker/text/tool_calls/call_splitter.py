@@ -9,48 +9,48 @@ import hashlib
 from collections import deque
 from collections.abc import Set
 
-from inference_worker.worker.text.tool_calls.call_reader import CallReader
-from inference_worker.worker.text.tool_calls.markup import Kind, Span
+from inference_worker.worker.text.tool_calls.call_parser import ToolCallParser
+from inference_worker.worker.text.tool_calls.markup import Span, SpanKind
 from router.messages import ToolCallDelta, merge_tool_calls
 
 
-class CallText:
+class ToolCallSplitter:
     """Splitter of one choice. `choice` is its unique id, so that a resumed choice gives its calls the same ids."""
 
-    def __init__(self, reader: CallReader, choice: str, tokens: Set[int]) -> None:
+    def __init__(self, parser: ToolCallParser, choice: str, tokens: Set[int]) -> None:
         self.tokens = tokens
         """Control tokens that are part of the markup, whose text must therefore be passed to `push`."""
         self.decided = 0
         """Number of characters that `take` can return."""
-        self._reader = reader
+        self._parser = parser
         self._choice = choice
         self._spans: deque[Span] = deque()
-        self._given = 0
+        self._already_sent = 0
         """Undecided characters that the client already has."""
 
     @property
     def finished(self) -> bool:
         """Whether no further text is allowed."""
-        return self._reader.finished
+        return self._parser.finished
 
     @property
     def all_complete(self) -> bool:
         """Whether there are calls, and all their arguments are complete."""
-        return self._reader.all_complete
+        return self._parser.all_complete
 
     def push(self, text: str) -> None:
         """Add raw text."""
-        self._keep(self._reader.push(text))
+        self._keep(self._parser.push(text))
 
     def resume_after(self, text: str) -> None:
         """Add raw text that the client already has, so that `take` does not return it."""
         self.push(text)
-        self._given = len(text) - self.decided
+        self._already_sent = len(text) - self.decided
         self.take(self.decided)
 
     def finish(self) -> None:
         """End the text and decide the undecided characters."""
-        self._keep(self._reader.finish())
+        self._keep(self._parser.finish())
 
     def take(self, length: int) -> tuple[str, list[ToolCallDelta] | None]:
         """Return the text and the call deltas of the next `length` characters, which must be decided."""
@@ -63,9 +63,9 @@ class CallText:
                 span, rest = span.split(length)
                 self._spans.appendleft(rest)
             length -= span.length
-            if span.kind is Kind.TEXT:
+            if span.kind is SpanKind.TEXT:
                 text.append(span.text)
-            elif span.kind is Kind.ARGUMENTS:
+            elif span.kind is SpanKind.ARGUMENTS:
                 calls.append(self._delta(span))
         return "".join(text), merge_tool_calls(calls) or None
 
@@ -73,9 +73,9 @@ class CallText:
         for span in spans:
             self._spans.append(span)
             self.decided += span.length
-        if self._given:
-            known = min(self._given, self.decided)
-            self._given -= known
+        if self._already_sent:
+            known = min(self._already_sent, self.decided)
+            self._already_sent -= known
             self.take(known)
 
     def _delta(self, span: Span) -> ToolCallDelta:

@@ -1,4 +1,4 @@
-"""Sandbox process of `trial.py`: forks a child for each grammar, and kills children that exceed their limits.
+"""Sandbox process of `sandbox.py`: forks a child for each grammar, and kills children that exceed their limits.
 
 It has no threads and a small heap, so a fork takes about a millisecond. Children have limits on CPU time, wall-clock
 time and memory and a lower priority than the engine, and report why the grammar is rejected, or "".
@@ -25,23 +25,23 @@ from router.messages import Grammar
 
 CPU_SECONDS = 0.4
 """CPU seconds of one check."""
-PATIENCE = 5.0
+WALL_SECONDS = 5.0
 """Wall-clock seconds of one check, for machines too busy to provide the CPU seconds."""
 MEMORY = 512 * 2**20
 """Bytes of address space of a child beyond that of the sandbox process."""
 NICENESS = 5
 
-TOO_MUCH = "it is too complex to be compiled"
+TOO_COMPLEX = "it is too complex to be compiled"
 
 
-class Question(msgspec.Struct, frozen=True):
+class CheckRequest(msgspec.Struct, frozen=True):
     """A grammar to check."""
 
     number: int
     grammar: Grammar
 
 
-class Answer(msgspec.Struct, frozen=True):
+class CheckResult(msgspec.Struct, frozen=True):
     """Result of a check: the reason of the rejection, or `None` for a valid grammar."""
 
     number: int
@@ -49,7 +49,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class _Trial:
+class _Check:
     number: int
     child: int
     deadline: float
@@ -59,49 +59,49 @@ def serve(vocabulary: Vocabulary, pipe: Connection) -> None:
     """Answer checks until the pipe is closed; the main function of the sandbox process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent ends this one
     # Any token may stand for the end of sequence, because it does not affect the check.
-    answer(GrammarCompiler(vocabulary, len(vocabulary.tokens), [min(vocabulary.controls, default=0)]), pipe)
+    run_checks(GrammarCompiler(vocabulary, len(vocabulary.tokens), [min(vocabulary.controls, default=0)]), pipe)
 
 
-def answer(compiler: GrammarCompiler, pipe: Connection) -> None:
+def run_checks(compiler: GrammarCompiler, pipe: Connection) -> None:
     """Check grammars, several concurrently, until the pipe is closed."""
-    decoder = msgspec.msgpack.Decoder(Question)
-    trials: dict[Connection, _Trial] = {}
+    decoder = msgspec.msgpack.Decoder(CheckRequest)
+    checks: dict[Connection, _Check] = {}
     with suppress(EOFError, OSError):
         while True:
-            for ready in connection.wait([pipe, *trials], _time_left(trials)):
+            for ready in connection.wait([pipe, *checks], _time_left(checks)):
                 if ready is pipe:
-                    _begin(compiler, decoder.decode(pipe.recv_bytes()), trials)
+                    _begin(compiler, decoder.decode(pipe.recv_bytes()), checks)
                 elif isinstance(ready, Connection):
-                    _end(ready, trials.pop(ready), pipe)
-            for overdue in [answers for answers, trial in trials.items() if trial.deadline <= time.monotonic()]:
-                os.kill(trials[overdue].child, signal.SIGKILL)
-                _end(overdue, trials.pop(overdue), pipe)
+                    _end(ready, checks.pop(ready), pipe)
+            for overdue in [results for results, check in checks.items() if check.deadline <= time.monotonic()]:
+                os.kill(checks[overdue].child, signal.SIGKILL)
+                _end(overdue, checks.pop(overdue), pipe)
 
 
-def _time_left(trials: dict[Connection, _Trial]) -> float | None:
-    first = min((trial.deadline for trial in trials.values()), default=None)
+def _time_left(checks: dict[Connection, _Check]) -> float | None:
+    first = min((check.deadline for check in checks.values()), default=None)
     return None if first is None else max(0.0, first - time.monotonic())
 
 
-def _begin(compiler: GrammarCompiler, question: Question, trials: dict[Connection, _Trial]) -> None:
+def _begin(compiler: GrammarCompiler, request: CheckRequest, checks: dict[Connection, _Check]) -> None:
     ours, theirs = Pipe(duplex=False)
     child = os.fork()
     if not child:
-        _try(compiler, question.grammar, theirs)
+        _run_child(compiler, request.grammar, theirs)
     theirs.close()
-    trials[ours] = _Trial(question.number, child, time.monotonic() + PATIENCE)
+    checks[ours] = _Check(request.number, child, time.monotonic() + WALL_SECONDS)
 
 
-def _try(compiler: GrammarCompiler, grammar: Grammar, answers: Connection) -> None:
+def _run_child(compiler: GrammarCompiler, grammar: Grammar, results: Connection) -> None:
     """Check a grammar in the child process, and exit."""
     try:
-        _confine()
-        answers.send_bytes(_verdict(compiler, grammar).encode())
+        _apply_limits()
+        results.send_bytes(_rejection_reason(compiler, grammar).encode())
     finally:
         os._exit(0)  # also after an exception: a missing answer counts as a rejection
 
 
-def _confine() -> None:
+def _apply_limits() -> None:
     os.nice(NICENESS)
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     space = pages * resource.getpagesize() + MEMORY
@@ -110,7 +110,7 @@ def _confine() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _verdict(compiler: GrammarCompiler, grammar: Grammar) -> str:
+def _rejection_reason(compiler: GrammarCompiler, grammar: Grammar) -> str:
     """Return the reason of the rejection, or "" for a valid grammar."""
     try:
         compiler.matcher(grammar)
@@ -119,12 +119,12 @@ def _verdict(compiler: GrammarCompiler, grammar: Grammar) -> str:
     return ""
 
 
-def _end(answers: Connection, trial: _Trial, pipe: Connection) -> None:
+def _end(results: Connection, check: _Check, pipe: Connection) -> None:
     """Send the result of a check; a child that exited without one exceeded a limit."""
     try:
-        reason = answers.recv_bytes().decode()
+        reason = results.recv_bytes().decode()
     except (EOFError, OSError):
-        reason = TOO_MUCH
-    answers.close()
-    os.waitpid(trial.child, 0)
-    pipe.send_bytes(msgspec.msgpack.encode(Answer(trial.number, reason or None)))
+        reason = TOO_COMPLEX
+    results.close()
+    os.waitpid(check.child, 0)
+    pipe.send_bytes(msgspec.msgpack.encode(CheckResult(check.number, reason or None)))

@@ -1,7 +1,7 @@
 """Determines from a model's chat template in which markup the model writes tool calls.
 
 If the template does not use `tools`, or writes calls in an unknown markup, tools are described in the system message
-instead, in the Hermes markup (`conversation.py`). So calling works with any model that follows the instruction.
+instead, in the Hermes markup (`template_messages.py`). So calling works with any model that follows the instruction.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import StrEnum
 from inference_worker.worker.text.tool_calls.markup import Markup
 
 
-class Family(StrEnum):
+class MarkupFamily(StrEnum):
     """A family of tool call markups."""
 
     HERMES = "hermes"
@@ -28,18 +28,18 @@ class Family(StrEnum):
 class ToolStyle:
     """Markup of one model's calls. `in_template`: whether its chat template describes the tools."""
 
-    family: Family
+    family: MarkupFamily
     in_template: bool
 
 
-MARKUPS: Mapping[Family, Markup] = {
-    Family.HERMES: Markup("<tool_call>", "</tool_call>", tokens=frozenset({"<tool_call>", "</tool_call>"})),
-    Family.LLAMA3: Markup("<|python_tag|>", bare=True, separator=";", tokens=frozenset({"<|python_tag|>"})),
-    Family.MISTRAL: Markup(
+MARKUPS: Mapping[MarkupFamily, Markup] = {
+    MarkupFamily.HERMES: Markup("<tool_call>", "</tool_call>", tokens=frozenset({"<tool_call>", "</tool_call>"})),
+    MarkupFamily.LLAMA3: Markup("<|python_tag|>", bare=True, separator=";", tokens=frozenset({"<|python_tag|>"})),
+    MarkupFamily.MISTRAL: Markup(
         "[TOOL_CALLS]", named=True, tokens=frozenset({"[TOOL_CALLS]", "[CALL_ID]", "[ARGS]", "[/TOOL_CALLS]"})
     ),
 }
-FORCED = Markup(bare=True)
+JSON_CALLS = Markup(bare=True)
 """Calls that a grammar enforces from any model: one as a JSON object, or a list of them."""
 
 
@@ -50,16 +50,16 @@ _OTHER_MARKUP = ("<function=", "<arg_key>", "<parameter=")
 def tool_style(template: str, *, reads_tools: bool) -> ToolStyle:
     """Return the tool style of a model from its chat template; `reads_tools`: whether the template uses `tools`."""
     family = _family(template) if reads_tools else None
-    return ToolStyle(family or Family.HERMES, in_template=family is not None)
+    return ToolStyle(family or MarkupFamily.HERMES, in_template=family is not None)
 
 
-def _family(template: str) -> Family | None:
+def _family(template: str) -> MarkupFamily | None:
     if any(markup in template for markup in _OTHER_MARKUP):
         return None
     if "<tool_call>" in template:
-        return Family.HERMES
+        return MarkupFamily.HERMES
     if "[TOOL_CALLS]" in template:
-        return Family.MISTRAL
+        return MarkupFamily.MISTRAL
     if "ipython" in template and '"parameters"' in template:
-        return Family.LLAMA3
+        return MarkupFamily.LLAMA3
     return None

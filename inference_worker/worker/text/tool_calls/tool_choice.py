@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from inference_worker.worker.text.tool_calls.call_reader import CallReader
-from inference_worker.worker.text.tool_calls.family import FORCED, MARKUPS, ToolStyle
-from inference_worker.worker.text.tool_calls.forced import calls_grammar, calls_or_response_grammar
+from inference_worker.worker.text.tool_calls.call_grammars import calls_grammar, calls_or_response_grammar
+from inference_worker.worker.text.tool_calls.call_parser import ToolCallParser
+from inference_worker.worker.text.tool_calls.tool_style import JSON_CALLS, MARKUPS, ToolStyle
 from router.messages import ChatPrompt, Grammar, Prompt, ToolMode
 
 
-def grammar_of(prompt: Prompt, response: Grammar | None) -> Grammar | None:
+def output_grammar(prompt: Prompt, response: Grammar | None) -> Grammar | None:
     """Return the grammar of the whole output; `response` is the request's grammar for its text.
 
     Raises:
@@ -24,15 +24,15 @@ def grammar_of(prompt: Prompt, response: Grammar | None) -> Grammar | None:
     return response and calls_or_response_grammar(tools, response, parallel=choice.parallel)
 
 
-def reader_of(prompt: Prompt, style: ToolStyle, response: Grammar | None) -> CallReader | None:
+def call_parser(prompt: Prompt, style: ToolStyle, response: Grammar | None) -> ToolCallParser | None:
     """Return the parser of a choice's tool calls, or `None` if it can have no calls."""
     if not isinstance(prompt, ChatPrompt) or not (tools := _callable(prompt)):
         return None
     choice = prompt.tool_choice
     names = frozenset(tool["function"]["name"] for tool in tools)
     if choice.mode is ToolMode.REQUIRED:
-        return CallReader(FORCED, names, several=choice.parallel, only_calls=True)
-    return CallReader(FORCED if response else MARKUPS[style.family], names, several=choice.parallel)
+        return ToolCallParser(JSON_CALLS, names, several=choice.parallel, only_calls=True)
+    return ToolCallParser(JSON_CALLS if response else MARKUPS[style.family], names, several=choice.parallel)
 
 
 def _callable(prompt: ChatPrompt) -> list[dict[str, Any]]:
