@@ -18,14 +18,16 @@ import structlog
 from auth_billing.errors import StoreUnavailable
 from auth_billing.ids import new_id
 from chat_ui.errors import AnswerRunning, ConversationFull, InvalidField, NoSuchConversation
-from chat_ui.generations.following import Follower
+from chat_ui.generations.answer_events import AnswerEvents
 from chat_ui.generations.generations import Generations
-from chat_ui.history.bounds import (
-    LARGEST_ATTACHMENTS,
-    LARGEST_CONVERSATION,
-    MOST_MESSAGES,
+from chat_ui.history.conversation_lists import ListedConversation
+from chat_ui.history.limits import (
+    MAX_ATTACHMENT_BYTES,
+    MAX_CONVERSATION_BYTES,
+    MAX_MESSAGES,
 )
-from chat_ui.history.listing import Row
+from chat_ui.history.message_tree import branch, by_id
+from chat_ui.history.quota import ConversationQuota
 from chat_ui.history.records import (
     Attachment,
     Conversation,
@@ -38,9 +40,7 @@ from chat_ui.history.records import (
     ShareStore,
     State,
 )
-from chat_ui.history.room import Room
-from chat_ui.history.terms import terms_of
-from chat_ui.history.tree import branch, by_id
+from chat_ui.history.search_terms import search_terms
 
 TOKEN_BYTES = 32
 
@@ -61,7 +61,7 @@ class Conversations:
 
     Args:
         generations: writes the answers.
-        room: limits the number of conversations per owner.
+        quota: limits the number of conversations per owner.
         clock: returns Unix seconds.
     """
 
@@ -72,14 +72,14 @@ class Conversations:
         shares: ShareStore,
         generations: Generations,
         *,
-        room: Room,
+        quota: ConversationQuota,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._conversations = conversations
         self._messages = messages
         self._shares = shares
         self._generations = generations
-        self._room = room
+        self._quota = quota
         self._clock = clock
 
     async def create(self, owner: Owner, settings: ModelSettings) -> Conversation:
@@ -88,16 +88,16 @@ class Conversations:
         Raises:
             ConversationFull: the owner has reached the limit.
         """
-        await self._room.take(owner, 1)
+        await self._quota.reserve(owner, 1)
         now = self._clock()
         conversation = Conversation(new_id("conv-"), "", now, now, settings)
         await self._conversations.add(owner, conversation)
         return conversation
 
-    async def row(self, owner: Owner, conversation_id: str) -> Row:
+    async def row(self, owner: Owner, conversation_id: str) -> ListedConversation:
         """Return a conversation with what a list shows of it."""
         conversation = await self.find(owner, conversation_id)
-        return Row(conversation, bool(await self._messages.open_in(owner, [conversation_id])))
+        return ListedConversation(conversation, bool(await self._messages.with_open_answers(owner, [conversation_id])))
 
     async def find(self, owner: Owner, conversation_id: str) -> Conversation:
         """Return a conversation of the owner.
@@ -114,9 +114,9 @@ class Conversations:
         """Return all messages of a conversation; an answer that this process writes has its newest text."""
         found = await self._messages.all(owner, conversation_id)
         live = {each.id: self._generations.live(each.id) for each in found if each.state.is_open}
-        return [each if (now := live.get(each.id)) is None or now.left else now.now for each in found]
+        return [each if (now := live.get(each.id)) is None or now.released else now.snapshot for each in found]
 
-    async def change(self, owner: Owner, conversation_id: str, changes: Mapping[str, Any]) -> Row:
+    async def change(self, owner: Owner, conversation_id: str, changes: Mapping[str, Any]) -> ListedConversation:
         """Change title, settings, the pinned or archived flag, or the selected branch (`leaf`).
 
         Raises:
@@ -130,8 +130,8 @@ class Conversations:
         if changed is None:
             raise NoSuchConversation(conversation_id)
         if "title" in changes:
-            await self._conversations.add_terms(owner, conversation_id, terms_of([changed.title]))
-        return Row(changed, bool(await self._messages.open_in(owner, [conversation_id])))
+            await self._conversations.add_terms(owner, conversation_id, search_terms([changed.title]))
+        return ListedConversation(changed, bool(await self._messages.with_open_answers(owner, [conversation_id])))
 
     async def remove(self, owner: Owner, conversation_id: str) -> None:
         """Delete a conversation permanently; answers that are being written in it are stopped.
@@ -172,11 +172,11 @@ class Conversations:
         )
         answer = self._answer(asked, project, settings, now)
         await self._messages.add(owner, [asked, answer], self._generations.writer, self._generations.lease)
-        self._generations.begin(owner, answer)
+        self._generations.start(owner, answer)
         changes = {"leaf": answer.id, "updated": now, "settings": settings}
         await self._conversations.change(owner, conversation_id, changes, {"messages": 2, "size": size})
         try:
-            await self._conversations.add_terms(owner, conversation_id, terms_of([question.text]))
+            await self._conversations.add_terms(owner, conversation_id, search_terms([question.text]))
         except StoreUnavailable as error:  # the question is stored already, only search misses it
             _log.warning("a question was not added to the search terms", reason=str(error))
         return asked, answer
@@ -200,7 +200,7 @@ class Conversations:
         now = self._clock()
         answer = self._answer(question, project, settings, now)
         await self._messages.add(owner, [answer], self._generations.writer, self._generations.lease)
-        self._generations.begin(owner, answer)
+        self._generations.start(owner, answer)
         changes = {"leaf": answer.id, "updated": now, "settings": settings}
         await self._conversations.change(owner, conversation_id, changes, {"messages": 1})
         return answer
@@ -228,9 +228,9 @@ class Conversations:
             raise NoSuchConversation(message_id)
         return message
 
-    def follower(self, owner: Owner, conversation_id: str, message_id: str) -> Follower:
+    def answer_events(self, owner: Owner, conversation_id: str, message_id: str) -> AnswerEvents:
         """Return a reader of an answer's events."""
-        return Follower(self._generations, self._messages, owner, conversation_id, message_id)
+        return AnswerEvents(self._generations, self._messages, owner, conversation_id, message_id)
 
     async def share(self, owner: Owner, conversation_id: str) -> str:
         """Create a share link and return its token; an earlier link becomes invalid.
@@ -295,10 +295,10 @@ def _check(conversation: Conversation, question: Question, settings: ModelSettin
     if not settings.model:
         raise InvalidField("settings", "Choose a model first.")
     files = sum(each.size for each in question.attachments)
-    if files > LARGEST_ATTACHMENTS:
-        raise InvalidField("attachments", f"Files have {LARGEST_ATTACHMENTS // 1024} KiB together at most.")
+    if files > MAX_ATTACHMENT_BYTES:
+        raise InvalidField("attachments", f"Files have {MAX_ATTACHMENT_BYTES // 1024} KiB together at most.")
     size = files + len(question.text.encode())
-    if conversation.messages + 2 > MOST_MESSAGES or conversation.size + size > LARGEST_CONVERSATION:
+    if conversation.messages + 2 > MAX_MESSAGES or conversation.size + size > MAX_CONVERSATION_BYTES:
         raise ConversationFull("This conversation is full. Please begin a new one.")
     return size
 

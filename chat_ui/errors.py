@@ -83,7 +83,7 @@ class MethodNotAllowed(ChatError):
 
 
 @dataclass(frozen=True)
-class Answer:
+class ErrorResponse:
     """The HTTP response to an error. `message` is `None` if the exception's own message is fit for people."""
 
     status: int
@@ -94,46 +94,46 @@ class Answer:
 
 _BUSY = "The service is busy. Please try again in a moment."
 
-TABLE: Mapping[type[Exception], Answer] = {
-    InvalidCredentials: Answer(401, "invalid_credentials", "The e-mail address or the password is wrong."),
-    InvalidSession: Answer(401, "not_signed_in", "You are not signed in."),
-    TooManySignIns: Answer(429, "too_many_sign_ins", "Too many tries to sign in. Please wait a moment."),
-    PasswordsBusy: Answer(503, "busy", _BUSY, retry_after=1),
-    NotPermitted: Answer(403, "not_permitted", "Your role does not allow this."),
-    NoSuchRecord: Answer(404, "not_found", "There is no such thing in your organisation."),
-    UnacceptableValue: Answer(400, "invalid_value"),
-    EmailTaken: Answer(409, "email_taken", "Somebody has signed up with this e-mail address already."),
-    InvitationVoid: Answer(404, "invitation_void", "This invitation is not valid, or not any more."),
-    SignUpClosed: Answer(403, "sign_up_closed", "To sign up you need an invitation."),
-    LastOwner: Answer(409, "last_owner", "An organisation needs an owner: make somebody else one first."),
-    AccountError: Answer(503, "unavailable", _BUSY, retry_after=5),
-    CrossSite: Answer(403, "cross_site", "The call does not come from this site's own page."),
-    InvalidField: Answer(400, "invalid_value"),
-    NoSuchConversation: Answer(404, "not_found", "There is no such thing here, or it is not yours."),
-    ConversationFull: Answer(409, "full"),
-    AnswerRunning: Answer(409, "answer_running", "This is being written. Stop it first, or wait for its end."),
-    ImportRunning: Answer(409, "import_running", "Another file is being imported. Please wait for its end."),
-    Busy: Answer(503, "busy", _BUSY, retry_after=3),
-    CreditError: Answer(400, "invalid_value"),
-    MalformedRequest: Answer(400, "invalid_json"),
-    BodyTooLarge: Answer(413, "request_too_large"),
-    BodyTooSlow: Answer(408, "request_timeout"),
-    BodyBrokenOff: Answer(499, "client_disconnected"),
-    UnsupportedMediaType: Answer(415, "unsupported_media_type"),
-    UnknownUrl: Answer(404, "unknown_url", "There is nothing at this address."),
-    MethodNotAllowed: Answer(405, "method_not_allowed", "This can't be done at this address."),
-    Exception: Answer(500, "internal_error", "Something went wrong here. Please try again."),
+TABLE: Mapping[type[Exception], ErrorResponse] = {
+    InvalidCredentials: ErrorResponse(401, "invalid_credentials", "The e-mail address or the password is wrong."),
+    InvalidSession: ErrorResponse(401, "not_signed_in", "You are not signed in."),
+    TooManySignIns: ErrorResponse(429, "too_many_sign_ins", "Too many tries to sign in. Please wait a moment."),
+    PasswordsBusy: ErrorResponse(503, "busy", _BUSY, retry_after=1),
+    NotPermitted: ErrorResponse(403, "not_permitted", "Your role does not allow this."),
+    NoSuchRecord: ErrorResponse(404, "not_found", "There is no such thing in your organisation."),
+    UnacceptableValue: ErrorResponse(400, "invalid_value"),
+    EmailTaken: ErrorResponse(409, "email_taken", "Somebody has signed up with this e-mail address already."),
+    InvitationVoid: ErrorResponse(404, "invitation_void", "This invitation is not valid, or not any more."),
+    SignUpClosed: ErrorResponse(403, "sign_up_closed", "To sign up you need an invitation."),
+    LastOwner: ErrorResponse(409, "last_owner", "An organisation needs an owner: make somebody else one first."),
+    AccountError: ErrorResponse(503, "unavailable", _BUSY, retry_after=5),
+    CrossSite: ErrorResponse(403, "cross_site", "The call does not come from this site's own page."),
+    InvalidField: ErrorResponse(400, "invalid_value"),
+    NoSuchConversation: ErrorResponse(404, "not_found", "There is no such thing here, or it is not yours."),
+    ConversationFull: ErrorResponse(409, "full"),
+    AnswerRunning: ErrorResponse(409, "answer_running", "This is being written. Stop it first, or wait for its end."),
+    ImportRunning: ErrorResponse(409, "import_running", "Another file is being imported. Please wait for its end."),
+    Busy: ErrorResponse(503, "busy", _BUSY, retry_after=3),
+    CreditError: ErrorResponse(400, "invalid_value"),
+    MalformedRequest: ErrorResponse(400, "invalid_json"),
+    BodyTooLarge: ErrorResponse(413, "request_too_large"),
+    BodyTooSlow: ErrorResponse(408, "request_timeout"),
+    BodyBrokenOff: ErrorResponse(499, "client_disconnected"),
+    UnsupportedMediaType: ErrorResponse(415, "unsupported_media_type"),
+    UnknownUrl: ErrorResponse(404, "unknown_url", "There is nothing at this address."),
+    MethodNotAllowed: ErrorResponse(405, "method_not_allowed", "This can't be done at this address."),
+    Exception: ErrorResponse(500, "internal_error", "Something went wrong here. Please try again."),
 }
 
 
-def answer_to(error: Exception) -> Answer:
+def response_to(error: Exception) -> ErrorResponse:
     """Return the table's row for an error, by its class or the nearest base class."""
     return next(TABLE[kind] for kind in type(error).__mro__ if kind in TABLE)
 
 
 def error_body(error: Exception) -> dict[str, Any]:
     """Return the body in the same form as the OpenAI API's: `{"error": {message, type, param, code}}`."""
-    answer = answer_to(error)
+    answer = response_to(error)
     kind = "invalid_request_error" if answer.status < 500 else "server_error"
     param = getattr(error, "param", None)
     return {"error": {"message": answer.message or str(error), "type": kind, "param": param, "code": answer.code}}
@@ -142,5 +142,5 @@ def error_body(error: Exception) -> dict[str, Any]:
 def error_headers(error: Exception) -> dict[str, str]:
     """Return a `Retry-After` header if trying again may help."""
     wait = getattr(error, "wait", None)
-    seconds = answer_to(error).retry_after if wait is None else int(wait) + 1
+    seconds = response_to(error).retry_after if wait is None else int(wait) + 1
     return {} if seconds is None else {"retry-after": str(seconds)}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chat_ui.generations.engine import Turn
+from chat_ui.generations.model_client import Turn
 from chat_ui.history.records import Attachment, Message, Role
 
 
-def turns_of(branch: Sequence[Message]) -> list[Turn]:
+def prompt_turns(branch: Sequence[Message]) -> list[Turn]:
     """Return a branch as turns of alternating roles, as chat templates need: drop empty messages, merge equal roles."""
     turns: list[Turn] = []
     for message in branch:
-        text = question_text(message) if message.role is Role.USER else message.text
+        text = question_with_files(message) if message.role is Role.USER else message.text
         if not text.strip():
             continue
         if turns and turns[-1].role is message.role:
@@ -21,7 +21,7 @@ def turns_of(branch: Sequence[Message]) -> list[Turn]:
     return turns
 
 
-def question_text(message: Message) -> str:
+def question_with_files(message: Message) -> str:
     """Return a question's text with its files before it."""
     return "\n\n".join([*(_file(each) for each in message.attachments), message.text])
 

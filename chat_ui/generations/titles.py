@@ -14,79 +14,79 @@ import structlog
 
 from auth_billing.access.principal import Principal
 from auth_billing.errors import AccountError
-from chat_ui.generations.engine import Ask, AskFailed, Engine, Text, Turn
+from chat_ui.generations.model_client import AnswerFailed, AnswerRequest, ModelClient, TextDelta, Turn
 from chat_ui.history.records import ConversationStore, Message, MessageStore, ModelSettings, Owner, Role, State
-from chat_ui.history.terms import terms_of
+from chat_ui.history.search_terms import search_terms
 
-TOKENS = 24
-SECONDS = 30.0
+MAX_TOKENS = 24
+TIMEOUT_SECONDS = 30.0
 """Timeout of generating a title."""
-LONGEST = 80
+MAX_CHARS = 80
 """Characters of a generated title, at most."""
-SHOWN = 1_000
+EXCERPT_CHARS = 1_000
 """Characters of the question and of the answer that the model gets."""
-_ASKED = "Write a title of two to six words for this conversation, in its language. Answer with the title only."
-_ITEM = re.compile(r"^\s*(?:\d{1,2}[.)]|[-•])\s+")
+_PROMPT = "Write a title of two to six words for this conversation, in its language. Answer with the title only."
+_LIST_MARKER = re.compile(r"^\s*(?:\d{1,2}[.)]|[-•])\s+")
 """The marker of a list item: models like to answer with a list of titles."""
 _DECORATION = re.compile(r"^[\s\"'“”„«»*#`_]+|[\s\"'“”„«»*#`_.:]+$")
 
 _log = structlog.get_logger(__name__)
 
 
-class Titles:
+class TitleGenerator:
     """Gives titles to conversations that have none."""
 
-    def __init__(self, engine: Engine, conversations: ConversationStore, messages: MessageStore) -> None:
-        self._engine = engine
+    def __init__(self, model_client: ModelClient, conversations: ConversationStore, messages: MessageStore) -> None:
+        self._model_client = model_client
         self._conversations = conversations
         self._messages = messages
-        self._making: set[str] = set()
+        self._in_progress: set[str] = set()
         """Ids of conversations for which a title is being generated."""
 
-    async def after(self, owner: Owner, answer: Message, principal: Callable[[], Awaitable[Principal]]) -> str:
+    async def after_answer(self, owner: Owner, answer: Message, principal: Callable[[], Awaitable[Principal]]) -> str:
         """After an answer, index its words for search and give the conversation a title; empty: it had one already."""
-        await self._conversations.add_terms(owner, answer.conversation, terms_of([answer.text]))
+        await self._conversations.add_terms(owner, answer.conversation, search_terms([answer.text]))
         conversation = await self._conversations.find(owner, answer.conversation)
-        if conversation is None or conversation.title or answer.conversation in self._making:
+        if conversation is None or conversation.title or answer.conversation in self._in_progress:
             return ""
         question = await self._messages.find(owner, answer.conversation, answer.parent or "")
         if question is None:
             return ""
-        self._making.add(answer.conversation)
+        self._in_progress.add(answer.conversation)
         try:
-            return await self._give(owner, question, answer, principal)
+            return await self._set_title(owner, question, answer, principal)
         finally:
-            self._making.discard(answer.conversation)
+            self._in_progress.discard(answer.conversation)
 
-    async def _give(
+    async def _set_title(
         self, owner: Owner, question: Message, answer: Message, principal: Callable[[], Awaitable[Principal]]
     ) -> str:
         title = ""
         if answer.state is State.DONE and answer.text.strip():
             try:
-                async with asyncio.timeout(SECONDS):
-                    title = await self._made(await principal(), question, answer)
-            except (AskFailed, AccountError, TimeoutError) as error:
+                async with asyncio.timeout(TIMEOUT_SECONDS):
+                    title = await self._generate(await principal(), question, answer)
+            except (AnswerFailed, AccountError, TimeoutError) as error:
                 _log.info("the model generated no title", reason=str(error))
-        title = title or cleaned(question.text)
-        given = await self._conversations.set_first_title(owner, answer.conversation, title)
-        await self._conversations.add_terms(owner, answer.conversation, terms_of([title]))
+        title = title or clean_title(question.text)
+        given = await self._conversations.set_initial_title(owner, answer.conversation, title)
+        await self._conversations.add_terms(owner, answer.conversation, search_terms([title]))
         return title if given else ""
 
-    async def _made(self, principal: Principal, question: Message, answer: Message) -> str:
-        shown = f"{_ASKED}\n\nQuestion: {question.text[:SHOWN]}\n\nAnswer: {answer.text[:SHOWN]}"
-        settings = ModelSettings(model=answer.model or "", temperature=0.0, max_tokens=TOKENS)
-        saying_title = self._engine.answer(principal, Ask(settings, [Turn(Role.USER, shown)]))
-        async with aclosing(saying_title) as saying:  # type: ignore[type-var]
-            said = [each.text async for each in saying if isinstance(each, Text)]
-        return cleaned("".join(said))
+    async def _generate(self, principal: Principal, question: Message, answer: Message) -> str:
+        shown = f"{_PROMPT}\n\nQuestion: {question.text[:EXCERPT_CHARS]}\n\nAnswer: {answer.text[:EXCERPT_CHARS]}"
+        settings = ModelSettings(model=answer.model or "", temperature=0.0, max_tokens=MAX_TOKENS)
+        answer_events = self._model_client.answer(principal, AnswerRequest(settings, [Turn(Role.USER, shown)]))
+        async with aclosing(answer_events) as events:  # type: ignore[type-var]
+            texts = [each.text async for each in events if isinstance(each, TextDelta)]
+        return clean_title("".join(texts))
 
 
-def cleaned(text: str) -> str:
+def clean_title(text: str) -> str:
     """Return the first line of a text without quotes and Markdown marks, cut at a word boundary."""
     line = next((each for each in text.splitlines() if each.strip()), "")
     line = " ".join("".join(each if each.isprintable() else " " for each in line).split())
-    line = _DECORATION.sub("", _ITEM.sub("", line))
-    if len(line) <= LONGEST:
+    line = _DECORATION.sub("", _LIST_MARKER.sub("", line))
+    if len(line) <= MAX_CHARS:
         return line
-    return f"{line[: LONGEST - 1].rsplit(' ', 1)[0]}…"
+    return f"{line[: MAX_CHARS - 1].rsplit(' ', 1)[0]}…"

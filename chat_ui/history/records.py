@@ -91,7 +91,7 @@ class AnswerError:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class QueueStatus:
     """An answer's queue position and estimated wait in seconds; `None`: not known."""
 
     position: int | None
@@ -122,7 +122,7 @@ class Message:
     first_token_seconds: float | None = None
     attempt: int = 0
     """How often the text was restarted."""
-    waiting: Waiting | None = None
+    waiting: QueueStatus | None = None
     """Queue position while the answer waits, as its writer last stored it (every few seconds)."""
 
     @property
@@ -155,7 +155,7 @@ class Conversation:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PageQuery:
     """A query for one page of conversations. `before`: only those whose `order` is less."""
 
     archived: bool
@@ -164,7 +164,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """A search result: a conversation's id and sort key."""
 
     id: str
@@ -187,7 +187,7 @@ class ConversationStore(Protocol):
         """Insert a conversation, durably."""
         ...
 
-    async def bring(self, owner: Owner, filed: Mapping[Conversation, Collection[str]]) -> None:
+    async def add_missing(self, owner: Owner, filed: Mapping[Conversation, Collection[str]]) -> None:
         """Insert conversations, durably, each with its search terms; existing ones are left unchanged."""
         ...
 
@@ -195,16 +195,16 @@ class ConversationStore(Protocol):
         """Return the owner's conversation with this id."""
         ...
 
-    async def page(self, owner: Owner, wanted: Wanted) -> list[Conversation]:
+    async def page(self, owner: Owner, wanted: PageQuery) -> list[Conversation]:
         """Return a page of the owner's conversations, by descending `order`."""
         ...
 
-    async def some(self, owner: Owner, conversation_ids: Collection[str]) -> list[Conversation]:
+    async def find_many(self, owner: Owner, conversation_ids: Collection[str]) -> list[Conversation]:
         """Return those of these conversations that exist and are the owner's, in any order."""
         ...
 
-    async def search(self, owner: Owner, words: Sequence[str], *, archived: bool) -> list[Found]:
-        """Return conversations that contain all words, by descending `order`, at most `bounds.MOST_FOUND`.
+    async def search(self, owner: Owner, words: Sequence[str], *, archived: bool) -> list[SearchResult]:
+        """Return conversations that contain all words, by descending `order`, at most `bounds.MAX_RESULTS`.
 
         `words` are normalised terms (`terms.py`), at least one; the last one may be a prefix.
         """
@@ -215,12 +215,16 @@ class ConversationStore(Protocol):
         ...
 
     async def change(
-        self, owner: Owner, conversation_id: str, changes: Mapping[str, Any], grows: Mapping[str, int] | None = None
+        self,
+        owner: Owner,
+        conversation_id: str,
+        changes: Mapping[str, Any],
+        increments: Mapping[str, int] | None = None,
     ) -> Conversation | None:
         """Set fields by name, increment `messages` and `size`; return the conversation, `None` if it does not exist."""
         ...
 
-    async def set_first_title(self, owner: Owner, conversation_id: str, title: str) -> bool:
+    async def set_initial_title(self, owner: Owner, conversation_id: str, title: str) -> bool:
         """Set the title if it is empty; return whether it was set."""
         ...
 
@@ -240,11 +244,11 @@ class MessageStore(Protocol):
         """Insert messages, durably; open ones are leased to `writer` until the time `until`."""
         ...
 
-    async def bring(self, owner: Owner, messages: Sequence[Message]) -> None:
+    async def add_missing(self, owner: Owner, messages: Sequence[Message]) -> None:
         """Insert finished messages, durably; existing ones are left unchanged."""
         ...
 
-    async def discard(self, owner: Owner, conversation_ids: Collection[str]) -> None:
+    async def remove_all(self, owner: Owner, conversation_ids: Collection[str]) -> None:
         """Delete all messages of these conversations."""
         ...
 
@@ -252,11 +256,11 @@ class MessageStore(Protocol):
         """Return the messages of a conversation, oldest first; attachments are without their text."""
         ...
 
-    async def whole(self, owner: Owner, conversation_ids: Collection[str]) -> list[Message]:
+    async def all_with_files(self, owner: Owner, conversation_ids: Collection[str]) -> list[Message]:
         """Return all messages of these conversations with the text of their attachments, in any order."""
         ...
 
-    async def branch(self, owner: Owner, conversation_id: str, message_ids: Collection[str]) -> list[Message]:
+    async def find_many(self, owner: Owner, conversation_id: str, message_ids: Collection[str]) -> list[Message]:
         """Return these messages with the text of their attachments, in any order."""
         ...
 
@@ -264,11 +268,13 @@ class MessageStore(Protocol):
         """Return one message; its attachments are without their text."""
         ...
 
-    async def open_in(self, owner: Owner, conversation_ids: Collection[str]) -> set[str]:
+    async def with_open_answers(self, owner: Owner, conversation_ids: Collection[str]) -> set[str]:
         """Return the ids of those conversations in which an answer is being written."""
         ...
 
-    async def containing(self, owner: Owner, conversation_ids: Collection[str], pattern: str) -> list[tuple[str, str]]:
+    async def matching_texts(
+        self, owner: Owner, conversation_ids: Collection[str], pattern: str
+    ) -> list[tuple[str, str]]:
         """Return pairs of conversation id and message text that match a regular expression; not all matches."""
         ...
 
@@ -331,7 +337,7 @@ class Progress:
     usage: TokenUsage | None = None
     cost: int | None = None
     first_token_seconds: float | None = None
-    waiting: Waiting | None = None
+    waiting: QueueStatus | None = None
 
 
 class AnswerStore(Protocol):
@@ -345,7 +351,7 @@ class AnswerStore(Protocol):
         """Return the ids of open answers whose lease has expired."""
         ...
 
-    async def keep(self, message_id: str, writer: str, until: float, progress: Progress) -> bool | None:
+    async def renew(self, message_id: str, writer: str, until: float, progress: Progress) -> bool | None:
         """Renew the lease and store progress; return whether to stop, `None` if the writer has lost the lease."""
         ...
 

@@ -13,13 +13,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from auth_billing.errors import AccountError
-from chat_ui.chat import Chat
 from chat_ui.errors import ChatError, InvalidField, MethodNotAllowed, UnknownUrl
-from chat_ui.http.answers import error_answer
-from chat_ui.http.app import SecurityHeaders
-from chat_ui.http.guard import unguarded_routes
-from chat_ui.http.routes import account, admin, conversations, events, files, people, presets, session, usage
-from chat_ui.http.shapes.base import ErrorBody
+from chat_ui.http.access_control import unguarded_routes
+from chat_ui.http.page import SecurityHeaders
+from chat_ui.http.responses import error_response
+from chat_ui.http.routes import account, admin, conversations, events, export_import, people, presets, session, usage
+from chat_ui.http.schemas.base import ErrorBody
+from chat_ui.services import ChatServices
 from runtime.lifecycle import StartupError
 from runtime.strict_json import MalformedRequest
 
@@ -31,14 +31,14 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def create_api(chat: Chat) -> FastAPI:
+def create_api(services: ChatServices) -> FastAPI:
     """Return the application; its paths begin with `PREFIX`.
 
     Raises:
         StartupError: a route has no guard.
     """
     app = routed_app()
-    app.state.chat = chat
+    app.state.services = services
     for kind in (ChatError, AccountError, MalformedRequest, Exception):
         app.add_exception_handler(kind, _answer)
     app.add_exception_handler(RequestValidationError, _unreadable)
@@ -52,13 +52,13 @@ def create_api(chat: Chat) -> FastAPI:
 def routed_app() -> FastAPI:
     """Return an application with the routes only, which `openapi.py` describes."""
     app = FastAPI(title="Headrace chat", redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None)
-    for routes in (session, account, people, conversations, events, presets, files, usage, admin):
+    for routes in (session, account, people, conversations, events, presets, export_import, usage, admin):
         app.include_router(routes.router, prefix=PREFIX, responses=_ERRORS)
     return app
 
 
 async def _answer(_request: Request, error: Exception) -> Response:
-    return error_answer(error)
+    return error_response(error)
 
 
 async def _unreadable(_request: Request, error: Exception) -> Response:
@@ -66,13 +66,13 @@ async def _unreadable(_request: Request, error: Exception) -> Response:
     errors = error.errors() if isinstance(error, RequestValidationError) else ()
     for first in errors:
         if first["loc"][0] == "query":
-            return error_answer(InvalidField(str(first["loc"][-1]), f"{first['msg']}."))
-    return error_answer(UnknownUrl())
+            return error_response(InvalidField(str(first["loc"][-1]), f"{first['msg']}."))
+    return error_response(UnknownUrl())
 
 
 async def _http(_request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException) or error.status_code != 405:
-        return error_answer(UnknownUrl())
-    response = error_answer(MethodNotAllowed())
+        return error_response(UnknownUrl())
+    response = error_response(MethodNotAllowed())
     response.headers.update(error.headers or {})
     return response

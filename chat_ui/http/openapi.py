@@ -17,7 +17,7 @@ from fastapi.routing import iter_route_contexts
 from pydantic.json_schema import models_json_schema
 
 from chat_ui.http.api import routed_app
-from chat_ui.http.bodies import KIND, Body, NoBody
+from chat_ui.http.request_bodies import KIND, Body, EmptyBody
 
 _SCHEMAS = "#/components/schemas/"
 
@@ -31,7 +31,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
     for route in iter_route_contexts(app.routes):
         for method in route.methods or ():
             kind = _body(route.dependant)
-            if kind is None or kind is NoBody:
+            if kind is None or kind is EmptyBody:
                 continue
             bodies.add(kind)
             schema = {"$ref": _SCHEMAS + kind.__name__}

@@ -8,9 +8,9 @@ import sys
 
 import msgspec
 
-from chat_ui.importing.frames import Order
-from chat_ui.importing.reading import read
-from chat_ui.importing.reading_apart import LENGTH_BYTES
+from chat_ui.importing.frames import ImportRequest
+from chat_ui.importing.parser import parse
+from chat_ui.importing.parser_process import LENGTH_BYTES
 
 NICER = 5
 """Increment of the process' nice value, so that it yields to request handling."""
@@ -20,9 +20,9 @@ def main() -> None:
     """Parse one file."""
     os.nice(NICER)
     gc.disable()  # collections would scan millions of objects, and parsed JSON has no cycles
-    given = sys.stdin.buffer
-    order = msgspec.msgpack.decode(given.read(int.from_bytes(given.read(LENGTH_BYTES), "big")), type=Order)
-    for frame in read(given.read(), order):
+    stdin = sys.stdin.buffer
+    order = msgspec.msgpack.decode(stdin.read(int.from_bytes(stdin.read(LENGTH_BYTES), "big")), type=ImportRequest)
+    for frame in parse(stdin.read(), order):
         encoded = msgspec.msgpack.encode(frame)
         sys.stdout.buffer.write(len(encoded).to_bytes(LENGTH_BYTES, "big") + encoded)
         sys.stdout.buffer.flush()

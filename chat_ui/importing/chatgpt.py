@@ -12,38 +12,38 @@ from collections.abc import Mapping
 from typing import Any
 
 from chat_ui.history.records import ModelSettings, Role
-from chat_ui.importing.brought import Brought, BroughtMessage, identity, mapping, seconds, text
+from chat_ui.importing.parsed_conversation import ParsedConversation, ParsedMessage, identifier, mapping, seconds, text
 
-MOST_HIDDEN = 200
+MAX_HIDDEN = 200
 """Hidden ancestors that are skipped in a search for a visible one; beyond them a message becomes a root."""
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
 
 
-def is_ours(value: Mapping[str, Any]) -> bool:
+def matches(value: Mapping[str, Any]) -> bool:
     """Return whether the value looks like a conversation of this format."""
     return isinstance(value.get("mapping"), dict)
 
 
-def read(value: Mapping[str, Any], now: float) -> Brought:
+def parse(value: Mapping[str, Any], now: float) -> ParsedConversation:
     """Return one conversation; `now` replaces a missing creation time."""
     nodes = mapping(value["mapping"])
     created = seconds(value.get("create_time")) or now
-    said = {key: message for key, node in nodes.items() if (message := _message(key, mapping(node))) is not None}
+    visible = {key: message for key, node in nodes.items() if (message := _message(key, mapping(node))) is not None}
     messages = []
-    for key, message in said.items():
-        parent = _nearest(nodes, said, identity(mapping(nodes[key]).get("parent")))
-        messages.append(BroughtMessage(key, parent, message.role, message.text, message.created, message.settings))
-    return Brought(
+    for key, message in visible.items():
+        parent = _nearest(nodes, visible, identifier(mapping(nodes[key]).get("parent")))
+        messages.append(ParsedMessage(key, parent, message.role, message.text, message.created, message.settings))
+    return ParsedConversation(
         title=text(value.get("title")),
         created=created,
         updated=seconds(value.get("update_time")) or created,
         messages=messages,
-        leaf=_nearest(nodes, said, identity(value.get("current_node"))),
+        leaf=_nearest(nodes, visible, identifier(value.get("current_node"))),
         archived=value.get("is_archived") is True,
     )
 
 
-def _message(key: str, node: Mapping[str, Any]) -> BroughtMessage | None:
+def _message(key: str, node: Mapping[str, Any]) -> ParsedMessage | None:
     """Return the visible message of a node; `None` if it has none."""
     message = mapping(node.get("message"))
     role = _ROLES.get(text(mapping(message.get("author")).get("role")))
@@ -51,11 +51,11 @@ def _message(key: str, node: Mapping[str, Any]) -> BroughtMessage | None:
     hidden = metadata.get("is_visually_hidden_from_conversation") is True
     if role is None or hidden or message.get("recipient", "all") not in ("all", None):
         return None
-    said = _content(mapping(message.get("content")))
-    if not said.strip():
+    content = _content(mapping(message.get("content")))
+    if not content.strip():
         return None
-    return BroughtMessage(
-        key, None, role, said, seconds(message.get("create_time")), ModelSettings(text(metadata.get("model_slug")))
+    return ParsedMessage(
+        key, None, role, content, seconds(message.get("create_time")), ModelSettings(text(metadata.get("model_slug")))
     )
 
 
@@ -67,19 +67,19 @@ def _content(content: Mapping[str, Any]) -> str:
     if not isinstance(parts, list):
         return text(content.get("text"))
     return "\n\n".join(
-        part if isinstance(part, str) else _of_part(mapping(part)) for part in parts if part not in ("", None)
+        part if isinstance(part, str) else _part_text(mapping(part)) for part in parts if part not in ("", None)
     )
 
 
-def _of_part(part: Mapping[str, Any]) -> str:
+def _part_text(part: Mapping[str, Any]) -> str:
     """Return the text of a part, or a placeholder for media, which the file does not contain."""
     return text(part.get("text")) or f"[{text(part.get('content_type')) or 'attachment'}]"
 
 
-def _nearest(nodes: Mapping[str, Any], said: Mapping[str, BroughtMessage], key: str | None) -> str | None:
+def _nearest(nodes: Mapping[str, Any], visible: Mapping[str, ParsedMessage], key: str | None) -> str | None:
     """Return the id of a visible node: this one or its nearest visible ancestor."""
-    for _ in range(MOST_HIDDEN):
-        if key is None or key in said:
+    for _ in range(MAX_HIDDEN):
+        if key is None or key in visible:
             break
-        key = identity(mapping(nodes.get(key)).get("parent"))
-    return key if key in said else None
+        key = identifier(mapping(nodes.get(key)).get("parent"))
+    return key if key in visible else None

@@ -12,7 +12,7 @@ from chat_ui.importing.records import Skipped
 
 
 @dataclass(frozen=True)
-class Order:
+class ImportRequest:
     """Parameters of parsing. `model` answers new questions in imported conversations; `now` is in Unix seconds."""
 
     owner: Owner
@@ -21,7 +21,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Taken:
+class ConversationRecords:
     """A conversation to be stored, with its search terms. `origin` is its id in an export of this chat."""
 
     conversation: Conversation
@@ -47,14 +47,14 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
 class Batch(msgspec.Struct, frozen=True, tag=True):
     """Some conversations of the file: those to store, and those that were skipped."""
 
-    taken: list[Taken]
+    taken: list[ConversationRecords]
     skipped: list[Skipped]
 
 
 Frame = Opened | Refused | Batch
-Read = Callable[[bytes, Order], AsyncIterator[Frame]]
-"""Parses a file and yields frames; close the iterator to cancel. Raises `ReaderDied`."""
+ParseFile = Callable[[bytes, ImportRequest], AsyncIterator[Frame]]
+"""Parses a file and yields frames; close the iterator to cancel. Raises `ParserDied`."""
 
 
-class ReaderDied(Exception):
+class ParserDied(Exception):
     """The parser process exited before the end of the file."""

@@ -12,17 +12,17 @@ import structlog
 from auth_billing.errors import RecordRefused, StoreUnavailable
 from auth_billing.ids import new_id
 from chat_ui.errors import Busy, ImportRunning, InvalidField
+from chat_ui.history.quota import ConversationQuota
 from chat_ui.history.records import Owner
-from chat_ui.history.room import Room
-from chat_ui.importing.frames import Batch, Frame, Opened, Order, Read, ReaderDied, Refused
+from chat_ui.importing.frames import Batch, Frame, ImportRequest, Opened, ParseFile, ParserDied, Refused
 from chat_ui.importing.records import Import, ImportState
-from chat_ui.importing.taking_in import LEASE_SECONDS, Shelves, Superseded, TakingIn
+from chat_ui.importing.writer import LEASE_SECONDS, ImportStores, ImportWriter, Superseded
 from runtime.strict_json import MalformedRequest
 
-AT_ONCE = 2
+MAX_CONCURRENT = 2
 """Imports that run in a process at a time."""
 SCAN_SECONDS = 20.0
-MOST_CLEARED = 16
+MAX_CLEANED = 16
 """Abandoned imports that are cleaned up in one scan, at most."""
 
 _log = structlog.get_logger(__name__)
@@ -31,10 +31,10 @@ _log = structlog.get_logger(__name__)
 class Importer:
     """The imports of one gateway process; `run` must be running while the process serves."""
 
-    def __init__(self, shelves: Shelves, room: Room, read: Read) -> None:
-        self._shelves = shelves
-        self._room = room
-        self._read = read
+    def __init__(self, stores: ImportStores, quota: ConversationQuota, parse_file: ParseFile) -> None:
+        self._stores = stores
+        self._quota = quota
+        self._parse_file = parse_file
         self._running: set[asyncio.Task[None]] = set()
         self._opening = 0
 
@@ -45,28 +45,28 @@ class Importer:
             MalformedRequest, InvalidField: the file is not JSON, or its format is unknown.
             ImportRunning: the owner's last import has not ended.
             ConversationFull: the owner's quota would be exceeded.
-            Busy: `AT_ONCE` imports are running in this process.
+            Busy: `MAX_CONCURRENT` imports are running in this process.
         """
-        if len(self._running) + self._opening >= AT_ONCE:
+        if len(self._running) + self._opening >= MAX_CONCURRENT:
             raise Busy
         self._opening += 1
-        frames = self._read(raw, Order(owner, model, self._shelves.clock()))
+        frames = self._parse_file(raw, ImportRequest(owner, model, self._stores.clock()))
         try:
-            taking = await self._opened(owner, frames)
+            writer = await self._start(owner, frames)
         except BaseException:
             await _close(frames)
             raise
         finally:
             self._opening -= 1
-        task = asyncio.create_task(self._take_in(taking, frames))
+        task = asyncio.create_task(self._run_import(writer, frames))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        return taking.at
+        return writer.record
 
     async def last(self, owner: Owner) -> Import | None:
         """Return the owner's last import; one whose lease has expired counts as failed."""
-        found = await self._shelves.imports.find(owner)
-        if found is not None and found.state is ImportState.RUNNING and found.until < self._shelves.clock():
+        found = await self._stores.imports.find(owner)
+        if found is not None and found.state is ImportState.RUNNING and found.until < self._stores.clock():
             return replace(found, state=ImportState.FAILED)
         return found
 
@@ -74,8 +74,8 @@ class Importer:
         """Clean up after imports whose process died, until cancelled."""
         while True:
             try:
-                for owner, left in await self._shelves.imports.abandoned(self._shelves.clock(), MOST_CLEARED):
-                    await self._clear(owner, left)
+                for owner, abandoned in await self._stores.imports.abandoned(self._stores.clock(), MAX_CLEANED):
+                    await self._clean_up(owner, abandoned)
             except StoreUnavailable as error:
                 _log.warning("can't search for abandoned imports", reason=str(error))
             await asyncio.sleep(SCAN_SECONDS)
@@ -87,47 +87,47 @@ class Importer:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    async def _opened(self, owner: Owner, frames: AsyncIterator[Frame]) -> TakingIn:
+    async def _start(self, owner: Owner, frames: AsyncIterator[Frame]) -> ImportWriter:
         match await anext(frames, None):
             case Opened(total=total):
-                await self._room.take(owner, total)
+                await self._quota.reserve(owner, total)
             case Refused(message=message, is_json=True):
                 raise InvalidField(None, message)
             case Refused(message=message):
                 raise MalformedRequest(message)
             case _:
                 raise MalformedRequest("We could not read this file.")
-        now = self._shelves.clock()
-        before = await self._shelves.imports.find(owner)
-        left = () if before is None else before.writing
-        at = Import(new_id("import-"), now, total, writing=left, until=now + LEASE_SECONDS)
-        if not await self._shelves.imports.begin(owner, at, before, now):
+        now = self._stores.clock()
+        previous = await self._stores.imports.find(owner)
+        unfinished = () if previous is None else previous.writing
+        record = Import(new_id("import-"), now, total, writing=unfinished, until=now + LEASE_SECONDS)
+        if not await self._stores.imports.begin(owner, record, previous, now):
             raise ImportRunning
-        return TakingIn(self._shelves, owner, at)
+        return ImportWriter(self._stores, owner, record)
 
-    async def _take_in(self, taking: TakingIn, frames: AsyncIterator[Frame]) -> None:
+    async def _run_import(self, writer: ImportWriter, frames: AsyncIterator[Frame]) -> None:
         state = ImportState.FAILED
         try:
-            await taking.run(_batches(frames))
+            await writer.run(_batches(frames))
             state = ImportState.DONE
-        except (StoreUnavailable, RecordRefused, ReaderDied) as error:
+        except (StoreUnavailable, RecordRefused, ParserDied) as error:
             _log.warning("an import failed", reason=f"{type(error).__name__}: {error}")
         except Superseded:
             return
         finally:
             await _close(frames)
             with suppress(StoreUnavailable):
-                await taking.end(state)
-        _log.info("an import ended", state=state.value, imported=taking.at.imported, known=taking.at.known)
+                await writer.end(state)
+        _log.info("an import ended", state=state.value, imported=writer.record.imported, known=writer.record.known)
 
-    async def _clear(self, owner: Owner, left: Import) -> None:
-        now = self._shelves.clock()
-        mine = replace(left, until=now + LEASE_SECONDS)
-        if await self._shelves.imports.begin(owner, mine, left, now):
-            _log.info("cleaned up after an abandoned import", done=left.done, total=left.total)
-            taking = TakingIn(self._shelves, owner, mine)
-            await taking.clear()
-            await taking.end(ImportState.FAILED)
+    async def _clean_up(self, owner: Owner, abandoned: Import) -> None:
+        now = self._stores.clock()
+        leased = replace(abandoned, until=now + LEASE_SECONDS)
+        if await self._stores.imports.begin(owner, leased, abandoned, now):
+            _log.info("cleaning up after an abandoned import", done=abandoned.done, total=abandoned.total)
+            writer = ImportWriter(self._stores, owner, leased)
+            await writer.clear()
+            await writer.end(ImportState.FAILED)
 
 
 async def _batches(frames: AsyncIterator[Frame]) -> AsyncIterator[Batch]:

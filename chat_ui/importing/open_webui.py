@@ -10,25 +10,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from chat_ui.history.records import ModelSettings, Role
-from chat_ui.importing.brought import Brought, BroughtMessage, identity, mapping, seconds, text
+from chat_ui.importing.parsed_conversation import ParsedConversation, ParsedMessage, identifier, mapping, seconds, text
 
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
 
 
-def is_ours(value: Mapping[str, Any]) -> bool:
+def matches(value: Mapping[str, Any]) -> bool:
     """Return whether the value looks like a conversation of this format."""
     return bool(mapping(mapping(_chat(value)).get("history")))
 
 
-def read(value: Mapping[str, Any], now: float) -> Brought:
+def parse(value: Mapping[str, Any], now: float) -> ParsedConversation:
     """Return one conversation; `now` replaces a missing creation time."""
     chat = mapping(_chat(value))
     history = mapping(chat.get("history"))
     created = seconds(value.get("created_at")) or seconds(chat.get("timestamp")) or now
     messages = [
-        BroughtMessage(
+        ParsedMessage(
             key,
-            identity(each.get("parentId")),
+            identifier(each.get("parentId")),
             _ROLES[each["role"]],
             _content(each.get("content")),
             seconds(each.get("timestamp")),
@@ -37,12 +37,12 @@ def read(value: Mapping[str, Any], now: float) -> Brought:
         for key, each in ((key, mapping(each)) for key, each in mapping(history.get("messages")).items())
         if text(each.get("role")) in _ROLES
     ]
-    return Brought(
+    return ParsedConversation(
         title=text(value.get("title")) or text(chat.get("title")),
         created=created,
         updated=seconds(value.get("updated_at")) or created,
         messages=messages,
-        leaf=identity(history.get("currentId")),
+        leaf=identifier(history.get("currentId")),
         archived=value.get("archived") is True,
         pinned=value.get("pinned") is True,
         settings=ModelSettings(system=text(chat.get("system"))),

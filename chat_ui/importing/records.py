@@ -81,7 +81,7 @@ class ImportStore(Protocol):
         """Replace `before` by `started`; return false if `before` was replaced already or its lease is still valid."""
         ...
 
-    async def keep(self, owner: Owner, at: Import) -> bool:
+    async def renew(self, owner: Owner, record: Import) -> bool:
         """Renew the lease and store progress; return false if another import has replaced this one."""
         ...
 

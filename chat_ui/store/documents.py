@@ -14,17 +14,17 @@ from chat_ui.history.records import (
     ModelSettings,
     Owner,
     Preset,
+    QueueStatus,
     Role,
     State,
     TokenUsage,
-    Waiting,
 )
 
 _MESSAGE = {each.name for each in fields(Message)} - {"id"}
 _CONVERSATION = {each.name for each in fields(Conversation)} - {"id"}
 
 
-def of_owner(owner: Owner, **more: Any) -> dict[str, Any]:
+def owned_by(owner: Owner, **more: Any) -> dict[str, Any]:
     """Return a filter that matches only the owner's documents.
 
     The most selective fields come first: the embedded store uses the index of the first field that has one, and reads
@@ -38,19 +38,19 @@ def owner_from(document: dict[str, Any]) -> Owner:
     return Owner(document["organisation"], document["user"])
 
 
-def plain(value: Any) -> Any:
+def to_stored(value: Any) -> Any:
     """Return a field's value as stored."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [to_stored(each) for each in value]
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def message_document(owner: Owner, message: Message) -> dict[str, Any]:
     """Return a message with its owner as a document; fields that are `None` are left out."""
-    stored = {name: plain(value) for name in _MESSAGE if (value := getattr(message, name)) is not None}
-    return {"_id": message.id, **of_owner(owner), **stored}
+    stored = {name: to_stored(value) for name in _MESSAGE if (value := getattr(message, name)) is not None}
+    return {"_id": message.id, **owned_by(owner), **stored}
 
 
 def message_from(document: dict[str, Any]) -> Message:
@@ -70,15 +70,15 @@ def message_from(document: dict[str, Any]) -> Message:
             "settings": None if settings is None else ModelSettings(**settings),
             "error": None if error is None else AnswerError(**error),
             "usage": None if usage is None else TokenUsage(**usage),
-            "waiting": None if waiting is None else Waiting(**waiting),
+            "waiting": None if waiting is None else QueueStatus(**waiting),
         }
     )
 
 
 def conversation_document(owner: Owner, conversation: Conversation) -> dict[str, Any]:
     """Return a conversation with its owner and its sort key as a document."""
-    stored = {name: plain(getattr(conversation, name)) for name in _CONVERSATION}
-    return {"_id": conversation.id, **of_owner(owner), **stored, "order": conversation.order}
+    stored = {name: to_stored(getattr(conversation, name)) for name in _CONVERSATION}
+    return {"_id": conversation.id, **owned_by(owner), **stored, "order": conversation.order}
 
 
 def conversation_from(document: dict[str, Any]) -> Conversation:

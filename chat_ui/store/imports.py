@@ -10,7 +10,7 @@ from pymongo.errors import DuplicateKeyError
 from auth_billing.store.connection import StoreConnection, translated_errors
 from chat_ui.history.records import Owner
 from chat_ui.importing.records import Import, ImportState, Skipped, SkipReason
-from chat_ui.store.documents import of_owner, owner_from
+from chat_ui.store.documents import owned_by, owner_from
 
 COLLECTION = "imports"
 
@@ -40,11 +40,11 @@ class MongoImportStore:
             free = {**_import_key(owner), "import": before.id, "until": {"$lt": now}}
             return bool((await self._imports.update_one(free, {"$set": stored})).matched_count)
 
-    async def keep(self, owner: Owner, at: Import) -> bool:
+    async def renew(self, owner: Owner, record: Import) -> bool:
         """Renew the lease and store progress; return false if another import has replaced this one."""
-        ours = {**_import_key(owner), "import": at.id}
+        ours = {**_import_key(owner), "import": record.id}
         with translated_errors():
-            result = await self._imports.update_one(ours, {"$set": _fields(at)})
+            result = await self._imports.update_one(ours, {"$set": _fields(record)})
         return bool(result.matched_count)
 
     async def abandoned(self, now: float, limit: int) -> list[tuple[Owner, Import]]:
@@ -55,7 +55,7 @@ class MongoImportStore:
 
 
 def _import_key(owner: Owner) -> dict[str, Any]:
-    return of_owner(owner, _id=f"{owner.organisation}/{owner.user}")
+    return owned_by(owner, _id=f"{owner.organisation}/{owner.user}")
 
 
 def _fields(value: Import) -> dict[str, Any]:

@@ -15,13 +15,13 @@ import pymongo
 
 from auth_billing.store.connection import BATCH_TIMEOUT, StoreConnection, translated_errors
 from chat_ui.history.records import Claim, Message, Owner, Progress
-from chat_ui.store.batches import insert_in_batches
-from chat_ui.store.documents import message_document, message_from, of_owner, owner_from, plain
+from chat_ui.store.batch_insertion import insert_missing
+from chat_ui.store.documents import message_document, message_from, owned_by, owner_from, to_stored
 
 COLLECTION = "messages"
-MOST_SEARCHED = 200
+MAX_SEARCHED = 200
 """Messages that are searched for the excerpts of one page, at most."""
-_NO_FILES = {"attachments.text": 0}
+_WITHOUT_FILE_TEXT = {"attachments.text": 0}
 _NOT_OPEN = dict.fromkeys(("open", "lease", "writer", "stop", "waiting"), "")
 
 
@@ -40,58 +40,60 @@ class MongoMessageStore:
         with translated_errors():
             await self._messages.insert_many(documents)
 
-    async def bring(self, owner: Owner, messages: Sequence[Message]) -> None:
+    async def add_missing(self, owner: Owner, messages: Sequence[Message]) -> None:
         """Insert finished messages, durably; existing ones are left unchanged."""
-        await insert_in_batches(self._messages, (message_document(owner, message) for message in messages))
+        await insert_missing(self._messages, (message_document(owner, message) for message in messages))
 
-    async def discard(self, owner: Owner, conversation_ids: Collection[str]) -> None:
+    async def remove_all(self, owner: Owner, conversation_ids: Collection[str]) -> None:
         """Delete all messages of these conversations."""
         with translated_errors(), pymongo.timeout(BATCH_TIMEOUT):
-            await self._messages.delete_many(of_owner(owner, conversation={"$in": list(conversation_ids)}))
+            await self._messages.delete_many(owned_by(owner, conversation={"$in": list(conversation_ids)}))
 
     async def all(self, owner: Owner, conversation_id: str) -> list[Message]:
         """Return the messages of a conversation, oldest first; attachments are without their text."""
         with translated_errors():
-            found = self._messages.find(of_owner(owner, conversation=conversation_id), _NO_FILES)
+            found = self._messages.find(owned_by(owner, conversation=conversation_id), _WITHOUT_FILE_TEXT)
             return [message_from(each) async for each in found.sort([("created", 1), ("_id", 1)])]
 
-    async def whole(self, owner: Owner, conversation_ids: Collection[str]) -> list[Message]:
+    async def all_with_files(self, owner: Owner, conversation_ids: Collection[str]) -> list[Message]:
         """Return all messages of these conversations with the text of their attachments, in any order."""
-        wanted = of_owner(owner, conversation={"$in": list(conversation_ids)})
+        wanted = owned_by(owner, conversation={"$in": list(conversation_ids)})
         with translated_errors(), pymongo.timeout(BATCH_TIMEOUT):
             return [message_from(each) async for each in self._messages.find(wanted)]
 
-    async def branch(self, owner: Owner, conversation_id: str, message_ids: Collection[str]) -> list[Message]:
+    async def find_many(self, owner: Owner, conversation_id: str, message_ids: Collection[str]) -> list[Message]:
         """Return these messages with the text of their attachments, in any order."""
-        wanted = of_owner(owner, conversation=conversation_id, _id={"$in": list(message_ids)})
+        wanted = owned_by(owner, conversation=conversation_id, _id={"$in": list(message_ids)})
         with translated_errors():
             return [message_from(each) async for each in self._messages.find(wanted)]
 
     async def find(self, owner: Owner, conversation_id: str, message_id: str) -> Message | None:
         """Return one message; its attachments are without their text."""
-        wanted = of_owner(owner, conversation=conversation_id, _id=message_id)
+        wanted = owned_by(owner, conversation=conversation_id, _id=message_id)
         with translated_errors():
-            document = await self._messages.find_one(wanted, _NO_FILES)
+            document = await self._messages.find_one(wanted, _WITHOUT_FILE_TEXT)
         return None if document is None else message_from(document)
 
-    async def open_in(self, owner: Owner, conversation_ids: Collection[str]) -> set[str]:
+    async def with_open_answers(self, owner: Owner, conversation_ids: Collection[str]) -> set[str]:
         """Return the ids of those conversations in which an answer is being written."""
-        wanted = of_owner(owner, open={"$in": list(conversation_ids)})
+        wanted = owned_by(owner, open={"$in": list(conversation_ids)})
         with translated_errors():
             return {each["open"] async for each in self._messages.find(wanted, {"open": 1})}
 
-    async def containing(self, owner: Owner, conversation_ids: Collection[str], pattern: str) -> list[tuple[str, str]]:
-        """Return pairs of conversation id and message text that match a regular expression, at most `MOST_SEARCHED`."""
-        wanted = of_owner(
+    async def matching_texts(
+        self, owner: Owner, conversation_ids: Collection[str], pattern: str
+    ) -> list[tuple[str, str]]:
+        """Return pairs of conversation id and message text that match a regular expression, at most `MAX_SEARCHED`."""
+        wanted = owned_by(
             owner, conversation={"$in": list(conversation_ids)}, text={"$regex": pattern, "$options": "i"}
         )
         with translated_errors():
-            found = self._messages.find(wanted, {"conversation": 1, "text": 1}).limit(MOST_SEARCHED)
+            found = self._messages.find(wanted, {"conversation": 1, "text": 1}).limit(MAX_SEARCHED)
             return [(each["conversation"], each["text"]) async for each in found]
 
     async def request_stop(self, owner: Owner, conversation_id: str, message_id: str) -> Message | None:
         """Set the stop flag that the answer's writer polls; return the message, `None` if it does not exist."""
-        wanted = of_owner(owner, conversation=conversation_id, _id=message_id)
+        wanted = owned_by(owner, conversation=conversation_id, _id=message_id)
         with translated_errors():
             await self._messages.update_one({**wanted, "open": {"$exists": True}}, {"$set": {"stop": True}})
         return await self.find(owner, conversation_id, message_id)
@@ -120,9 +122,9 @@ class MongoAnswerStore:
             found = self._unjournaled.find({"lease": {"$lt": now}}, {"_id": 1}).limit(limit)
             return [each["_id"] async for each in found]
 
-    async def keep(self, message_id: str, writer: str, until: float, progress: Progress) -> bool | None:
+    async def renew(self, message_id: str, writer: str, until: float, progress: Progress) -> bool | None:
         """Renew the lease and store progress; return whether to stop, `None` if the writer has lost the lease."""
-        changed = {name: plain(value) for name, value in vars(progress).items() if value is not None}
+        changed = {name: to_stored(value) for name, value in vars(progress).items() if value is not None}
         with translated_errors():
             result = await self._unjournaled.update_one(
                 {"_id": message_id, "writer": writer}, {"$set": {"lease": until, **changed}}
@@ -142,7 +144,7 @@ class MongoAnswerStore:
     async def finish(self, message: Message, writer: str) -> bool:
         """Store a finished answer, durably; return false if the writer has lost the lease."""
         final: dict[str, Any] = {
-            name: plain(getattr(message, name))
+            name: to_stored(getattr(message, name))
             for name in (
                 "text",
                 "state",

@@ -19,17 +19,17 @@ from auth_billing.prices.price_book import PriceBook
 from auth_billing.store.audit_log import MongoAuditLogStore
 from auth_billing.store.balances import MongoBalanceStore
 from auth_billing.store.prices import MongoPriceStore
-from chat_ui.chat import Chat
+from chat_ui.admin_services import AdminServices
 from chat_ui.conversations import Conversations
 from chat_ui.generations.generations import Generations, Principals
-from chat_ui.generations.titles import Titles
-from chat_ui.history.listing import Listing
+from chat_ui.generations.titles import TitleGenerator
+from chat_ui.history.conversation_lists import ConversationLists
+from chat_ui.history.quota import ConversationQuota
 from chat_ui.history.records import Owner
-from chat_ui.history.room import Room
 from chat_ui.importing.importer import Importer
-from chat_ui.importing.reading_apart import read_apart
-from chat_ui.importing.taking_in import Shelves
-from chat_ui.office import Office
+from chat_ui.importing.parser_process import parse_in_subprocess
+from chat_ui.importing.writer import ImportStores
+from chat_ui.services import ChatServices
 from chat_ui.settings import ChatSettings
 from chat_ui.store.conversations import MongoConversationStore
 from chat_ui.store.imports import MongoImportStore
@@ -45,7 +45,9 @@ from router.messages import KeySet
 from runtime.lifecycle import StartupError
 
 
-def chat(access: AccountAccess, gateway: Gateway, settings: ChatSettings, announce: Callable[[KeySet], None]) -> Chat:
+def chat(
+    access: AccountAccess, gateway: Gateway, settings: ChatSettings, announce: Callable[[KeySet], None]
+) -> ChatServices:
     """All that the chat's API asks; `announce` tells the gateways that keys have changed.
 
     Raises:
@@ -60,35 +62,37 @@ def chat(access: AccountAccess, gateway: Gateway, settings: ChatSettings, announ
         engine,
         messages,
         MongoAnswerStore(connection),
-        Titles(engine, conversations, messages),
+        TitleGenerator(engine, conversations, messages),
         _principals(browsers.people, gateway.accounts),
         stopping=gateway.stopping,
     )
-    room = Room(conversations)
-    return Chat(
+    quota = ConversationQuota(conversations)
+    return ChatServices(
         access=browsers,
         audit=AuditLog(MongoAuditLogStore(connection)),
-        conversations=Conversations(conversations, messages, MongoShareStore(connection), generations, room=room),
-        listing=Listing(conversations, messages),
-        importer=Importer(Shelves(conversations, messages, MongoImportStore(connection)), room, read_apart),
+        conversations=Conversations(conversations, messages, MongoShareStore(connection), generations, quota=quota),
+        lists=ConversationLists(conversations, messages),
+        importer=Importer(
+            ImportStores(conversations, messages, MongoImportStore(connection)), quota, parse_in_subprocess
+        ),
         presets=MongoPresetStore(connection),
         generations=generations,
-        engine=engine,
-        office=Office(
+        model_client=engine,
+        admin=AdminServices(
             administration=gateway.administration,
             credit=access.credit(),
             balances=MongoBalanceStore(connection),
             prices=prices,
             limits=gateway.limits.book,
             fleet=GatewayFleet(gateway),
-            console=settings.console_url,
+            console_url=settings.console_url,
         ),
         principal=gateway.accounts.principal_of,
     )
 
 
 @asynccontextmanager
-async def running(access: AccountAccess, chat: Chat) -> AsyncIterator[None]:
+async def running(access: AccountAccess, chat: ChatServices) -> AsyncIterator[None]:
     """Inside, answers are taken over that nobody writes; at the end, those that are written are left to others, and
     imports break off.
 

@@ -13,18 +13,18 @@ from auth_billing.access.principal import Principal
 from auth_billing.errors import AccountError, BudgetExhausted, InsufficientCredit, NoPrice
 from auth_billing.money.amounts import format_usd
 from auth_billing.prices.price_book import PriceBook
-from chat_ui.generations.engine import (
-    Ask,
-    AskFailed,
-    CannotContinue,
-    Ended,
-    EngineStopping,
+from chat_ui.generations.model_client import (
+    AnswerEnd,
+    AnswerEvent,
+    AnswerFailed,
+    AnswerRequest,
+    ContinuationUnsupported,
     Price,
-    Said,
     ServedModel,
-    Text,
+    ShuttingDown,
+    TextDelta,
 )
-from chat_ui.history.records import TokenUsage, Waiting
+from chat_ui.history.records import QueueStatus, TokenUsage
 from gateway import in_process
 from gateway.errors import GatewayError, JobFailed, ServerShutdown
 from gateway.http.gateway import Gateway
@@ -40,26 +40,26 @@ _CANNOT_CONTINUE = frozenset({FailureCode.INVALID_PROMPT, FailureCode.INVALID_PA
 
 
 class GatewayEngine:
-    """Implements `chat_ui.generations.engine.Engine`."""
+    """Implements `chat_ui.generations.model_client.ModelClient`."""
 
     def __init__(self, gateway: Gateway, prices: PriceBook) -> None:
         self._gateway = gateway
         self._prices = prices
 
-    async def answer(self, principal: Principal, ask: Ask) -> AsyncIterator[Said]:
+    async def answer(self, principal: Principal, ask: AnswerRequest) -> AsyncIterator[AnswerEvent]:
         """Ask, for and at the cost of `principal`."""
         begun = False
         try:
             async with aclosing(in_process.complete(self._gateway, self._prices, principal, _fields(ask))) as heard:  # type: ignore[type-var]
                 async for each in heard:
                     if isinstance(each, in_process.InLine):
-                        yield Waiting(each.position, each.seconds)
+                        yield QueueStatus(each.position, each.seconds)
                         continue
                     begun = True
                     if each.finish_reason is None:
-                        yield Text(each.text, _usage(each.usage), each.cost)
+                        yield TextDelta(each.text, _usage(each.usage), each.cost)
                     else:
-                        yield Ended(each.finish_reason, _usage(each.usage), each.cost)
+                        yield AnswerEnd(each.finish_reason, _usage(each.usage), each.cost)
         except (GatewayError, AccountError, PublishError) as error:
             raise _in_words(error, can_restart=ask.continues and not begun) from error
 
@@ -82,7 +82,7 @@ class GatewayEngine:
 
 
 class GatewayFleet:
-    """Implements `chat_ui.office.Fleet` by the heartbeats that the gateway hears."""
+    """Implements `chat_ui.admin_services.Fleet` by the heartbeats that the gateway hears."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -100,7 +100,7 @@ class GatewayFleet:
         return self._gateway.queues.waiting(model)
 
 
-def _fields(ask: Ask) -> dict[str, Any]:
+def _fields(ask: AnswerRequest) -> dict[str, Any]:
     """The request, as OpenAI writes it."""
     settings = ask.settings
     system = [{"role": "system", "content": settings.system}] if settings.system.strip() else []
@@ -121,24 +121,24 @@ def _usage(usage: Usage) -> TokenUsage:
     return TokenUsage(usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
 
 
-def _in_words(error: Exception, *, can_restart: bool) -> AskFailed:
+def _in_words(error: Exception, *, can_restart: bool) -> AnswerFailed:
     """The gateway's table says it, for people who don't know quotas and parameters."""
     told = error_body(error)["error"]
     code, message = told["code"] or "internal_error", told["message"]
     retry_after = error_headers(error).get("retry-after")
     seconds = None if retry_after is None else int(retry_after)
     if isinstance(error, ServerShutdown):
-        return EngineStopping(code, message, seconds)
+        return ShuttingDown(code, message, seconds)
     if can_restart and (
         (isinstance(error, JobFailed) and error.failure in _CANNOT_CONTINUE) or http_error(error).status == 400
     ):
-        return CannotContinue(code, message, seconds)
+        return ContinuationUnsupported(code, message, seconds)
     if isinstance(error, InsufficientCredit):
         needed, left = format_usd(error.needed), format_usd(error.available)
         message = f"There is not enough credit: this may cost up to {needed} USD, and {left} USD are left."
-        return AskFailed("insufficient_credit", message)
+        return AnswerFailed("insufficient_credit", message)
     if isinstance(error, BudgetExhausted):
         needed, left = format_usd(error.needed), format_usd(max(0, error.left))
         message = f"This month's budget is used up: this may cost up to {needed} USD, and {left} USD of it are left."
-        return AskFailed("budget_exhausted", message)
-    return AskFailed(code, message, seconds)
+        return AnswerFailed("budget_exhausted", message)
+    return AnswerFailed(code, message, seconds)

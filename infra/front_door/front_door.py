@@ -16,10 +16,10 @@ from starlette.types import Lifespan, Receive, Scope, Send
 
 from auth_billing.keys.key_invalidation import announcer
 from auth_billing.keys.pepper import control_secret
-from chat_ui.chat import Chat
 from chat_ui.http.api import PREFIX as CHAT_API
 from chat_ui.http.api import create_api
-from chat_ui.http.app import create_app as create_page
+from chat_ui.http.page import create_app as create_page
+from chat_ui.services import ChatServices
 from chat_ui.settings import ChatSettings
 from gateway.app import GatewayServices, create_app
 from gateway.http.server import serve_app
@@ -57,7 +57,7 @@ def open_front_door(access: AccountAccess, bus: Bus, settings: GatewaySettings) 
     return app
 
 
-def _add_chat(app: FastAPI, chat: Chat) -> None:
+def _add_chat(app: FastAPI, chat: ChatServices) -> None:
     """Put the chat wherever the gateway has no route."""
     page, chat_api, not_found = create_page(WEB / "dist"), create_api(chat), app.router.default
 
@@ -73,7 +73,7 @@ def _add_chat(app: FastAPI, chat: Chat) -> None:
     app.router.default = otherwise
 
 
-def _with_chat(gateway: Lifespan[Any], access: AccountAccess, chat: Chat) -> Lifespan[Any]:
+def _with_chat(gateway: Lifespan[Any], access: AccountAccess, chat: ChatServices) -> Lifespan[Any]:
     """The gateway's lifespan, with the chat's inside: answers are written as long as there is a gateway to ask."""
 
     @asynccontextmanager

@@ -34,7 +34,7 @@ pytestmark = [
 ]
 
 TOKENS = 120
-TITLE_TOKENS = titles.TOKENS
+TITLE_TOKENS = titles.MAX_TOKENS
 PATIENCE_SECONDS = 120.0
 
 

@@ -57,8 +57,8 @@ class Scene:
 
     async def close(self) -> None:
         for app in self.apps:
-            await app.state.chat.generations.close()
-            await app.state.chat.importer.close()
+            await app.state.services.generations.close()
+            await app.state.services.importer.close()
         self.house.passwords.close()
 
 

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 
-from chat_ui.http.app import create_app
+from chat_ui.http.page import create_app
 
 ENDLESS, BUSY = "ENDLESS", "BUSY"
 """Questions: the answer goes on until it is stopped; the answer fails, and may be asked again in `BUSY_SECONDS`."""

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from auth_billing.access.roles import Role
-from chat_ui.generations.engine import AskFailed
-from chat_ui.history.bounds import LARGEST_ATTACHMENTS, LONGEST_QUESTION, MOST_MESSAGES
+from chat_ui.generations.model_client import AnswerFailed
+from chat_ui.history.limits import MAX_ATTACHMENT_BYTES, MAX_MESSAGES, MAX_QUESTION_CHARS
 from tests.chat_ui.chatting import SETTINGS, Scene, eventually, text_of
 from tests.fakes.scripted_engine import MODEL
 
@@ -57,7 +57,7 @@ async def test_the_model_makes_the_title_once(scene: Scene) -> None:
 
 
 async def test_without_an_answer_the_title_is_the_question(scene: Scene) -> None:
-    scene.engine.words = [AskFailed("overloaded", "Busy.", 3)]
+    scene.engine.words = [AnswerFailed("overloaded", "Busy.", 3)]
     person = await scene.person()
     conversation = await person.conversation()
     asked = await person.ask(conversation, "How do turbines\nwork?")
@@ -69,7 +69,7 @@ async def test_without_an_answer_the_title_is_the_question(scene: Scene) -> None
 
 
 async def test_what_fails_midway_keeps_its_text_and_what_it_cost(scene: Scene) -> None:
-    scene.engine.words = ["Half ", AskFailed("worker_lost", "The worker was lost.", 1)]
+    scene.engine.words = ["Half ", AnswerFailed("worker_lost", "The worker was lost.", 1)]
     person = await scene.person()
     failed = await person.answered(await person.conversation())
     assert (failed["state"], failed["text"], failed["cost_nano"]) == ("failed", "Half ", 11)
@@ -129,7 +129,7 @@ async def test_stopping_stops_the_engine_and_keeps_the_text(scene: Scene) -> Non
     asked = await person.ask(conversation)
     answer = asked["answer"]["id"]
     scene.engine.go.release()
-    await eventually(lambda: bool(scene.apps[0].state.chat.generations.live(answer).text))
+    await eventually(lambda: bool(scene.apps[0].state.services.generations.live(answer).text))
     await person.call("POST", f"/conversations/{conversation}/messages/{answer}/stop", status=202)
     stopped = (await person.events(conversation, answer))[-1][1]["message"]
     assert (stopped["state"], stopped["text"], stopped["usage"]["completion_tokens"]) == ("stopped", "Hello ", 1)
@@ -261,10 +261,10 @@ async def test_what_can_not_be_asked(scene: Scene, monkeypatch: pytest.MonkeyPat
     asked = await person.ask(conversation)
     await person.events(conversation, asked["answer"]["id"])
     path = f"/conversations/{conversation}/messages"
-    large = [{"name": "x", "text": "x" * (LARGEST_ATTACHMENTS + 1)}]
+    large = [{"name": "x", "text": "x" * (MAX_ATTACHMENT_BYTES + 1)}]
     for body, param in (
         ({"text": ""}, "text"),
-        ({"text": "x" * (LONGEST_QUESTION + 1)}, "text"),
+        ({"text": "x" * (MAX_QUESTION_CHARS + 1)}, "text"),
         ({"text": 7}, "text"),
         ({"text": "Hi", "parent": asked["question"]["id"]}, "parent"),
         ({"text": "Hi", "settings": {"model": ""}}, "settings"),
@@ -284,9 +284,9 @@ async def test_what_can_not_be_asked(scene: Scene, monkeypatch: pytest.MonkeyPat
     running = await person.ask(conversation)
     body = {"text": "Too soon", "parent": running["answer"]["id"]}
     assert (await person.call("POST", path, body, status=409))["error"]["code"] == "answer_running"
-    monkeypatch.setattr("chat_ui.conversations.MOST_MESSAGES", 5)
+    monkeypatch.setattr("chat_ui.conversations.MAX_MESSAGES", 5)
     assert (await person.call("POST", path, {"text": "Hi"}, status=409))["error"]["code"] == "full"
-    assert MOST_MESSAGES > 5
+    assert MAX_MESSAGES > 5
 
 
 async def test_presets(scene: Scene) -> None:

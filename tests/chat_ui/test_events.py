@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from chat_ui.generations import following
+from chat_ui.generations import answer_events
 from chat_ui.http.routes import events
 from tests.chat_ui.chatting import Scene, eventually
 
@@ -24,8 +24,8 @@ async def test_a_silent_stream_ends_when_its_reader_is_signed_out(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, *, here: bool
 ) -> None:
     monkeypatch.setattr(events, "SESSION_SECONDS", 0.0)
-    monkeypatch.setattr(following, "PATIENCE_SECONDS", 0.01)
-    monkeypatch.setattr(following, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(answer_events, "CHANGE_TIMEOUT_SECONDS", 0.01)
+    monkeypatch.setattr(answer_events, "POLL_SECONDS", 0.01)
     scene.engine.patient = True
     person = await scene.person()
     conversation = await person.conversation()

@@ -11,7 +11,7 @@ from typing import Any
 import openpyxl
 import pytest
 
-from chat_ui.importing.brought import seconds
+from chat_ui.importing.parsed_conversation import seconds
 from tests.chat_ui.chatting import Person, Scene
 
 HOSTILE = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", '=HYPERLINK("http://evil","x")', "=cmd|'/c calc'!A0", "＝1+1"]

@@ -9,11 +9,12 @@ import pytest
 
 from auth_billing.errors import NoSuchRecord
 from chat_ui.conversations import Conversations, Question
-from chat_ui.generations import generations, writing
-from chat_ui.generations.engine import AskFailed, CannotContinue, EngineStopping
+from chat_ui.generations import answer_writer, generations
+from chat_ui.generations.answer_events import AnswerEvents
 from chat_ui.generations.generations import Generations
-from chat_ui.generations.titles import cleaned
-from chat_ui.history.records import Message, ModelSettings, Owner, State, Waiting
+from chat_ui.generations.model_client import AnswerFailed, ContinuationUnsupported, ShuttingDown
+from chat_ui.generations.titles import clean_title
+from chat_ui.history.records import Message, ModelSettings, Owner, QueueStatus, State
 from tests.chat_ui.chatting import eventually
 from tests.fakes.chat import ChatHouse
 from tests.fakes.scripted_engine import MODEL, ScriptedEngine
@@ -25,8 +26,8 @@ SETTINGS = ModelSettings(MODEL, max_tokens=50)
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """The store is told at once, and looked at often; a lease of a second is long for that."""
-    monkeypatch.setattr(writing, "KEEP_SECONDS", 0.01)
-    monkeypatch.setattr(writing, "LEASE_SECONDS", 1.0)
+    monkeypatch.setattr(answer_writer, "PROGRESS_SECONDS", 0.01)
+    monkeypatch.setattr(answer_writer, "LEASE_SECONDS", 1.0)
     monkeypatch.setattr(generations, "LEASE_SECONDS", 1.0)
     monkeypatch.setattr(generations, "SCAN_SECONDS", 0.05)
 
@@ -51,7 +52,7 @@ class Gateways:
         self.running.pop(made).cancel()
         for task in made._tasks.values():
             task.cancel()
-        made._desk.answers.release = made._desk.answers.keep = made._desk.answers.finish = _nothing  # type: ignore
+        made._context.answers.release = made._context.answers.renew = made._context.answers.finish = _nothing  # type: ignore
 
     def stored(self, answer: Message) -> Message:
         return self.house.history.messages[answer.id][1]
@@ -105,14 +106,16 @@ async def test_another_gateway_goes_on_with_the_text_of_one_that_died(gateways: 
 
 async def test_a_model_that_can_not_go_on_begins_again(gateways: Gateways) -> None:
     conversations, first, answer = await half_written(gateways)
-    events = [each async for each in _first(conversations.follower(ADA, answer.conversation, answer.id), answer, 1)]
+    events = [
+        each async for each in _first(conversations.answer_events(ADA, answer.conversation, answer.id), answer, 1)
+    ]
     gateways.kill(first)
     second, _, engine = gateways.start("All of it.")
     heard = engine.answer
     engine.answer = lambda principal, ask: _refused() if ask.continues else heard(principal, ask)  # type: ignore
-    following = second.follower(ADA, answer.conversation, answer.id)
+    following = second.answer_events(ADA, answer.conversation, answer.id)
     message = await second.message(ADA, answer.conversation, answer.id)
-    followed = [each async for each in following.events(message, "") if each is not None]
+    followed = [each async for each in following.stream(message, "") if each is not None]
     assert gateways.stored(answer).text == "All of it."
     assert ("text", (0, "All of it.")) in [(each.name, each.data) for each in followed]
     assert gateways.stored(answer).attempt == 2
@@ -120,12 +123,12 @@ async def test_a_model_that_can_not_go_on_begins_again(gateways: Gateways) -> No
 
 
 async def _refused() -> AsyncIterator[None]:
-    raise CannotContinue("invalid_prompt", "No.")
+    raise ContinuationUnsupported("invalid_prompt", "No.")
     yield
 
 
-async def _first(follower: object, answer: Message, number: int) -> AsyncIterator[object]:
-    async for event in follower.events(answer, ""):  # type: ignore[attr-defined]
+async def _first(follower: AnswerEvents, answer: Message, number: int) -> AsyncIterator[object]:
+    async for event in follower.stream(answer, ""):
         if event is None:
             continue
         yield event
@@ -145,7 +148,7 @@ async def test_a_gateway_that_stops_hands_over_at_once(gateways: Gateways) -> No
 
 
 async def test_an_engine_that_stops_is_no_failure(gateways: Gateways) -> None:
-    conversations, first, _ = gateways.start(EngineStopping("server_shutdown", "Stopping."))
+    conversations, first, _ = gateways.start(ShuttingDown("server_shutdown", "Stopping."))
     gateways.running.pop(first).cancel()
     answer = await asked(conversations)
     await eventually(lambda: gateways.house.history.leases[answer.id] == ("", 0.0))
@@ -158,8 +161,8 @@ async def test_a_reader_at_another_gateway_sees_it_all(gateways: Gateways) -> No
     answer = await asked(first)
 
     async def read() -> list[tuple[str, object]]:
-        following = second.follower(ADA, answer.conversation, answer.id)
-        return [(each.name, each.data) async for each in following.events(answer, "") if each is not None]
+        following = second.answer_events(ADA, answer.conversation, answer.id)
+        return [(each.name, each.data) async for each in following.stream(answer, "") if each is not None]
 
     reading = asyncio.create_task(read())
     for _ in range(3):
@@ -173,13 +176,13 @@ async def test_a_reader_at_another_gateway_sees_it_all(gateways: Gateways) -> No
 
 async def test_a_reader_at_another_gateway_knows_his_place_in_line(gateways: Gateways) -> None:
     first, _, engine = gateways.start("One", patient=True)
-    engine.line = [Waiting(7, 12.5)]
+    engine.line = [QueueStatus(7, 12.5)]
     second, _, _ = gateways.start("never")
     answer = await asked(first)
-    following = second.follower(ADA, answer.conversation, answer.id).events(answer, "")
+    following = second.answer_events(ADA, answer.conversation, answer.id).stream(answer, "")
     async with asyncio.timeout(30):
         told = [await anext(following)]
-        while (event := told[-1]) is None or event.data != Waiting(7, 12.5):
+        while (event := told[-1]) is None or event.data != QueueStatus(7, 12.5):
             told.append(await anext(following))
     assert event.name == "waiting"
     engine.go.release()
@@ -198,10 +201,10 @@ async def test_a_stop_is_heard_at_another_gateway(gateways: Gateways) -> None:
 
 async def test_whoever_lost_his_lease_writes_nothing_more(gateways: Gateways) -> None:
     _, first, answer = await half_written(gateways)
-    store = first._desk.answers
+    store = first._context.answers
     now = first._clock() + 100
     assert await store.claim(answer.id, "another", now + 10, now) is not None
-    await eventually(lambda: first.live(answer.id) is None or first.live(answer.id).left)  # type: ignore[union-attr]
+    await eventually(lambda: first.live(answer.id) is None or first.live(answer.id).released)  # type: ignore[union-attr]
     assert gateways.stored(answer).state is State.RUNNING
     assert gateways.house.history.leases[answer.id][0] == "another"
 
@@ -241,7 +244,7 @@ async def test_an_unexpected_error_ends_it_in_words(gateways: Gateways) -> None:
 
 
 async def test_very_long_answers_end(gateways: Gateways, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "LONGEST_ANSWER", 10)
+    monkeypatch.setattr(answer_writer, "MAX_ANSWER_CHARS", 10)
     conversations, _, engine = gateways.start("12345678", "90123", "never")
     answer = await asked(conversations)
     await eventually(lambda: gateways.stored(answer).state is State.DONE)
@@ -250,7 +253,7 @@ async def test_very_long_answers_end(gateways: Gateways, monkeypatch: pytest.Mon
 
 
 async def test_failures_say_when_to_try_again(gateways: Gateways) -> None:
-    conversations, _, _ = gateways.start(AskFailed("overloaded", "Busy.", 7))
+    conversations, _, _ = gateways.start(AnswerFailed("overloaded", "Busy.", 7))
     answer = await asked(conversations)
     await eventually(lambda: gateways.stored(answer).state is State.FAILED)
     assert vars(gateways.stored(answer).error) == {"code": "overloaded", "message": "Busy.", "retry_after": 7}
@@ -268,4 +271,4 @@ async def test_failures_say_when_to_try_again(gateways: Gateways) -> None:
     ],
 )
 def test_titles_are_one_clean_line(said: str, title: str) -> None:
-    assert cleaned(said) == title
+    assert clean_title(said) == title

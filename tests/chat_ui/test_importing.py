@@ -14,11 +14,11 @@ from auth_billing.errors import StoreUnavailable
 from chat_ui.errors import Busy, ImportRunning
 from chat_ui.history.records import Owner
 from chat_ui.importing import importer as importers
-from chat_ui.importing import taking_in
-from chat_ui.importing.frames import Batch, Frame, Opened, Order, ReaderDied, Refused
+from chat_ui.importing import writer
+from chat_ui.importing.frames import Batch, Frame, ImportRequest, Opened, ParserDied, Refused
 from chat_ui.importing.importer import Importer
-from chat_ui.importing.reading import AT_ONCE, read
-from chat_ui.importing.reading_apart import read_apart
+from chat_ui.importing.parser import BATCH_SIZE, parse
+from chat_ui.importing.parser_process import parse_in_subprocess
 from chat_ui.importing.records import Import, ImportState, Skipped, SkipReason
 from tests.chat_ui.chatting import eventually
 from tests.fakes.chat import ChatHouse
@@ -47,8 +47,8 @@ class House(ChatHouse):
         self.death: Exception | None = None
         self.made: list[Importer] = []
 
-    async def hesitant(self, raw: bytes, order: Order) -> AsyncIterator[Frame]:
-        for frame in read(raw, order):
+    async def hesitant(self, raw: bytes, order: ImportRequest) -> AsyncIterator[Frame]:
+        for frame in parse(raw, order):
             if isinstance(frame, Batch):
                 await self.go.acquire()
                 if self.death is not None:
@@ -84,7 +84,7 @@ class House(ChatHouse):
 
 @pytest.fixture
 async def house(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
-    monkeypatch.setattr(taking_in, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(writer, "STORE_TIMEOUT_SECONDS", 0.0)
     house = House()
     yield house
     for each in house.made:
@@ -92,9 +92,9 @@ async def house(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
 
 
 async def test_a_file_is_taken_in_batches_and_once(house: House) -> None:
-    raw = exported(AT_ONCE * 2 + 3, {"title": "No", "chat": 3})
+    raw = exported(BATCH_SIZE * 2 + 3, {"title": "No", "chat": 3})
     last = await house.taken(raw)
-    number = AT_ONCE * 2 + 3
+    number = BATCH_SIZE * 2 + 3
     assert (last.state, last.total, last.done, last.imported, last.known) == (
         ImportState.DONE,
         number + 1,
@@ -143,13 +143,13 @@ async def gone(*_: object) -> Any:
 
 async def store_goes(house: House, importer: Importer) -> None:
     """Between the messages and their conversations."""
-    importer._shelves.conversations.bring = gone  # type: ignore[method-assign]
+    importer._stores.conversations.add_missing = gone  # type: ignore[method-assign]
     house.go.release()
     await eventually(lambda: not importer._running)
 
 
 async def reader_dies(house: House, importer: Importer) -> None:
-    house.death = ReaderDied("with status -9")
+    house.death = ParserDied("with status -9")
     house.go.release()
     await eventually(lambda: not importer._running)
 
@@ -160,35 +160,35 @@ async def gateway_stops(_house: House, importer: Importer) -> None:
 
 @pytest.mark.parametrize("happens", [store_goes, reader_dies, gateway_stops])
 async def test_what_breaks_off_is_said_and_brought_again_it_is_whole(house: House, happens: Break) -> None:
-    importer, raw = house.gateway(), exported(AT_ONCE * 3)
+    importer, raw = house.gateway(), exported(BATCH_SIZE * 3)
     await importer.begin(ADA, raw, "m")
     house.go.release()
-    await eventually(lambda: len(house.history.conversations) == AT_ONCE)
+    await eventually(lambda: len(house.history.conversations) == BATCH_SIZE)
     await happens(house, importer)
     last = await importer.last(ADA)
     assert last is not None
-    assert (last.state, last.imported) == (ImportState.FAILED, AT_ONCE)
+    assert (last.state, last.imported) == (ImportState.FAILED, BATCH_SIZE)
     house.death = None
     last = await house.taken(raw)
-    assert (last.state, last.imported, last.known) == (ImportState.DONE, AT_ONCE * 2, AT_ONCE)
-    assert house.there == AT_ONCE * 3
+    assert (last.state, last.imported, last.known) == (ImportState.DONE, BATCH_SIZE * 2, BATCH_SIZE)
+    assert house.there == BATCH_SIZE * 3
 
 
 async def test_the_halves_of_a_process_that_died_are_cleared_by_another(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importers, "SCAN_SECONDS", 0.01)
-    monkeypatch.setattr(taking_in, "LEASE_SECONDS", 0.05)
+    monkeypatch.setattr(writer, "LEASE_SECONDS", 0.05)
     importer = house.gateway()
     await importer.begin(ADA, exported(3), "m")
 
     async def never(*_: object) -> None:
         await asyncio.Event().wait()
 
-    importer._shelves.conversations.bring = never  # type: ignore[method-assign]
+    importer._stores.conversations.add_missing = never  # type: ignore[method-assign]
     house.go.release()
     await eventually(lambda: len(house.history.messages) == 6)
-    importer._shelves.imports.keep = gone  # type: ignore[method-assign] # what kill -9 leaves
+    importer._stores.imports.renew = gone  # type: ignore[method-assign] # what kill -9 leaves
     other = house.importer()
     scanning = asyncio.create_task(other.run())
     await eventually(lambda: not house.history.messages)
@@ -198,13 +198,13 @@ async def test_the_halves_of_a_process_that_died_are_cleared_by_another(
 
 
 async def test_the_reader_is_a_process_of_its_own() -> None:
-    order = Order(ADA, "m", 1.7e9)
+    order = ImportRequest(ADA, "m", 1.7e9)
     raw = exported(3, conversation("long") | {"title": "x" * 400_000})
-    apart = [frame async for frame in read_apart(raw, order)]
+    apart = [frame async for frame in parse_in_subprocess(raw, order)]
     encode = msgspec.msgpack.encode
-    assert encode(apart) == encode(list(read(raw, order)))
+    assert encode(apart) == encode(list(parse(raw, order)))
     assert apart[0] == Opened(4)
-    refused = [frame async for frame in read_apart(b"[", order)]
+    refused = [frame async for frame in parse_in_subprocess(b"[", order)]
     assert isinstance(refused[0], Refused)
     assert not refused[0].is_json
 
@@ -219,8 +219,8 @@ async def test_a_reader_that_is_killed_is_missed(monkeypatch: pytest.MonkeyPatch
         return started[0]
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", watched)
-    with pytest.raises(ReaderDied):
-        [frame async for frame in read_apart(exported(3), Order(ADA, "m", 1.7e9))]
+    with pytest.raises(ParserDied):
+        [frame async for frame in parse_in_subprocess(exported(3), ImportRequest(ADA, "m", 1.7e9))]
 
 
 def of_ours(messages: int, *files: str) -> dict[str, Any]:
@@ -245,6 +245,6 @@ def of_ours(messages: int, *files: str) -> dict[str, Any]:
 def test_it_is_said_by_a_code_why_a_conversation_is_left_out(
     left_out: Any, reason: SkipReason, limit: int | None
 ) -> None:
-    _, batch = read(exported(1, left_out), Order(ADA, "m", 1.7e9))
+    _, batch = parse(exported(1, left_out), ImportRequest(ADA, "m", 1.7e9))
     assert isinstance(batch, Batch)
     assert batch.skipped == [Skipped("", reason, limit)]

@@ -14,18 +14,18 @@ from auth_billing.people.sessions import BrowserSession
 from auth_billing.prices.price_book import PriceBook
 from auth_billing.rate_limits.limit_registry import LimitBook
 from auth_billing.rate_limits.store_circuit import Circuit
-from chat_ui.chat import Chat
+from chat_ui.admin_services import AdminServices
 from chat_ui.conversations import Conversations
 from chat_ui.generations.generations import Generations
-from chat_ui.generations.titles import Titles
-from chat_ui.history.listing import Listing
+from chat_ui.generations.titles import TitleGenerator
+from chat_ui.history.conversation_lists import ConversationLists
+from chat_ui.history.quota import ConversationQuota
 from chat_ui.history.records import Owner
-from chat_ui.history.room import Room
-from chat_ui.importing.frames import Frame, Order, Read
+from chat_ui.importing.frames import Frame, ImportRequest, ParseFile
 from chat_ui.importing.importer import Importer
-from chat_ui.importing.reading import read
-from chat_ui.importing.taking_in import Shelves
-from chat_ui.office import Office
+from chat_ui.importing.parser import parse
+from chat_ui.importing.writer import ImportStores
+from chat_ui.services import ChatServices
 from router.messages import WorkerStatus
 from router.registry import ModelInfo, ModelRegistry
 from tests.fakes.accounts import Absence
@@ -66,9 +66,9 @@ class FakeFleet:
         return 3
 
 
-async def read_here(raw: bytes, order: Order) -> AsyncIterator[Frame]:
-    """A file's frames, without a process."""
-    for frame in read(raw, order):
+async def parse_in_process(raw: bytes, order: ImportRequest) -> AsyncIterator[Frame]:
+    """Yield the frames of a file, parsed in this process."""
+    for frame in parse(raw, order):
         yield frame
 
 
@@ -87,7 +87,7 @@ class ChatHouse:
     def generations(self, engine: ScriptedEngine | None = None) -> Generations:
         """One gateway's."""
         engine, messages = engine or self.engine, DictMessageStore(self.history)
-        titles = Titles(engine, DictConversationStore(self.history), messages)
+        titles = TitleGenerator(engine, DictConversationStore(self.history), messages)
         return Generations(engine, messages, DictAnswerStore(self.history), titles, self.principal)
 
     def conversations(self, generations: Generations) -> Conversations:
@@ -97,37 +97,37 @@ class ChatHouse:
             DictMessageStore(self.history),
             DictShareStore(self.history),
             generations,
-            room=Room(DictConversationStore(self.history)),
+            quota=ConversationQuota(DictConversationStore(self.history)),
         )
 
-    def importer(self, read: Read | None = None) -> Importer:
+    def importer(self, parse_file: ParseFile | None = None) -> Importer:
         """One gateway's; by default it reads files itself."""
         conversations = DictConversationStore(self.history)
-        shelves = Shelves(conversations, DictMessageStore(self.history), DictImportStore(self.history))
-        return Importer(shelves, Room(conversations), read or read_here)
+        stores = ImportStores(conversations, DictMessageStore(self.history), DictImportStore(self.history))
+        return Importer(stores, ConversationQuota(conversations), parse_file or parse_in_process)
 
     async def principal(self, owner: Owner, project: str) -> Principal:
         return Principal(key_id="", tenant=owner.organisation, cache_salt="salt", project=project, user=owner.user)
 
-    def chat(self, access: BrowserAccess, audit: ListAuditLogStore) -> Chat:
+    def chat(self, access: BrowserAccess, audit: ListAuditLogStore) -> ChatServices:
         """One gateway's chat."""
         generations = self.generations()
-        return Chat(
+        return ChatServices(
             access=access,
             audit=AuditLog(audit),
             conversations=self.conversations(generations),
-            listing=Listing(DictConversationStore(self.history), DictMessageStore(self.history)),
+            lists=ConversationLists(DictConversationStore(self.history), DictMessageStore(self.history)),
             importer=self.importer(),
             presets=DictPresetStore(self.history),
             generations=generations,
-            engine=self.engine,
-            office=self.office(),
+            model_client=self.engine,
+            admin=self.office(),
             principal=self._principal_of,
         )
 
-    def office(self) -> Office:
+    def office(self) -> AdminServices:
         organisation = self.organisation
-        return Office(
+        return AdminServices(
             administration=organisation.administration,
             credit=Credit(DictCreditStore(organisation.balances), DictJobStore(Absence())),
             balances=organisation.balances,

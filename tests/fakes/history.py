@@ -7,16 +7,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from chat_ui.history.bounds import MOST_FOUND, MOST_TERMS
+from chat_ui.history.limits import MAX_RESULTS, MAX_TERMS
 from chat_ui.history.records import (
     Claim,
     Conversation,
-    Found,
     Message,
     Owner,
+    PageQuery,
     Preset,
     Progress,
-    Wanted,
+    SearchResult,
 )
 from chat_ui.importing.records import Import
 from tests.fakes.accounts import Absence
@@ -42,9 +42,9 @@ class DictConversationStore:
         self._all = history
 
     async def add(self, owner: Owner, conversation: Conversation) -> None:
-        await self.bring(owner, {conversation: ()})
+        await self.add_missing(owner, {conversation: ()})
 
-    async def bring(self, owner: Owner, filed: Mapping[Conversation, Collection[str]]) -> None:
+    async def add_missing(self, owner: Owner, filed: Mapping[Conversation, Collection[str]]) -> None:
         self._all.absence.check()
         for conversation, terms in filed.items():
             if (owner, conversation.id) not in self._all.conversations:
@@ -55,7 +55,7 @@ class DictConversationStore:
         self._all.absence.check()
         return self._all.conversations.get((owner, conversation_id))
 
-    async def page(self, owner: Owner, wanted: Wanted) -> list[Conversation]:
+    async def page(self, owner: Owner, wanted: PageQuery) -> list[Conversation]:
         found = [
             each
             for each in self._of(owner)
@@ -63,31 +63,35 @@ class DictConversationStore:
         ]
         return sorted(found, key=lambda each: each.order, reverse=True)[: wanted.limit]
 
-    async def some(self, owner: Owner, conversation_ids: Collection[str]) -> list[Conversation]:
+    async def find_many(self, owner: Owner, conversation_ids: Collection[str]) -> list[Conversation]:
         return [each for each in self._of(owner) if each.id in conversation_ids]
 
-    async def search(self, owner: Owner, words: Sequence[str], *, archived: bool) -> list[Found]:
+    async def search(self, owner: Owner, words: Sequence[str], *, archived: bool) -> list[SearchResult]:
         found = [
-            Found(each.id, each.order)
+            SearchResult(each.id, each.order)
             for each in self._of(owner)
             if each.archived == archived and _has(self._all.terms.get((owner, each.id), []), words)
         ]
-        return sorted(found, key=lambda each: each.order, reverse=True)[:MOST_FOUND]
+        return sorted(found, key=lambda each: each.order, reverse=True)[:MAX_RESULTS]
 
     async def count(self, owner: Owner) -> int:
         return len(self._of(owner))
 
     async def change(
-        self, owner: Owner, conversation_id: str, changes: Mapping[str, Any], grows: Mapping[str, int] | None = None
+        self,
+        owner: Owner,
+        conversation_id: str,
+        changes: Mapping[str, Any],
+        increments: Mapping[str, int] | None = None,
     ) -> Conversation | None:
         found = await self.find(owner, conversation_id)
         if found is None:
             return None
-        grown = {name: getattr(found, name) + more for name, more in (grows or {}).items()}
+        grown = {name: getattr(found, name) + more for name, more in (increments or {}).items()}
         self._all.conversations[owner, conversation_id] = replace(found, **changes, **grown)
         return self._all.conversations[owner, conversation_id]
 
-    async def set_first_title(self, owner: Owner, conversation_id: str, title: str) -> bool:
+    async def set_initial_title(self, owner: Owner, conversation_id: str, title: str) -> bool:
         found = await self.find(owner, conversation_id)
         if found is None or found.title:
             return False
@@ -98,7 +102,7 @@ class DictConversationStore:
         if await self.find(owner, conversation_id) is None:
             return
         known = self._all.terms.get((owner, conversation_id), [])
-        self._all.terms[owner, conversation_id] = list(dict.fromkeys([*known, *terms]))[:MOST_TERMS]
+        self._all.terms[owner, conversation_id] = list(dict.fromkeys([*known, *terms]))[:MAX_TERMS]
 
     async def remove(self, owner: Owner, conversation_id: str) -> bool:
         self._all.absence.check()
@@ -132,10 +136,10 @@ class DictMessageStore:
             if message.state.is_open:
                 self._all.leases[message.id] = (writer, until)
 
-    async def bring(self, owner: Owner, messages: Sequence[Message]) -> None:
+    async def add_missing(self, owner: Owner, messages: Sequence[Message]) -> None:
         await self.add(owner, [each for each in messages if each.id not in self._all.messages])
 
-    async def discard(self, owner: Owner, conversation_ids: Collection[str]) -> None:
+    async def remove_all(self, owner: Owner, conversation_ids: Collection[str]) -> None:
         for each in self._of(owner):
             if each.conversation in conversation_ids:
                 del self._all.messages[each.id]
@@ -144,20 +148,22 @@ class DictMessageStore:
         found = [each for each in self._of(owner) if each.conversation == conversation_id]
         return [_without_files(each) for each in sorted(found, key=lambda each: (each.created, each.id))]
 
-    async def whole(self, owner: Owner, conversation_ids: Collection[str]) -> list[Message]:
+    async def all_with_files(self, owner: Owner, conversation_ids: Collection[str]) -> list[Message]:
         return [each for each in self._of(owner) if each.conversation in conversation_ids]
 
-    async def branch(self, owner: Owner, conversation_id: str, message_ids: Collection[str]) -> list[Message]:
+    async def find_many(self, owner: Owner, conversation_id: str, message_ids: Collection[str]) -> list[Message]:
         return [each for each in self._of(owner) if each.conversation == conversation_id and each.id in message_ids]
 
     async def find(self, owner: Owner, conversation_id: str, message_id: str) -> Message | None:
-        found = await self.branch(owner, conversation_id, [message_id])
+        found = await self.find_many(owner, conversation_id, [message_id])
         return _without_files(found[0]) if found else None
 
-    async def open_in(self, owner: Owner, conversation_ids: Collection[str]) -> set[str]:
+    async def with_open_answers(self, owner: Owner, conversation_ids: Collection[str]) -> set[str]:
         return {each.conversation for each in self._of(owner) if each.state.is_open} & set(conversation_ids)
 
-    async def containing(self, owner: Owner, conversation_ids: Collection[str], pattern: str) -> list[tuple[str, str]]:
+    async def matching_texts(
+        self, owner: Owner, conversation_ids: Collection[str], pattern: str
+    ) -> list[tuple[str, str]]:
         return [
             (each.conversation, each.text)
             for each in self._of(owner)
@@ -195,7 +201,7 @@ class DictAnswerStore:
         self._all.absence.check()
         return [message_id for message_id, (_, until) in self._all.leases.items() if until < now][:limit]
 
-    async def keep(self, message_id: str, writer: str, until: float, progress: Progress) -> bool | None:
+    async def renew(self, message_id: str, writer: str, until: float, progress: Progress) -> bool | None:
         if not self._is(message_id, writer):
             return None
         owner, message = self._all.messages[message_id]
@@ -282,7 +288,7 @@ class DictImportStore:
         self._all.imports[owner] = started
         return True
 
-    async def keep(self, owner: Owner, at: Import) -> bool:
+    async def renew(self, owner: Owner, at: Import) -> bool:
         there = await self.find(owner)
         if there is None or there.id != at.id:
             return False

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from auth_billing.access.principal import Principal
-from chat_ui.generations.engine import Ask, Ended, Price, Said, ServedModel, Text
-from chat_ui.history.records import TokenUsage, Waiting
+from chat_ui.generations.model_client import AnswerEnd, AnswerEvent, AnswerRequest, Price, ServedModel, TextDelta
+from chat_ui.history.records import QueueStatus, TokenUsage
 
 MODEL = "org/counting-model"
 
@@ -18,18 +18,18 @@ class ScriptedEngine:
     """Answers every question by `words`, each after `step` is given; errors are raised where they stand."""
 
     words: list[str | Exception] = field(default_factory=lambda: ["Hello ", "you."])
-    asked: list[tuple[Principal, Ask]] = field(default_factory=list)
+    asked: list[tuple[Principal, AnswerRequest]] = field(default_factory=list)
     closed: int = 0
     """Answers that were not heard to their end."""
-    line: list[Waiting] = field(default_factory=lambda: [Waiting(0, None)])
+    line: list[QueueStatus] = field(default_factory=lambda: [QueueStatus(0, None)])
     """What is said before the first word."""
     patient: bool = False
     """Wait for `go` before every word."""
     go: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
 
-    async def answer(self, principal: Principal, ask: Ask) -> AsyncIterator[Said]:
-        self.asked.append((principal, ask))
-        words = ["A title"] if ask.turns[-1].text.startswith("Write a title") else self.words
+    async def answer(self, principal: Principal, request: AnswerRequest) -> AsyncIterator[AnswerEvent]:
+        self.asked.append((principal, request))
+        words = ["A title"] if request.turns[-1].text.startswith("Write a title") else self.words
         ended = False
         try:
             for place in self.line:
@@ -40,9 +40,9 @@ class ScriptedEngine:
                 if isinstance(word, Exception):
                     ended = True
                     raise word
-                yield Text(word, TokenUsage(5, 2, number), 10 + number)
+                yield TextDelta(word, TokenUsage(5, 2, number), 10 + number)
             ended = True
-            yield Ended("stop", TokenUsage(5, 2, len(words)), 10 + len(words))
+            yield AnswerEnd("stop", TokenUsage(5, 2, len(words)), 10 + len(words))
         finally:
             self.closed += not ended
 

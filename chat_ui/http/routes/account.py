@@ -8,13 +8,13 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from auth_billing.audit_log import Event
 from auth_billing.people.sign_up import Newcomer
-from chat_ui.chat import address_of, chat_of
 from chat_ui.errors import InvalidField
-from chat_ui.http.answers import json_answer, me
-from chat_ui.http.bodies import SignUpBody, StartBody, body_of
-from chat_ui.http.guard import Caller, OurPage, public
+from chat_ui.http.access_control import Caller, SameOrigin, public
+from chat_ui.http.request_bodies import SignUpBody, StartBody, body_of
+from chat_ui.http.responses import json_response, session_fields
 from chat_ui.http.routes.session import begun
-from chat_ui.http.shapes.people import InvitationShown, Me, Ways
+from chat_ui.http.schemas.people import InvitationPreview, Me, SignUpOptions
+from chat_ui.services import client_address, services_of
 
 router = APIRouter()
 
@@ -22,50 +22,52 @@ router = APIRouter()
 @router.get("/me", response_model=Me)
 async def who_am_i(request: Request, caller: Caller) -> Response:
     """Return the signed-in user, the organisation, the role in it, and its projects."""
-    return json_answer(await me(chat_of(request), caller))
+    return json_response(await session_fields(services_of(request), caller))
 
 
-@router.get("/sign-up", response_model=Ways)
+@router.get("/sign-up", response_model=SignUpOptions)
 @public
 async def ways_to_sign_up(request: Request) -> Response:
     """Return whether sign-up is open to people without an invitation."""
-    return json_answer({"open": chat_of(request).access.sign_up.is_open})
+    return json_response({"open": services_of(request).access.sign_up.is_open})
 
 
 @router.post("/sign-up", response_model=Me)
 @public
 async def sign_up(
-    request: Request, _ours: OurPage, body: Annotated[SignUpBody, Depends(body_of(SignUpBody))]
+    request: Request, _ours: SameOrigin, body: Annotated[SignUpBody, Depends(body_of(SignUpBody))]
 ) -> Response:
     """Sign up with an invitation, or, if sign-up is open, with a new organisation."""
-    chat = chat_of(request)
-    newcomer = Newcomer(body.email, body.name, body.password, address_of(request))
+    services = services_of(request)
+    newcomer = Newcomer(body.email, body.name, body.password, client_address(request))
     if body.invitation:
-        signed_in = await chat.access.sign_up.by_invitation(body.invitation, newcomer)
-        return await begun(request, chat, signed_in, Event.INVITE_ACCEPTED)
-    if not body.organisation and chat.access.sign_up.is_open:
+        signed_in = await services.access.sign_up.by_invitation(body.invitation, newcomer)
+        return await begun(request, services, signed_in, Event.INVITE_ACCEPTED)
+    if not body.organisation and services.access.sign_up.is_open:
         raise InvalidField("organisation", "Give your organisation a name.")
-    signed_in = await chat.access.sign_up.uninvited(newcomer, body.organisation)
-    return await begun(request, chat, signed_in, Event.ORGANIZATION_CREATED)
+    signed_in = await services.access.sign_up.uninvited(newcomer, body.organisation)
+    return await begun(request, services, signed_in, Event.ORGANIZATION_CREATED)
 
 
 @router.post("/start", response_model=Me)
 @public
-async def start(request: Request, _ours: OurPage, body: Annotated[StartBody, Depends(body_of(StartBody))]) -> Response:
+async def start(
+    request: Request, _ours: SameOrigin, body: Annotated[StartBody, Depends(body_of(StartBody))]
+) -> Response:
     """Sign in as the installation's first owner, by the link that the launcher printed."""
-    chat = chat_of(request)
-    signed_in = await chat.access.local_owner.let_in(body.invitation)
-    return await begun(request, chat, signed_in, Event.LOGIN_SUCCEEDED)
+    services = services_of(request)
+    signed_in = await services.access.local_owner.let_in(body.invitation)
+    return await begun(request, services, signed_in, Event.LOGIN_SUCCEEDED)
 
 
-@router.get("/invitations/{token}", response_model=InvitationShown)
+@router.get("/invitations/{token}", response_model=InvitationPreview)
 @public
 async def read_invitation(request: Request, token: str) -> Response:
     """Return an invitation's organisation, role and address, by its token."""
-    access = chat_of(request).access
+    access = services_of(request).access
     invitation = await access.invitations.open(token)
     organisation = await access.projects.organisation(invitation.organisation)
-    return json_answer(
+    return json_response(
         {
             "organisation": organisation.name,
             "role": invitation.role.value,

@@ -12,14 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from auth_billing.errors import InvalidSession, StoreUnavailable
-from chat_ui.chat import chat_of, owner_of
-from chat_ui.generations.following import Event
-from chat_ui.history.records import Message, Waiting
-from chat_ui.http import cookies, rendering
-from chat_ui.http.answers import NEVER_KEPT
-from chat_ui.http.guard import Caller
-from chat_ui.http.shapes.base import Shape
-from chat_ui.http.shapes.conversations import (
+from chat_ui.generations.answer_events import StreamEvent
+from chat_ui.history.records import Message, QueueStatus
+from chat_ui.http import cookies, serialisation
+from chat_ui.http.access_control import Caller
+from chat_ui.http.responses import NO_STORE
+from chat_ui.http.schemas.base import Schema
+from chat_ui.http.schemas.conversations import (
     ChatEvents,
     MessageEvent,
     RestartEvent,
@@ -27,6 +26,7 @@ from chat_ui.http.shapes.conversations import (
     TitleEvent,
     WaitingEvent,
 )
+from chat_ui.services import owner_of, services_of
 
 router = APIRouter()
 
@@ -61,13 +61,13 @@ async def events(
     query: Annotated[EventsQuery, Query()],
 ) -> Response:
     """Stream the answer's events until its end, then its conversation's new title, if any: see `ChatEvents`."""
-    conversations, owner = chat_of(request).conversations, owner_of(caller)
+    conversations, owner = services_of(request).conversations, owner_of(caller)
     message = await conversations.message(owner, conversation_id, message_id)
     after = request.headers.get("last-event-id", "")[:64] or query.after
-    following = conversations.follower(owner, conversation_id, message_id).events(message, after)
+    stream = conversations.answer_events(owner, conversation_id, message_id).stream(message, after)
     return EventSourceResponse(
-        _sent(request, following),
-        headers=NEVER_KEPT,
+        _sse(request, stream),
+        headers=NO_STORE,
         sep="\n",
         ping=PING_SECONDS,
         ping_message_factory=lambda: ServerSentEvent(comment="ping", sep="\n"),
@@ -75,28 +75,28 @@ async def events(
     )
 
 
-async def _sent(request: Request, following: AsyncIterator[Event | None]) -> AsyncIterator[dict[str, Any]]:
+async def _sse(request: Request, stream: AsyncIterator[StreamEvent | None]) -> AsyncIterator[dict[str, Any]]:
     """Yield events for sse-starlette. The stream ends, and the client reconnects, if its session or the store fails."""
     checked = time.monotonic()
     try:
-        async for event in following:
+        async for event in stream:
             if event is not None:
                 yield {"event": event.name, "data": _shape(event).model_dump_json(), "id": event.id or None}
             if time.monotonic() - checked >= SESSION_SECONDS:
                 checked = time.monotonic()
-                await chat_of(request).access.sessions.of(cookies.read(request, cookies.ACCESS))
+                await services_of(request).access.sessions.of(cookies.read(request, cookies.ACCESS))
     except InvalidSession:
         return
     except StoreUnavailable as error:
         _log.warning("an event stream ends: the store does not answer", reason=str(error))
 
 
-def _shape(event: Event) -> Shape:
+def _shape(event: StreamEvent) -> Schema:
     match event.data:
-        case Waiting():
+        case QueueStatus():
             return WaitingEvent(position=event.data.position, seconds=event.data.seconds)
         case Message():
-            return MessageEvent(message=rendering.message(event.data))
+            return MessageEvent(message=serialisation.message(event.data))
         case (at, text):
             return TextEvent(at=at, text=text)
         case str():

@@ -12,11 +12,11 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from auth_billing.access.roles import Role
 from auth_billing.audit_log import Event
-from chat_ui.chat import chat_of, doer
-from chat_ui.http.answers import invitation_row, json_answer, nothing, person
-from chat_ui.http.bodies import InvitationBody, NoBody, RoleBody, body_of
-from chat_ui.http.guard import Caller
-from chat_ui.http.shapes.people import Invitation, InvitationList, NewInvitation, Person, PersonList
+from chat_ui.http.access_control import Caller
+from chat_ui.http.request_bodies import EmptyBody, InvitationBody, RoleBody, body_of
+from chat_ui.http.responses import invitation_fields, json_response, member_fields, no_content
+from chat_ui.http.schemas.people import Invitation, InvitationList, NewInvitation, Person, PersonList
+from chat_ui.services import audit_actor, services_of
 
 router = APIRouter()
 
@@ -25,8 +25,8 @@ router = APIRouter()
 async def list_people(request: Request, caller: Caller) -> Response:
     """List all members, oldest first."""
     caller.actor.require(Role.ADMIN)
-    members = await chat_of(request).access.people.members(caller.organisation)
-    return json_answer({"people": [person(member) for member in members]})
+    members = await services_of(request).access.people.members(caller.organisation)
+    return json_response({"people": [member_fields(member) for member in members]})
 
 
 @router.patch("/people/{user}", response_model=Person)
@@ -35,44 +35,44 @@ async def change_role(
 ) -> Response:
     """Change a member's role."""
     caller.actor.require(Role.ADMIN)
-    chat = chat_of(request)
-    member = await chat.access.people.change_role(caller.actor, user, body.role)
-    await chat.audit.record(
+    services = services_of(request)
+    member = await services.access.people.change_role(caller.actor, user, body.role)
+    await services.audit.record(
         caller.organisation,
         Event.USER_UPDATED,
         user,
-        doer(request, caller.user),
+        audit_actor(request, caller.user),
         details={"role": member.role.value, "email": member.user.email},
     )
-    return json_answer(person(member))
+    return json_response(member_fields(member))
 
 
 @router.delete("/people/{user}", status_code=204)
 async def remove_person(
-    request: Request, user: str, caller: Caller, _none: Annotated[NoBody, Depends(body_of(NoBody))]
+    request: Request, user: str, caller: Caller, _none: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
 ) -> Response:
     """Remove a member; the person's sessions in the organisation end within seconds."""
     if user != caller.user.id:
         caller.actor.require(Role.ADMIN)
-    chat = chat_of(request)
-    member = await chat.access.people.member(caller.organisation, user)
-    await chat.access.people.remove(caller.actor, user)
-    await chat.audit.record(
+    services = services_of(request)
+    member = await services.access.people.member(caller.organisation, user)
+    await services.access.people.remove(caller.actor, user)
+    await services.audit.record(
         caller.organisation,
         Event.USER_DELETED,
         user,
-        doer(request, caller.user),
+        audit_actor(request, caller.user),
         details={"role": member.role.value, "email": member.user.email},
     )
-    return nothing()
+    return no_content()
 
 
 @router.get("/invitations", response_model=InvitationList)
 async def list_invitations(request: Request, caller: Caller) -> Response:
     """List all invitations, newest first."""
     caller.actor.require(Role.ADMIN)
-    invitations = await chat_of(request).access.invitations.all(caller.organisation)
-    return json_answer({"invitations": [invitation_row(each, time.time()) for each in invitations]})
+    invitations = await services_of(request).access.invitations.all(caller.organisation)
+    return json_response({"invitations": [invitation_fields(each, time.time()) for each in invitations]})
 
 
 @router.post("/invitations", response_model=NewInvitation, status_code=201)
@@ -80,24 +80,26 @@ async def invite(
     request: Request, caller: Caller, body: Annotated[InvitationBody, Depends(body_of(InvitationBody))]
 ) -> Response:
     """Create an invitation. Only this response has its token, which the administrator sends as a link."""
-    chat = chat_of(request)
-    invitation, token = await chat.access.invitations.invite(caller.actor, body.role, body.email)
-    await chat.audit.record(
+    services = services_of(request)
+    invitation, token = await services.access.invitations.invite(caller.actor, body.role, body.email)
+    await services.audit.record(
         caller.organisation,
         Event.INVITE_SENT,
         invitation.id,
-        doer(request, caller.user),
+        audit_actor(request, caller.user),
         details={"role": invitation.role.value, "email": invitation.email},
     )
-    return json_answer({**invitation_row(invitation, invitation.created), "token": token}, 201)
+    return json_response({**invitation_fields(invitation, invitation.created), "token": token}, 201)
 
 
 @router.delete("/invitations/{invitation_id}", response_model=Invitation)
 async def revoke_invitation(
-    request: Request, invitation_id: str, caller: Caller, _none: Annotated[NoBody, Depends(body_of(NoBody))]
+    request: Request, invitation_id: str, caller: Caller, _none: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
 ) -> Response:
     """Revoke an invitation."""
-    chat = chat_of(request)
-    invitation = await chat.access.invitations.revoke(caller.actor, invitation_id)
-    await chat.audit.record(caller.organisation, Event.INVITE_DELETED, invitation.id, doer(request, caller.user))
-    return json_answer(invitation_row(invitation, time.time()))
+    services = services_of(request)
+    invitation = await services.access.invitations.revoke(caller.actor, invitation_id)
+    await services.audit.record(
+        caller.organisation, Event.INVITE_DELETED, invitation.id, audit_actor(request, caller.user)
+    )
+    return json_response(invitation_fields(invitation, time.time()))

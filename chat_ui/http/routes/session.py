@@ -11,12 +11,12 @@ from auth_billing.audit_log import Event
 from auth_billing.errors import InvalidCredentials, InvalidSession
 from auth_billing.people import refresh_tokens
 from auth_billing.people.sessions import BrowserSession, SignedIn
-from chat_ui.chat import Chat, address_of, chat_of, doer
 from chat_ui.http import cookies
-from chat_ui.http.answers import error_answer, json_answer, me, nothing
-from chat_ui.http.bodies import NoBody, PasswordBody, SignInBody, body_of
-from chat_ui.http.guard import Caller, OurPage, check_csrf, public
-from chat_ui.http.shapes.people import Me
+from chat_ui.http.access_control import Caller, SameOrigin, check_csrf, public
+from chat_ui.http.request_bodies import EmptyBody, PasswordBody, SignInBody, body_of
+from chat_ui.http.responses import error_response, json_response, no_content, session_fields
+from chat_ui.http.schemas.people import Me
+from chat_ui.services import ChatServices, audit_actor, client_address, services_of
 
 router = APIRouter()
 _log = structlog.get_logger(__name__)
@@ -25,50 +25,54 @@ _log = structlog.get_logger(__name__)
 @router.post("/session", response_model=Me)
 @public
 async def sign_in(
-    request: Request, _ours: OurPage, body: Annotated[SignInBody, Depends(body_of(SignInBody))]
+    request: Request, _ours: SameOrigin, body: Annotated[SignInBody, Depends(body_of(SignInBody))]
 ) -> Response:
     """Sign in with e-mail address and password."""
-    chat, address = chat_of(request), address_of(request)
+    services, address = services_of(request), client_address(request)
     try:
-        signed_in = await chat.access.sign_in.sign_in(body.email, body.password, address, body.organisation)
+        signed_in = await services.access.sign_in.sign_in(body.email, body.password, address, body.organisation)
     except InvalidCredentials:
         _log.info("sign-in failed", address=address)
         raise
-    return await begun(request, chat, signed_in, Event.LOGIN_SUCCEEDED)
+    return await begun(request, services, signed_in, Event.LOGIN_SUCCEEDED)
 
 
 @router.delete("/session", status_code=204)
-async def sign_out(request: Request, caller: Caller, _none: Annotated[NoBody, Depends(body_of(NoBody))]) -> Response:
+async def sign_out(
+    request: Request, caller: Caller, _none: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
+) -> Response:
     """Sign out of this browser."""
-    chat = chat_of(request)
-    await chat.access.sessions.end(caller)
-    return await _ended(request, chat, caller, everywhere=False)
+    services = services_of(request)
+    await services.access.sessions.end(caller)
+    return await _ended(request, services, caller, everywhere=False)
 
 
 @router.delete("/sessions", status_code=204)
 async def sign_out_everywhere(
-    request: Request, caller: Caller, _none: Annotated[NoBody, Depends(body_of(NoBody))]
+    request: Request, caller: Caller, _none: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
 ) -> Response:
     """Sign out of every browser."""
-    chat = chat_of(request)
-    await chat.access.sessions.end_all(caller)
-    return await _ended(request, chat, caller, everywhere=True)
+    services = services_of(request)
+    await services.access.sessions.end_all(caller)
+    return await _ended(request, services, caller, everywhere=True)
 
 
 @router.post("/session/refresh", status_code=204)
 @public
-async def refresh(request: Request, _ours: OurPage, _none: Annotated[NoBody, Depends(body_of(NoBody))]) -> Response:
+async def refresh(
+    request: Request, _ours: SameOrigin, _none: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
+) -> Response:
     """Exchange the refresh token for new tokens; the cookies of a session that has ended are deleted."""
-    access = chat_of(request).access
+    access = services_of(request).access
     try:
         token = refresh_tokens.parse(cookies.read(request, cookies.REFRESH))
         check_csrf(request, access.csrf_token(token.session))
         signed_in = await access.sessions.refresh(token)
     except InvalidSession as error:
-        response = error_answer(error)
+        response = error_response(error)
         cookies.clear_session(request, response)
         return response
-    response = nothing()
+    response = no_content()
     _give(request, response, signed_in)
     return response
 
@@ -78,33 +82,35 @@ async def change_password(
     request: Request, caller: Caller, body: Annotated[PasswordBody, Depends(body_of(PasswordBody))]
 ) -> Response:
     """Change the password and sign out the person's other browsers."""
-    chat = chat_of(request)
-    signed_in = await chat.access.sign_in.change_password(caller, body.old_password, body.password, address_of(request))
-    return await begun(request, chat, signed_in, Event.PASSWORD_CHANGED)
+    services = services_of(request)
+    signed_in = await services.access.sign_in.change_password(
+        caller, body.old_password, body.password, client_address(request)
+    )
+    return await begun(request, services, signed_in, Event.PASSWORD_CHANGED)
 
 
-async def begun(request: Request, chat: Chat, signed_in: SignedIn, event: Event) -> Response:
+async def begun(request: Request, services: ChatServices, signed_in: SignedIn, event: Event) -> Response:
     """Record a new session in the audit log, and return the response that sets its cookies."""
     session = signed_in.session
-    await chat.audit.record(session.organisation, event, session.user.id, doer(request, session.user))
-    response = json_answer(await me(chat, session))
+    await services.audit.record(session.organisation, event, session.user.id, audit_actor(request, session.user))
+    response = json_response(await session_fields(services, session))
     _give(request, response, signed_in)
     return response
 
 
 def _give(request: Request, response: Response, signed_in: SignedIn) -> None:
-    csrf = chat_of(request).access.csrf_token(signed_in.session.id)
+    csrf = services_of(request).access.csrf_token(signed_in.session.id)
     cookies.set_session(request, response, signed_in.access, signed_in.refresh, csrf)
 
 
-async def _ended(request: Request, chat: Chat, session: BrowserSession, *, everywhere: bool) -> Response:
-    await chat.audit.record(
+async def _ended(request: Request, services: ChatServices, session: BrowserSession, *, everywhere: bool) -> Response:
+    await services.audit.record(
         session.organisation,
         Event.LOGOUT_SUCCEEDED,
         session.user.id,
-        doer(request, session.user),
+        audit_actor(request, session.user),
         details={"everywhere": everywhere},
     )
-    response = nothing()
+    response = no_content()
     cookies.clear_session(request, response)
     return response

@@ -7,34 +7,34 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from chat_ui.chat import chat_of, owner_of
-from chat_ui.http import reports
-from chat_ui.http.answers import shown
-from chat_ui.http.guard import Admin, Caller
-from chat_ui.http.reports import MOST_DAYS
-from chat_ui.http.shapes.usage import OrganisationUsage, Usage
+from chat_ui.http import usage_reports
+from chat_ui.http.access_control import Admin, Caller
+from chat_ui.http.responses import schema_response
+from chat_ui.http.schemas.usage import OrganisationUsage, Usage
+from chat_ui.http.usage_reports import MAX_DAYS
+from chat_ui.services import owner_of, services_of
 
 router = APIRouter()
 
 
 class UsageQuery(BaseModel):
-    """Query parameters of usage reports."""
+    """Query parameters of usage usage_reports."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
-    days: Annotated[int, Field(ge=1, le=MOST_DAYS)] = 30
+    days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 30
     """Number of days, today (UTC) included."""
 
 
 @router.get("/usage", response_model=Usage)
 async def own_usage(request: Request, caller: Caller, query: Annotated[UsageQuery, Query()]) -> Response:
     """Return the caller's usage by API key and chat, with the organisation's balance."""
-    office = chat_of(request).office
-    return shown(
+    admin = services_of(request).admin
+    return schema_response(
         Usage(
-            by_day=await reports.by_day(office, caller.organisation, query.days, caller.user.id),
-            balance=await reports.balance(office, caller.organisation, caller.project),
-            limits=await reports.limits(office, owner_of(caller), caller.project),
+            by_day=await usage_reports.by_day(admin, caller.organisation, query.days, caller.user.id),
+            balance=await usage_reports.balance(admin, caller.organisation, caller.project),
+            limits=await usage_reports.limits(admin, owner_of(caller), caller.project),
         )
     )
 
@@ -42,11 +42,11 @@ async def own_usage(request: Request, caller: Caller, query: Annotated[UsageQuer
 @router.get("/admin/usage", response_model=OrganisationUsage)
 async def organisation_usage(request: Request, caller: Admin, query: Annotated[UsageQuery, Query()]) -> Response:
     """Return the organisation's usage, by day and by person, with its balance."""
-    office = chat_of(request).office
-    return shown(
+    admin = services_of(request).admin
+    return schema_response(
         OrganisationUsage(
-            by_day=await reports.by_day(office, caller.organisation, query.days),
-            by_person=await reports.by_person(office, caller.organisation, query.days),
-            balance=await reports.balance(office, caller.organisation, None),
+            by_day=await usage_reports.by_day(admin, caller.organisation, query.days),
+            by_person=await usage_reports.by_person(admin, caller.organisation, query.days),
+            balance=await usage_reports.balance(admin, caller.organisation, None),
         )
     )

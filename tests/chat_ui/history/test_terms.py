@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from chat_ui.history.bounds import LONGEST_TERM, MOST_TERMS, MOST_WORDS
-from chat_ui.history.terms import excerpt, folded, pattern_of, terms_of, words_of
+from chat_ui.history.limits import MAX_QUERY_WORDS, MAX_TERM_CHARS, MAX_TERMS
+from chat_ui.history.search_terms import accent_insensitive_pattern, excerpt, normalised, query_words, search_terms
 
 
 @pytest.mark.parametrize(
@@ -15,20 +15,20 @@ from chat_ui.history.terms import excerpt, folded, pattern_of, terms_of, words_o
     [("Zażółć GĘŚLĄ Jaźń", "zazolc gesla jazn"), ("Straße", "strasse"), ("ﬁne Ⅷ", "fine viii"), ("Øre", "ore")],
 )
 def test_case_accents_and_strokes_make_no_difference(text: str, plain: str) -> None:
-    assert folded(text) == plain
+    assert normalised(text) == plain
 
 
 def test_terms_are_different_words_and_bounded() -> None:
-    assert terms_of(["One two, one!", "trois"]) == ["one", "two", "trois"]
-    assert len(terms_of([" ".join(map(str, range(MOST_TERMS + 10)))])) == MOST_TERMS
-    assert terms_of(["x" * 100]) == ["x" * LONGEST_TERM]
-    assert len(words_of("a " * 50)) == MOST_WORDS
+    assert search_terms(["One two, one!", "trois"]) == ["one", "two", "trois"]
+    assert len(search_terms([" ".join(map(str, range(MAX_TERMS + 10)))])) == MAX_TERMS
+    assert search_terms(["x" * 100]) == ["x" * MAX_TERM_CHARS]
+    assert len(query_words("a " * 50)) == MAX_QUERY_WORDS
 
 
 @pytest.mark.parametrize("word", ["zolw", "ZOLW", "a.b*", "(", "\\d"])
 def test_a_folded_word_finds_the_text_that_it_was_made_of(word: str) -> None:
-    assert re.search(pattern_of(folded(word)), word, re.IGNORECASE)
-    assert re.search(pattern_of("zolw"), "Żółw", re.IGNORECASE)
+    assert re.search(accent_insensitive_pattern(normalised(word)), word, re.IGNORECASE)
+    assert re.search(accent_insensitive_pattern("zolw"), "Żółw", re.IGNORECASE)
 
 
 def test_an_excerpt_is_one_line_around_the_word() -> None:

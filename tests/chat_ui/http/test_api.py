@@ -13,8 +13,8 @@ from auth_billing.access.roles import Role
 from auth_billing.people.refresh_tokens import new_token
 from auth_billing.people.sessions import GRACE_SECONDS, REMEMBERED_SECONDS
 from auth_billing.people.throttle import PER_MINUTE
+from chat_ui.http.access_control import public, unguarded_routes
 from chat_ui.http.api import create_api
-from chat_ui.http.guard import public, unguarded_routes
 from tests.chat_ui.browsers import HTTP, HTTPS, Browser
 from tests.fakes.audit_log import ListAuditLogStore
 from tests.fakes.chat import ChatHouse

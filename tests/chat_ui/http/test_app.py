@@ -8,8 +8,8 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from chat_ui.http import app
-from chat_ui.http.app import create_app
+from chat_ui.http import page
+from chat_ui.http.page import create_app
 
 POLICY = {
     "default-src 'self'",
@@ -128,4 +128,4 @@ def test_the_page_knows_the_same_addresses() -> None:
     """What is an address is written twice, here for the server and in TypeScript for the page."""
     written = (Path(__file__).parents[3] / "chat_ui" / "web" / "src" / "router" / "routes.ts").read_text()
     named = set(re.findall(r'case "([a-z-]+)":', written[written.index("function ofOne") :]))
-    assert named | set(re.findall(r'name === "([a-z]+)"', written)) == app.ADDRESSES
+    assert named | set(re.findall(r'name === "([a-z]+)"', written)) == page.CLIENT_ROUTES

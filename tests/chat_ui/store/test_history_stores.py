@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from auth_billing.store.connection import StoreConnection
-from chat_ui.history.bounds import MOST_TERMS
+from chat_ui.history.limits import MAX_TERMS
 from chat_ui.history.records import (
     AnswerError,
     Attachment,
@@ -18,13 +18,13 @@ from chat_ui.history.records import (
     Message,
     ModelSettings,
     Owner,
+    PageQuery,
     Preset,
     Progress,
+    QueueStatus,
     Role,
     State,
     TokenUsage,
-    Waiting,
-    Wanted,
 )
 from chat_ui.importing.records import Import, ImportState, Skipped, SkipReason
 from chat_ui.store.conversations import MongoConversationStore
@@ -95,14 +95,14 @@ QUESTION = Message("msg-q", "conv-x", None, Role.USER, "Hi żółw", 1.0, [Attac
 
 async def test_a_list_is_in_order_and_paged(stores: Stores) -> None:
     filed = {conversation(str(number), 100.0 + number): () for number in range(5)}
-    await stores.conversations.bring(ADA, {**filed, conversation("pin", 1.0, pinned=True): ()})
-    await stores.conversations.bring(EVE, {conversation("eve"): ()})
-    first = await stores.conversations.page(ADA, Wanted(False, 3))
+    await stores.conversations.add_missing(ADA, {**filed, conversation("pin", 1.0, pinned=True): ()})
+    await stores.conversations.add_missing(EVE, {conversation("eve"): ()})
+    first = await stores.conversations.page(ADA, PageQuery(False, 3))
     assert [each.title for each in first] == ["pin", "4", "3"]
-    rest = await stores.conversations.page(ADA, Wanted(False, 10, first[-1].order))
+    rest = await stores.conversations.page(ADA, PageQuery(False, 10, first[-1].order))
     assert [each.title for each in rest] == ["2", "1", "0"]
     assert await stores.conversations.count(ADA) == 6
-    assert await stores.conversations.page(ELSEWHERE, Wanted(False, 3)) == []
+    assert await stores.conversations.page(ELSEWHERE, PageQuery(False, 3)) == []
     assert first[0].settings == SETTINGS
 
 
@@ -110,23 +110,23 @@ async def test_a_list_reaches_back_over_the_years(stores: Stores) -> None:
     days = [0, 0.5, 3, 40, 41, 5_000]
     now = time.time()
     filed = {conversation(str(day), max(1.0, now - 86_400 * day), pinned=day == 40): () for day in days}
-    await stores.conversations.bring(ADA, filed)
+    await stores.conversations.add_missing(ADA, filed)
     listed: list[Conversation] = []
-    while more := await stores.conversations.page(ADA, Wanted(False, 2, listed[-1].order if listed else None)):
+    while more := await stores.conversations.page(ADA, PageQuery(False, 2, listed[-1].order if listed else None)):
         listed += more
     assert [each.title for each in listed] == ["40", "0", "0.5", "3", "41", "5000"]
     for odd in ("0", "1", "x", "0²³", "\uffff"):
-        await stores.conversations.page(ADA, Wanted(False, 2, odd))
+        await stores.conversations.page(ADA, PageQuery(False, 2, odd))
 
 
 async def test_what_is_brought_twice_is_there_once(stores: Stores) -> None:
     many = {conversation(str(number)): ["word"] for number in range(7)}
     messages = [replace(QUESTION, id=f"msg-{number}") for number in range(450)]
-    await stores.conversations.bring(ADA, dict(list(many.items())[:3]))
+    await stores.conversations.add_missing(ADA, dict(list(many.items())[:3]))
     await stores.conversations.change(ADA, "conv-1", {"title": "mine"})
-    await stores.conversations.bring(ADA, many)
-    await stores.messages.bring(ADA, messages[200:300])
-    await stores.messages.bring(ADA, messages)
+    await stores.conversations.add_missing(ADA, many)
+    await stores.messages.add_missing(ADA, messages[200:300])
+    await stores.messages.add_missing(ADA, messages)
     assert await stores.conversations.count(ADA) == 7
     assert (await stores.conversations.find(ADA, "conv-1")).title == "mine"
     assert len(await stores.messages.all(ADA, "conv-x")) == 450
@@ -135,9 +135,9 @@ async def test_what_is_brought_twice_is_there_once(stores: Stores) -> None:
 
 
 async def test_messages_of_conversations_are_discarded(stores: Stores) -> None:
-    await stores.messages.bring(ADA, [QUESTION, replace(QUESTION, id="msg-r", conversation="conv-y")])
-    await stores.messages.discard(EVE, ["conv-x"])
-    await stores.messages.discard(ADA, ["conv-x", "conv-none"])
+    await stores.messages.add_missing(ADA, [QUESTION, replace(QUESTION, id="msg-r", conversation="conv-y")])
+    await stores.messages.remove_all(EVE, ["conv-x"])
+    await stores.messages.remove_all(ADA, ["conv-x", "conv-none"])
     assert await stores.messages.all(ADA, "conv-x") == []
     assert len(await stores.messages.all(ADA, "conv-y")) == 1
 
@@ -150,14 +150,14 @@ async def test_a_person_has_one_import_at_a_time(stores: Stores) -> None:
     assert not await stores.imports.begin(ADA, replace(first, id="import-2"), first, 5.0)
     assert await stores.imports.begin(EVE, replace(first, id="import-3"), None, 5.0)
     at = replace(first, done=2, imported=1, known=1, skipped=[SKIPPED], writing=["conv-x"], until=20.0)
-    assert await stores.imports.keep(ADA, at)
+    assert await stores.imports.renew(ADA, at)
     assert await stores.imports.find(ADA) == at
     ((owner, left),) = await stores.imports.abandoned(20.0, 5)
     assert (owner, left.id, left.until) == (EVE, "import-3", 10.0)
     assert sorted(owner.user for owner, _ in await stores.imports.abandoned(21.0, 5)) == ["ada", "eve"]
     assert await stores.imports.begin(ADA, replace(first, id="import-2", until=30.0), at, 21.0)
-    assert not await stores.imports.keep(ADA, at)
-    assert await stores.imports.keep(ADA, replace(at, id="import-2", state=ImportState.DONE, until=0.0))
+    assert not await stores.imports.renew(ADA, at)
+    assert await stores.imports.renew(ADA, replace(at, id="import-2", state=ImportState.DONE, until=0.0))
     assert [owner.user for owner, _ in await stores.imports.abandoned(1e9, 5)] == ["eve"]
     assert (await stores.imports.find(ADA)).state is ImportState.DONE
 
@@ -176,49 +176,49 @@ async def test_reasons_of_another_version_are_read(database_url: str) -> None:
 
 
 async def test_a_change_moves_it_and_is_nobody_elses(stores: Stores) -> None:
-    await stores.conversations.bring(ADA, {conversation("x"): (), conversation("y", 200.0): ()})
+    await stores.conversations.add_missing(ADA, {conversation("x"): (), conversation("y", 200.0): ()})
     changed = await stores.conversations.change(ADA, "conv-x", {"updated": 300.0, "leaf": "msg"}, {"size": 5})
     assert (changed.updated, changed.leaf, changed.size, changed.title) == (300.0, "msg", 5, "x")
     await stores.conversations.change(ADA, "conv-x", {"settings": ModelSettings("n")}, {"size": 5, "messages": 2})
     found = await stores.conversations.find(ADA, "conv-x")
     assert (found.settings.model, found.size, found.messages) == ("n", 10, 2)
-    assert [each.title for each in await stores.conversations.page(ADA, Wanted(False, 9))] == ["x", "y"]
+    assert [each.title for each in await stores.conversations.page(ADA, PageQuery(False, 9))] == ["x", "y"]
     await stores.conversations.change(ADA, "conv-x", {"archived": True})
-    assert [each.title for each in await stores.conversations.page(ADA, Wanted(True, 9))] == ["x"]
+    assert [each.title for each in await stores.conversations.page(ADA, PageQuery(True, 9))] == ["x"]
     for owner in (EVE, ELSEWHERE):
         assert await stores.conversations.change(owner, "conv-x", {"title": "mine"}) is None
         assert await stores.conversations.find(owner, "conv-x") is None
-        assert not await stores.conversations.set_first_title(owner, "conv-x", "mine")
+        assert not await stores.conversations.set_initial_title(owner, "conv-x", "mine")
         assert not await stores.conversations.remove(owner, "conv-x")
     assert (await stores.conversations.find(ADA, "conv-x")).title == "x"
 
 
 async def test_the_first_title_is_the_only_one(stores: Stores) -> None:
-    await stores.conversations.bring(ADA, {replace(conversation("x"), title=""): ()})
-    assert await stores.conversations.set_first_title(ADA, "conv-x", "One")
-    assert not await stores.conversations.set_first_title(ADA, "conv-x", "Two")
+    await stores.conversations.add_missing(ADA, {replace(conversation("x"), title=""): ()})
+    assert await stores.conversations.set_initial_title(ADA, "conv-x", "One")
+    assert not await stores.conversations.set_initial_title(ADA, "conv-x", "Two")
 
 
 async def test_conversations_are_found_by_all_words_and_the_beginning_of_the_last(stores: Stores) -> None:
-    await stores.conversations.bring(
+    await stores.conversations.add_missing(
         ADA, {conversation("x"): ["zolw", "plynie"], conversation("y"): ["zolwik"], conversation("z"): ()}
     )
-    await stores.conversations.bring(EVE, {conversation("eve"): ["zolw"]})
+    await stores.conversations.add_missing(EVE, {conversation("eve"): ["zolw"]})
     await stores.conversations.add_terms(ADA, "conv-z", ["statek", "zolw"])
     await stores.conversations.add_terms(EVE, "conv-x", ["stolen"])
 
     async def found(*words: str) -> set[str]:
         ids = [each.id for each in await stores.conversations.search(ADA, words, archived=False)]
-        return {each.title for each in await stores.conversations.some(ADA, ids)}
+        return {each.title for each in await stores.conversations.find_many(ADA, ids)}
 
     assert await found("zol") == {"x", "y", "z"}
     assert await found("zolw", "ply") == {"x"}
     assert await found("zol", "ply") == set()
     assert await found("statek", "zolw") == {"z"}
     assert await found("stolen") == set()
-    await stores.conversations.add_terms(ADA, "conv-z", [f"t{number}" for number in range(MOST_TERMS)])
-    assert await found(f"t{MOST_TERMS - 3}") == {"z"}
-    assert await found(f"t{MOST_TERMS - 1}") == set()
+    await stores.conversations.add_terms(ADA, "conv-z", [f"t{number}" for number in range(MAX_TERMS)])
+    assert await found(f"t{MAX_TERMS - 3}") == {"z"}
+    assert await found(f"t{MAX_TERMS - 1}") == set()
 
 
 async def test_messages_are_read_in_order_by_their_owner(stores: Stores) -> None:
@@ -226,27 +226,27 @@ async def test_messages_are_read_in_order_by_their_owner(stores: Stores) -> None
     assert [each.id for each in await stores.messages.all(ADA, "conv-x")] == ["msg-q", "msg-a"]
     found = await stores.messages.find(ADA, "conv-x", "msg-q")
     assert (found.attachments[0].name, found.attachments[0].text, found.attachments[0].size) == ("a.txt", "", 4)
-    whole = await stores.messages.branch(ADA, "conv-x", ["msg-q", "msg-none"])
+    whole = await stores.messages.find_many(ADA, "conv-x", ["msg-q", "msg-none"])
     assert [each.attachments[0].text for each in whole] == ["text"]
-    whole = await stores.messages.whole(ADA, ["conv-x", "conv-y"])
+    whole = await stores.messages.all_with_files(ADA, ["conv-x", "conv-y"])
     assert sorted((each.id, [file.text for file in each.attachments]) for each in whole) == [
         ("msg-a", []),
         ("msg-q", ["text"]),
     ]
-    assert await stores.messages.open_in(ADA, ["conv-x", "conv-y"]) == {"conv-x"}
-    assert await stores.messages.containing(ADA, ["conv-x"], "[zż][oó][lł]") == [("conv-x", "Hi żółw")]
+    assert await stores.messages.with_open_answers(ADA, ["conv-x", "conv-y"]) == {"conv-x"}
+    assert await stores.messages.matching_texts(ADA, ["conv-x"], "[zż][oó][lł]") == [("conv-x", "Hi żółw")]
     assert await stores.messages.find(ADA, "conv-y", "msg-q") is None
     for owner in (EVE, ELSEWHERE):
         assert await stores.messages.all(owner, "conv-x") == []
-        assert await stores.messages.whole(owner, ["conv-x"]) == []
-        assert await stores.messages.branch(owner, "conv-x", ["msg-q"]) == []
+        assert await stores.messages.all_with_files(owner, ["conv-x"]) == []
+        assert await stores.messages.find_many(owner, "conv-x", ["msg-q"]) == []
         assert await stores.messages.find(owner, "conv-x", "msg-q") is None
-        assert await stores.messages.open_in(owner, ["conv-x"]) == set()
-        assert await stores.messages.containing(owner, ["conv-x"], "H") == []
+        assert await stores.messages.with_open_answers(owner, ["conv-x"]) == set()
+        assert await stores.messages.matching_texts(owner, ["conv-x"], "H") == []
         assert await stores.messages.request_stop(owner, "conv-x", "msg-a") is None
-    assert await stores.answers.keep("msg-a", "me", 11.0, Progress(waiting=Waiting(3, 4.5))) is False
-    assert await stores.answers.keep("msg-a", "me", 11.0, Progress()) is False
-    assert (await stores.messages.find(ADA, "conv-x", "msg-a")).waiting == Waiting(3, 4.5)
+    assert await stores.answers.renew("msg-a", "me", 11.0, Progress(waiting=QueueStatus(3, 4.5))) is False
+    assert await stores.answers.renew("msg-a", "me", 11.0, Progress()) is False
+    assert (await stores.messages.find(ADA, "conv-x", "msg-a")).waiting == QueueStatus(3, 4.5)
 
 
 async def test_an_answer_is_one_writers_until_his_lease_ends(stores: Stores) -> None:
@@ -258,9 +258,9 @@ async def test_an_answer_is_one_writers_until_his_lease_ends(stores: Stores) -> 
     assert (claim.owner, claim.message.settings, claim.message.project) == (ADA, SETTINGS, "proj")
     assert await stores.answers.claim("msg-a", "third", 20.0, 11.0) is None
     told = Progress("Half", State.RUNNING, 1, TokenUsage(1, 0, 2), 33, 0.5)
-    assert await stores.answers.keep("msg-a", "first", 30.0, told) is None
-    assert await stores.answers.keep("msg-a", "second", 30.0, told) is False
-    assert await stores.answers.keep("msg-a", "second", 30.0, Progress()) is False
+    assert await stores.answers.renew("msg-a", "first", 30.0, told) is None
+    assert await stores.answers.renew("msg-a", "second", 30.0, told) is False
+    assert await stores.answers.renew("msg-a", "second", 30.0, Progress()) is False
     found = await stores.messages.find(ADA, "conv-x", "msg-a")
     assert (found.text, found.state, found.attempt, found.usage, found.cost) == (
         "Half",
@@ -278,7 +278,7 @@ async def test_an_answer_is_one_writers_until_his_lease_ends(stores: Stores) -> 
 async def test_a_stop_is_told_to_the_writer_and_the_end_is_written_once(stores: Stores) -> None:
     await stores.messages.add(ADA, [answer()], "me", 10.0)
     assert (await stores.messages.request_stop(ADA, "conv-x", "msg-a")).id == "msg-a"
-    assert await stores.answers.keep("msg-a", "me", 11.0, Progress(waiting=Waiting(3, None))) is True
+    assert await stores.answers.renew("msg-a", "me", 11.0, Progress(waiting=QueueStatus(3, None))) is True
     ended = answer(state=State.FAILED, error=AnswerError("busy", "Busy.", 3), finish_reason="stop", cost=5)
     assert not await stores.answers.finish(ended, "another")
     assert await stores.answers.finish(ended, "me")
@@ -286,21 +286,21 @@ async def test_a_stop_is_told_to_the_writer_and_the_end_is_written_once(stores: 
     found = await stores.messages.find(ADA, "conv-x", "msg-a")
     assert (found.state, found.error, found.cost) == (State.FAILED, AnswerError("busy", "Busy.", 3), 5)
     assert found.waiting is None
-    assert await stores.messages.open_in(ADA, ["conv-x"]) == set()
-    assert await stores.answers.keep("msg-a", "me", 12.0, Progress()) is None
+    assert await stores.messages.with_open_answers(ADA, ["conv-x"]) == set()
+    assert await stores.answers.renew("msg-a", "me", 12.0, Progress()) is None
     assert await stores.answers.abandoned(1e12, 5) == []
     assert (await stores.messages.request_stop(ADA, "conv-x", "msg-a")).state is State.FAILED
 
 
 async def test_what_is_deleted_is_gone(stores: Stores) -> None:
-    await stores.conversations.bring(ADA, {conversation("x"): ["hi"]})
+    await stores.conversations.add_missing(ADA, {conversation("x"): ["hi"]})
     await stores.messages.add(ADA, [QUESTION, answer()], "me", 10.0)
     await stores.shares.put(ADA, "conv-x", b"d" * 32)
     assert await stores.conversations.remove(ADA, "conv-x")
     assert await stores.messages.all(ADA, "conv-x") == []
     assert await stores.shares.find(b"d" * 32) is None
     assert await stores.conversations.search(ADA, ["hi"], archived=False) == []
-    assert await stores.answers.keep("msg-a", "me", 11.0, Progress()) is None
+    assert await stores.answers.renew("msg-a", "me", 11.0, Progress()) is None
     assert not await stores.conversations.remove(ADA, "conv-x")
 
 

@@ -12,16 +12,16 @@ import pytest
 from auth_billing.errors import AccountError, BudgetExhausted, InsufficientCredit
 from auth_billing.prices.price_book import PriceBook, PriceVersion
 from auth_billing.prices.pricing import NANO, PriceList, Rate
-from chat_ui.generations.engine import (
-    Ask,
-    AskFailed,
-    CannotContinue,
-    Ended,
-    EngineStopping,
+from chat_ui.generations.model_client import (
+    AnswerEnd,
+    AnswerEvent,
+    AnswerFailed,
+    AnswerRequest,
+    ContinuationUnsupported,
     Price,
-    Said,
     ServedModel,
-    Text,
+    ShuttingDown,
+    TextDelta,
     Turn,
 )
 from chat_ui.history.records import ModelSettings, Role, TokenUsage
@@ -35,8 +35,8 @@ from tests.gateway.test_in_process import ADA
 
 HI = Turn(Role.USER, "Hi")
 SETTINGS = ModelSettings(MODEL, "Be kind.", temperature=0.5, top_p=0.9, repetition_penalty=1.1, max_tokens=4)
-ASK = Ask(SETTINGS, [HI])
-GOING_ON = Ask(SETTINGS, [HI, Turn(Role.ASSISTANT, "Once upon")], continues=True)
+ASK = AnswerRequest(SETTINGS, [HI])
+GOING_ON = AnswerRequest(SETTINGS, [HI, Turn(Role.ASSISTANT, "Once upon")], continues=True)
 
 
 @pytest.fixture
@@ -52,20 +52,20 @@ def engine_of(here: Stage) -> GatewayEngine:
     return GatewayEngine(here.gateway, PriceBook(store))
 
 
-async def said(here: Stage, ask: Ask = ASK) -> list[Said]:
+async def said(here: Stage, ask: AnswerRequest = ASK) -> list[AnswerEvent]:
     return [each async for each in engine_of(here).answer(ADA, ask)]
 
 
-async def refusal(here: Stage, ask: Ask = ASK) -> AskFailed:
-    with pytest.raises(AskFailed) as failed:
+async def refusal(here: Stage, ask: AnswerRequest = ASK) -> AnswerFailed:
+    with pytest.raises(AnswerFailed) as failed:
         await said(here, ask)
     return failed.value
 
 
 async def test_a_question_becomes_a_request_and_its_answer_is_said(here: Stage) -> None:
     *texts, ended = await said(here)
-    assert "".join(each.text for each in texts if isinstance(each, Text)) == "0 1 2 3 "
-    assert ended == Ended("length", TokenUsage(5, 2, 4), 3 * 3 + 2 * 2 + 4 * 6)
+    assert "".join(each.text for each in texts if isinstance(each, TextDelta)) == "0 1 2 3 "
+    assert ended == AnswerEnd("length", TokenUsage(5, 2, 4), 3 * 3 + 2 * 2 + 4 * 6)
     (job,) = here.worker.jobs
     assert isinstance(job.prompt, ChatPrompt)
     assert job.prompt.messages == [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi"}]
@@ -114,10 +114,10 @@ async def test_limits_say_when_to_come_again(here: Stage) -> None:
 
 async def test_a_model_that_can_not_go_on_is_told_apart_from_one_that_fails() -> None:
     async with stage(fail(FailureCode.INVALID_PROMPT)) as here:
-        assert isinstance(await refusal(here, GOING_ON), CannotContinue)
-        assert not isinstance(await refusal(here), CannotContinue)
+        assert isinstance(await refusal(here, GOING_ON), ContinuationUnsupported)
+        assert not isinstance(await refusal(here), ContinuationUnsupported)
     async with stage(fail(FailureCode.ENGINE_ERROR)) as here:
-        assert not isinstance(await refusal(here, GOING_ON), CannotContinue)
+        assert not isinstance(await refusal(here, GOING_ON), ContinuationUnsupported)
 
 
 async def test_a_gateway_that_stops_is_no_failure_of_the_model() -> None:
@@ -127,14 +127,14 @@ async def test_a_gateway_that_stops_is_no_failure_of_the_model() -> None:
         await eventually(lambda: bool(here.gateway.inbox))
         here.gateway.inbox.fail_all(ServerShutdown())
         failed = await asking
-    assert isinstance(failed, EngineStopping)
+    assert isinstance(failed, ShuttingDown)
     assert failed.code == "server_shutdown"
 
 
 async def test_closing_stops_the_engine() -> None:
     async with stage(start_and_wait) as here:
         answer = engine_of(here).answer(ADA, ASK)
-        assert isinstance(await anext(answer), Text)
+        assert isinstance(await anext(answer), TextDelta)
         await answer.aclose()  # type: ignore[attr-defined]
         async with asyncio.timeout(20):
             await here.worker.cancel_of(here.worker.jobs[0].id).wait()

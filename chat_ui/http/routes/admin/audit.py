@@ -8,10 +8,10 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from auth_billing.audit_log import AuditEntry, AuditQuery
-from chat_ui.chat import chat_of
-from chat_ui.http.answers import shown
-from chat_ui.http.guard import Admin
-from chat_ui.http.shapes.administration import AuditActor, AuditPage, AuditRow
+from chat_ui.http.access_control import Admin
+from chat_ui.http.responses import schema_response
+from chat_ui.http.schemas.administration import AuditActor, AuditPage, AuditRow
+from chat_ui.services import services_of
 
 router = APIRouter()
 
@@ -33,10 +33,10 @@ async def list_audit(request: Request, caller: Admin, query: Annotated[AuditList
     """List audit log entries by page, newest first."""
     events = [] if query.event is None else [query.event]
     wanted = AuditQuery(caller.organisation, limit=query.limit + 1, events=events, after=query.cursor)
-    found = await chat_of(request).audit.find(wanted)
+    found = await services_of(request).audit.find(wanted)
     entries = found[: query.limit]
     more = entries[-1].id if len(found) > query.limit else None
-    return shown(AuditPage(entries=[_row(each) for each in entries], next=more))
+    return schema_response(AuditPage(entries=[_row(each) for each in entries], next=more))
 
 
 def _row(entry: AuditEntry) -> AuditRow:

@@ -13,11 +13,11 @@ from auth_billing.keys.key_issuance import KeyWish
 from auth_billing.keys.key_records import ApiKeyRecord
 from auth_billing.money.holds import key_budget
 from auth_billing.people.sessions import BrowserSession
-from chat_ui.chat import chat_of, doer
-from chat_ui.http.answers import nothing, shown
-from chat_ui.http.bodies import NoBody, body_of
-from chat_ui.http.guard import Admin
-from chat_ui.http.shapes.administration import Key, KeyList, NewKey, NewKeyBody, RotateBody
+from chat_ui.http.access_control import Admin
+from chat_ui.http.request_bodies import EmptyBody, body_of
+from chat_ui.http.responses import no_content, schema_response
+from chat_ui.http.schemas.administration import Key, KeyList, NewKey, NewKeyBody, RotateBody
+from chat_ui.services import audit_actor, services_of
 
 router = APIRouter(prefix="/keys")
 
@@ -25,13 +25,13 @@ router = APIRouter(prefix="/keys")
 @router.get("", response_model=KeyList)
 async def list_keys(request: Request, caller: Admin) -> Response:
     """List the keys of all active projects, newest first."""
-    administration = chat_of(request).office.administration
+    administration = services_of(request).admin.administration
     keys: list[ApiKeyRecord] = []
     for project in await administration.projects.all(caller.organisation):
         keys += await administration.keys.all(caller.actor, project.id)
     emails = await _emails(request, caller)
     newest = sorted(keys, key=lambda each: each.created, reverse=True)
-    return shown(KeyList(keys=[_key(each, emails) for each in newest]))
+    return schema_response(KeyList(keys=[_key(each, emails) for each in newest]))
 
 
 @router.post("", response_model=NewKey, status_code=201)
@@ -39,7 +39,7 @@ async def create_key(
     request: Request, caller: Admin, body: Annotated[NewKeyBody, Depends(body_of(NewKeyBody))]
 ) -> Response:
     """Create a key that belongs to the caller. Its budget is set before its text is returned."""
-    administration = chat_of(request).office.administration
+    administration = services_of(request).admin.administration
     lifetime = body.expires_in_seconds
     wish = KeyWish(
         body.name,
@@ -52,7 +52,7 @@ async def create_key(
     details: dict[str, Detail] = {"name": issued.record.name, "budget_nano": body.budget_nano}
     await _record(request, caller, Event.API_KEY_CREATED, issued.record, details)
     key = _key(issued.record, {caller.user.id: caller.user.email})
-    return shown(NewKey(key=key, text=issued.key.text), 201)
+    return schema_response(NewKey(key=key, text=issued.key.text), 201)
 
 
 @router.post("/{key_id}/rotate", response_model=NewKey, status_code=201)
@@ -60,23 +60,23 @@ async def rotate_key(
     request: Request, key_id: str, caller: Admin, body: Annotated[RotateBody, Depends(body_of(RotateBody))]
 ) -> Response:
     """Create a successor of a key, which stays valid for a while. Keys of other people can only be revoked."""
-    keys = chat_of(request).office.administration.keys
+    keys = services_of(request).admin.administration.keys
     old = await _found(request, caller, key_id)
     issued = await keys.rotate(caller.actor, old.project, key_id, overlap=body.overlap_seconds)
     await _record(request, caller, Event.API_KEY_ROTATED, old, {"successor": issued.key.key_id})
     key = _key(issued.record, await _emails(request, caller))
-    return shown(NewKey(key=key, text=issued.key.text), 201)
+    return schema_response(NewKey(key=key, text=issued.key.text), 201)
 
 
 @router.delete("/{key_id}", status_code=204)
 async def revoke_key(
-    request: Request, key_id: str, caller: Admin, _none: Annotated[NoBody, Depends(body_of(NoBody))]
+    request: Request, key_id: str, caller: Admin, _none: Annotated[EmptyBody, Depends(body_of(EmptyBody))]
 ) -> Response:
     """Revoke a key permanently."""
     old = await _found(request, caller, key_id)
-    await chat_of(request).office.administration.keys.revoke(caller.actor, old.project, key_id)
+    await services_of(request).admin.administration.keys.revoke(caller.actor, old.project, key_id)
     await _record(request, caller, Event.API_KEY_DELETED, old, {"name": old.name})
-    return nothing()
+    return no_content()
 
 
 async def _found(request: Request, caller: BrowserSession, key_id: str) -> ApiKeyRecord:
@@ -85,7 +85,7 @@ async def _found(request: Request, caller: BrowserSession, key_id: str) -> ApiKe
     Raises:
         NoSuchRecord
     """
-    administration = chat_of(request).office.administration
+    administration = services_of(request).admin.administration
     for project in await administration.projects.all(caller.organisation):
         for key in await administration.keys.all(caller.actor, project.id):
             if key.key_id == key_id:
@@ -94,15 +94,15 @@ async def _found(request: Request, caller: BrowserSession, key_id: str) -> ApiKe
 
 
 async def _emails(request: Request, caller: BrowserSession) -> dict[str, str]:
-    members = await chat_of(request).office.administration.people.members(caller.organisation)
+    members = await services_of(request).admin.administration.people.members(caller.organisation)
     return {each.user.id: each.user.email for each in members}
 
 
 async def _record(
     request: Request, caller: BrowserSession, event: Event, key: ApiKeyRecord, details: dict[str, Detail]
 ) -> None:
-    who = doer(request, caller.user)
-    await chat_of(request).audit.record(
+    who = audit_actor(request, caller.user)
+    await services_of(request).audit.record(
         caller.organisation, event, key.key_id, who, project=key.project, details=details
     )
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from chat_ui.chat import chat_of
-from chat_ui.http.answers import shown
-from chat_ui.http.guard import Admin
-from chat_ui.http.shapes.administration import ModelLoad, Worker, WorkerList
+from chat_ui.http.access_control import Admin
+from chat_ui.http.responses import schema_response
+from chat_ui.http.schemas.administration import ModelLoad, Worker, WorkerList
+from chat_ui.services import services_of
 
 router = APIRouter()
 
@@ -15,7 +15,7 @@ router = APIRouter()
 @router.get("/workers", response_model=WorkerList)
 async def list_workers(request: Request, caller: Admin) -> Response:
     """List the models seen within the last hour, and the live workers."""
-    office = chat_of(request).office
+    admin = services_of(request).admin
     models = [
         ModelLoad(
             id=each.name,
@@ -24,10 +24,10 @@ async def list_workers(request: Request, caller: Admin) -> Response:
             running=each.running,
             waiting=each.waiting,
             capacity=each.capacity,
-            queued=office.fleet.queued(each.name),
+            queued=admin.fleet.queued(each.name),
             alive=each.alive,
         )
-        for each in office.fleet.models()
+        for each in admin.fleet.models()
     ]
     workers = [
         Worker(
@@ -42,6 +42,6 @@ async def list_workers(request: Request, caller: Admin) -> Response:
             tokens_per_second=each.tokens_per_second,
             started=each.started,
         )
-        for each in office.fleet.workers()
+        for each in admin.fleet.workers()
     ]
-    return shown(WorkerList(models=models, workers=workers, console=office.console or None))
+    return schema_response(WorkerList(models=models, workers=workers, console=admin.console_url or None))

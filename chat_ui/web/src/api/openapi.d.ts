@@ -925,10 +925,10 @@ export interface components {
             readonly target: string;
         };
         /**
-         * BalanceShown
+         * BalanceSummary
          * @description The organisation's credit balance, and its usage this month.
          */
-        readonly BalanceShown: {
+        readonly BalanceSummary: {
             /** Available Nano */
             readonly available_nano: number;
             /**
@@ -1237,13 +1237,13 @@ export interface components {
          * @description The body of every error response.
          */
         readonly ErrorBody: {
-            readonly error: components["schemas"]["ErrorNote"];
+            readonly error: components["schemas"]["ErrorDetail"];
         };
         /**
-         * ErrorNote
+         * ErrorDetail
          * @description An error, with a message for people.
          */
-        readonly ErrorNote: {
+        readonly ErrorDetail: {
             /** Code */
             readonly code: string;
             /** Message */
@@ -1258,7 +1258,7 @@ export interface components {
         };
         /**
          * Event
-         * @description What was done; OpenAI's names where it has one.
+         * @description Type of an audited action; OpenAI's names where it has one.
          * @enum {string}
          */
         readonly Event: "organization.created" | "organization.updated" | "project.created" | "project.updated" | "project.archived" | "api_key.created" | "api_key.updated" | "api_key.rotated" | "api_key.deleted" | "service_account.created" | "service_account.updated" | "service_account.deleted" | "rate_limit.updated" | "budget.updated" | "budget.deleted" | "account.closed" | "account.reopened" | "credit.granted" | "credit.refunded" | "prices.loaded" | "invite.sent" | "invite.accepted" | "invite.deleted" | "user.added" | "user.updated" | "user.deleted" | "password.changed" | "login.succeeded" | "login.failed" | "logout.succeeded" | "usage.exported";
@@ -1335,10 +1335,10 @@ export interface components {
             readonly invitations: readonly components["schemas"]["Invitation"][];
         };
         /**
-         * InvitationShown
+         * InvitationPreview
          * @description An invitation as shown to the person who has its token.
          */
-        readonly InvitationShown: {
+        readonly InvitationPreview: {
             /** Email */
             readonly email: string | null;
             /** Expires At */
@@ -1349,7 +1349,7 @@ export interface components {
         };
         /**
          * InvitationStatus
-         * @description What has become of an invitation.
+         * @description State of an invitation.
          * @enum {string}
          */
         readonly InvitationStatus: "pending" | "accepted" | "expired" | "revoked";
@@ -1652,7 +1652,7 @@ export interface components {
          * @description An organisation's usage and balance.
          */
         readonly OrganisationUsage: {
-            readonly balance: components["schemas"]["BalanceShown"];
+            readonly balance: components["schemas"]["BalanceSummary"];
             /** By Day */
             readonly by_day: readonly components["schemas"]["DayUsage"][];
             /** By Person */
@@ -1851,7 +1851,7 @@ export interface components {
         readonly RestartEvent: Record<string, never>;
         /**
          * Role
-         * @description A person's part in an organisation, highest first.
+         * @description A member's role, highest first; each includes the rights of the next.
          * @enum {string}
          */
         readonly Role: "owner" | "admin" | "member" | "viewer";
@@ -1972,6 +1972,17 @@ export interface components {
             readonly password: string;
         };
         /**
+         * SignUpOptions
+         * @description How people may sign up.
+         */
+        readonly SignUpOptions: {
+            /**
+             * Open
+             * @description Whether people may sign up without an invitation.
+             */
+            readonly open: boolean;
+        };
+        /**
          * SkipReason
          * @description Why a conversation of a file was not imported.
          * @enum {string}
@@ -2056,7 +2067,7 @@ export interface components {
          * @description A person's usage and rate limits, and the organisation's balance.
          */
         readonly Usage: {
-            readonly balance: components["schemas"]["BalanceShown"];
+            readonly balance: components["schemas"]["BalanceSummary"];
             /** By Day */
             readonly by_day: readonly components["schemas"]["DayUsage"][];
             /** Limits */
@@ -2071,17 +2082,6 @@ export interface components {
             readonly position: number | null;
             /** Seconds */
             readonly seconds: number | null;
-        };
-        /**
-         * Ways
-         * @description How people may sign up.
-         */
-        readonly Ways: {
-            /**
-             * Open
-             * @description Whether people may sign up without an invitation.
-             */
-            readonly open: boolean;
         };
         /**
          * Worker
@@ -3467,7 +3467,7 @@ export interface operations {
                     readonly [name: string]: unknown;
                 };
                 content: {
-                    readonly "application/json": components["schemas"]["InvitationShown"];
+                    readonly "application/json": components["schemas"]["InvitationPreview"];
                 };
             };
             /** @description The request is invalid or not permitted */
@@ -4095,7 +4095,7 @@ export interface operations {
                     readonly [name: string]: unknown;
                 };
                 content: {
-                    readonly "application/json": components["schemas"]["Ways"];
+                    readonly "application/json": components["schemas"]["SignUpOptions"];
                 };
             };
             /** @description The request is invalid or not permitted */

@@ -1,0 +1,45 @@
+"""The services behind the administration and usage pages: parts of `auth_billing`, and the fleet's status as a port."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from auth_billing.administration import Administration
+from auth_billing.money.billing_records import BalanceStore
+from auth_billing.money.credit import Credit
+from auth_billing.prices.price_book import PriceBook
+from auth_billing.rate_limits.limit_registry import LimitBook
+from router.messages import WorkerStatus
+from router.registry import ModelInfo
+
+
+class Fleet(Protocol):
+    """Status of workers and queues; implemented by `infra` from the gateway's heartbeats."""
+
+    def workers(self) -> Sequence[WorkerStatus]:
+        """Return the last status of each live worker, sorted by name."""
+        ...
+
+    def models(self) -> Sequence[ModelInfo]:
+        """Return the models seen within the last hour, sorted by name."""
+        ...
+
+    def queued(self, model: str) -> int:
+        """Return the number of jobs in the queues of a model that no worker has started."""
+        ...
+
+
+@dataclass(frozen=True)
+class AdminServices:
+    """The services that routes of administration and usage call."""
+
+    administration: Administration
+    credit: Credit
+    balances: BalanceStore
+    prices: PriceBook
+    limits: LimitBook
+    fleet: Fleet
+    console_url: str = ""
+    """URL of the RabbitMQ console; empty if none is configured."""

@@ -1,0 +1,125 @@
+"""Streams the events of an answer: from memory if this process writes it, else by polling the store.
+
+Text events have ids, `ATTEMPT.CHARACTERS`. A reader that presents its last id gets only the rest; if the answer was
+restarted, or another process continued it from an earlier position, the reader gets the whole text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from chat_ui.generations.generations import Generations
+from chat_ui.history.records import Message, MessageStore, Owner, QueueStatus, State
+
+POLL_SECONDS = 0.3
+"""Interval of polling the store, in seconds."""
+CHANGE_TIMEOUT_SECONDS = 5.0
+"""Longest wait for a change of an answer in this process, before the stop flag is checked again."""
+_ID = re.compile(r"(\d{1,9})\.(\d{1,9})")
+
+
+@dataclass(frozen=True)
+class StreamEvent:
+    """An event of an answer. `name` determines the type of `data`."""
+
+    name: str
+    data: QueueStatus | Message | tuple[int, str] | str | None = None
+    id: str = ""
+
+
+@dataclass
+class _Position:
+    """How much of an attempt's text a reader has, in characters and in UTF-16 code units (as JavaScript counts)."""
+
+    attempt: int
+    characters: int = 0
+    units: int = 0
+
+
+def utf16_length(text: str) -> int:
+    """Return the length of a text in UTF-16 code units, as JavaScript counts it."""
+    return len(text) + sum(letter > "\uffff" for letter in text)
+
+
+class AnswerEvents:
+    """Reads the events of one answer for one client."""
+
+    def __init__(
+        self,
+        generations: Generations,
+        messages: MessageStore,
+        owner: Owner,
+        conversation_id: str,
+        message_id: str,
+    ) -> None:
+        self._generations = generations
+        self._messages = messages
+        self._owner = owner
+        self._conversation = conversation_id
+        self._message = message_id
+        self._position: _Position | None = None
+        self._waiting: QueueStatus | None = None
+
+    async def stream(self, message: Message, after: str) -> AsyncIterator[StreamEvent | None]:
+        """Yield all events from `message` (the answer as it was loaded) on; `after` is the client's last event id.
+
+        Yields `None` at least every `CHANGE_TIMEOUT_SECONDS` without an event, so that the caller can do checks.
+        """
+        self._position = _position(after, message)
+        while True:
+            live = self._generations.live(self._message)
+            seen = 0 if live is None else live.version
+            if live is not None and not live.released:
+                message = live.snapshot
+            for event in self._news(message) or [None]:
+                yield event
+            if not message.state.is_open:
+                break
+            if live is not None and not live.released:
+                await live.wait_for_change(seen, CHANGE_TIMEOUT_SECONDS)
+                continue
+            if self._generations.stopping.is_set():
+                return
+            await asyncio.sleep(POLL_SECONDS)
+            found = await self._messages.find(self._owner, self._conversation, self._message)
+            if found is None:
+                return  # deleted
+            message = found
+        if title := await self._generations.title_after(message):
+            yield StreamEvent("title", title)
+
+    def _news(self, message: Message) -> Sequence[StreamEvent | None]:
+        place = self._position
+        events: list[StreamEvent] = []
+        if place is None:
+            place = self._position = _Position(message.attempt)
+        if place.attempt != message.attempt:
+            place.attempt, place.characters, place.units = message.attempt, 0, 0
+            if not message.text:
+                events.append(StreamEvent("restart", id=f"{message.attempt}.0"))
+        waiting = message.waiting or QueueStatus(None, None)
+        if message.state is State.WAITING and self._waiting != waiting:
+            self._waiting = waiting
+            events.append(StreamEvent("waiting", waiting))
+        if new := message.text[place.characters :]:
+            at = place.units
+            place.characters += len(new)
+            place.units += utf16_length(new)
+            events.append(StreamEvent("text", (at, new), f"{place.attempt}.{place.characters}"))
+        if not message.state.is_open:
+            events.append(StreamEvent("failed" if message.state is State.FAILED else "done", message))
+        return events
+
+
+def _position(after: str, message: Message) -> _Position | None:
+    """Return the position of a reader whose last event id is `after`; `None` if it has none."""
+    match = _ID.fullmatch(after)
+    if match is None:
+        return None
+    attempt, characters = int(match[1]), int(match[2])
+    if attempt != message.attempt or characters > len(message.text):
+        return _Position(-1)  # the client's text is not a prefix of this one: send all of it
+    return _Position(attempt, characters, utf16_length(message.text[:characters]))

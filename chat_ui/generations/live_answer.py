@@ -1,0 +1,75 @@
+"""The current state of an answer that this process writes, shared by its writer and its readers."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+
+from chat_ui.history.records import Message, QueueStatus, State, TokenUsage
+
+
+@dataclass
+class LiveAnswer:
+    """An answer in memory: one task writes it, any number read it. `pieces` makes appending a token O(1)."""
+
+    message: Message
+    """The message as it was when this process began to write it."""
+    pieces: list[str] = field(default_factory=list)
+    length: int = 0
+    attempt: int = 0
+    waiting: QueueStatus | None = None
+    state: State = State.WAITING
+    usage: TokenUsage = field(default_factory=TokenUsage)
+    cost: int = 0
+    first_token_seconds: float | None = None
+    final: Message | None = None
+    """The final message as stored; `None` while the answer is being written."""
+    released: bool = False
+    """Whether this process stopped writing before the end; another process may continue."""
+    version: int = 0
+    """Number of changes so far."""
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        if len(self.pieces) > 1:
+            self.pieces = ["".join(self.pieces)]
+        return self.pieces[0] if self.pieces else ""
+
+    @property
+    def snapshot(self) -> Message:
+        """The answer as a message with its current text and state."""
+        if self.final is not None:
+            return self.final
+        return replace(self.message, text=self.text, state=self.state, attempt=self.attempt, waiting=self.waiting)
+
+    def add(self, text: str) -> None:
+        """Append text."""
+        self.pieces.append(text)
+        self.length += len(text)
+        self.state = State.RUNNING
+        self.notify()
+
+    def restart(self) -> None:
+        """Drop the text and count a new attempt."""
+        self.pieces.clear()
+        self.length = 0
+        self.attempt += 1
+        self.notify()
+
+    def notify(self) -> None:
+        """Wake all tasks that wait for a change."""
+        self.version += 1
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def wait_for_change(self, seen: int, seconds: float) -> None:
+        """Wait for a version other than `seen`, at most `seconds`."""
+        if self.version != seen:
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            return

@@ -1,0 +1,99 @@
+"""The port through which the chat calls models; `infra` implements it with the gateway.
+
+Closing the iterator of an answer cancels its generation at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from auth_billing.access.principal import Principal
+from chat_ui.history.records import ModelSettings, QueueStatus, Role, TokenUsage
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn of a conversation as the model gets it."""
+
+    role: Role
+    text: str
+
+
+@dataclass(frozen=True)
+class AnswerRequest:
+    """A request to a model. `continues`: the last turn is the beginning of the answer, which the model continues."""
+
+    settings: ModelSettings
+    turns: Sequence[Turn]
+    continues: bool = False
+
+
+@dataclass(frozen=True)
+class TextDelta:
+    """The next piece of text, with the usage and the cost (nano-USD) of the request so far."""
+
+    text: str
+    usage: TokenUsage
+    cost: int
+
+
+@dataclass(frozen=True)
+class AnswerEnd:
+    """The end of an answer, with its total usage and cost (nano-USD)."""
+
+    finish_reason: str
+    usage: TokenUsage
+    cost: int
+
+
+AnswerEvent = QueueStatus | TextDelta | AnswerEnd
+
+
+class AnswerFailed(Exception):
+    """The answer failed or is incomplete; the message is shown to people."""
+
+    def __init__(self, code: str, message: str, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.retry_after = retry_after
+
+
+class ContinuationUnsupported(AnswerFailed):
+    """The model can't continue a partial answer; request it from the start."""
+
+
+class ShuttingDown(AnswerFailed):
+    """This process is shutting down; another process may continue the answer."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """Nano-USD per token."""
+
+    input: int
+    cached_input: int
+    output: int
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A model that can be called. `context` is in tokens; a `price` of `None` is not set."""
+
+    id: str
+    context: int
+    price: Price | None
+    ready: bool
+
+
+class ModelClient(Protocol):
+    """Calls models on behalf of signed-in users."""
+
+    def answer(self, principal: Principal, request: AnswerRequest) -> AsyncIterator[AnswerEvent]:
+        """Yield an answer, billed to `principal`. Raises `AnswerFailed`; text before it counts and is billed."""
+        ...
+
+    async def models(self, principal: Principal) -> list[ServedModel]:
+        """Return the models that `principal` may call, sorted by name."""
+        ...

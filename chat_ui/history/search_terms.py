@@ -1,0 +1,69 @@
+"""Search terms of conversations: words without case, accents and strokes (`Łódź` is found as `lodz`)."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+from chat_ui.history.limits import MAX_QUERY_WORDS, MAX_TERM_CHARS, MAX_TERMS
+
+_STROKES = str.maketrans({"ł": "l", "Ł": "l", "ø": "o", "Ø": "o", "đ": "d", "Đ": "d", "ħ": "h", "ı": "i", "æ": "ae"})
+"""Letters that Unicode normalisation does not decompose."""
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+_WORD = re.compile(r"\w+")
+EXCERPT = 60
+"""Characters of an excerpt before and after the match."""
+
+
+def normalised(text: str) -> str:
+    """Return text in lower case, without accents and strokes."""
+    decomposed = unicodedata.normalize("NFKD", text.translate(_STROKES).casefold())
+    return _NOT_ASCII.sub(_uncombined, decomposed)
+
+
+def _uncombined(letter: re.Match[str]) -> str:
+    return "" if unicodedata.combining(letter[0]) else letter[0]
+
+
+def search_terms(texts: Iterable[str]) -> list[str]:
+    """Return the distinct words of texts in order of appearance, at most `MAX_TERMS`."""
+    found: dict[str, None] = {}
+    for text in texts:
+        for match in _WORD.finditer(normalised(text)):
+            found[match[0][:MAX_TERM_CHARS]] = None
+            if len(found) == MAX_TERMS:
+                return list(found)
+    return list(found)
+
+
+def query_words(query: str) -> list[str]:
+    """Return the words of a search query in order; the last one may be a prefix."""
+    return [match[:MAX_TERM_CHARS] for match in _WORD.findall(normalised(query[:1000]))][:MAX_QUERY_WORDS]
+
+
+def excerpt(text: str, words: Iterable[str]) -> str | None:
+    """Return one line of text around the first of `words` that occurs in it; `None`: none does."""
+    for word in words:
+        if (match := re.search(accent_insensitive_pattern(word), text, re.IGNORECASE)) is not None:
+            start, end = max(0, match.start() - EXCERPT), min(len(text), match.end() + EXCERPT)
+            shown = " ".join(text[start:end].split())
+            return f"{'…' if start else ''}{shown}{'…' if end < len(text) else ''}"
+    return None
+
+
+def accent_insensitive_pattern(word: str) -> str:
+    """Return a regular expression that finds a normalised word in original text: it accepts accented letters."""
+    return "".join(f"[{_FORMS[letter]}]" if letter in _FORMS else re.escape(letter) for letter in word)
+
+
+def _forms() -> dict[str, str]:
+    forms: dict[str, str] = {}
+    for code in range(0x61, 0x250):
+        letter = chr(code)
+        if letter.isalpha() and len(base := normalised(letter)) == 1 and base.isascii():
+            forms[base] = forms.get(base, "") + letter
+    return forms
+
+
+_FORMS = _forms()

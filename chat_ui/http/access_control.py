@@ -1,0 +1,135 @@
+"""Authentication and CSRF protection of the chat API, as FastAPI dependencies of its routes.
+
+A request that changes something must carry `Content-Type: application/json` (which a form of another site can't send),
+this site's `Origin` (which browsers add and pages can't change), and the session's CSRF token, which only this site's
+page can read. The application does not start if a route lacks these checks (`unguarded_routes`).
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+from fastapi import FastAPI, Request, Security
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute, iter_route_contexts
+from starlette.datastructures import Headers
+
+from auth_billing.access.roles import Role
+from auth_billing.people.sessions import BrowserSession
+from chat_ui.errors import CrossSite
+from chat_ui.http import cookies
+from chat_ui.services import services_of
+from runtime import strict_json
+
+CSRF_HEADER = "x-csrf-token"
+SAFE = frozenset({"GET", "HEAD"})
+MAX_BODY_BYTES = 64 * 1024
+"""Largest request body, unless the endpoint sets another limit (`max_body`)."""
+PUBLIC = "__headrace_public__"
+MAX_BODY = "__headrace_largest_body__"
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+
+
+async def same_origin(request: Request) -> None:
+    """Require that the request's headers are those of a page of this origin.
+
+    Raises:
+        UnsupportedMediaType, BodyTooLarge, CrossSite
+    """
+    headers = request.headers
+    strict_json.check_headers(headers, max_body_bytes(request))
+    if headers.getlist("origin") != [own_origin(request.scope["scheme"], headers)]:
+        raise CrossSite("the Origin is another")
+    if headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        raise CrossSite("another site's page")
+
+
+async def signed_in(request: Request) -> BrowserSession:
+    """Return the session of the access cookie.
+
+    Raises:
+        InvalidSession, StoreUnavailable: the session is not valid, or can't be checked.
+        CrossSite and the other errors of `same_origin`: the request changes something and may come from another site.
+    """
+    access = services_of(request).access
+    if request.method not in SAFE:
+        await same_origin(request)
+    session = await access.sessions.of(cookies.read(request, cookies.ACCESS))
+    if request.method not in SAFE:
+        check_csrf(request, access.csrf_token(session.id))
+    return session
+
+
+Caller = Annotated[BrowserSession, Security(signed_in)]
+
+
+async def administrator(caller: Caller) -> BrowserSession:
+    """Return the caller's session if it has the role of an administrator.
+
+    Raises:
+        NotPermitted
+    """
+    caller.actor.require(Role.ADMIN)
+    return caller
+
+
+Admin = Annotated[BrowserSession, Security(administrator)]
+SameOrigin = Annotated[None, Security(same_origin)]
+
+
+def check_csrf(request: Request, token: str) -> None:
+    """Require the session's CSRF token in the request's header.
+
+    Raises:
+        CrossSite: the token is missing or wrong.
+    """
+    shown = request.headers.get(CSRF_HEADER, "")
+    if not hmac.compare_digest(shown.encode(), token.encode()):
+        raise CrossSite("the CSRF token is missing or wrong")
+
+
+def own_origin(scheme: str, headers: Headers) -> str:
+    """Return this site's origin as the browser sees it."""
+    return f"{scheme}://{headers.get('host', '')}".lower()
+
+
+def public(endpoint: Endpoint) -> Endpoint:
+    """Mark an endpoint as usable without a session."""
+    setattr(endpoint, PUBLIC, True)
+    return endpoint
+
+
+def max_body(body_bytes: int) -> Callable[[Endpoint], Endpoint]:
+    """Set an endpoint's largest request body, in bytes."""
+
+    def mark(endpoint: Endpoint) -> Endpoint:
+        setattr(endpoint, MAX_BODY, body_bytes)
+        return endpoint
+
+    return mark
+
+
+def max_body_bytes(request: Request) -> int:
+    """Return the largest body that the endpoint of `request` accepts, in bytes."""
+    return int(getattr(request.scope.get("endpoint"), MAX_BODY, MAX_BODY_BYTES))
+
+
+def unguarded_routes(app: FastAPI) -> list[str]:
+    """Return the paths of routes that are not public but need no session, or that lack the CSRF checks."""
+    return [f"{route.path}" for route in iter_route_contexts(app.routes) if not _is_guarded(route)]
+
+
+def _is_guarded(route: Any) -> bool:
+    if not isinstance(route.original_route, APIRoute):
+        return False
+    guards = set(_calls(route.dependant))
+    if getattr(route.endpoint, PUBLIC, False) is True:
+        return set(route.methods or ()) <= SAFE or same_origin in guards
+    return signed_in in guards
+
+
+def _calls(dependant: Dependant) -> list[Any]:
+    return [dependant.call, *(call for inner in dependant.dependencies for call in _calls(inner))]

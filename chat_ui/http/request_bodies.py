@@ -1,0 +1,115 @@
+"""Reads request bodies of the chat API: strict JSON within a size and a time limit, validated by a pydantic model.
+
+Fields that the model does not name (a role, an id, a balance) are ignored, so a client can't set them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from auth_billing.access.roles import Role
+from chat_ui.errors import InvalidField
+from chat_ui.http.access_control import max_body_bytes
+from runtime import strict_json
+
+BODY_SECONDS = 10.0
+"""Time limit for reading a body, in seconds, before `SECONDS_PER_MIB` is added."""
+SECONDS_PER_MIB = 2.0
+"""Time added for each MiB that the endpoint accepts."""
+KIND = "__headrace_body__"
+"""Attribute of a dependency that holds the body model it reads, for `openapi.py`."""
+
+
+class Body(BaseModel):
+    """A request body: types are not coerced, and unknown fields are ignored."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+
+class SignInBody(Body):
+    """Credentials of a sign-in. `organisation` selects one, for a user who is a member of several."""
+
+    email: str
+    password: str
+    organisation: str = ""
+
+
+class SignUpBody(Body):
+    """A sign-up: either with an invitation's token, or with the name of a new organisation."""
+
+    email: str
+    password: str
+    name: str = ""
+    invitation: str = ""
+    organisation: str = ""
+
+
+class StartBody(Body):
+    """The token of the sign-in link that the launcher printed."""
+
+    invitation: str
+
+
+class PasswordBody(Body):
+    """The new and the current password of the signed-in user."""
+
+    old_password: str
+    password: str
+
+
+class RoleBody(Body):
+    """The new role of a member."""
+
+    role: Annotated[Role, Field(strict=False)]
+
+
+class InvitationBody(Body):
+    """A new invitation. With an e-mail address, only its owner can accept; without, anyone who has the link."""
+
+    role: Annotated[Role, Field(strict=False)]
+    email: str = ""
+
+
+class EmptyBody(Body):
+    """An empty body, or `{}`."""
+
+
+B = TypeVar("B", bound=Body)
+
+
+def body_of(kind: type[B]) -> Callable[..., Coroutine[Any, Any, B]]:
+    """Return a FastAPI dependency that reads the body as `kind`. Headers are checked before by the route's guard."""
+
+    async def read(request: Request) -> B:
+        raw = await raw_body(request)
+        value = await strict_json.parse(raw, lambda parsed: parsed) if raw or kind is not EmptyBody else {}
+        return parse(kind, value)
+
+    setattr(read, KIND, kind)
+    return read
+
+
+async def raw_body(request: Request) -> bytes:
+    """Read the body's bytes, up to the endpoint's limit."""
+    most = max_body_bytes(request)
+    return await strict_json.read_body(request.stream(), most, BODY_SECONDS + SECONDS_PER_MIB * most / 2**20)
+
+
+def parse(kind: type[B], value: Any) -> B:
+    """Validate decoded JSON as `kind`.
+
+    Raises:
+        InvalidField: the value does not fit. The message does not repeat what was sent.
+    """
+    if not isinstance(value, dict):
+        raise InvalidField(None, "The body must be a JSON object.")
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        param = ".".join(map(str, first["loc"])) if first["loc"] else None
+        raise InvalidField(param, f"{first['msg']}.") from error

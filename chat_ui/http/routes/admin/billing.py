@@ -1,0 +1,120 @@
+"""Routes of budgets, credit and prices (read-only): `/api/admin/budgets`, `/api/admin/credit`, `/api/admin/prices`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from auth_billing.audit_log import Event
+from auth_billing.errors import NoSuchRecord
+from auth_billing.money.billing_records import Balance
+from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, project_budget
+from auth_billing.people.sessions import BrowserSession
+from auth_billing.prices.pricing import Rate
+from chat_ui.http.access_control import Admin
+from chat_ui.http.request_bodies import body_of
+from chat_ui.http.responses import schema_response
+from chat_ui.http.schemas.administration import (
+    BudgetBody,
+    BudgetList,
+    BudgetRow,
+    Credit,
+    CreditRow,
+    PriceList,
+    PriceRow,
+)
+from chat_ui.http.schemas.presets import TokenPrice
+from chat_ui.services import audit_actor, services_of
+
+router = APIRouter()
+
+
+@router.get("/budgets", response_model=BudgetList)
+async def list_budgets(request: Request, caller: Admin) -> Response:
+    """List this month's budgets and usage, also of projects and keys without a budget."""
+    return schema_response(await _budgets(request, caller))
+
+
+@router.post("/budgets", response_model=BudgetList)
+async def set_budget(
+    request: Request, caller: Admin, body: Annotated[BudgetBody, Depends(body_of(BudgetBody))]
+) -> Response:
+    """Set or remove a budget; it applies from the next request on."""
+    services = services_of(request)
+    if body.name not in await _labels(request, caller):
+        raise NoSuchRecord(f"no budget {body.name}")
+    await services.admin.administration.budgets.set(caller.organisation, body.name, body.limit_nano)
+    event = Event.BUDGET_DELETED if body.limit_nano is None else Event.BUDGET_UPDATED
+    details = {"limit_nano": body.limit_nano}
+    await services.audit.record(
+        caller.organisation, event, body.name, audit_actor(request, caller.user), details=details
+    )
+    return schema_response(await _budgets(request, caller))
+
+
+@router.get("/credit", response_model=Credit)
+async def read_credit(request: Request, caller: Admin) -> Response:
+    """Return the organisation's credit, which the operator or a payment integration adds (docs/money.md)."""
+    admin = services_of(request).admin
+    balance = await admin.balances.find(caller.organisation) or Balance(caller.organisation, 0, 0)
+    entries = await admin.credit.newest(caller.organisation, 100)
+    return schema_response(
+        Credit(
+            available_nano=balance.available,
+            held_nano=sum(hold.amount for hold in balance.held.values()),
+            spent_nano=balance.spent,
+            entries=[
+                CreditRow(
+                    kind=each.kind.value, reference=each.reference, amount_nano=each.amount, at=each.at, job=each.job
+                )
+                for each in entries
+            ],
+        )
+    )
+
+
+@router.get("/prices", response_model=PriceList)
+async def list_prices(request: Request, caller: Admin) -> Response:
+    """List the prices in force."""
+    prices = await services_of(request).admin.prices.current()
+    default = [] if prices.default is None else [(None, prices.default)]
+    rows = [
+        PriceRow(model=model, service_class=service_class.value, price=_price(rate))
+        for model, rates in [*sorted(prices.models.items()), *default]
+        for service_class, rate in rates.items()
+    ]
+    return schema_response(PriceList(version=prices.version, prices=rows))
+
+
+async def _budgets(request: Request, caller: BrowserSession) -> BudgetList:
+    labels = await _labels(request, caller)
+    uses = await services_of(request).admin.administration.budgets.used(caller.organisation)
+    used = {each.name: each for each in uses}
+    return BudgetList(
+        budgets=[
+            BudgetRow(
+                name=name,
+                label=labels.get(name, name),
+                limit_nano=used[name].limit if name in used else None,
+                spent_nano=used[name].spent if name in used else 0,
+                held_nano=used[name].held if name in used else 0,
+            )
+            for name in dict.fromkeys([*labels, *used])
+        ]
+    )
+
+
+async def _labels(request: Request, caller: BrowserSession) -> dict[str, str]:
+    """Return display names of everything that may have a budget, by budget name."""
+    administration = services_of(request).admin.administration
+    labels = {ORGANISATION_BUDGET: ""}
+    for project in await administration.projects.all(caller.organisation):
+        labels[project_budget(project.id)] = project.name
+        for key in await administration.keys.all(caller.actor, project.id):
+            labels[key_budget(key.key_id)] = key.name
+    return labels
+
+
+def _price(rate: Rate) -> TokenPrice:
+    return TokenPrice(input_nano=rate.input, cached_input_nano=rate.cached_input, output_nano=rate.output)

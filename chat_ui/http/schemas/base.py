@@ -1,0 +1,27 @@
+"""Base classes of response models, and the error response."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Schema(BaseModel):
+    """A response or a part of one: every field is always present, `null` if it has no value."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, from_attributes=True)
+
+
+class ErrorDetail(Schema):
+    """An error, with a message for people."""
+
+    message: str
+    type: str
+    param: str | None
+    """The field that is wrong, if the error concerns one."""
+    code: str
+
+
+class ErrorBody(Schema):
+    """The body of every error response."""
+
+    error: ErrorDetail

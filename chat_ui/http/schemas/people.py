@@ -1,0 +1,90 @@
+"""Models of the signed-in user, members and invitations."""
+
+from __future__ import annotations
+
+from auth_billing.access.roles import Role
+from auth_billing.people.people_records import InvitationStatus
+from chat_ui.http.schemas.base import Schema
+
+
+class PersonName(Schema):
+    """A user."""
+
+    id: str
+    email: str
+    name: str
+
+
+class Named(Schema):
+    """An organisation or a project."""
+
+    id: str
+    name: str
+
+
+class Me(Schema):
+    """The signed-in user, with organisation, role and projects."""
+
+    user: PersonName
+    organisation: Named
+    role: Role
+    project: str
+    """Id of the project that chats are billed to; empty if there is none, and models can't be used."""
+    projects: list[Named]
+
+
+class SignUpOptions(Schema):
+    """How people may sign up."""
+
+    open: bool
+    """Whether people may sign up without an invitation."""
+
+
+class InvitationPreview(Schema):
+    """An invitation as shown to the person who has its token."""
+
+    organisation: str
+    role: Role
+    email: str | None
+    expires_at: int
+
+
+class Person(Schema):
+    """A member of the organisation."""
+
+    id: str
+    email: str
+    name: str
+    role: Role
+    added_at: int
+
+
+class PersonList(Schema):
+    """All members, oldest first."""
+
+    people: list[Person]
+
+
+class Invitation(Schema):
+    """An invitation."""
+
+    id: str
+    email: str | None
+    role: Role
+    status: InvitationStatus
+    created_at: int
+    expires_at: int
+    invited_by: str | None
+    accepted_by: str | None
+
+
+class InvitationList(Schema):
+    """All invitations, newest first."""
+
+    invitations: list[Invitation]
+
+
+class NewInvitation(Invitation):
+    """A new invitation with its token, which is not shown again."""
+
+    token: str

@@ -1,0 +1,67 @@
+"""Models of presets, and of the language models to choose from."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import StringConstraints
+
+from chat_ui.http.request_bodies import Body
+from chat_ui.http.schemas.base import Schema
+from chat_ui.http.schemas.conversations import ModelSettings, SettingsBody
+
+PresetName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+
+
+class Preset(Schema):
+    """A named set of model settings."""
+
+    id: str
+    name: str
+    settings: ModelSettings
+
+
+class PresetList(Schema):
+    """A person's presets, sorted by name."""
+
+    presets: list[Preset]
+
+
+class NewPresetBody(Body):
+    """A new preset."""
+
+    name: PresetName
+    settings: SettingsBody
+
+
+class PresetBody(Body):
+    """Changes of a preset; missing fields stay unchanged."""
+
+    name: PresetName | None = None
+    settings: SettingsBody | None = None
+
+
+class TokenPrice(Schema):
+    """Prices in nano-USD per token."""
+
+    input_nano: int
+    cached_input_nano: int
+    output_nano: int
+
+
+class ChatModel(Schema):
+    """A language model that the caller may use."""
+
+    id: str
+    context: int
+    """Context length in tokens, of a conversation and its answer together."""
+    price: TokenPrice | None
+    """`null`: no price is set, so the model can't be used."""
+    ready: bool
+    """Whether a live worker serves the model."""
+
+
+class ModelList(Schema):
+    """The language models, sorted by name."""
+
+    models: list[ChatModel]

@@ -1,0 +1,108 @@
+"""Usage by day (UTC), model and person, balances and rate limits, as response models of the usage pages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from auth_billing.money.billing_records import Balance
+from auth_billing.money.budgets import budget_usage
+from auth_billing.money.holds import ORGANISATION_BUDGET, month_of, project_budget
+from auth_billing.money.usage_reports import Dimension, UsageFilter, UsageRow
+from auth_billing.rate_limits.limits import UNLIMITED, Limits, key_subject, project_subject
+from chat_ui.admin_services import AdminServices
+from chat_ui.history.records import Owner
+from chat_ui.http.schemas.usage import BalanceSummary, Budget, DayUsage, Limit, PersonUsage
+
+DAY = 86_400
+MAX_DAYS = 366
+MAX_ROWS = 20_000
+_EVER = 10**11
+"""Bucket length in seconds that puts all usage into one bucket."""
+
+
+async def by_day(admin: AdminServices, organisation: str, days: int, user: str | None = None) -> list[DayUsage]:
+    """Return the usage of the last days, today included, by day and model."""
+    wanted = _filter(organisation, days, user)
+    rows = await admin.administration.usage.rows(wanted, DAY, [Dimension.MODEL], MAX_ROWS)
+    return [
+        DayUsage(
+            day=datetime.fromtimestamp(row.start, UTC).date().isoformat(),
+            model=row.group[Dimension.MODEL],
+            requests=row.requests,
+            input_tokens=row.input_tokens,
+            cached_tokens=row.cached_tokens,
+            output_tokens=row.output_tokens,
+            cost_nano=row.cost,
+        )
+        for row in rows
+    ]
+
+
+async def by_person(admin: AdminServices, organisation: str, days: int) -> list[PersonUsage]:
+    """Return the usage of the last days, by person and model."""
+    wanted = _filter(organisation, days, None)
+    rows = await admin.administration.usage.rows(wanted, _EVER, [Dimension.USER, Dimension.MODEL], MAX_ROWS)
+    members = await admin.administration.people.members(organisation)
+    emails = {each.user.id: each.user.email for each in members}
+    return [_person(row, emails) for row in rows]
+
+
+async def balance(admin: AdminServices, organisation: str, project: str | None) -> BalanceSummary:
+    """Return the balance and this month's usage; with a project, only the budgets that apply to it."""
+    found = await admin.balances.find(organisation) or Balance(organisation, 0, 0)
+    uses = {each.name: each for each in budget_usage(found, month_of(time.time()))}
+    ours = None if project is None else (ORGANISATION_BUDGET, project_budget(project))
+    whole = uses.get(ORGANISATION_BUDGET)
+    return BalanceSummary(
+        available_nano=found.available,
+        held_nano=sum(hold.amount for hold in found.held.values()),
+        month_used_nano=0 if whole is None else whole.spent + whole.held,
+        budgets=[
+            Budget(name=each.name, limit_nano=each.limit, used_nano=each.spent + each.held)
+            for each in uses.values()
+            if each.limit is not None and (ours is None or each.name in ours)
+        ],
+    )
+
+
+async def limits(admin: AdminServices, owner: Owner, project: str) -> list[Limit]:
+    """Return the rate limits that apply to a person's chats, for any model."""
+    subjects = [key_subject("", owner.user), *([project_subject(project)] if project else [])]
+    names = ["you", project]
+    found: Sequence[Limits] = await admin.limits.limits_of(subjects)
+    return [
+        Limit(
+            subject=name,
+            requests_per_minute=_said(each.requests_per_minute),
+            tokens_per_minute=_said(each.tokens_per_minute),
+            requests_per_day=_said(each.requests_per_day),
+            concurrent_requests=_said(each.concurrent_requests),
+        )
+        for name, each in zip(names, found, strict=False)
+    ]
+
+
+def _said(limit: int | None) -> int | None:
+    return None if limit is None or limit >= UNLIMITED else limit
+
+
+def _filter(organisation: str, days: int, user: str | None) -> UsageFilter:
+    until = (int(time.time()) // DAY + 1) * DAY
+    only = {} if user is None else {Dimension.USER: [user]}
+    return UsageFilter(organisation, until - days * DAY, until, only)
+
+
+def _person(row: UsageRow, emails: Mapping[str, str]) -> PersonUsage:
+    user = row.group[Dimension.USER]
+    return PersonUsage(
+        user=user,
+        email=emails.get(user, ""),
+        model=row.group[Dimension.MODEL],
+        requests=row.requests,
+        input_tokens=row.input_tokens,
+        cached_tokens=row.cached_tokens,
+        output_tokens=row.output_tokens,
+        cost_nano=row.cost,
+    )

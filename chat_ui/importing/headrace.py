@@ -1,0 +1,80 @@
+"""Reads this chat's own JSON export (`exporting/texts.py`), without usage and cost, which were billed elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chat_ui.history.limits import MAX_TOKENS
+from chat_ui.history.records import Attachment, ModelSettings, Role
+from chat_ui.importing.parsed_conversation import (
+    MAX_NAME_CHARS,
+    ParsedConversation,
+    ParsedMessage,
+    identifier,
+    mapping,
+    number,
+    seconds,
+    text,
+)
+
+_ABOVE_NOTHING = 1e-9
+_ROLES = {role.value: role for role in Role}
+
+
+def matches(value: Mapping[str, Any]) -> bool:
+    """Return whether the value looks like a conversation of this format."""
+    return isinstance(value.get("messages"), list) and "leaf" in value
+
+
+def parse(value: Mapping[str, Any], now: float) -> ParsedConversation:
+    """Return one conversation; `now` replaces a missing creation time."""
+    created = seconds(value.get("created")) or now
+    messages = [
+        ParsedMessage(
+            key,
+            identifier(each.get("parent")),
+            _ROLES[each["role"]],
+            text(each.get("text")),
+            seconds(each.get("created")),
+            _settings(each.get("settings")),
+            _files(each.get("attachments")),
+        )
+        for each in map(mapping, value["messages"])
+        if (key := identifier(each.get("id"))) is not None and text(each.get("role")) in _ROLES
+    ]
+    return ParsedConversation(
+        title=text(value.get("title")),
+        created=created,
+        updated=seconds(value.get("updated")) or created,
+        messages=messages,
+        leaf=identifier(value.get("leaf")),
+        archived=value.get("archived") is True,
+        pinned=value.get("pinned") is True,
+        settings=_settings(value.get("settings")),
+        origin=identifier(value.get("id")),
+    )
+
+
+def _settings(value: Any) -> ModelSettings:
+    """Return model settings; invalid values become `None`."""
+    fields = mapping(value)
+    max_tokens = number(fields.get("max_tokens"), 1, MAX_TOKENS)
+    return ModelSettings(
+        model=text(fields.get("model")),
+        system=text(fields.get("system")),
+        temperature=number(fields.get("temperature"), 0, 2),
+        top_p=number(fields.get("top_p"), _ABOVE_NOTHING, 1),
+        repetition_penalty=number(fields.get("repetition_penalty"), _ABOVE_NOTHING, 2),
+        max_tokens=None if max_tokens is None else int(max_tokens),
+    )
+
+
+def _files(value: Any) -> list[Attachment]:
+    """Return the files of a question, without those that have no name."""
+    found = []
+    for each in map(mapping, value if isinstance(value, list) else ()):
+        name, content = text(each.get("name"))[:MAX_NAME_CHARS], text(each.get("text"))
+        if name:
+            found.append(Attachment(name, content, len(content.encode(errors="replace"))))
+    return found

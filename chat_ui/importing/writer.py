@@ -1,0 +1,134 @@
+"""Writes the conversations of one import to the store, batch by batch, so that a crash leaves no partial conversation.
+
+The ids of a batch are recorded first, then its messages are stored, then its conversations. After a crash, messages
+whose conversation was not stored are deleted by the next import or by the clean-up scan.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+import structlog
+
+from auth_billing.errors import StoreUnavailable
+from auth_billing.retry import exponential_delay
+from chat_ui.history.records import ConversationStore, MessageStore, Owner
+from chat_ui.importing.frames import Batch, ConversationRecords
+from chat_ui.importing.records import Import, ImportState, ImportStore
+
+LEASE_SECONDS = 60.0
+"""Duration of an import's lease; after it an import without renewal counts as abandoned."""
+STORE_TIMEOUT_SECONDS = 30.0
+"""For how long a write is retried while the store does not answer."""
+MAX_SKIPPED = 100
+"""Skipped conversations that are recorded."""
+
+T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
+
+
+class Superseded(Exception):
+    """Another import has replaced this one after its lease expired."""
+
+
+@dataclass(frozen=True)
+class ImportStores:
+    """The stores that an import writes to, and the clock (Unix seconds)."""
+
+    conversations: ConversationStore
+    messages: MessageStore
+    imports: ImportStore
+    clock: Callable[[], float] = time.time
+
+
+class ImportWriter:
+    """Writes one import. `record` is the import's record with its progress."""
+
+    def __init__(self, stores: ImportStores, owner: Owner, record: Import) -> None:
+        self.owner = owner
+        self.record = record
+        self._stores = stores
+
+    async def run(self, batches: AsyncIterator[Batch]) -> None:
+        """Store all batches.
+
+        Raises:
+            StoreUnavailable: the store did not answer for `STORE_TIMEOUT_SECONDS`.
+            RecordRefused: the store refuses a record permanently.
+            Superseded: another import has replaced this one.
+        """
+        await self.clear()
+        async for batch in batches:
+            await self._store_batch(batch)
+
+    async def clear(self) -> None:
+        """Delete messages without a conversation, of this import or of the one before.
+
+        Raises:
+            StoreUnavailable
+        """
+        if self.record.writing:
+            found = await self._stores.conversations.find_many(self.owner, self.record.writing)
+            orphaned = set(self.record.writing) - {each.id for each in found}
+            await self._stores.messages.remove_all(self.owner, orphaned)
+            self.record = replace(self.record, writing=[])
+
+    async def end(self, state: ImportState) -> None:
+        """Store the final state; if messages without a conversation remain, the clean-up scan will delete them.
+
+        Raises:
+            StoreUnavailable
+        """
+        until = self._stores.clock() if self.record.writing else 0.0
+        self.record = replace(self.record, state=state, until=until)
+        await self._stores.imports.renew(self.owner, self.record)
+
+    async def _store_batch(self, batch: Batch) -> None:
+        new = await self._retry(partial(self._new, batch.taken))
+        await self._renew(replace(self.record, writing=[each.conversation.id for each in new]))
+        await self._retry(partial(self._write, new))
+        record = self.record
+        self.record = replace(
+            record,
+            done=record.done + len(batch.taken) + len(batch.skipped),
+            imported=record.imported + len(new),
+            known=record.known + len(batch.taken) - len(new),
+            skipped=[*record.skipped, *batch.skipped][:MAX_SKIPPED],
+            writing=[],
+        )
+
+    async def _new(self, taken: Sequence[ConversationRecords]) -> list[ConversationRecords]:
+        """Return the conversations that the owner does not have, without duplicates."""
+        by_id = {each.conversation.id: each for each in taken}
+        origins = [each.origin for each in taken if each.origin is not None]
+        found = await self._stores.conversations.find_many(self.owner, [*by_id, *origins])
+        existing = {each.id for each in found}
+        return [each for key, each in by_id.items() if key not in existing and each.origin not in existing]
+
+    async def _write(self, new: Sequence[ConversationRecords]) -> None:
+        messages = [message for each in new for message in each.messages]
+        await self._stores.messages.add_missing(self.owner, messages)
+        await self._stores.conversations.add_missing(self.owner, {each.conversation: each.terms for each in new})
+
+    async def _renew(self, record: Import) -> None:
+        self.record = replace(record, until=self._stores.clock() + LEASE_SECONDS)
+        if not await self._retry(partial(self._stores.imports.renew, self.owner, self.record)):
+            raise Superseded
+
+    async def _retry(self, action: Callable[[], Awaitable[T]]) -> T:
+        until, tries = time.monotonic() + STORE_TIMEOUT_SECONDS, 0
+        while True:
+            try:
+                return await action()
+            except StoreUnavailable as error:
+                if time.monotonic() > until:
+                    raise
+                _log.info("an import is waiting for the store", reason=str(error))
+            await asyncio.sleep(exponential_delay(tries))
+            tries += 1

@@ -1,0 +1,59 @@
+"""The services that routes of the chat API use, and how a route gets them from its request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from auth_billing.access.principal import Principal
+from auth_billing.audit_log import Actor, AuditLog
+from auth_billing.people.browser_access import BrowserAccess
+from auth_billing.people.people_records import User
+from auth_billing.people.sessions import BrowserSession
+from chat_ui.admin_services import AdminServices
+from chat_ui.conversations import Conversations
+from chat_ui.generations.generations import Generations
+from chat_ui.generations.model_client import ModelClient
+from chat_ui.history.conversation_lists import ConversationLists
+from chat_ui.history.records import Owner, PresetStore
+from chat_ui.importing.importer import Importer
+
+
+@dataclass(frozen=True)
+class ChatServices:
+    """The services of the chat API; one instance per gateway process."""
+
+    access: BrowserAccess
+    audit: AuditLog
+    conversations: Conversations
+    lists: ConversationLists
+    presets: PresetStore
+    generations: Generations
+    importer: Importer
+    model_client: ModelClient
+    admin: AdminServices
+    principal: Callable[[BrowserSession], Principal]
+    """Returns the principal that calls models for a signed-in user."""
+
+
+def services_of(request: Request) -> ChatServices:
+    """Return the services of the application that serves `request`."""
+    services: ChatServices = request.app.state.services
+    return services
+
+
+def owner_of(session: BrowserSession) -> Owner:
+    """Return the owner of conversations that the session's user creates."""
+    return Owner(session.organisation, session.user.id)
+
+
+def client_address(request: Request) -> str:
+    """Return the client's IP address; empty if it is not known."""
+    return request.client.host if request.client is not None else ""
+
+
+def audit_actor(request: Request, user: User) -> Actor:
+    """Return the audit log's actor for a request of `user`."""
+    return Actor(user=user.id, email=user.email, address=client_address(request))

@@ -1,0 +1,44 @@
+"""Inserts many documents in batches and skips those that exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import bson
+import pymongo
+
+from auth_billing.store.connection import BATCH_TIMEOUT, translated_errors
+from auth_billing.store.insertion import insert_new
+
+MAX_DOCUMENTS = 200
+MAX_BYTES = 1_048_576
+"""Bytes of a batch, at most, unless one document is larger: the embedded store blocks other clients meanwhile."""
+
+
+async def insert_missing(collection: Any, documents: Iterable[dict[str, Any]]) -> None:
+    """Insert the documents whose `_id` does not exist yet. A failure leaves some of them written.
+
+    `documents` is consumed batch by batch, so that other tasks of this process can run in between.
+
+    Raises:
+        StoreUnavailable: the store did not answer; the call may be repeated.
+        RecordRefused: a document is too large.
+    """
+    for batch in _batches(documents):
+        with translated_errors(), pymongo.timeout(BATCH_TIMEOUT):
+            await insert_new(collection, batch)
+
+
+def _batches(documents: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    batch: list[dict[str, Any]] = []
+    size = 0
+    for document in documents:
+        more = len(bson.encode(document))
+        if batch and (len(batch) == MAX_DOCUMENTS or size + more > MAX_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(document)
+        size += more
+    if batch:
+        yield batch
