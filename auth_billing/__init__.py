@@ -1,1 +1,1 @@
-"""Identity, rate limits and billing. Facades: `service.AuthBilling` and `idempotency.IdempotencyKeys`."""
+"""Identity, rate limits and billing. Facades: `authenticator.Authenticator` and `idempotency.IdempotencyKeys`."""

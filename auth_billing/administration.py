@@ -13,7 +13,7 @@ from auth_billing.keys.service_accounts import ServiceAccounts
 from auth_billing.money.budgets import Budgets
 from auth_billing.money.usage_reports import UsageReports
 from auth_billing.people.invitations import Invitations
-from auth_billing.people.members import People
+from auth_billing.people.members import Members
 from auth_billing.people.projects import Projects
 
 
@@ -22,7 +22,7 @@ class Administration:
     """Services that administer one installation's organisations."""
 
     projects: Projects
-    people: People
+    members: Members
     invitations: Invitations
     keys: ApiKeys
     service_accounts: ServiceAccounts
@@ -47,6 +47,6 @@ class Administration:
         if not principal.user:
             return Role.OWNER
         try:
-            return (await self.people.member(principal.tenant, principal.user)).role
+            return (await self.members.find(principal.tenant, principal.user)).role
         except NoSuchRecord as error:
             raise NotPermitted("the owner of the key has left") from error

@@ -13,14 +13,14 @@ from auth_billing.errors import InvalidApiKey, StoreUnavailable
 from auth_billing.keys import key_format
 from auth_billing.keys.key_cache import Identity, KeyCache
 from auth_billing.keys.key_format import ApiKey
-from auth_billing.keys.key_issuance import KeyWish, issue
+from auth_billing.keys.key_issuance import KeySpec, issue
 from auth_billing.keys.key_records import ApiKeyRecord, ApiKeyStore
-from auth_billing.keys.last_used import LastUses
+from auth_billing.keys.last_used import LastUsedTimes
 from auth_billing.people.sessions import BrowserSession
 from router.messages import KeySet
 
 
-class AuthBilling:
+class Authenticator:
     """Authenticates API keys, and describes callers as principals.
 
     Args:
@@ -41,7 +41,7 @@ class AuthBilling:
         self._api_keys = api_keys
         self._pepper = pepper
         self._cache = cache or KeyCache()
-        self.last_uses = LastUses(api_keys)
+        self.last_used_times = LastUsedTimes(api_keys)
         self._clock = clock
         self._no_digest = bytes(hashlib.sha256().digest_size)
 
@@ -58,7 +58,7 @@ class AuthBilling:
         record, now = await self._verify(key), self._clock()
         if not record.is_live(now):  # checked each time: a key may expire while it is cached
             raise InvalidApiKey(f"key {key.key_id} is revoked or expired")
-        self.last_uses.note(record.key_id, now)
+        self.last_used_times.record(record.key_id, now)
         return Principal(
             key_id=record.key_id,
             tenant=record.organisation,
@@ -93,33 +93,33 @@ class AuthBilling:
             self._pepper,
             organisation=organisation,
             project=project,
-            wish=KeyWish(name, expires=expires),
+            spec=KeySpec(name, expires=expires),
             user="",
             now=self._clock(),
         )
         return issued.key
 
-    def forget(self, keys: KeySet) -> None:
+    def invalidate(self, keys: KeySet) -> None:
         """Invalidate the cache entries of changed keys."""
-        self._cache.forget(keys)
+        self._cache.invalidate(keys)
 
     async def _verify(self, key: ApiKey) -> ApiKeyRecord:
         """Return the record of `key` if its secret is right."""
         digest = key_format.digest(self._pepper, key.secret)
         identity = (key.key_id, digest)
-        remembered = self._cache.good(identity)
-        if remembered is not None and self._cache.is_confirmed(remembered):
-            return remembered.record
-        if self._cache.is_bad(identity):
+        cached = self._cache.valid(identity)
+        if cached is not None and self._cache.is_confirmed(cached):
+            return cached.record
+        if self._cache.is_invalid(identity):
             raise InvalidApiKey(f"key {key.key_id} is unknown or wrong")
         try:
             return await self._look_up(identity)
         except StoreUnavailable:
-            self._cache.put_off(identity)
-            remembered = self._cache.good(identity)  # none if invalidated meanwhile
-            if remembered is None:
+            self._cache.postpone_confirmation(identity)
+            cached = self._cache.valid(identity)  # none if invalidated meanwhile
+            if cached is None:
                 raise
-            return remembered.record
+            return cached.record
 
     async def _look_up(self, identity: Identity) -> ApiKeyRecord:
         key_id, digest = identity
@@ -128,9 +128,9 @@ class AuthBilling:
         # An unknown id is compared too, so that it takes as long as a wrong secret.
         right = hmac.compare_digest(record.digest if record is not None else self._no_digest, digest)
         if record is None or not right or not record.is_live(self._clock()):
-            self._cache.remember_bad(identity)
+            self._cache.put_invalid(identity)
             raise InvalidApiKey(f"key {key_id} is unknown, wrong, revoked or expired")
-        self._cache.remember_good(identity, record, generation)
+        self._cache.put_valid(identity, record, generation)
         return record
 
     def _cache_salt(self, tenant: str) -> str:

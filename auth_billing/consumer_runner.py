@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 
-async def consume_until(
+async def run_consumer(
     stop: asyncio.Event, work: Coroutine[Any, Any, None], end_input: Callable[[], Awaitable[None]], *, grace: float
 ) -> None:
     """Run `work` until it ends or `stop` is set; then end its input, and cancel it after `grace` seconds.

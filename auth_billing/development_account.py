@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from auth_billing.authenticator import AuthBilling
+from auth_billing.authenticator import Authenticator
 from auth_billing.errors import InvalidApiKey
 from auth_billing.keys.key_records import ApiKeyStore
 from auth_billing.people.organisation_records import AccountStore, Organisation, Project
@@ -28,7 +28,7 @@ async def ensure_development_account(
     Raises:
         StoreUnavailable: nothing was changed; `known_key` may be valid.
     """
-    service = AuthBilling(api_keys, pepper)
+    service = Authenticator(api_keys, pepper)
     if known_key is not None and await _verifies(service, known_key):
         return known_key
     now = time.time()
@@ -38,7 +38,7 @@ async def ensure_development_account(
     return (await service.create_api_key(ORGANISATION, PROJECT, name="client.env")).text
 
 
-async def _verifies(service: AuthBilling, key: str) -> bool:
+async def _verifies(service: Authenticator, key: str) -> bool:
     try:
         await service.authenticate(key)
     except InvalidApiKey:

@@ -23,7 +23,7 @@ from auth_billing.money.credit import Credit
 from auth_billing.money.usage_rollups import UsageRollups
 from auth_billing.money.webhook import Webhook
 from auth_billing.prices.price_book import PriceBook
-from auth_billing.prices.price_file_watcher import PriceWatch
+from auth_billing.prices.price_file_watcher import PriceFileWatcher
 from auth_billing.settings import BillingSettings
 from auth_billing.store.alerts import MongoAlertStore
 from auth_billing.store.audit import MongoAuditStore
@@ -63,7 +63,7 @@ class Housekeeping:
         self._webhook = Webhook(settings.alert_url, settings.alert_secret) if settings.alert_url else None
         self._alerts = None if self._webhook is None else _alerts(settings, connection, self._webhook)
         self._rollups = UsageRollups(MongoRollupStore(connection))
-        self._prices = PriceWatch(book, _path(settings.price_file), _path(settings.proxy_config))
+        self._prices = PriceFileWatcher(book, _path(settings.price_file), _path(settings.proxy_config))
 
     async def prepare(self) -> None:
         """Load the price file, which must be in force before the first request.

@@ -18,7 +18,7 @@ import msgspec
 import structlog
 from prometheus_client import CollectorRegistry
 
-from auth_billing.consumer_runner import consume_until
+from auth_billing.consumer_runner import run_consumer
 from auth_billing.metrics import BillingMetrics
 from auth_billing.retry import RetryDelay, exponential_delay
 from router import messages, topology
@@ -73,7 +73,7 @@ class Reaper:
         """
         consumer = await self._bus.dead_jobs(prefetch=PREFETCH)
 
-        await consume_until(stop, self._take(consumer), consumer.cancel, grace=STOP_SECONDS)
+        await run_consumer(stop, self._take(consumer), consumer.cancel, grace=STOP_SECONDS)
 
     async def _take(self, consumer: Consumer) -> None:
         async for delivery in consumer:

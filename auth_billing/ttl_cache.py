@@ -10,7 +10,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Expiring(Generic[K, V]):
+class TtlCache(Generic[K, V]):
     """A cache with a time to live of `seconds`; at `capacity` the oldest entry is evicted. Values are never `None`."""
 
     def __init__(self, seconds: float, capacity: int, clock: Callable[[], float]) -> None:
@@ -37,3 +37,13 @@ class Expiring(Generic[K, V]):
     def forget(self, key: K) -> None:
         """Remove an entry, if there is one."""
         self._entries.pop(key, None)
+
+    def replace(self, key: K, value: V) -> None:
+        """Replace an entry's value without extending its time to live."""
+        until, _ = self._entries[key]
+        self._entries[key] = (until, value)
+
+    def forget_all(self, predicate: Callable[[V], bool]) -> None:
+        """Remove the entries whose value satisfies `predicate`."""
+        for key in [key for key, (_, value) in self._entries.items() if predicate(value)]:
+            del self._entries[key]

@@ -19,7 +19,7 @@ from pathlib import Path
 import httpx
 
 from auth_billing.access.principal import Principal
-from auth_billing.authenticator import AuthBilling
+from auth_billing.authenticator import Authenticator
 from auth_billing.errors import InvalidApiKey
 from auth_billing.idempotency import IdempotencyKeys
 from benchmarks.measures import percentile
@@ -51,7 +51,7 @@ PROGRAM_PATH = ROOT / ".headrace" / PROGRAM
 NAMES = ("store", "in memory")
 
 
-class StaticKey(AuthBilling):
+class StaticKey(Authenticator):
     """One key that is compared, and nothing else."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from auth_billing.access.principal import Principal
-from auth_billing.authenticator import AuthBilling
+from auth_billing.authenticator import Authenticator
 from auth_billing.errors import InvalidApiKey
 from benchmarks.cost_of_the_check import InMemory, StaticKey
 from benchmarks.measures import milliseconds, percentile
@@ -66,7 +66,7 @@ class TwoTenants(InMemory):
 
     def _services(self, bus: Bus, settings: GatewaySettings) -> GatewayServices:
         services = super()._services(bus, settings)
-        accounts: AuthBilling = TwoKeys()
+        accounts: Authenticator = TwoKeys()
         return GatewayServices(
             bus, accounts, services.billing, services.idempotency, services.administration, services.limits
         )

@@ -10,7 +10,7 @@ from auth_billing.administration import Administration
 from auth_billing.money.billing_records import BalanceStore
 from auth_billing.money.credit import Credit
 from auth_billing.prices.price_book import PriceBook
-from auth_billing.rate_limits.limit_registry import LimitBook
+from auth_billing.rate_limits.limit_registry import LimitRegistry
 from router.messages import WorkerStatus
 from router.registry import ModelInfo
 
@@ -39,7 +39,7 @@ class AdminServices:
     credit: Credit
     balances: BalanceStore
     prices: PriceBook
-    limits: LimitBook
+    limits: LimitRegistry
     fleet: Fleet
     console_url: str = ""
     """URL of the RabbitMQ console; empty if none is configured."""

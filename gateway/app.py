@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from auth_billing.administration import Administration
-from auth_billing.authenticator import AuthBilling
+from auth_billing.authenticator import Authenticator
 from auth_billing.idempotency import IdempotencyKeys
 from auth_billing.money.billing import Billing
 from auth_billing.rate_limits.limiter import RateLimiter
@@ -56,7 +56,7 @@ class GatewayServices:
     """The services that a gateway depends on."""
 
     bus: Bus
-    accounts: AuthBilling
+    accounts: Authenticator
     billing: Billing
     idempotency: IdempotencyKeys
     administration: Administration
@@ -137,7 +137,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         asyncio.create_task(_supervise(gateway, _apply_controls(gateway, controls))),
         asyncio.create_task(_supervise(gateway, _report_load(gateway))),
         asyncio.create_task(_supervise(gateway, gateway.protection.run())),
-        asyncio.create_task(_supervise(gateway, gateway.accounts.last_uses.keep_written())),
+        asyncio.create_task(_supervise(gateway, gateway.accounts.last_used_times.flush_periodically())),
         asyncio.create_task(_supervise(gateway, gateway.limits.run())),
         asyncio.create_task(_supervise(gateway, gateway.billing.run())),
     ]
@@ -166,7 +166,7 @@ async def _apply_controls(gateway: Gateway, controls: Feed[Control]) -> None:
     async for control in controls:
         match control:
             case KeysChanged():
-                gateway.accounts.forget(control.keys)
+                gateway.accounts.invalidate(control.keys)
             case GatewayLoad():
                 gateway.queues.observe(control)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from auth_billing.audit.audit_records import Check, Difference, LedgerRow, LedgerSums
+from auth_billing.audit.audit_records import Check, Difference, LedgerSums, RawLedgerEntry
 from auth_billing.money.billing_records import Balance, JobRecord, JobState
 from auth_billing.money.holds import ORGANISATION_BUDGET
 from auth_billing.money.ledger import REVENUE, SETTLE, customer_account
@@ -110,7 +110,7 @@ def job_and_account(job: JobRecord, balance: Balance | None, now: float) -> Iter
         yield Difference(Check.JOB_HAS_HOLD, job.organisation, job.id, f"{job.hold} should be held")
 
 
-def job_and_ledger(job: JobRecord, row: LedgerRow | None) -> Iterator[Difference]:
+def job_and_ledger(job: JobRecord, row: RawLedgerEntry | None) -> Iterator[Difference]:
     """Check a job against its ledger entry, read after the job."""
     if row is None:
         if job.state is JobState.SETTLED and job.cost:
@@ -143,7 +143,7 @@ def job_and_work(job: JobRecord, worked: Sequence[Usage], now: float) -> Iterato
         yield Difference(Check.WORKED, job.organisation, job.id, detail)
 
 
-def row_alone(row: LedgerRow) -> Iterator[Difference]:
+def row_alone(row: RawLedgerEntry) -> Iterator[Difference]:
     """Check a ledger entry: a positive amount between the two accounts that its kind has."""
     own = customer_account(row.organisation)
     expected = (own, REVENUE) if row.kind == SETTLE else (CREDIT_KINDS.get(str(row.kind)), own)
@@ -155,7 +155,7 @@ def row_alone(row: LedgerRow) -> Iterator[Difference]:
         yield Difference(Check.SETTLED_ONCE, row.organisation, row.id, f"job {row.job}, {row.amount}")
 
 
-def row_and_job(row: LedgerRow, jobs: Mapping[str, JobRecord]) -> Iterator[Difference]:
+def row_and_job(row: RawLedgerEntry, jobs: Mapping[str, JobRecord]) -> Iterator[Difference]:
     """Check that the job of a ledger entry exists."""
     if row.job is None and row.kind != SETTLE:
         return

@@ -47,7 +47,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class LedgerRow:
+class RawLedgerEntry:
     """A ledger entry as stored, unvalidated: fields may be missing (`None`) or of any type."""
 
     id: str
@@ -108,7 +108,7 @@ class AuditStore(Protocol):
         """Return ids of jobs greater than `after`, in order."""
         ...
 
-    async def rows(self, after: str, limit: int) -> Sequence[LedgerRow]:
+    async def rows(self, after: str, limit: int) -> Sequence[RawLedgerEntry]:
         """Return ledger entries with ids greater than `after`, in order."""
         ...
 
@@ -120,7 +120,7 @@ class AuditStore(Protocol):
         """Return those of the jobs that exist."""
         ...
 
-    async def settlements(self, jobs: Collection[str]) -> Mapping[str, LedgerRow]:
+    async def settlements(self, jobs: Collection[str]) -> Mapping[str, RawLedgerEntry]:
         """Return the ledger entries that settle these jobs, by job."""
         ...
 

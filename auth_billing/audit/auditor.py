@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 
 from auth_billing.audit import audit_checks
-from auth_billing.audit.audit_records import AuditReport, AuditStore, Check, Difference, LedgerRow
+from auth_billing.audit.audit_records import AuditReport, AuditStore, Check, Difference, RawLedgerEntry
 from auth_billing.money.billing_records import Balance
 
 PAGE = 200
@@ -118,7 +118,7 @@ class Auditor:
             found += await self._some_rows(rows)
         return count, found
 
-    async def _some_rows(self, rows: Sequence[LedgerRow]) -> list[Difference]:
+    async def _some_rows(self, rows: Sequence[RawLedgerEntry]) -> list[Difference]:
         read = await self._store.read_jobs({row.job for row in rows if row.job is not None})
         found: list[Difference] = []
         for row in rows:

@@ -14,7 +14,7 @@ from router.messages import KeysChanged, KeySet
 _log = structlog.get_logger(__name__)
 
 
-def announcer(bus: Bus) -> Callable[[KeySet], None]:
+def invalidation_publisher(bus: Bus) -> Callable[[KeySet], None]:
     """Return a function that publishes changed keys. If the broker is away, gateways notice within seconds
     (`key_cache.py`).
     """
@@ -28,5 +28,5 @@ def announcer(bus: Bus) -> Callable[[KeySet], None]:
     return announce
 
 
-def nobody(_keys: KeySet) -> None:
+def no_invalidation(_keys: KeySet) -> None:
     """Publish nothing: for a process without a broker; gateways notice within seconds."""

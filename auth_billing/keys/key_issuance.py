@@ -11,7 +11,7 @@ from auth_billing.keys.key_records import ApiKeyRecord, ApiKeyStore
 
 
 @dataclass(frozen=True)
-class KeyWish:
+class KeySpec:
     """Properties of a new key; by default all scopes and models of its kind, and no expiry."""
 
     name: str
@@ -29,7 +29,7 @@ class IssuedKey:
 
 
 async def issue(
-    keys: ApiKeyStore, pepper: bytes, *, organisation: str, project: str, wish: KeyWish, user: str, now: float
+    keys: ApiKeyStore, pepper: bytes, *, organisation: str, project: str, spec: KeySpec, user: str, now: float
 ) -> IssuedKey:
     """Generate a key and store its digest.
 
@@ -43,11 +43,11 @@ async def issue(
         last4=key.text[-4:],
         organisation=organisation,
         project=project,
-        name=wish.name,
+        name=spec.name,
         created=now,
-        expires=wish.expires,
-        scopes=wish.scopes,
-        models=wish.models,
+        expires=spec.expires,
+        scopes=spec.scopes,
+        models=spec.models,
         user=user,
     )
     await keys.add(record)

@@ -15,7 +15,7 @@ from auth_billing.access.principal import Principal
 from auth_billing.access.roles import Actor, Role
 from auth_billing.access.scopes import ADMIN_SCOPES, PROJECT_SCOPES
 from auth_billing.errors import NoSuchRecord, NotPermitted, UnacceptableValue
-from auth_billing.keys.key_issuance import IssuedKey, KeyWish, issue
+from auth_billing.keys.key_issuance import IssuedKey, KeySpec, issue
 from auth_billing.keys.key_records import ApiKeyRecord, ApiKeyStore
 from auth_billing.people.input_normalisation import checked_name
 from auth_billing.people.organisation_records import AccountStore
@@ -43,7 +43,7 @@ class ApiKeys:
     Args:
         keys, accounts: the stores.
         budgets: passes a rotated key's budget on to its successor.
-        pepper: the installation's secret, as for `AuthBilling`.
+        pepper: the installation's secret, as for `Authenticator`.
         announce: publishes changed keys to all gateways; never raises.
         clock: Unix seconds.
     """
@@ -66,7 +66,7 @@ class ApiKeys:
         self._clock = clock
 
     async def create(
-        self, actor: Actor, project: str, wish: KeyWish, *, by: Principal | None = None, owner: str | None = None
+        self, actor: Actor, project: str, spec: KeySpec, *, by: Principal | None = None, owner: str | None = None
     ) -> IssuedKey:
         """Create a key of a project, or an admin key (`ADMIN_KEYS`). It belongs to the actor's user, if the actor has
         one.
@@ -74,7 +74,7 @@ class ApiKeys:
         Args:
             actor: at least a member for a project's key, an administrator for an admin key.
             project: one of the actor's organisation.
-            wish: properties of the key.
+            spec: properties of the key.
             by: the API key that makes the request, if one does: the new key gets no scope or model that it lacks.
             owner: id of a service account that the key belongs to, instead of the actor's user.
 
@@ -84,9 +84,9 @@ class ApiKeys:
             UnacceptableValue: an invalid name, model name or expiry.
         """
         actor.require(Role.MEMBER if project else Role.ADMIN)
-        _require_rights(project, wish, by)
+        _require_rights(project, spec, by)
         issued = await self._issue(
-            actor.organisation, project, self._checked(wish), actor.user if owner is None else owner
+            actor.organisation, project, self._checked(spec), actor.user if owner is None else owner
         )
         if project:
             await self._end_if_archived(issued.record)
@@ -144,8 +144,8 @@ class ApiKeys:
         if old.user not in ("", actor.user):
             raise NotPermitted("another person's key")
         lifetime = None if old.expires is None else now + (old.expires - old.created)
-        wish = KeyWish(old.name, old.scopes, old.models, lifetime)
-        issued = await self._issue(actor.organisation, project, wish, old.user)
+        spec = KeySpec(old.name, old.scopes, old.models, lifetime)
+        issued = await self._issue(actor.organisation, project, spec, old.user)
         await self._budgets.inherit(actor.organisation, key_id, issued.record.key_id)  # before the key is handed out
         try:
             await self._keys.expire(key_id, now + overlap)
@@ -170,12 +170,12 @@ class ApiKeys:
         finally:
             self._announce(keys)
 
-    async def _issue(self, organisation: str, project: str, wish: KeyWish, user: str) -> IssuedKey:
+    async def _issue(self, organisation: str, project: str, spec: KeySpec, user: str) -> IssuedKey:
         if project:
             await self._require_project(organisation, project)
         now = self._clock()
         return await issue(
-            self._keys, self._pepper, organisation=organisation, project=project, wish=wish, user=user, now=now
+            self._keys, self._pepper, organisation=organisation, project=project, spec=spec, user=user, now=now
         )
 
     async def _require_project(self, organisation: str, project: str) -> None:
@@ -191,18 +191,18 @@ class ApiKeys:
             await self.revoke_all(KeySet(key=record.key_id))
             raise
 
-    def _checked(self, wish: KeyWish) -> KeyWish:
-        if wish.expires is not None and wish.expires <= self._clock():
+    def _checked(self, spec: KeySpec) -> KeySpec:
+        if spec.expires is not None and spec.expires <= self._clock():
             raise UnacceptableValue("expires_at", "A key expires in the future.")
-        for model in wish.models or ():
+        for model in spec.models or ():
             if not (model.strip() and model.isprintable() and len(model) <= LONGEST_MODEL_NAME):
                 raise UnacceptableValue("models", f"A model's name has 1 to {LONGEST_MODEL_NAME} printable characters.")
-        if len(wish.models or ()) > MOST_MODELS:
+        if len(spec.models or ()) > MOST_MODELS:
             raise UnacceptableValue("models", f"A key names {MOST_MODELS} models at most.")
-        return replace(wish, name=checked_name(wish.name))
+        return replace(spec, name=checked_name(spec.name))
 
 
-def _require_rights(project: str, wish: KeyWish, by: Principal | None) -> None:
+def _require_rights(project: str, spec: KeySpec, by: Principal | None) -> None:
     """Check that a new key has no scope or model that its kind, or the key that creates it (`by`), lacks.
 
     Raises:
@@ -210,9 +210,9 @@ def _require_rights(project: str, wish: KeyWish, by: Principal | None) -> None:
     """
     of_its_kind = PROJECT_SCOPES if project else ADMIN_SCOPES
     possible = of_its_kind if by is None or project else of_its_kind & by.scopes
-    if not (of_its_kind if wish.scopes is None else wish.scopes) <= possible:
+    if not (of_its_kind if spec.scopes is None else spec.scopes) <= possible:
         raise NotPermitted("more scopes than may be given")
-    if by is not None and by.models is not None and not (wish.models is not None and wish.models <= by.models):
+    if by is not None and by.models is not None and not (spec.models is not None and spec.models <= by.models):
         raise NotPermitted("more models than may be given")
 
 

@@ -12,32 +12,32 @@ import structlog
 from auth_billing.errors import AccountError
 from auth_billing.keys.key_records import ApiKeyStore
 
-WRITTEN_EVERY = 60.0
+FLUSH_SECONDS = 60.0
 
 _log = structlog.get_logger(__name__)
 
 
-class LastUses:
+class LastUsedTimes:
     """Collects the times of last use since the last write."""
 
     def __init__(self, keys: ApiKeyStore) -> None:
         self._keys = keys
         self._uses: dict[str, float] = {}
 
-    def note(self, key_id: str, now: float) -> None:
+    def record(self, key_id: str, now: float) -> None:
         """Record that a key was used at `now` (Unix seconds)."""
         self._uses[key_id] = now
 
-    async def keep_written(self, every: float = WRITTEN_EVERY) -> None:
-        """Write every `every` seconds until cancelled, and once more then."""
+    async def flush_periodically(self, interval: float = FLUSH_SECONDS) -> None:
+        """Write every `interval` seconds until cancelled, and once more then."""
         try:
             while True:
-                await asyncio.sleep(every)
-                await self.write()
+                await asyncio.sleep(interval)
+                await self.flush()
         finally:
-            await self.write()
+            await self.flush()
 
-    async def write(self) -> None:
+    async def flush(self) -> None:
         """Write the collected times. If the store is away, they are kept for the next write."""
         uses, self._uses = self._uses, {}
         try:

@@ -11,7 +11,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from auth_billing.consumer_runner import consume_until
+from auth_billing.consumer_runner import run_consumer
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.batcher import Batcher
 from auth_billing.money.receipts import ReceiptHandler
@@ -58,7 +58,7 @@ class SettlementConsumer:
             BrokerUnavailable: the broker did not accept the consumer.
         """
         inbound = await self._bus.settlements(prefetch=PREFETCH)
-        await consume_until(stop, self._take(inbound), inbound.cancel, grace=STOP_SECONDS)
+        await run_consumer(stop, self._take(inbound), inbound.cancel, grace=STOP_SECONDS)
 
     async def _take(self, inbound: Inbound[Any]) -> None:
         async with asyncio.TaskGroup() as group:

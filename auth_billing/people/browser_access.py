@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from auth_billing.people.access_tokens import AccessTokens
 from auth_billing.people.invitations import Invitations
 from auth_billing.people.local_owner import LocalOwner
-from auth_billing.people.members import People
+from auth_billing.people.members import Members
 from auth_billing.people.organisation_records import AccountStore
 from auth_billing.people.passwords import Passwords
 from auth_billing.people.people_records import InvitationStore, MembershipStore, UserStore
@@ -67,7 +67,7 @@ class BrowserAccess:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._pepper = pepper
-        self.people = People(stores.users, stores.memberships, stores.accounts, end_keys)
+        self.members = Members(stores.users, stores.memberships, stores.accounts, end_keys)
         self.invitations = Invitations(stores.invitations, pepper, clock)
         self.projects = Projects(stores.accounts, clock)
         self.sessions = Sessions(
@@ -88,20 +88,20 @@ class BrowserAccess:
         self.sign_up = SignUp(
             users=stores.users,
             memberships=stores.memberships,
-            people=self.people,
+            members=self.members,
             invitations=self.invitations,
             projects=self.projects,
             passwords=passwords,
             sign_in=self.sign_in,
             sessions=self.sessions,
-            is_open=open_sign_up,
+            registration_open=open_sign_up,
             clock=clock,
         )
 
         self.local_owner = LocalOwner(
             users=stores.users,
             memberships=stores.memberships,
-            people=self.people,
+            members=self.members,
             invitations=self.invitations,
             passwords=passwords,
             sessions=self.sessions,

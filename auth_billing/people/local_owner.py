@@ -14,7 +14,7 @@ from auth_billing.access.roles import Role
 from auth_billing.errors import InvitationVoid
 from auth_billing.ids import new_id
 from auth_billing.people.invitations import Invitations
-from auth_billing.people.members import People
+from auth_billing.people.members import Members
 from auth_billing.people.passwords import Passwords
 from auth_billing.people.people_records import Invitation, MembershipStore, User, UserStore
 from auth_billing.people.sessions import Sessions, SignedIn
@@ -42,7 +42,7 @@ class LocalOwner:
         *,
         users: UserStore,
         memberships: MembershipStore,
-        people: People,
+        members: Members,
         invitations: Invitations,
         passwords: Passwords,
         sessions: Sessions,
@@ -50,13 +50,13 @@ class LocalOwner:
     ) -> None:
         self._users = users
         self._memberships = memberships
-        self._people = people
+        self._members = members
         self._invitations = invitations
         self._passwords = passwords
         self._sessions = sessions
         self._clock = clock
 
-    async def let_in(self, token: str) -> SignedIn:
+    async def sign_in(self, token: str) -> SignedIn:
         """Open a session for the token of a first owner's invitation made by the launcher. Works once per token.
 
         Raises:
@@ -70,7 +70,7 @@ class LocalOwner:
             raise InvitationVoid("not for the local owner")
         user = await self._user(invitation.organisation)
         await self._invitations.claim(token, user.id)
-        await self._people.join(invitation.organisation, user.id, Role.OWNER, self._clock())
+        await self._members.join(invitation.organisation, user.id, Role.OWNER, self._clock())
         return await self._sessions.begin(user, invitation.organisation)
 
     async def _user(self, organisation: str) -> User:

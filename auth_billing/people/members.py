@@ -24,7 +24,7 @@ class Member:
     added: float
 
 
-class People:
+class Members:
     """Lists, adds, changes and removes the members of organisations.
 
     Args:
@@ -44,13 +44,13 @@ class People:
         self._memberships = memberships
         self._accounts = accounts
 
-    async def members(self, organisation: str) -> list[Member]:
+    async def all(self, organisation: str) -> list[Member]:
         """Return all members, oldest first."""
         memberships = await self._memberships.of_organisation(organisation)
         users = {user.id: user for user in await self._users.find_all([each.user for each in memberships])}
         return [Member(users[each.user], each.role, each.added) for each in memberships if each.user in users]
 
-    async def member(self, organisation: str, user_id: str) -> Member:
+    async def find(self, organisation: str, user_id: str) -> Member:
         """Return one member.
 
         Raises:
@@ -86,7 +86,7 @@ class People:
         if role.rank < Role.ADMIN.rank:
             admin_only = role is not Role.VIEWER
             await self._end_keys(KeySet(organisation=actor.organisation, user=user_id, admin_only=admin_only))
-        return await self.member(actor.organisation, user_id)
+        return await self.find(actor.organisation, user_id)
 
     async def remove(self, actor: Actor, user_id: str) -> None:
         """End a membership, and with it the user's sessions and keys in the organisation. Each member may remove

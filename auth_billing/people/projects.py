@@ -68,7 +68,7 @@ class Projects:
             raise NoSuchRecord(f"no project {project_id} of {organisation}")
         return project
 
-    async def find_open(self, organisation: str, project_id: str) -> Project:
+    async def find_active(self, organisation: str, project_id: str) -> Project:
         """Return one project that is not archived.
 
         Raises:

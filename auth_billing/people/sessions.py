@@ -23,7 +23,7 @@ from auth_billing.people.people_records import MembershipStore, User, UserStore
 from auth_billing.people.projects import Projects
 from auth_billing.people.refresh_tokens import RefreshToken
 from auth_billing.people.session_records import SessionRecord, SessionStore
-from auth_billing.ttl_cache import Expiring
+from auth_billing.ttl_cache import TtlCache
 
 SECONDS_AT_MOST = 30 * 86_400.0
 SECONDS_IDLE = 7 * 86_400.0
@@ -87,7 +87,7 @@ class Sessions:
         self._projects = projects
         self._tokens = tokens
         self._clock = clock
-        self._known: Expiring[str, BrowserSession] = Expiring(REMEMBERED_SECONDS, CAPACITY, clock)
+        self._known: TtlCache[str, BrowserSession] = TtlCache(REMEMBERED_SECONDS, CAPACITY, clock)
 
     async def begin(self, user: User, organisation: str) -> SignedIn:
         """Open a session for a user whose password was just verified or set.

@@ -15,7 +15,7 @@ from auth_billing.errors import EmailTaken, InvalidCredentials, InvitationVoid, 
 from auth_billing.ids import new_id
 from auth_billing.people.input_normalisation import checked_email, checked_name, fold_email
 from auth_billing.people.invitations import Invitations
-from auth_billing.people.members import People
+from auth_billing.people.members import Members
 from auth_billing.people.passwords import Passwords
 from auth_billing.people.people_records import MembershipStore, User, UserStore
 from auth_billing.people.projects import Projects
@@ -24,7 +24,7 @@ from auth_billing.people.sign_in import SignIn
 
 
 @dataclass(frozen=True)
-class Newcomer:
+class SignUpInput:
     """Input of a sign-up. `name` is not needed for an existing account."""
 
     email: str
@@ -35,75 +35,75 @@ class Newcomer:
 
 
 class SignUp:
-    """Creates accounts. `is_open`: whether users without an invitation may sign up."""
+    """Creates accounts. `registration_open`: whether users without an invitation may sign up."""
 
     def __init__(
         self,
         *,
         users: UserStore,
         memberships: MembershipStore,
-        people: People,
+        members: Members,
         invitations: Invitations,
         projects: Projects,
         passwords: Passwords,
         sign_in: SignIn,
         sessions: Sessions,
-        is_open: bool,
+        registration_open: bool,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._users = users
         self._memberships = memberships
-        self._people = people
+        self._members = members
         self._invitations = invitations
         self._projects = projects
         self._passwords = passwords
         self._sign_in = sign_in
         self._sessions = sessions
-        self.is_open = is_open
+        self.registration_open = registration_open
         self._clock = clock
 
-    async def by_invitation(self, token: str, newcomer: Newcomer) -> SignedIn:
+    async def accept_invitation(self, token: str, sign_up: SignUpInput) -> SignedIn:
         """Accept an invitation. An existing account joins the organisation if the password is right.
 
         Raises:
             InvitationVoid, InvalidCredentials, UnacceptableValue, TooManySignIns, PasswordsBusy
         """
         invitation = await self._invitations.open(token, even_used=True)  # first: later errors reveal more
-        email = checked_email(newcomer.email)
+        email = checked_email(sign_up.email)
         if invitation.email and fold_email(invitation.email) != fold_email(email):
             raise InvitationVoid("for another e-mail address")
-        user = await self._sign_in.known(email, newcomer.password, newcomer.address)
+        user = await self._sign_in.known(email, sign_up.password, sign_up.address)
         if invitation.accepted is not None and (user is None or user.id != invitation.accepted_by):
             raise InvitationVoid("accepted by another user")
-        user = user or await self._add(email, newcomer)
+        user = user or await self._add(email, sign_up)
         await self._invitations.claim(token, user.id)
-        await self._people.join(invitation.organisation, user.id, invitation.role, self._clock())
+        await self._members.join(invitation.organisation, user.id, invitation.role, self._clock())
         return await self._sessions.begin(user, invitation.organisation)
 
-    async def uninvited(self, newcomer: Newcomer, organisation: str) -> SignedIn:
+    async def register(self, sign_up: SignUpInput, organisation: str) -> SignedIn:
         """Create an account and a new organisation without credit, owned by it.
 
         Raises:
             SignUpClosed: the operator does not allow self-registration.
             EmailTaken, UnacceptableValue, TooManySignIns, PasswordsBusy
         """
-        if not self.is_open:
+        if not self.registration_open:
             raise SignUpClosed("by invitation only")
-        email, name = checked_email(newcomer.email), checked_name(organisation, "organisation")
+        email, name = checked_email(sign_up.email), checked_name(organisation, "organisation")
         try:
-            user = await self._sign_in.known(email, newcomer.password, newcomer.address)
+            user = await self._sign_in.known(email, sign_up.password, sign_up.address)
         except InvalidCredentials as error:
             raise EmailTaken("another user has this address") from error
         if user is not None and await self._memberships.of_user(user.id):
             raise EmailTaken("has an account and an organisation")
-        user = user or await self._add(email, newcomer)
+        user = user or await self._add(email, sign_up)
         founded = await self._projects.found(name)
-        await self._people.join(founded.id, user.id, Role.OWNER, self._clock())
+        await self._members.join(founded.id, user.id, Role.OWNER, self._clock())
         return await self._sessions.begin(user, founded.id)
 
-    async def _add(self, email: str, newcomer: Newcomer) -> User:
-        name = checked_name(newcomer.name)
-        user = User(new_id("user-"), email, name, self._clock(), await self._passwords.hash(newcomer.password))
+    async def _add(self, email: str, sign_up: SignUpInput) -> User:
+        name = checked_name(sign_up.name)
+        user = User(new_id("user-"), email, name, self._clock(), await self._passwords.hash(sign_up.password))
         if not await self._users.add(user):
             raise EmailTaken("taken concurrently")
         return user

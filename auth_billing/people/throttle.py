@@ -10,8 +10,8 @@ import ipaddress
 
 from auth_billing.errors import TooManySignIns
 from auth_billing.rate_limits import bucket
-from auth_billing.rate_limits.limits import Dimension, Rate
-from auth_billing.rate_limits.ports import BucketStore, Line, Order
+from auth_billing.rate_limits.limits import BucketRate, Dimension
+from auth_billing.rate_limits.ports import BucketStore, BucketUpdate, UnitUpdate
 
 PER_MINUTE = 10
 _DIMENSION = Dimension.REQUESTS_PER_MINUTE
@@ -24,7 +24,7 @@ class SignInThrottle:
 
     def __init__(self, buckets: BucketStore, per_minute: int) -> None:
         self._buckets = buckets
-        self._rate = Rate(per_minute, _DIMENSION.period)
+        self._rate = BucketRate(per_minute, _DIMENSION.period)
 
     async def attempt_from(self, address: str) -> None:
         """Count an attempt from a network address.
@@ -45,10 +45,10 @@ class SignInThrottle:
         await self._take(f"sign-in-at:{hashlib.sha256(account.encode(errors='replace')).hexdigest()}")
 
     async def _take(self, subject: str) -> None:
-        order = Order("sign-in", {_DIMENSION: Line(self._rate, need=1, want=1)})
-        position = await self._buckets.exchange(subject, order)
-        if not position.fulfilled:
-            wait = bucket.wait(self._rate, position.full_at.get(_DIMENSION, 0.0), position.now, 1)
+        update = BucketUpdate("sign-in", {_DIMENSION: UnitUpdate(self._rate, minimum=1, wanted=1)})
+        result = await self._buckets.update(subject, update)
+        if not result.applied:
+            wait = bucket.wait(self._rate, result.full_at.get(_DIMENSION, 0.0), result.now, 1)
             raise TooManySignIns("too many tries to sign in", wait=wait)
 
 

@@ -46,7 +46,7 @@ NANO_PER_MILLIONTH = 1000
 """Nano-USD per token in one USD per million tokens."""
 LONGEST = 12
 """Characters of a number: the product of a price and a factor is then exact in `Decimal`'s 28 digits."""
-SHIPPED = Path(__file__).with_name("default_prices.toml")
+DEFAULT_FILE = Path(__file__).with_name("default_prices.toml")
 """The price file that is used if the operator gives none."""
 
 

@@ -23,7 +23,7 @@ EVERY = 5.0
 _log = structlog.get_logger(__name__)
 
 
-class PriceWatch:
+class PriceFileWatcher:
     """Watches a price file, and a proxy's catalogue if there is one.
 
     Args:
@@ -35,7 +35,7 @@ class PriceWatch:
         self, book: PriceBook, path: Path | None, catalogue: Path | None = None, *, every: float = EVERY
     ) -> None:
         self._book = book
-        self._paths = [path or price_file.SHIPPED, *([] if catalogue is None else [catalogue])]
+        self._paths = [path or price_file.DEFAULT_FILE, *([] if catalogue is None else [catalogue])]
         self._every = every
         self._seen: list[Source] = []
         self._loaded: list[Source] = []

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from auth_billing.rate_limits.limits import Rate
+from auth_billing.rate_limits.limits import BucketRate
 
 MOST_PERIODS = 2.0
 """Limit of how far ahead the time can be: an empty bucket is one period ahead, the largest debt another."""
@@ -20,26 +20,26 @@ ROUNDING = 1e-6
 """Error of sums of Unix times, in seconds: a double represents them to a fourth of that."""
 
 
-def missing_seconds(rate: Rate, full_at: float, now: float) -> float:
+def missing_seconds(rate: BucketRate, full_at: float, now: float) -> float:
     """Return the seconds until the bucket is full: 0 to two periods."""
     ahead = full_at - now
     return 0.0 if ahead <= 0 or ahead > MOST_PERIODS * rate.period else ahead
 
 
-def room(rate: Rate, full_at: float, now: float) -> int:
+def available(rate: BucketRate, full_at: float, now: float) -> int:
     """Return the whole units in the bucket; negative: its debt."""
     there = math.floor((rate.period - missing_seconds(rate, full_at, now) + ROUNDING) / rate.unit)
     return min(there, rate.capacity)
 
 
-def after(rate: Rate, full_at: float, now: float, taken: float) -> float:
+def after(rate: BucketRate, full_at: float, now: float, taken: float) -> float:
     """Return when it will be full once `taken` units are taken (negative: given back)."""
     missing = missing_seconds(rate, full_at, now) + taken * rate.unit
     return now + min(max(missing, 0.0), MOST_PERIODS * rate.period)
 
 
-def wait(rate: Rate, full_at: float, now: float, units: int) -> float:
+def wait(rate: BucketRate, full_at: float, now: float, units: int) -> float:
     """Return the seconds until it holds `units` if none are taken; 0 if it does now."""
-    if room(rate, full_at, now) >= units:
+    if available(rate, full_at, now) >= units:
         return 0.0
     return missing_seconds(rate, full_at, now) + units * rate.unit - rate.period

@@ -1,4 +1,4 @@
-"""Applies an order to a subject's buckets and slots. Pure arithmetic; the stores keep the result."""
+"""Applies an update to a subject's buckets and slots. Pure arithmetic; the stores keep the result."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from auth_billing.rate_limits import bucket
 from auth_billing.rate_limits.limits import Dimension
-from auth_billing.rate_limits.ports import Order, Position, Slots
+from auth_billing.rate_limits.ports import BucketUpdate, SlotUpdate, UpdateResult
 
 
 @dataclass(frozen=True)
-class Held:
+class SlotHolding:
     """Slots of one holder, and when its hold on them expires."""
 
     slots: int
@@ -19,38 +19,40 @@ class Held:
 
 
 @dataclass(frozen=True)
-class State:
+class SubjectState:
     """Stored state of a subject: when each bucket will be full, and the holders of slots."""
 
     full_at: Mapping[Dimension, float] = field(default_factory=dict)
-    holders: Mapping[str, Held] = field(default_factory=dict)
+    holders: Mapping[str, SlotHolding] = field(default_factory=dict)
 
 
-def carry_out(state: State, order: Order, now: float) -> tuple[State | None, Position]:
-    """Return the new state, or `None` if the order can't be fulfilled, and the result. `now`: the store's time."""
-    others = {name: held for name, held in state.holders.items() if name != order.holder and held.until > now}
+def apply_update(state: SubjectState, update: BucketUpdate, now: float) -> tuple[SubjectState | None, UpdateResult]:
+    """Return the new state, or `None` if the update can't be applied, and the result. `now`: the store's time."""
+    others = {name: held for name, held in state.holders.items() if name != update.holder and held.until > now}
     other_slots = sum(held.slots for held in others.values())
     full_at = {
-        dimension: bucket.after(line.rate, state.full_at.get(dimension, 0.0), now, -line.back)
-        for dimension, line in order.lines.items()
+        dimension: bucket.after(units.rate, state.full_at.get(dimension, 0.0), now, -units.returned)
+        for dimension, units in update.units.items()
     }
-    rooms = {dimension: bucket.room(line.rate, full_at[dimension], now) for dimension, line in order.lines.items()}
-    slots = order.slots
-    lacking = any(rooms[dimension] < line.need for dimension, line in order.lines.items() if line.need)
-    if lacking or (slots is not None and not _has_room(slots, other_slots)):
-        stands = {dimension: state.full_at.get(dimension, 0.0) for dimension in order.lines}
-        return None, Position(now, fulfilled=False, full_at=stands, other_slots=other_slots)
-    taken = {dimension: max(0, min(line.want, rooms[dimension])) for dimension, line in order.lines.items()}
-    for dimension, line in order.lines.items():
-        full_at[dimension] = bucket.after(line.rate, full_at[dimension], now, taken[dimension])
-    mine = 0 if slots is None else max(slots.running, min(slots.want, slots.limit - other_slots))
-    holders = state.holders if slots is None else {**others, order.holder: Held(mine, now + slots.seconds)}
+    available = {
+        dimension: bucket.available(units.rate, full_at[dimension], now) for dimension, units in update.units.items()
+    }
+    slots = update.slots
+    lacking = any(available[dimension] < units.minimum for dimension, units in update.units.items() if units.minimum)
+    if lacking or (slots is not None and not _slots_available(slots, other_slots)):
+        stands = {dimension: state.full_at.get(dimension, 0.0) for dimension in update.units}
+        return None, UpdateResult(now, applied=False, full_at=stands, other_slots=other_slots)
+    taken = {dimension: max(0, min(units.wanted, available[dimension])) for dimension, units in update.units.items()}
+    for dimension, units in update.units.items():
+        full_at[dimension] = bucket.after(units.rate, full_at[dimension], now, taken[dimension])
+    mine = 0 if slots is None else max(slots.running, min(slots.wanted, slots.limit - other_slots))
+    holders = state.holders if slots is None else {**others, update.holder: SlotHolding(mine, now + slots.ttl)}
     return (
-        State({**state.full_at, **full_at}, holders),
-        Position(now, fulfilled=True, full_at=full_at, taken=taken, slots=mine, other_slots=other_slots),
+        SubjectState({**state.full_at, **full_at}, holders),
+        UpdateResult(now, applied=True, full_at=full_at, taken=taken, slots=mine, other_slots=other_slots),
     )
 
 
-def _has_room(slots: Slots, others: int) -> bool:
+def _slots_available(slots: SlotUpdate, others: int) -> bool:
     """Whether the slots are available; running requests keep theirs even if the limit was lowered."""
-    return slots.need <= slots.running or slots.need <= slots.limit - others
+    return slots.minimum <= slots.running or slots.minimum <= slots.limit - others

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 
 from auth_billing.errors import RateLimitExceeded, StoreUnavailable, TokenLimitExceeded
 from auth_billing.rate_limits import bucket
-from auth_billing.rate_limits.limits import Dimension, Limits, Rate, Subject
-from auth_billing.rate_limits.ports import BucketStore, Line, Order, Position, Slots
-from auth_billing.rate_limits.store_circuit import Circuit
+from auth_billing.rate_limits.limits import BucketRate, Dimension, Limits, Subject
+from auth_billing.rate_limits.ports import BucketStore, BucketUpdate, SlotUpdate, UnitUpdate, UpdateResult
+from auth_billing.rate_limits.store_circuit import StoreCircuit
 
 AHEAD_SECONDS = 1.0
 """Seconds of expected load for which units are taken in advance."""
@@ -53,7 +53,7 @@ class Charge:
 
 
 @dataclass(frozen=True)
-class Standing:
+class LimitStatus:
     """State of one limit. `reset`: seconds until it is fully available again."""
 
     limit: int
@@ -84,7 +84,9 @@ class Lease:
         holder: unique name of this process among those that share the store.
     """
 
-    def __init__(self, subject: Subject, limits: Limits, store: BucketStore, holder: str, circuit: Circuit) -> None:
+    def __init__(
+        self, subject: Subject, limits: Limits, store: BucketStore, holder: str, circuit: StoreCircuit
+    ) -> None:
         self.subject = subject
         self.limits = limits
         self._store = store
@@ -160,11 +162,11 @@ class Lease:
             charge.slot = False
             self._running -= 1
 
-    def standings(self) -> dict[Dimension, Standing]:
+    def statuses(self) -> dict[Dimension, LimitStatus]:
         """Return the state of each limit, as known in this process."""
         now = self._circuit.now()
         rates = self.limits.rates
-        return {dimension: _standing(rate, self._budgets[dimension], now) for dimension, rate in rates.items()}
+        return {dimension: _status(rate, self._budgets[dimension], now) for dimension, rate in rates.items()}
 
     async def tend(self) -> None:
         """Give unused units back, and renew the slots in use. Called often; mostly a no-op.
@@ -221,70 +223,70 @@ class Lease:
         """Take units from the store until the local ones cover `charge`; local units are reserved meanwhile."""
         now = self._circuit.now()
         held = {d: min(units, max(0, self._budgets[d].left)) for d, units in charge.units.items()}
-        order = self._order_for(charge, held, now)
+        update = self._update_for(charge, held, now)
         if now - self._refused_at < REFUSED_SECONDS:
-            self._refuse(charge, order, now)
+            self._refuse(charge, update, now)
         self._move(held, -1)
         try:
-            position = await self._exchange(order, now)
+            result = await self._send(update, now)
         finally:
             self._move(held, +1)
-        if not position.fulfilled:
+        if not result.applied:
             self._refused_at = now
-            self._refuse(charge, order, now)
+            self._refuse(charge, update, now)
             raise self._refusal(charge, next(iter(charge.units), None), wait=bucket.ROUNDING)
 
-    def _order_for(self, charge: Charge, held: Mapping[Dimension, int], now: float) -> Order:
+    def _update_for(self, charge: Charge, held: Mapping[Dimension, int], now: float) -> BucketUpdate:
         lines = {}
         for dimension, rate in self.limits.rates.items():
             budget = self._budgets[dimension]
             need = charge.units.get(dimension, 0) - held.get(dimension, 0)
             want = max(need, budget.waited_for + _ahead(rate, budget, now) - max(0, budget.left))
-            lines[dimension] = Line(rate, min(0, budget.left), need, want)
-        return Order(self._holder, lines, self._slots_for(charge))
+            lines[dimension] = UnitUpdate(rate, min(0, budget.left), need, want)
+        return BucketUpdate(self._holder, lines, self._slots_for(charge))
 
-    def _slots_for(self, charge: Charge) -> Slots | None:
+    def _slots_for(self, charge: Charge) -> SlotUpdate | None:
         limit = self.limits.concurrent
         if limit is None:
             return None
         need = self._running + charge.slot
         want = max(_in_sixteenths(limit, self._running + self._slots_waited_for), self._granted)
-        return Slots(limit, self._running, need, want, SLOT_SECONDS)
+        return SlotUpdate(limit, self._running, need, want, SLOT_SECONDS)
 
-    async def _exchange(self, order: Order, now: float) -> Position:
-        """Send an order to the store; units that it gives back are not available locally meanwhile."""
-        back = {dimension: line.back for dimension, line in order.lines.items()}
+    async def _send(self, update: BucketUpdate, now: float) -> UpdateResult:
+        """Send an update to the store; units that it gives back are not available locally meanwhile."""
+        back = {dimension: units.returned for dimension, units in update.units.items()}
         self._move(back, -1)
         try:
-            with self._circuit.asking():
-                position = await self._store.exchange(self.subject.id, order)
+            with self._circuit.guard():
+                result = await self._store.update(self.subject.id, update)
         except StoreUnavailable:
             self._move(back, +1)
             raise
-        for dimension, line in order.lines.items():
+        for dimension, units in update.units.items():
             budget = self._budgets[dimension]
-            budget.full_at = now + position.full_at[dimension] - position.now
-            if position.fulfilled and line.want:
+            budget.full_at = now + result.full_at[dimension] - result.now
+            if result.applied and units.wanted:
                 budget.spent, budget.taken_at = 0, now
-        self._move(position.taken if position.fulfilled else back, +1)
-        self._others = position.other_slots
-        if position.fulfilled and order.slots is not None:
-            self._granted, self._granted_until, self._renewed_at = position.slots, now + SLOT_SECONDS, now
-        return position
+        self._move(result.taken if result.applied else back, +1)
+        self._others = result.other_slots
+        if result.applied and update.slots is not None:
+            self._granted, self._granted_until, self._renewed_at = result.slots, now + SLOT_SECONDS, now
+        return result
 
     def _move(self, units: Mapping[Dimension, int], sign: int) -> None:
         for dimension, number in units.items():
             self._budgets[dimension].left += sign * number
 
-    def _refuse(self, charge: Charge, order: Order, now: float) -> None:
-        """Raise the refusal that follows from the store's last answer, if the order can't be fulfilled."""
-        slots = order.slots
-        if slots is not None and charge.slot and slots.limit - self._others < slots.need:
+    def _refuse(self, charge: Charge, update: BucketUpdate, now: float) -> None:
+        """Raise the refusal that follows from the store's last answer, if the update can't be applied."""
+        slots = update.slots
+        if slots is not None and charge.slot and slots.limit - self._others < slots.minimum:
             raise self._refusal(charge, None, wait=CONCURRENT_WAIT)
         waits = {
-            dimension: bucket.wait(line.rate, self._budgets[dimension].full_at, now, line.need)
-            for dimension, line in order.lines.items()
-            if line.need
+            dimension: bucket.wait(units.rate, self._budgets[dimension].full_at, now, units.minimum)
+            for dimension, units in update.units.items()
+            if units.minimum
         }
         longest = max(waits, key=lambda dimension: waits[dimension], default=None)
         if longest is not None and waits[longest] > 0:
@@ -298,7 +300,7 @@ class Lease:
             return RateLimitExceeded(
                 f"{reached}concurrent requests: Limit {limit}, Used {used}, Requested 1.", wait=wait
             )
-        standing = self.standings()[dimension]
+        standing = self.statuses()[dimension]
         kind = TokenLimitExceeded if dimension.counts_tokens else RateLimitExceeded
         return kind(
             f"{reached}{_NAMES[dimension]}: Limit {standing.limit}, Used {standing.limit - standing.remaining}, "
@@ -315,22 +317,22 @@ class Lease:
         excess = self._granted > _in_sixteenths(limit, self._running) + limit // SPARE_SHARE
         return excess or (self._running > 0 and now - self._renewed_at >= RENEWAL_SECONDS)
 
-    def _slots_in_use(self, *, spare: bool) -> Slots | None:
+    def _slots_in_use(self, *, spare: bool) -> SlotUpdate | None:
         limit = self.limits.concurrent
         if limit is None:
             return None
         held = _in_sixteenths(limit, self._running) if spare else self._running
         self._granted = min(self._granted, held)  # not to be used while they are given back
-        return Slots(limit, self._running, self._running, held, SLOT_SECONDS)
+        return SlotUpdate(limit, self._running, self._running, held, SLOT_SECONDS)
 
-    async def _give_back(self, dimensions: list[Dimension], slots: Slots | None, now: float) -> None:
+    async def _give_back(self, dimensions: list[Dimension], slots: SlotUpdate | None, now: float) -> None:
         rates = self.limits.rates
         for dimension in dimensions:
             if dimension not in rates:
                 self._budgets[dimension].left = 0
-        lines = {d: Line(rates[d], self._budgets[d].left) for d in dimensions if d in rates}
+        lines = {d: UnitUpdate(rates[d], self._budgets[d].left) for d in dimensions if d in rates}
         if lines or slots is not None:
-            await self._exchange(Order(self._holder, lines, slots), now)
+            await self._send(BucketUpdate(self._holder, lines, slots), now)
 
 
 def _in_sixteenths(limit: int, slots: int) -> int:
@@ -339,14 +341,14 @@ def _in_sixteenths(limit: int, slots: int) -> int:
     return -(-max(slots, 1) // share) * share if share else slots
 
 
-def _ahead(rate: Rate, budget: _Budget, now: float) -> int:
+def _ahead(rate: BucketRate, budget: _Budget, now: float) -> int:
     """Return the units expected in the next `AHEAD_SECONDS` from the recent use, at most doubling it at a time."""
     since = now - budget.taken_at
     expected = budget.spent * AHEAD_SECONDS / since if since > AHEAD_SECONDS else 2 * budget.spent
     return min(int(expected), rate.capacity // LARGEST_SHARE)
 
 
-def _standing(rate: Rate, budget: _Budget, now: float) -> Standing:
+def _status(rate: BucketRate, budget: _Budget, now: float) -> LimitStatus:
     used = bucket.missing_seconds(rate, budget.full_at, now) - budget.left * rate.unit
-    remaining = bucket.room(rate, budget.full_at, now) + budget.left
-    return Standing(rate.capacity, min(max(0, remaining), rate.capacity), max(0.0, used))
+    remaining = bucket.available(rate, budget.full_at, now) + budget.left
+    return LimitStatus(rate.capacity, min(max(0, remaining), rate.capacity), max(0.0, used))

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from auth_billing.errors import StoreUnavailable
 from auth_billing.rate_limits.limits import Kind, Limits, Subject
 from auth_billing.rate_limits.ports import LimitStore
-from auth_billing.rate_limits.store_circuit import Circuit
+from auth_billing.rate_limits.store_circuit import StoreCircuit
 
 REMEMBERED_SECONDS = 10.0
 CAPACITY = 10_000
@@ -19,7 +19,7 @@ CAPACITY = 10_000
 _NONE = Limits()
 
 
-class LimitBook:
+class LimitRegistry:
     """The limits of all subjects.
 
     Args:
@@ -28,7 +28,7 @@ class LimitBook:
         circuit: circuit breaker of the store; its clock is used here too.
     """
 
-    def __init__(self, store: LimitStore, defaults: Mapping[Kind, Limits], circuit: Circuit) -> None:
+    def __init__(self, store: LimitStore, defaults: Mapping[Kind, Limits], circuit: StoreCircuit) -> None:
         self._store = store
         self._defaults = defaults
         self._circuit = circuit
@@ -54,7 +54,7 @@ class LimitBook:
         Raises:
             StoreUnavailable: they may or may not have been set.
         """
-        with self._circuit.asking():
+        with self._circuit.guard():
             said = await self._store.change(subject.id, changes)
         return self._remember(subject, self._circuit.now(), said)
 
@@ -69,7 +69,7 @@ class LimitBook:
 
     async def _read(self, subjects: Sequence[Subject], now: float) -> None:
         try:
-            with self._circuit.asking():
+            with self._circuit.guard():
                 found = await self._store.find([subject.id for subject in subjects])
         except StoreUnavailable:
             if not all(subject.id in self._known for subject in subjects):
@@ -82,6 +82,6 @@ class LimitBook:
         self._known.pop(subject.id, None)
         if len(self._known) >= CAPACITY:
             self._known.pop(next(iter(self._known)))
-        limits = self._defaults.get(subject.kind, _NONE).changed_by(said)
+        limits = self._defaults.get(subject.kind, _NONE).overridden_by(said)
         self._known[subject.id] = (now, limits)
         return limits

@@ -13,8 +13,8 @@ from contextlib import suppress
 
 from auth_billing.access.principal import Principal
 from auth_billing.errors import LargerThanLimit, StoreUnavailable
-from auth_billing.rate_limits.lease import Charge, Lease, Standing
-from auth_billing.rate_limits.limit_registry import LimitBook
+from auth_billing.rate_limits.lease import Charge, Lease, LimitStatus
+from auth_billing.rate_limits.limit_registry import LimitRegistry
 from auth_billing.rate_limits.limits import (
     Dimension,
     Kind,
@@ -25,7 +25,7 @@ from auth_billing.rate_limits.limits import (
     project_subject,
 )
 from auth_billing.rate_limits.ports import BucketStore
-from auth_billing.rate_limits.store_circuit import Circuit
+from auth_billing.rate_limits.store_circuit import StoreCircuit
 
 TEND_SECONDS = 0.1
 ONE_REQUEST = {Dimension.REQUESTS_PER_MINUTE: 1, Dimension.REQUESTS_PER_DAY: 1}
@@ -41,7 +41,7 @@ class RateLimiter:
         circuit: circuit breaker of the store, shared with `book`.
     """
 
-    def __init__(self, store: BucketStore, book: LimitBook, holder: str, circuit: Circuit) -> None:
+    def __init__(self, store: BucketStore, book: LimitRegistry, holder: str, circuit: StoreCircuit) -> None:
         self.book = book
         self._store = store
         self._holder = holder
@@ -133,7 +133,7 @@ class Allowance:
         self._used = used
         await self._reserve(wanted)
 
-    def reopen(self) -> None:
+    def retain(self) -> None:
         """Add an owner: `close` must then be called once more."""
         self._open += 1
 
@@ -147,12 +147,12 @@ class Allowance:
             lease.correct(charge, Dimension.TOKENS_PER_MINUTE, used)
             lease.release(charge)
 
-    def standings(self) -> list[tuple[Kind, Dimension, Standing]]:
+    def statuses(self) -> list[tuple[Kind, Dimension, LimitStatus]]:
         """Return the state of each limit that applies to the request."""
         return [
             (lease.subject.kind, dimension, standing)
             for lease in self._leases
-            for dimension, standing in lease.standings().items()
+            for dimension, standing in lease.statuses().items()
         ]
 
     async def _reserve(self, wanted: Sequence[tuple[Lease, Mapping[Dimension, int], bool]]) -> None:

@@ -33,7 +33,7 @@ class Dimension(StrEnum):
 
 
 @dataclass(frozen=True)
-class Rate:
+class BucketRate:
     """A capacity in units per period in seconds."""
 
     capacity: int
@@ -65,10 +65,10 @@ class Limits:
                 raise ValueError(f"{field.name} must be at least 1")
 
     @cached_property
-    def rates(self) -> dict[Dimension, Rate]:
+    def rates(self) -> dict[Dimension, BucketRate]:
         """Limits over time, by dimension."""
         said = {dimension: getattr(self, dimension.value) for dimension in Dimension}
-        return {d: Rate(limit, d.period) for d, limit in said.items() if limit is not None and limit < UNLIMITED}
+        return {d: BucketRate(limit, d.period) for d, limit in said.items() if limit is not None and limit < UNLIMITED}
 
     @property
     def concurrent(self) -> int | None:
@@ -76,7 +76,7 @@ class Limits:
         limit = self.concurrent_requests
         return None if limit is None or limit >= UNLIMITED else limit
 
-    def changed_by(self, other: Limits) -> Limits:
+    def overridden_by(self, other: Limits) -> Limits:
         """Return these limits, overridden by those that `other` sets."""
         return replace(self, **{name: limit for name, limit in asdict(other).items() if limit is not None})
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from auth_billing.rate_limits.limits import Dimension, Limits, Rate
+from auth_billing.rate_limits.limits import BucketRate, Dimension, Limits
 
 
 class LimitStore(Protocol):
@@ -25,47 +25,47 @@ class LimitStore(Protocol):
 
 
 @dataclass(frozen=True)
-class Line:
-    """Request to one bucket: give back `back` units (negative: take units that were used beyond those taken before),
-    then take at least `need` and at most `want`.
+class UnitUpdate:
+    """Change of one bucket: give `returned` units back (negative: take units used beyond those taken before), then take
+    at least `minimum` and at most `wanted`.
     """
 
-    rate: Rate
-    back: int = 0
-    need: int = 0
-    want: int = 0
+    rate: BucketRate
+    returned: int = 0
+    minimum: int = 0
+    wanted: int = 0
 
 
 @dataclass(frozen=True)
-class Slots:
-    """Request for slots, of which a subject has `limit` in all.
+class SlotUpdate:
+    """Change of a subject's slots, of which there are `limit` in all.
 
-    The holder uses `running` of them, even beyond a lowered limit; it needs `need` in all and wants `want`. They expire
-    after `seconds`, so that a crashed holder gives them back.
+    The holder uses `running` of them, even beyond a lowered limit; it needs at least `minimum` in all and asks for
+    `wanted`. They expire after `ttl` seconds, so that a crashed holder gives them back.
     """
 
     limit: int
     running: int
-    need: int
-    want: int
-    seconds: float
+    minimum: int
+    wanted: int
+    ttl: float
 
 
 @dataclass(frozen=True)
-class Order:
-    """Request of one holder to one subject's buckets and slots; applied completely or not at all."""
+class BucketUpdate:
+    """Change of one subject's buckets and slots by one holder; applied completely or not at all."""
 
     holder: str
-    lines: Mapping[Dimension, Line]
-    slots: Slots | None = None
+    units: Mapping[Dimension, UnitUpdate]
+    slots: SlotUpdate | None = None
 
 
 @dataclass(frozen=True)
-class Position:
-    """Result of an order, with times of the store's clock."""
+class UpdateResult:
+    """Result of an update, with times of the store's clock."""
 
     now: float
-    fulfilled: bool
+    applied: bool
     full_at: Mapping[Dimension, float]
     taken: Mapping[Dimension, int] = field(default_factory=dict)
     slots: int = 0
@@ -75,8 +75,8 @@ class Position:
 
 
 class BucketStore(Protocol):
-    """Store of buckets and slots. Each order is atomic."""
+    """Store of buckets and slots. Each update is atomic."""
 
-    async def exchange(self, subject: str, order: Order) -> Position:
-        """Apply an order. One that can't be fulfilled changes and writes nothing."""
+    async def update(self, subject: str, update: BucketUpdate) -> UpdateResult:
+        """Apply an update. One that can't be applied changes and writes nothing."""
         ...

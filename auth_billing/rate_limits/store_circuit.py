@@ -10,7 +10,7 @@ from auth_billing.errors import StoreUnavailable
 OPEN_SECONDS = 1.0
 
 
-class Circuit:
+class StoreCircuit:
     """Guards calls to the store. `now` is the given monotonic clock, in seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -18,7 +18,7 @@ class Circuit:
         self._open_until = -1.0
 
     @contextmanager
-    def asking(self) -> Iterator[None]:
+    def guard(self) -> Iterator[None]:
         """Context manager for one call to the store.
 
         Raises:

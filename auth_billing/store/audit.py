@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pymongo
 
-from auth_billing.audit.audit_records import JobsRead, LedgerRow, LedgerSums
+from auth_billing.audit.audit_records import JobsRead, LedgerSums, RawLedgerEntry
 from auth_billing.money.billing_records import Balance, JobRecord, JobState
 from auth_billing.money.ledger import SETTLE
 from auth_billing.store import balances, jobs, ledger, usage
@@ -41,7 +41,7 @@ class MongoAuditStore:
         """Return up to `limit` job ids that sort after `after`, in order."""
         return await _ids(self._jobs, after, limit)
 
-    async def rows(self, after: str, limit: int) -> Sequence[LedgerRow]:
+    async def rows(self, after: str, limit: int) -> Sequence[RawLedgerEntry]:
         """Return up to `limit` ledger entries whose ids sort after `after`, in order."""
         with translated_errors(), pymongo.timeout(READ_TIMEOUT):
             page = self._ledger.find({"_id": {"$gt": after}}).sort("_id", 1).limit(limit)
@@ -57,7 +57,7 @@ class MongoAuditStore:
         """Return those of the jobs that are stored, and the reasons for malformed ones."""
         return _sorted_out(await _all(self._jobs, {"_id": {"$in": list(jobs)}}))
 
-    async def settlements(self, jobs: Collection[str]) -> Mapping[str, LedgerRow]:
+    async def settlements(self, jobs: Collection[str]) -> Mapping[str, RawLedgerEntry]:
         """Return the ledger entries that settle these jobs, by job id."""
         ids = {f"{job}:settle:0": job for job in jobs}
         return {ids[each["_id"]]: _row(each) for each in await _all(self._ledger, {"_id": {"$in": list(ids)}})}
@@ -121,8 +121,8 @@ def _read(parse: Callable[[Mapping[str, Any]], RecordT], document: Mapping[str, 
         return f"{type(error).__name__}: {error}"
 
 
-def _row(document: Mapping[str, Any]) -> LedgerRow:
-    return LedgerRow(
+def _row(document: Mapping[str, Any]) -> RawLedgerEntry:
+    return RawLedgerEntry(
         id=document["_id"],
         organisation=str(document.get("organisation")),
         **{

@@ -2,7 +2,7 @@
 
     rate_buckets {_id: subject, version, full_at: {dimension: s}, holders: {...}, expires}
 
-Compare-and-swap: `rate_limits/exchange.py` computes the new state from the document as last seen, by the server's
+Compare-and-swap: `rate_limits/bucket_update.py` computes the new state from the document as last seen, by the server's
 clock, so that gateways need not agree on the time. It is written if the version is still the same, else the document
 is read and the state computed again. (An update pipeline with the arithmetic would never be retried, but the embedded
 store scans the whole collection for `find_one_and_update` and for any update with `$expr`.) A crash of the store may
@@ -20,9 +20,9 @@ from typing import Any
 from pymongo.errors import DuplicateKeyError
 
 from auth_billing.errors import StoreUnavailable
-from auth_billing.rate_limits.bucket_update import Held, State, carry_out
+from auth_billing.rate_limits.bucket_update import SlotHolding, SubjectState, apply_update
 from auth_billing.rate_limits.limits import Dimension
-from auth_billing.rate_limits.ports import Order, Position
+from auth_billing.rate_limits.ports import BucketUpdate, UpdateResult
 from auth_billing.store.connection import StoreConnection, translated_errors
 from auth_billing.store.server_clock import ServerClock
 
@@ -43,8 +43,8 @@ class MongoBucketStore:
         self._clock = ServerClock(connection)
         self._seen: dict[str, dict[str, Any]] = {}
 
-    async def exchange(self, subject: str, order: Order) -> Position:
-        """Carry out an order on a subject's bucket, atomically; an order that can't be fulfilled writes nothing.
+    async def update(self, subject: str, update: BucketUpdate) -> UpdateResult:
+        """Apply an update to a subject's bucket, atomically; an update that can't be fulfilled writes nothing.
 
         Raises:
             StoreUnavailable: the store does not answer, or too many processes write the same bucket.
@@ -52,11 +52,11 @@ class MongoBucketStore:
         seen = self._seen.pop(subject, None)
         for tries in range(MAX_TRIES):
             document = seen if seen is not None else await self._read(subject)
-            state, position = carry_out(_state(document), order, await self._clock.now())
+            state, result = apply_update(_state(document), update, await self._clock.now())
             if state is None and seen is None:
-                return position
-            if state is not None and await self._write(subject, document, state, position.now):
-                return position
+                return result
+            if state is not None and await self._write(subject, document, state, result.now):
+                return result
             if seen is None:
                 await asyncio.sleep(random.uniform(0, MAX_PAUSE * min(1.0, tries / 5)))  # noqa: S311 - no secret
             seen = None
@@ -67,7 +67,7 @@ class MongoBucketStore:
         with translated_errors():
             return await self._buckets.find_one({"_id": subject}) or {}
 
-    async def _write(self, subject: str, document: Mapping[str, Any], state: State, now: float) -> bool:
+    async def _write(self, subject: str, document: Mapping[str, Any], state: SubjectState, now: float) -> bool:
         """Replace `document` by `state`; false if another process replaced it first."""
         version = document.get("version", 0)
         replacement = {
@@ -93,8 +93,8 @@ class MongoBucketStore:
         return True
 
 
-def _state(document: Mapping[str, Any]) -> State:
-    return State(
+def _state(document: Mapping[str, Any]) -> SubjectState:
+    return SubjectState(
         {Dimension(name): float(at) for name, at in document.get("full_at", {}).items()},
-        {name: Held(int(held["n"]), float(held["until"])) for name, held in document.get("holders", {}).items()},
+        {name: SlotHolding(int(held["n"]), float(held["until"])) for name, held in document.get("holders", {}).items()},
     )

@@ -44,7 +44,7 @@ async def by_person(admin: AdminServices, organisation: str, days: int) -> list[
     """Return the usage of the last days, by person and model."""
     wanted = _filter(organisation, days, None)
     rows = await admin.administration.usage.rows(wanted, _EVER, [Dimension.USER, Dimension.MODEL], MAX_ROWS)
-    members = await admin.administration.people.members(organisation)
+    members = await admin.administration.members.all(organisation)
     emails = {each.user.id: each.user.email for each in members}
     return [_person(row, emails) for row in rows]
 

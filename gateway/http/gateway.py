@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from starlette.requests import Request
 
 from auth_billing.administration import Administration
-from auth_billing.authenticator import AuthBilling
+from auth_billing.authenticator import Authenticator
 from auth_billing.rate_limits.limiter import RateLimiter
 from gateway.admission.controller import AdmissionController
 from gateway.admission.model_catalogue import ModelCatalogue
@@ -31,7 +31,7 @@ class Gateway:
 
     settings: GatewaySettings
     bus: Bus
-    accounts: AuthBilling
+    accounts: Authenticator
     administration: Administration
     models: ModelRegistry
     catalogue: ModelCatalogue

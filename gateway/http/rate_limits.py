@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from auth_billing.access.principal import Principal
-from auth_billing.rate_limits.lease import Standing
+from auth_billing.rate_limits.lease import LimitStatus
 from auth_billing.rate_limits.limiter import Allowance
 from auth_billing.rate_limits.limits import UNLIMITED, Kind
 from gateway.admission.controller import AdmittedRequest
@@ -26,7 +26,7 @@ _KEY = "headrace.allowance"
 _MIN_TOKENS_DIVISOR = 8
 """A text has at least an eighth of its upper bound of tokens; ordinary words have a fourth (`usage_bound`)."""
 
-_NO_LIMIT = Standing(UNLIMITED, UNLIMITED, 0.0)
+_NO_LIMIT = LimitStatus(UNLIMITED, UNLIMITED, 0.0)
 
 
 async def enter(request: Request, principal: Principal) -> Allowance:
@@ -78,7 +78,7 @@ def shared(app: ASGIApp) -> ASGIApp:
 
     async def with_allowance(scope: Scope, receive: Receive, send: Send) -> None:
         allowance: Allowance = scope[_KEY]
-        allowance.reopen()
+        allowance.retain()
         try:
             await app(scope, receive, send)
         finally:
@@ -98,22 +98,22 @@ def headers(scope: Mapping[str, Any]) -> dict[str, str]:
     allowance: Allowance | None = scope.get(_KEY)
     if allowance is None:
         return {}
-    standings = allowance.standings()
-    requests = _tightest(standing for _, dimension, standing in standings if not dimension.counts_tokens)
-    tokens = _tightest(standing for _, dimension, standing in standings if dimension.counts_tokens)
+    statuses = allowance.statuses()
+    requests = _tightest(status for _, dimension, status in statuses if not dimension.counts_tokens)
+    tokens = _tightest(status for _, dimension, status in statuses if dimension.counts_tokens)
     by_name = {"requests": requests or _NO_LIMIT, "tokens": tokens or _NO_LIMIT}
     of_project = _tightest(
-        standing for kind, dimension, standing in standings if dimension.counts_tokens and kind is not Kind.KEY
+        status for kind, dimension, status in statuses if dimension.counts_tokens and kind is not Kind.KEY
     )
     if of_project is not None:
         by_name["project-tokens"] = of_project
     return {
         f"x-ratelimit-{what}-{name}": value
-        for name, standing in by_name.items()
+        for name, status in by_name.items()
         for what, value in (
-            ("limit", str(standing.limit)),
-            ("remaining", str(standing.remaining)),
-            ("reset", duration(standing.reset)),
+            ("limit", str(status.limit)),
+            ("remaining", str(status.remaining)),
+            ("reset", duration(status.reset)),
         )
     }
 
@@ -131,5 +131,5 @@ def duration(seconds: float) -> str:
     return f"{hours}h{minutes}m{text}" if hours else f"{minutes}m{text}"
 
 
-def _tightest(standings: Iterable[Standing]) -> Standing | None:
-    return min(standings, key=lambda standing: standing.remaining, default=None)
+def _tightest(statuses: Iterable[LimitStatus]) -> LimitStatus | None:
+    return min(statuses, key=lambda status: status.remaining, default=None)

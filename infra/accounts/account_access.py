@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from auth_billing.administration import Administration
 from auth_billing.audit_log import AuditLog
-from auth_billing.authenticator import AuthBilling
+from auth_billing.authenticator import Authenticator
 from auth_billing.development_account import ORGANISATION, ensure_development_account
 from auth_billing.errors import StoreUnavailable
 from auth_billing.idempotency import IdempotencyKeys
-from auth_billing.keys.key_invalidation import nobody
+from auth_billing.keys.key_invalidation import no_invalidation
 from auth_billing.keys.key_management import ApiKeys
 from auth_billing.keys.pepper import load_pepper
 from auth_billing.keys.service_accounts import ServiceAccounts
@@ -25,14 +25,14 @@ from auth_billing.money.billing import Billing
 from auth_billing.money.budgets import Budgets
 from auth_billing.money.credit import Credit
 from auth_billing.people.invitations import Invitations
-from auth_billing.people.members import People
+from auth_billing.people.members import Members
 from auth_billing.people.projects import Projects
 from auth_billing.prices.price_book import PriceBook
 from auth_billing.prices.pricing import NANO
-from auth_billing.rate_limits.limit_registry import LimitBook
+from auth_billing.rate_limits.limit_registry import LimitRegistry
 from auth_billing.rate_limits.limiter import RateLimiter
 from auth_billing.rate_limits.limits import Kind, Limits
-from auth_billing.rate_limits.store_circuit import Circuit
+from auth_billing.rate_limits.store_circuit import StoreCircuit
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.audit_log import MongoAuditLogStore
@@ -71,15 +71,15 @@ class AccountAccess:
     connection: StoreConnection
     pepper: bytes
 
-    def facade(self) -> AuthBilling:
+    def facade(self) -> Authenticator:
         """What a gateway asks."""
-        return AuthBilling(MongoApiKeyStore(self.connection), self.pepper)
+        return Authenticator(MongoApiKeyStore(self.connection), self.pepper)
 
     def idempotency_keys(self) -> IdempotencyKeys:
         """What a gateway asks about idempotency keys."""
         return IdempotencyKeys(MongoIdempotencyStore(self.connection))
 
-    def keys(self, announce: Callable[[KeySet], None] = nobody) -> ApiKeys:
+    def keys(self, announce: Callable[[KeySet], None] = no_invalidation) -> ApiKeys:
         """API keys, for whoever makes and ends them; `announce` tells the gateways that one has changed."""
         accounts, keys = MongoAccountStore(self.connection), MongoApiKeyStore(self.connection)
         return ApiKeys(keys, accounts, self.budgets(), self.pepper, announce)
@@ -95,7 +95,7 @@ class AccountAccess:
         users, memberships = MongoUserStore(self.connection), MongoMembershipStore(self.connection)
         return Administration(
             projects=Projects(accounts),
-            people=People(users, memberships, accounts, keys.revoke_all),
+            members=Members(users, memberships, accounts, keys.revoke_all),
             invitations=Invitations(MongoInvitationStore(self.connection), self.pepper),
             keys=keys,
             service_accounts=ServiceAccounts(MongoServiceAccountStore(self.connection)),
@@ -110,8 +110,8 @@ class AccountAccess:
 
     def rate_limiter(self, gateway_id: str, defaults: Mapping[Kind, Limits]) -> RateLimiter:
         """What a gateway asks about rate limits."""
-        circuit = Circuit(time.monotonic)
-        book = LimitBook(MongoLimitStore(self.connection), defaults, circuit)
+        circuit = StoreCircuit(time.monotonic)
+        book = LimitRegistry(MongoLimitStore(self.connection), defaults, circuit)
         # Of this life of the gateway: what an earlier one held is not its own, though it had the same name.
         holder = f"{gateway_id}-{secrets.token_hex(4)}"
         return RateLimiter(MongoBucketStore(self.connection), book, holder, circuit)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from auth_billing.access.roles import Actor, Role
 from auth_billing.audit_log import AuditLog, Event
 from auth_billing.errors import NoSuchRecord
-from auth_billing.keys.key_issuance import IssuedKey, KeyWish
+from auth_billing.keys.key_issuance import IssuedKey, KeySpec
 from auth_billing.keys.key_management import ADMIN_KEYS
 from auth_billing.keys.key_records import ApiKeyRecord
 from auth_billing.people.projects import Projects
@@ -29,20 +29,20 @@ class KeyCommands:
 
     access: AccountAccess
 
-    async def create(self, organisation: str, project: str | None, wish: KeyWish) -> IssuedKey:
+    async def create(self, organisation: str, project: str | None, spec: KeySpec) -> IssuedKey:
         """A new key that belongs to nobody in particular.
 
         Args:
             organisation: its id.
             project: its id; `ADMIN_KEYS`: of the organisation itself; `None`: the oldest project.
-            wish: what it shall be.
+            spec: what it shall be.
 
         Raises:
             NoSuchRecord, NotPermitted, UnacceptableValue
         """
         chosen = (await self._projects().default(organisation)).id if project is None else project
         await self._projects().organisation(organisation)
-        issued = await self.access.keys().create(_operator(organisation), chosen, wish)
+        issued = await self.access.keys().create(_operator(organisation), chosen, spec)
         await self._record(Event.API_KEY_CREATED, issued.record)
         return issued
 

@@ -59,19 +59,19 @@ def create(
     mongodb_url: MongoUrl = None,
 ) -> None:
     """Make a key and print it: this once."""
-    from auth_billing.keys.key_issuance import KeyWish  # noqa: PLC0415
+    from auth_billing.keys.key_issuance import KeySpec  # noqa: PLC0415
     from auth_billing.keys.key_management import ADMIN_KEYS  # noqa: PLC0415
 
     if admin and project is not None:
         raise typer.BadParameter("a project's key, or --admin")
-    wish = KeyWish(
+    spec = KeySpec(
         name,
         scopes=frozenset(scope) if scope else None,
         models=frozenset(model) if model else None,
         expires=None if expires_in is None else time.time() + seconds(expires_in),
     )
     of = ADMIN_KEYS if admin else project
-    typer.echo(_ask(mongodb_url, lambda commands: commands.create(organisation, of, wish)).key.text)
+    typer.echo(_ask(mongodb_url, lambda commands: commands.create(organisation, of, spec)).key.text)
 
 
 @keys.command("list")

@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 
 from auth_billing.access.principal import Principal
 from auth_billing.audit_log import AuditLog
-from auth_billing.authenticator import AuthBilling
+from auth_billing.authenticator import Authenticator
 from auth_billing.errors import StoreUnavailable
-from auth_billing.people.members import People
+from auth_billing.people.members import Members
 from auth_billing.people.sessions import BrowserSession
 from auth_billing.prices.price_book import PriceBook
 from auth_billing.store.audit_log import MongoAuditLogStore
@@ -113,10 +113,10 @@ async def running(access: AccountAccess, chat: ChatServices) -> AsyncIterator[No
         await asyncio.gather(*looking, return_exceptions=True)
 
 
-def _principals(people: People, accounts: AuthBilling) -> Principals:
+def _principals(members: Members, accounts: Authenticator) -> Principals:
     async def principal(owner: Owner, project: str) -> Principal:
         """Who asks, by what he is now: an answer outlives sessions, and must not outlive a membership."""
-        member = await people.member(owner.organisation, owner.user)
+        member = await members.find(owner.organisation, owner.user)
         return accounts.principal_of(BrowserSession("", member.user, owner.organisation, project, member.role))
 
     return principal

@@ -14,7 +14,7 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.types import Lifespan, Receive, Scope, Send
 
-from auth_billing.keys.key_invalidation import announcer
+from auth_billing.keys.key_invalidation import invalidation_publisher
 from auth_billing.keys.pepper import control_secret
 from chat_ui.http.api import PREFIX as CHAT_API
 from chat_ui.http.api import create_api
@@ -41,7 +41,7 @@ API = "/v1"
 
 def open_front_door(access: AccountAccess, bus: Bus, settings: GatewaySettings) -> FastAPI:
     """The front door of an installation: its accounts and a started bus behind it."""
-    news = announcer(bus)
+    news = invalidation_publisher(bus)
     services = GatewayServices(
         bus,
         access.facade(),

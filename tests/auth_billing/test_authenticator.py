@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from auth_billing.authenticator import AuthBilling
+from auth_billing.authenticator import Authenticator
 from auth_billing.errors import InvalidApiKey, StoreUnavailable
 from auth_billing.keys import key_format
-from auth_billing.keys.key_cache import BAD_FOR, CONFIRMED_FOR, GOOD_FOR, RETRY_AFTER, KeyCache
+from auth_billing.keys.key_cache import CONFIRMED_SECONDS, INVALID_SECONDS, RETRY_SECONDS, VALID_SECONDS, KeyCache
 from router.messages import KeySet
 from tests.fakes.accounts import DictApiKeyStore, FakeClock
 
@@ -28,7 +28,7 @@ def clock():
 
 @pytest.fixture
 def service(store, clock):
-    return AuthBilling(store, PEPPER, cache=KeyCache(clock), clock=clock)
+    return Authenticator(store, PEPPER, cache=KeyCache(clock), clock=clock)
 
 
 async def test_a_new_key_is_valid_at_once_and_names_its_tenant(service):
@@ -84,7 +84,7 @@ async def test_while_the_store_is_away_a_valid_key_stays_valid_for_thirty_second
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     await service.authenticate(key)
     store.absence.away = True
-    clock.now += GOOD_FOR - 0.01
+    clock.now += VALID_SECONDS - 0.01
     assert (await service.authenticate(key)).tenant == "acme"
     clock.now += 0.01
     with pytest.raises(StoreUnavailable):
@@ -98,7 +98,7 @@ async def test_a_valid_key_is_confirmed_every_few_seconds(service, store, clock)
     for _ in range(10):
         await service.authenticate(key)
     assert store.absence.asked == asked
-    clock.now += CONFIRMED_FOR
+    clock.now += CONFIRMED_SECONDS
     for _ in range(10):
         await service.authenticate(key)
     assert store.absence.asked == asked + 1
@@ -108,14 +108,14 @@ async def test_an_unavailable_store_is_not_read_by_each_request(service, store, 
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     await service.authenticate(key)
     store.absence.away = True
-    clock.now += CONFIRMED_FOR
+    clock.now += CONFIRMED_SECONDS
     asked = store.absence.asked
     for _ in range(10):
         await service.authenticate(key)
     assert store.absence.asked == asked + 1
     store.absence.away = False
     await store.revoke(KeySet(project="acme-web"), clock.now)
-    clock.now += RETRY_AFTER
+    clock.now += RETRY_SECONDS
     with pytest.raises(InvalidApiKey):
         await service.authenticate(key)
 
@@ -124,7 +124,7 @@ async def test_an_invalidated_key_is_refused_while_the_store_is_away(service, st
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     await service.authenticate(key)
     store.absence.away = True
-    service.forget(KeySet(organisation="acme"))
+    service.invalidate(KeySet(organisation="acme"))
     with pytest.raises(StoreUnavailable):
         await service.authenticate(key)
 
@@ -143,7 +143,7 @@ async def test_only_the_published_keys_are_invalidated(service, store, keys, for
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     await service.authenticate(key)
     asked = store.absence.asked
-    service.forget(keys)
+    service.invalidate(keys)
     await service.authenticate(key)
     assert (store.absence.asked > asked) is forgotten
 
@@ -164,7 +164,7 @@ async def test_a_record_read_before_an_invalidation_is_not_cached(service, store
     request = asyncio.create_task(service.authenticate(key))
     await read.wait()
     await store.revoke(KeySet(project="acme-web"), clock.now)
-    service.forget(KeySet(project="acme-web"))
+    service.invalidate(KeySet(project="acme-web"))
     revoked.set()
     await request  # it was good when it was read
     with pytest.raises(InvalidApiKey):
@@ -177,7 +177,7 @@ async def test_an_invalid_key_is_cached_for_five_seconds(service, store, clock):
         with pytest.raises(InvalidApiKey):
             await service.authenticate(key.text)
     assert store.absence.asked == 1
-    clock.now += BAD_FOR
+    clock.now += INVALID_SECONDS
     with pytest.raises(InvalidApiKey):
         await service.authenticate(key.text)
     assert store.absence.asked == 2
@@ -212,13 +212,13 @@ async def test_a_revoked_key_is_refused_within_seconds_without_invalidation(serv
     key = await service.create_api_key("acme", "acme-web", name="first")
     await service.authenticate(key.text)
     store.records[key.key_id] = replace(store.records[key.key_id], revoked=clock.now)
-    clock.now += CONFIRMED_FOR
+    clock.now += CONFIRMED_SECONDS
     with pytest.raises(InvalidApiKey):
         await service.authenticate(key.text)
 
 
 async def test_a_flood_of_invalid_keys_evicts_no_valid_one(store, clock):
-    service = AuthBilling(store, PEPPER, cache=KeyCache(clock, capacity=3), clock=clock)
+    service = Authenticator(store, PEPPER, cache=KeyCache(clock, capacity=3), clock=clock)
     key = (await service.create_api_key("acme", "acme-web", name="first")).text
     await service.authenticate(key)
     for _ in range(10):
@@ -229,7 +229,7 @@ async def test_a_flood_of_invalid_keys_evicts_no_valid_one(store, clock):
 
 
 async def test_the_cache_is_bounded(store, clock):
-    service = AuthBilling(store, PEPPER, cache=KeyCache(clock, capacity=2), clock=clock)
+    service = Authenticator(store, PEPPER, cache=KeyCache(clock, capacity=2), clock=clock)
     keys = [(await service.create_api_key("acme", "acme-web", name="k")).text for _ in range(3)]
     for key in keys:
         await service.authenticate(key)
@@ -245,7 +245,7 @@ async def test_tenants_have_different_stable_cache_salts(service, store, clock):
         key = await service.create_api_key(tenant, tenant, name="k")
         salts.add((await service.authenticate(key.text)).cache_salt)
     assert len(salts) == 2
-    elsewhere = AuthBilling(store, b"q" * 32, clock=clock)
+    elsewhere = Authenticator(store, b"q" * 32, clock=clock)
     key = await elsewhere.create_api_key("acme", "acme", name="k")
     assert (await elsewhere.authenticate(key.text)).cache_salt not in salts
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from auth_billing.authenticator import AuthBilling
+from auth_billing.authenticator import Authenticator
 from auth_billing.development_account import ORGANISATION, PROJECT, ensure_development_account
 from auth_billing.errors import InvalidApiKey, StoreUnavailable
 from auth_billing.keys import key_format
@@ -24,7 +24,7 @@ def keys():
 async def test_a_new_installation_gets_an_organisation_a_project_and_one_key(accounts, keys):
     key = await ensure_development_account(accounts, keys, PEPPER)
     assert (list(accounts.organisations), list(accounts.all_projects)) == ([ORGANISATION], [PROJECT])
-    assert (await AuthBilling(keys, PEPPER).authenticate(key)).tenant == ORGANISATION
+    assert (await Authenticator(keys, PEPPER).authenticate(key)).tenant == ORGANISATION
 
 
 async def test_a_valid_key_is_kept(accounts, keys):
@@ -37,7 +37,7 @@ async def test_a_valid_key_is_kept(accounts, keys):
 async def test_a_lost_key_is_revoked_and_replaced(accounts, keys, lost):
     old = await ensure_development_account(accounts, keys, PEPPER)
     new = await ensure_development_account(accounts, keys, PEPPER, lost)
-    service = AuthBilling(keys, PEPPER)
+    service = Authenticator(keys, PEPPER)
     await service.authenticate(new)
     with pytest.raises(InvalidApiKey):
         await service.authenticate(old)

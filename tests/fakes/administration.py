@@ -10,7 +10,7 @@ from auth_billing.keys.key_management import ApiKeys
 from auth_billing.keys.service_accounts import ServiceAccounts
 from auth_billing.money.budgets import Budgets
 from auth_billing.people.invitations import Invitations
-from auth_billing.people.members import People
+from auth_billing.people.members import Members
 from auth_billing.people.projects import Projects
 from router.messages import KeySet
 from tests.fakes.accounts import Absence, DictAccountStore, DictApiKeyStore
@@ -44,7 +44,7 @@ class DictOrganisation:
         keys = ApiKeys(self.api_keys, self.accounts, budgets, b"p" * 32, self.news.append)
         return Administration(
             projects=Projects(self.accounts),
-            people=People(self.users, self.memberships, self.accounts, keys.revoke_all),
+            members=Members(self.users, self.memberships, self.accounts, keys.revoke_all),
             invitations=Invitations(self.invitations, b"p" * 32),
             keys=keys,
             service_accounts=ServiceAccounts(self.service_accounts),

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 
 from auth_billing.access.principal import Principal
 from auth_billing.audit_log import AuditLog
-from auth_billing.authenticator import AuthBilling
+from auth_billing.authenticator import Authenticator
 from auth_billing.money.credit import Credit
 from auth_billing.people.browser_access import BrowserAccess
 from auth_billing.people.sessions import BrowserSession
 from auth_billing.prices.price_book import PriceBook
-from auth_billing.rate_limits.limit_registry import LimitBook
-from auth_billing.rate_limits.store_circuit import Circuit
+from auth_billing.rate_limits.limit_registry import LimitRegistry
 from chat_ui.admin_services import AdminServices
 from chat_ui.conversations import Conversations
 from chat_ui.generations.generations import Generations
@@ -82,7 +81,7 @@ class ChatHouse:
     prices: ListPriceStore = field(default_factory=ListPriceStore)
 
     def __post_init__(self) -> None:
-        self.accounts = AuthBilling(self.organisation.api_keys, PEPPER)
+        self.accounts = Authenticator(self.organisation.api_keys, PEPPER)
 
     def generations(self, engine: ScriptedEngine | None = None) -> Generations:
         """One gateway's."""
@@ -132,7 +131,7 @@ class ChatHouse:
             credit=Credit(DictCreditStore(organisation.balances), DictJobStore(Absence())),
             balances=organisation.balances,
             prices=PriceBook(self.prices),
-            limits=LimitBook(DictLimitStore(), {}, Circuit(lambda: 0.0)),
+            limits=LimitRegistry(DictLimitStore(), {}, StoreCircuit(lambda: 0.0)),
             fleet=FakeFleet(),
         )
 

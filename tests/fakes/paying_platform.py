@@ -20,7 +20,7 @@ from auth_billing.__main__ import consume, prepare_store
 from auth_billing.audit.auditor import Auditor
 from auth_billing.development_account import ORGANISATION
 from auth_billing.housekeeping import Housekeeping
-from auth_billing.keys.key_invalidation import announcer
+from auth_billing.keys.key_invalidation import invalidation_publisher
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.billing_records import Balance
 from auth_billing.settings import BillingSettings
@@ -157,7 +157,7 @@ class PayingPlatform:
             access.facade(),
             access.billing(),
             access.idempotency_keys(),
-            access.administration(announcer(bus)),
+            access.administration(invalidation_publisher(bus)),
             access.rate_limiter(settings.gateway_id, settings.default_limits),
         )
 

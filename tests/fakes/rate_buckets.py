@@ -6,12 +6,12 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from auth_billing.rate_limits.bucket_update import State, carry_out
-from auth_billing.rate_limits.limit_registry import LimitBook
+from auth_billing.rate_limits.bucket_update import SubjectState, apply_update
+from auth_billing.rate_limits.limit_registry import LimitRegistry
 from auth_billing.rate_limits.limiter import RateLimiter
 from auth_billing.rate_limits.limits import Kind, Limits
-from auth_billing.rate_limits.ports import Order, Position
-from auth_billing.rate_limits.store_circuit import Circuit
+from auth_billing.rate_limits.ports import BucketUpdate, UpdateResult
+from auth_billing.rate_limits.store_circuit import StoreCircuit
 from tests.fakes.accounts import Absence
 
 
@@ -26,7 +26,7 @@ class DictLimitStore:
 
     async def change(self, subject: str, changes: Limits) -> Limits:
         self.absence.check()
-        self.limits[subject] = self.limits.get(subject, Limits()).changed_by(changes)
+        self.limits[subject] = self.limits.get(subject, Limits()).overridden_by(changes)
         return self.limits[subject]
 
 
@@ -35,22 +35,22 @@ class DictBucketStore:
         self.absence = Absence()
         self.clock = clock
         self.writes = 0
-        self.subjects: dict[str, State] = {}
+        self.subjects: dict[str, SubjectState] = {}
 
-    async def exchange(self, subject: str, order: Order) -> Position:
+    async def update(self, subject: str, update: BucketUpdate) -> UpdateResult:
         self.absence.check()
         await asyncio.sleep(0)
-        state, position = carry_out(self.subjects.get(subject, State()), order, self.clock())
+        state, result = apply_update(self.subjects.get(subject, SubjectState()), update, self.clock())
         if state is not None:
             self.subjects[subject] = state
             self.writes += 1
-        return position
+        return result
 
 
 def rate_limiter(
     defaults: Mapping[Kind, Limits] | None = None, buckets: DictBucketStore | None = None, holder: str = "gateway"
 ) -> RateLimiter:
     """As a gateway has it."""
-    circuit = Circuit(time.monotonic)
-    book = LimitBook(DictLimitStore(), defaults or {}, circuit)
+    circuit = StoreCircuit(time.monotonic)
+    book = LimitRegistry(DictLimitStore(), defaults or {}, circuit)
     return RateLimiter(buckets or DictBucketStore(), book, holder, circuit)

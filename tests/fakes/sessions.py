@@ -13,7 +13,7 @@ from auth_billing.people.organisation_records import Organisation, Project
 from auth_billing.people.passwords import Passwords
 from auth_billing.people.session_records import SessionRecord
 from auth_billing.people.sessions import SignedIn
-from auth_billing.people.sign_up import Newcomer
+from auth_billing.people.sign_up import SignUpInput
 from auth_billing.people.signing_keys import SigningKey
 from router.messages import KeySet
 from tests.fakes.accounts import Absence, DictAccountStore, FakeClock
@@ -94,9 +94,9 @@ class PeopleHouse:
     async def settle(self, access: BrowserAccess, role: Role, organisation: str = ORGANISATION) -> SignedIn:
         """Somebody with this role, signed in: `owner@example.org` with `PASSWORD`, and so on."""
         token = await self.invite(role, organisation)
-        return await access.sign_up.by_invitation(token, newcomer(role.value))
+        return await access.sign_up.accept_invitation(token, newcomer(role.value))
 
 
-def newcomer(name: str, password: str = PASSWORD) -> Newcomer:
+def newcomer(name: str, password: str = PASSWORD) -> SignUpInput:
     """Somebody who signs up, from an address of his own."""
-    return Newcomer(f"{name}@example.org", name, password, f"10.0.0.{sum(name.encode()) % 250}")
+    return SignUpInput(f"{name}@example.org", name, password, f"10.0.0.{sum(name.encode()) % 250}")

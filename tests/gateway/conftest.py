@@ -17,7 +17,7 @@ import pytest
 from fastapi import FastAPI
 
 from auth_billing.access.principal import Principal
-from auth_billing.authenticator import AuthBilling
+from auth_billing.authenticator import Authenticator
 from auth_billing.errors import InvalidApiKey, StoreUnavailable
 from auth_billing.idempotency import IdempotencyKeys
 from auth_billing.keys import key_format
@@ -45,7 +45,7 @@ HEADERS = {"authorization": f"Bearer {KEY}"}
 HI: Any = [{"role": "user", "content": "hi"}]
 
 
-class FakeAccounts(AuthBilling):
+class FakeAccounts(Authenticator):
     """Knows a key, one of another tenant, those that a test adds, and one for which the store is down."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ import structlog
 
 from auth_billing.errors import StoreUnavailable
 from auth_billing.keys import key_format
-from auth_billing.keys.key_issuance import KeyWish, issue
+from auth_billing.keys.key_issuance import KeySpec, issue
 from router.messages import KeySet, encode
 from runtime import logging
 from tests.fakes.scripted_worker import count
@@ -38,7 +38,7 @@ def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 async def key_of(stage: Stage) -> key_format.ApiKey:
     issued = await issue(
-        stage.accounts.store, PEPPER, organisation="acme", project="proj", wish=KeyWish("k"), user="", now=1.0
+        stage.accounts.store, PEPPER, organisation="acme", project="proj", spec=KeySpec("k"), user="", now=1.0
     )
     return issued.key
 
@@ -76,7 +76,7 @@ async def test_a_key_is_nowhere_but_in_its_request(set_stage: SetStage, capsys: 
 
     for find, status in ((away, 503), (broken, 500)):
         stage.accounts.store.find = find  # type: ignore[assignment, method-assign]
-        stage.accounts.cache.forget(KeySet())
+        stage.accounts.cache.invalidate(KeySet())
         assert await ask("GET", "/v1/models", key.text) == status
 
     said = capsys.readouterr().err

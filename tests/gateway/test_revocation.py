@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from auth_billing.access.roles import Actor, Role
-from auth_billing.keys.key_invalidation import announcer
-from auth_billing.keys.key_issuance import IssuedKey, KeyWish
+from auth_billing.keys.key_invalidation import invalidation_publisher
+from auth_billing.keys.key_issuance import IssuedKey, KeySpec
 from auth_billing.keys.key_management import ApiKeys
 from auth_billing.people.organisation_records import Organisation, Project
 from router.messages import KeySet
@@ -25,10 +25,14 @@ async def test_it_is_refused_at_once(set_stage: SetStage, ended: str) -> None:
     await accounts.ensure_project(Project("proj", "acme", "Web", 1.0))
     elsewhere = stage.worker.bus  # the announcement comes from another process
     keys = ApiKeys(
-        stage.accounts.store, accounts, DictOrganisation().administration.budgets, PEPPER, announcer(elsewhere)
+        stage.accounts.store,
+        accounts,
+        DictOrganisation().administration.budgets,
+        PEPPER,
+        invalidation_publisher(elsewhere),
     )
     persons, programs = [
-        await keys.create(Actor("acme", user, Role.ADMIN), "proj", KeyWish("k")) for user in ("user-1", "")
+        await keys.create(Actor("acme", user, Role.ADMIN), "proj", KeySpec("k")) for user in ("user-1", "")
     ]
 
     async def answer(issued: IssuedKey) -> int:

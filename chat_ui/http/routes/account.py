@@ -41,11 +41,11 @@ async def sign_up(
     services = services_of(request)
     newcomer = Newcomer(body.email, body.name, body.password, client_address(request))
     if body.invitation:
-        signed_in = await services.access.sign_up.by_invitation(body.invitation, newcomer)
+        signed_in = await services.access.sign_up.accept_invitation(body.invitation, newcomer)
         return await begun(request, services, signed_in, Event.INVITE_ACCEPTED)
     if not body.organisation and services.access.sign_up.is_open:
         raise InvalidField("organisation", "Give your organisation a name.")
-    signed_in = await services.access.sign_up.uninvited(newcomer, body.organisation)
+    signed_in = await services.access.sign_up.register(newcomer, body.organisation)
     return await begun(request, services, signed_in, Event.ORGANIZATION_CREATED)
 
 

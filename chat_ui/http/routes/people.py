@@ -25,7 +25,7 @@ router = APIRouter()
 async def list_people(request: Request, caller: Caller) -> Response:
     """List all members, oldest first."""
     caller.actor.require(Role.ADMIN)
-    members = await services_of(request).access.people.members(caller.organisation)
+    members = await services_of(request).access.members.all(caller.organisation)
     return json_response({"people": [member_fields(member) for member in members]})
 
 
@@ -36,7 +36,7 @@ async def change_role(
     """Change a member's role."""
     caller.actor.require(Role.ADMIN)
     services = services_of(request)
-    member = await services.access.people.change_role(caller.actor, user, body.role)
+    member = await services.access.members.change_role(caller.actor, user, body.role)
     await services.audit.record(
         caller.organisation,
         Event.USER_UPDATED,
@@ -55,8 +55,8 @@ async def remove_person(
     if user != caller.user.id:
         caller.actor.require(Role.ADMIN)
     services = services_of(request)
-    member = await services.access.people.member(caller.organisation, user)
-    await services.access.people.remove(caller.actor, user)
+    member = await services.access.members.find(caller.organisation, user)
+    await services.access.members.remove(caller.actor, user)
     await services.audit.record(
         caller.organisation,
         Event.USER_DELETED,

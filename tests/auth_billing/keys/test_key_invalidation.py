@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from auth_billing.keys.key_invalidation import announcer
+from auth_billing.keys.key_invalidation import invalidation_publisher
 from router import control_plane
 from router.bus import Bus
 from router.messages import Drain, KeysChanged, KeySet
@@ -15,7 +15,7 @@ from tests.auth_billing.conftest import Buses
 async def test_each_gateway_receives_it_and_no_worker_does(buses: Buses) -> None:
     gateways = [await buses.others.controls([control_plane.GATEWAYS]) for _ in range(2)]
     worker = await buses.others.controls([control_plane.ALL, control_plane.worker("w")])
-    announcer(buses.billing)(KeySet(project="proj"))
+    invalidation_publisher(buses.billing)(KeySet(project="proj"))
     buses.billing.send_control(control_plane.ALL, Drain())
     async with asyncio.timeout(20):
         assert [await anext(aiter(feed)) for feed in gateways] == [KeysChanged(keys=KeySet(project="proj"))] * 2
@@ -24,4 +24,4 @@ async def test_each_gateway_receives_it_and_no_worker_does(buses: Buses) -> None
 
 async def test_without_a_broker_a_warning_is_logged(buses: Buses) -> None:
     bus = Bus(MemoryTransport(buses.broker, "never-started"))
-    announcer(bus)(KeySet(project="proj"))
+    invalidation_publisher(bus)(KeySet(project="proj"))

@@ -7,9 +7,9 @@ import pytest
 from auth_billing.access.principal import Principal
 from auth_billing.access.roles import Actor, Role
 from auth_billing.access.scopes import ADMIN_SCOPES, PROJECT_SCOPES, Scope
-from auth_billing.authenticator import AuthBilling
+from auth_billing.authenticator import Authenticator
 from auth_billing.errors import InvalidApiKey, NoSuchRecord, NotPermitted, StoreUnavailable, UnacceptableValue
-from auth_billing.keys.key_issuance import KeyWish
+from auth_billing.keys.key_issuance import KeySpec
 from auth_billing.keys.key_management import ADMIN_KEYS, MOST_MODELS, ApiKeys
 from auth_billing.money.billing_records import Balance
 from auth_billing.money.budgets import Budgets
@@ -27,7 +27,7 @@ ADMIN, MEMBER, OTHER = (
 )
 PROGRAM = Actor("acme", "", Role.ADMIN)
 VIEWER = Actor("acme", "user-v", Role.VIEWER)
-WISH = KeyWish("first")
+WISH = KeySpec("first")
 
 
 class Stage:
@@ -39,7 +39,7 @@ class Stage:
         self.balances = DictBalanceStore(Absence())
         budgets = Budgets(DictBudgetStore(self.balances), self.balances, clock=self.clock)
         self.keys = ApiKeys(self.store, self.accounts, budgets, PEPPER, self.announced.append, clock=self.clock)
-        self.service = AuthBilling(self.store, PEPPER, clock=self.clock)
+        self.service = Authenticator(self.store, PEPPER, clock=self.clock)
 
 
 @pytest.fixture
@@ -52,8 +52,8 @@ async def stage():
 
 
 async def test_a_key_has_the_requested_scopes_and_models(stage):
-    wish = KeyWish("mine", frozenset({Scope.EMBEDDINGS}), frozenset({"m"}), stage.clock.now + 10)
-    issued = await stage.keys.create(MEMBER, "acme-web", wish)
+    spec = KeySpec("mine", frozenset({Scope.EMBEDDINGS}), frozenset({"m"}), stage.clock.now + 10)
+    issued = await stage.keys.create(MEMBER, "acme-web", spec)
     caller = await stage.service.authenticate(issued.key.text)
     assert (caller.tenant, caller.project, caller.user) == ("acme", "acme-web", "user-m")
     assert (caller.scopes, caller.models) == ({Scope.EMBEDDINGS}, {"m"})
@@ -69,35 +69,35 @@ async def test_a_key_has_all_scopes_of_its_kind_by_default(stage):
 
 
 @pytest.mark.parametrize(
-    ("actor", "project", "wish", "by"),
+    ("actor", "project", "spec", "by"),
     [
         (VIEWER, "acme-web", WISH, None),
         (MEMBER, ADMIN_KEYS, WISH, None),
-        (ADMIN, "acme-web", KeyWish("k", frozenset({Scope.ORGANIZATION_READ})), None),
-        (ADMIN, ADMIN_KEYS, KeyWish("k", frozenset({Scope.CHAT_COMPLETIONS})), None),
+        (ADMIN, "acme-web", KeySpec("k", frozenset({Scope.ORGANIZATION_READ})), None),
+        (ADMIN, ADMIN_KEYS, KeySpec("k", frozenset({Scope.CHAT_COMPLETIONS})), None),
         (PROGRAM, ADMIN_KEYS, WISH, Principal("k", "acme", "s", scopes=frozenset({Scope.ORGANIZATION_ADMIN}))),
         (PROGRAM, "acme-web", WISH, Principal("k", "acme", "s", scopes=ADMIN_SCOPES, models=frozenset({"m"}))),
         (
             PROGRAM,
             "acme-web",
-            KeyWish("k", models=frozenset({"m", "n"})),
+            KeySpec("k", models=frozenset({"m", "n"})),
             Principal("k", "acme", "s", scopes=ADMIN_SCOPES, models=frozenset({"m"})),
         ),
     ],
 )
-async def test_a_member_cannot_create_a_key_with_more_rights(stage, actor, project, wish, by):
+async def test_a_member_cannot_create_a_key_with_more_rights(stage, actor, project, spec, by):
     with pytest.raises(NotPermitted):
-        await stage.keys.create(actor, project, wish, by=by)
+        await stage.keys.create(actor, project, spec, by=by)
     assert not stage.store.records
 
 
 async def test_a_key_passes_on_no_more_than_its_own_rights(stage):
     by = Principal("k", "acme", "s", scopes=ADMIN_SCOPES, models=frozenset({"m", "n"}))
-    wish = KeyWish("k", models=frozenset({"m"}))
-    issued = await stage.keys.create(PROGRAM, "acme-web", wish, by=by)
+    spec = KeySpec("k", models=frozenset({"m"}))
+    issued = await stage.keys.create(PROGRAM, "acme-web", spec, by=by)
     assert issued.record.rights == PROJECT_SCOPES
     reader = Principal("k", "acme", "s", scopes=frozenset({Scope.ORGANIZATION_READ, Scope.ORGANIZATION_ADMIN}))
-    await stage.keys.create(PROGRAM, ADMIN_KEYS, KeyWish("k", frozenset({Scope.ORGANIZATION_READ})), by=reader)
+    await stage.keys.create(PROGRAM, ADMIN_KEYS, KeySpec("k", frozenset({Scope.ORGANIZATION_READ})), by=reader)
 
 
 @pytest.mark.parametrize("project", ["rival-web", "nowhere"])
@@ -109,21 +109,21 @@ async def test_another_organisations_project_is_not_found(stage, project):
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "spec",
     [
-        KeyWish(""),
-        KeyWish("x" * 101),
-        KeyWish("a\nb"),
-        KeyWish("k", expires=999.0),
-        KeyWish("k", models=frozenset({""})),
-        KeyWish("k", models=frozenset({"m\n"})),
-        KeyWish("k", models=frozenset({"m" * 201})),
-        KeyWish("k", models=frozenset(f"m{number}" for number in range(MOST_MODELS + 1))),
+        KeySpec(""),
+        KeySpec("x" * 101),
+        KeySpec("a\nb"),
+        KeySpec("k", expires=999.0),
+        KeySpec("k", models=frozenset({""})),
+        KeySpec("k", models=frozenset({"m\n"})),
+        KeySpec("k", models=frozenset({"m" * 201})),
+        KeySpec("k", models=frozenset(f"m{number}" for number in range(MOST_MODELS + 1))),
     ],
 )
-async def test_invalid_properties_are_refused(stage, wish):
+async def test_invalid_properties_are_refused(stage, spec):
     with pytest.raises(UnacceptableValue):
-        await stage.keys.create(ADMIN, "acme-web", wish)
+        await stage.keys.create(ADMIN, "acme-web", spec)
 
 
 async def test_members_manage_their_own_keys_and_administrators_all(stage):
@@ -154,8 +154,8 @@ async def test_members_manage_their_own_keys_and_administrators_all(stage):
 
 
 async def test_a_rotated_key_overlaps_with_its_successor(stage):
-    wish = KeyWish("k", frozenset({Scope.EMBEDDINGS}), frozenset({"m"}), stage.clock.now + 100)
-    old = await stage.keys.create(MEMBER, "acme-web", wish)
+    spec = KeySpec("k", frozenset({Scope.EMBEDDINGS}), frozenset({"m"}), stage.clock.now + 100)
+    old = await stage.keys.create(MEMBER, "acme-web", spec)
     stage.clock.now += 40
     new = await stage.keys.rotate(MEMBER, "acme-web", old.record.key_id, overlap=20)
     assert stage.announced == [KeySet(key=old.record.key_id)]
@@ -173,7 +173,7 @@ async def test_a_rotated_key_overlaps_with_its_successor(stage):
 
 
 async def test_a_rotated_keys_budget_is_inherited(stage):
-    old = await stage.keys.create(MEMBER, "acme-web", KeyWish("k"))
+    old = await stage.keys.create(MEMBER, "acme-web", KeySpec("k"))
     budget, month = key_budget(old.record.key_id), month_of(stage.clock.now)
     before = Balance("acme", 100, 0, budgets={budget: 50}, used={month: {budget: 30}})
     stage.balances.balances["acme"] = before
@@ -183,7 +183,7 @@ async def test_a_rotated_keys_budget_is_inherited(stage):
 
 
 async def test_an_overlap_never_extends_a_keys_lifetime(stage):
-    old = await stage.keys.create(MEMBER, "acme-web", KeyWish("k", expires=stage.clock.now + 5))
+    old = await stage.keys.create(MEMBER, "acme-web", KeySpec("k", expires=stage.clock.now + 5))
     await stage.keys.rotate(MEMBER, "acme-web", old.record.key_id, overlap=20)
     assert stage.store.records[old.record.key_id].expires == stage.clock.now + 5
 

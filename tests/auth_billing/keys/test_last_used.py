@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from auth_billing.authenticator import AuthBilling
-from auth_billing.keys.last_used import LastUses
+from auth_billing.authenticator import Authenticator
+from auth_billing.keys.last_used import LastUsedTimes
 from tests.fakes.accounts import DictApiKeyStore, FakeClock
 
 
 @pytest.fixture
 async def stage():
     store, clock = DictApiKeyStore(), FakeClock()
-    service = AuthBilling(store, b"p" * 32, clock=clock)
+    service = Authenticator(store, b"p" * 32, clock=clock)
     return store, clock, service, [await service.create_api_key("org", "proj", name="k") for _ in range(2)]
 
 
@@ -23,28 +23,28 @@ async def test_uses_are_collected_and_written_together(stage):
         clock.now += 1
     assert {record.last_used for record in store.records.values()} == {None}
     asked = store.absence.asked
-    await service.last_uses.write()
+    await service.last_used_times.flush()
     assert [store.records[key.key_id].last_used for key in keys] == [1002.0, 1001.0]
-    await service.last_uses.write()
+    await service.last_used_times.flush()
     assert store.absence.asked == asked + 2  # one a key, in the twin; the second time there was nothing to write
 
 
 async def test_unwritten_times_are_kept_unless_a_newer_one_exists(stage):
     store, _, _, keys = stage
-    uses = LastUses(store)
-    uses.note(keys[0].key_id, 5.0)
-    uses.note(keys[1].key_id, 6.0)
+    uses = LastUsedTimes(store)
+    uses.record(keys[0].key_id, 5.0)
+    uses.record(keys[1].key_id, 6.0)
     store.absence.away = True
-    await uses.write()
-    uses.note(keys[0].key_id, 7.0)
+    await uses.flush()
+    uses.record(keys[0].key_id, 7.0)
     store.absence.away = False
-    await uses.write()
+    await uses.flush()
     assert [store.records[key.key_id].last_used for key in keys] == [7.0, 6.0]
 
 
 async def test_the_rest_is_written_on_cancellation(stage):
     store, _, service, keys = stage
-    writing = asyncio.create_task(service.last_uses.keep_written())
+    writing = asyncio.create_task(service.last_used_times.flush_periodically())
     await asyncio.sleep(0)  # it has begun
     await service.authenticate(keys[0].text)
     writing.cancel()

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from auth_billing.access.scopes import ADMIN_SCOPES, PROJECT_SCOPES, Scope, known
-from auth_billing.authenticator import AuthBilling
+from auth_billing.authenticator import Authenticator
 from auth_billing.keys.key_records import ApiKeyRecord
 from tests.fakes.accounts import DictApiKeyStore
 
@@ -34,7 +34,7 @@ def test_unknown_scope_names_give_no_right():
 
 async def test_a_principal_has_the_scopes_of_its_key():
     store = DictApiKeyStore()
-    service = AuthBilling(store, b"p" * 32)
+    service = Authenticator(store, b"p" * 32)
     key = await service.create_api_key("org", "proj", name="n")
     store.records[key.key_id] = replace(
         store.records[key.key_id], scopes=frozenset({Scope.EMBEDDINGS}), models=frozenset({"m"}), user="user-1"

@@ -10,7 +10,7 @@ from auth_billing.access.roles import Actor, Role
 from auth_billing.errors import InvitationVoid, LastOwner, NoSuchRecord, NotPermitted, UnacceptableValue
 from auth_billing.people.input_normalisation import checked_email, checked_name, fold_email
 from auth_billing.people.invitations import DAYS_VALID, Invitations
-from auth_billing.people.members import People
+from auth_billing.people.members import Members
 from auth_billing.people.organisation_records import Organisation
 from auth_billing.people.people_records import InvitationStatus, User
 from auth_billing.people.projects import Projects
@@ -31,7 +31,7 @@ class House:
 
     def __post_init__(self) -> None:
         self.ended_keys: list[KeySet] = []
-        self.people = People(self.users, self.memberships, self.accounts, self._end_keys)
+        self.members = Members(self.users, self.memberships, self.accounts, self._end_keys)
         self.invitations = Invitations(self.stored, b"p" * 32, self.clock)
         self.projects = Projects(self.accounts, self.clock)
 
@@ -42,7 +42,7 @@ class House:
         await self.accounts.ensure_organisation(Organisation(ORG, "Org", 1.0))
         for name, role in roles.items():
             await self.users.add(User(name, f"{name}@example.org", name, 1.0, "hash"))
-            await self.people.join(ORG, name, role, self.clock())
+            await self.members.join(ORG, name, role, self.clock())
             self.clock.now += 1
 
     def actor(self, user: str) -> Actor:
@@ -59,10 +59,10 @@ EVERYBODY = {"owner": Role.OWNER, "admin": Role.ADMIN, "member": Role.MEMBER, "v
 
 async def test_members_are_listed_with_their_roles(house: House) -> None:
     await house.settle(**EVERYBODY)
-    assert {each.user.id: each.role for each in await house.people.members(ORG)} == EVERYBODY
-    assert await house.people.members("org-2") == []
+    assert {each.user.id: each.role for each in await house.members.all(ORG)} == EVERYBODY
+    assert await house.members.all("org-2") == []
     with pytest.raises(NoSuchRecord):
-        await house.people.member("org-2", "owner")
+        await house.members.find("org-2", "owner")
 
 
 @pytest.mark.parametrize(
@@ -79,28 +79,28 @@ async def test_members_are_listed_with_their_roles(house: House) -> None:
 async def test_an_actor_cannot_assign_or_remove_a_higher_role(house: House, actor: str, whom: str, role: Role) -> None:
     await house.settle(**EVERYBODY)
     with pytest.raises(NotPermitted):
-        await house.people.change_role(house.actor(actor), whom, role)
-    assert (await house.people.member(ORG, whom)).role is EVERYBODY[whom]
+        await house.members.change_role(house.actor(actor), whom, role)
+    assert (await house.members.find(ORG, whom)).role is EVERYBODY[whom]
 
 
 async def test_an_administrator_changes_roles_below_owner(house: House) -> None:
     await house.settle(**EVERYBODY)
-    assert (await house.people.change_role(house.actor("admin"), "viewer", Role.ADMIN)).role is Role.ADMIN
-    await house.people.remove(house.actor("admin"), "member")
+    assert (await house.members.change_role(house.actor("admin"), "viewer", Role.ADMIN)).role is Role.ADMIN
+    await house.members.remove(house.actor("admin"), "member")
     with pytest.raises(NoSuchRecord):
-        await house.people.member(ORG, "member")
+        await house.members.find(ORG, "member")
     with pytest.raises(NotPermitted):
-        await house.people.remove(house.actor("admin"), "owner")
+        await house.members.remove(house.actor("admin"), "owner")
 
 
 async def test_keys_with_more_rights_than_the_new_role_are_revoked(house: House) -> None:
     await house.settle(**EVERYBODY)
     owner = house.actor("owner")
-    await house.people.change_role(owner, "viewer", Role.ADMIN)
+    await house.members.change_role(owner, "viewer", Role.ADMIN)
     assert house.ended_keys == []
-    await house.people.change_role(owner, "viewer", Role.MEMBER)
-    await house.people.change_role(owner, "member", Role.VIEWER)
-    await house.people.remove(owner, "admin")
+    await house.members.change_role(owner, "viewer", Role.MEMBER)
+    await house.members.change_role(owner, "member", Role.VIEWER)
+    await house.members.remove(owner, "admin")
     assert house.ended_keys == [
         KeySet(organisation=ORG, user="viewer", admin_only=True),
         KeySet(organisation=ORG, user="member"),
@@ -112,28 +112,28 @@ async def test_the_last_owner_cannot_be_removed(house: House) -> None:
     await house.settle(**EVERYBODY)
     owner = house.actor("owner")
     with pytest.raises(LastOwner):
-        await house.people.remove(owner, "owner")
+        await house.members.remove(owner, "owner")
     with pytest.raises(LastOwner):
-        await house.people.change_role(owner, "owner", Role.ADMIN)
-    await house.people.change_role(owner, "admin", Role.OWNER)
-    await house.people.remove(owner, "owner")
+        await house.members.change_role(owner, "owner", Role.ADMIN)
+    await house.members.change_role(owner, "admin", Role.OWNER)
+    await house.members.remove(owner, "owner")
     with pytest.raises(LastOwner):
-        await house.people.remove(house.actor("admin"), "admin")
+        await house.members.remove(house.actor("admin"), "admin")
 
 
 async def test_each_member_may_leave(house: House) -> None:
     await house.settle(**EVERYBODY)
-    await house.people.remove(house.actor("viewer"), "viewer")
+    await house.members.remove(house.actor("viewer"), "viewer")
     with pytest.raises(NotPermitted):
-        await house.people.remove(house.actor("member"), "admin")
+        await house.members.remove(house.actor("member"), "admin")
 
 
 async def test_joining_again_keeps_the_role(house: House) -> None:
     await house.settle(**EVERYBODY)
-    await house.people.join(ORG, "viewer", Role.OWNER, 9.0)
-    assert (await house.people.member(ORG, "viewer")).role is Role.VIEWER
+    await house.members.join(ORG, "viewer", Role.OWNER, 9.0)
+    assert (await house.members.find(ORG, "viewer")).role is Role.VIEWER
     with pytest.raises(LastOwner):
-        await house.people.remove(house.actor("owner"), "owner")
+        await house.members.remove(house.actor("owner"), "owner")
 
 
 async def test_a_token_opens_its_invitation_and_is_not_stored(house: House) -> None:

@@ -184,8 +184,8 @@ async def password(access: BrowserAccess, ada: SignedIn) -> None:
 
 async def removal(access: BrowserAccess, ada: SignedIn) -> None:
     user = ada.session.user.id
-    await access.people.join(ORGANISATION, "user-other", Role.OWNER, 1.0)
-    await access.people.remove(Actor(ORGANISATION, "user-other", Role.OWNER), user)
+    await access.members.join(ORGANISATION, "user-other", Role.OWNER, 1.0)
+    await access.members.remove(Actor(ORGANISATION, "user-other", Role.OWNER), user)
 
 
 @pytest.mark.parametrize("end", [everywhere, password, removal])
@@ -210,7 +210,7 @@ async def test_a_role_change_takes_effect_within_seconds(
 ) -> None:
     viewer = await house.settle(access, Role.VIEWER)
     await access.sessions.of(viewer.access)
-    await access.people.change_role(ada.session.actor, viewer.session.user.id, Role.ADMIN)
+    await access.members.change_role(ada.session.actor, viewer.session.user.id, Role.ADMIN)
     house.clock.now += REMEMBERED_SECONDS
     assert (await access.sessions.of(viewer.access)).role is Role.ADMIN
 

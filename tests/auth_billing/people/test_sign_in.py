@@ -10,7 +10,7 @@ import pytest
 
 from auth_billing.access.roles import Role
 from auth_billing.access.scopes import ADMIN_SCOPES, PROJECT_SCOPES, Scope
-from auth_billing.authenticator import AuthBilling
+from auth_billing.authenticator import Authenticator
 from auth_billing.errors import (
     EmailTaken,
     InvalidCredentials,
@@ -146,12 +146,12 @@ async def test_changing_the_password_needs_the_old_one(house: PeopleHouse, acces
 
 async def test_an_invitation_grants_its_role_once(house: PeopleHouse, access: BrowserAccess) -> None:
     token = await house.invite(Role.ADMIN)
-    signed_in = await access.sign_up.by_invitation(token, newcomer("ada"))
+    signed_in = await access.sign_up.accept_invitation(token, newcomer("ada"))
     assert (signed_in.session.role, signed_in.session.organisation) == (Role.ADMIN, ORGANISATION)
     with pytest.raises(InvitationVoid):
-        await access.sign_up.by_invitation(token, newcomer("eve"))
+        await access.sign_up.accept_invitation(token, newcomer("eve"))
     assert await house.users.find_by_email("eve@example.org") is None
-    again = await access.sign_up.by_invitation(token, newcomer("ada"))  # the first answer had got lost
+    again = await access.sign_up.accept_invitation(token, newcomer("ada"))  # the first answer had got lost
     assert again.session.user == signed_in.session.user
 
 
@@ -160,8 +160,8 @@ async def test_an_invitation_with_an_address_is_for_that_address_only(
 ) -> None:
     token = await house.invite(Role.MEMBER, email="Ada@Example.org")
     with pytest.raises(InvitationVoid):
-        await access.sign_up.by_invitation(token, newcomer("eve"))
-    assert (await access.sign_up.by_invitation(token, newcomer("ada"))).session.role is Role.MEMBER
+        await access.sign_up.accept_invitation(token, newcomer("eve"))
+    assert (await access.sign_up.accept_invitation(token, newcomer("ada"))).session.role is Role.MEMBER
 
 
 async def test_without_an_invitation_existing_accounts_are_not_revealed(
@@ -170,15 +170,15 @@ async def test_without_an_invitation_existing_accounts_are_not_revealed(
     await house.settle(access, Role.MEMBER)
     for who in (newcomer("member"), newcomer("member", "wrong password"), newcomer("nobody")):
         with pytest.raises(InvitationVoid):
-            await access.sign_up.by_invitation("x" * 43, who)
+            await access.sign_up.accept_invitation("x" * 43, who)
 
 
 async def test_an_existing_account_joins_with_its_password(house: PeopleHouse, access: BrowserAccess) -> None:
     first = await house.settle(access, Role.MEMBER)
     token = await house.invite(Role.OWNER, "org-other")
     with pytest.raises(InvalidCredentials):
-        await access.sign_up.by_invitation(token, newcomer("member", "wrong password"))
-    joined = await access.sign_up.by_invitation(token, newcomer("member"))
+        await access.sign_up.accept_invitation(token, newcomer("member", "wrong password"))
+    joined = await access.sign_up.accept_invitation(token, newcomer("member"))
     assert joined.session.user.id == first.session.user.id
     assert (joined.session.organisation, joined.session.role) == ("org-other", Role.OWNER)
     sign_in = access.sign_in.sign_in
@@ -192,10 +192,10 @@ async def test_an_existing_account_joins_with_its_password(house: PeopleHouse, a
 async def test_the_first_owner_is_counted_as_an_owner(house: PeopleHouse, access: BrowserAccess) -> None:
     await house.accounts.ensure_organisation(Organisation("org-new", "New", 1.0))
     token = await access.invitations.invite_first_owner("org-new")
-    owner = await access.sign_up.by_invitation(token, newcomer("ada"))
+    owner = await access.sign_up.accept_invitation(token, newcomer("ada"))
     assert owner.session.project == ""
     with pytest.raises(LastOwner):
-        await access.people.remove(owner.session.actor, owner.session.user.id)
+        await access.members.remove(owner.session.actor, owner.session.user.id)
 
 
 @pytest.mark.parametrize(
@@ -214,32 +214,32 @@ async def test_invalid_sign_ups_are_refused(
 ) -> None:
     token = await house.invite(Role.MEMBER)
     with pytest.raises(UnacceptableValue) as caught:
-        await access.sign_up.by_invitation(token, replace(newcomer("ada"), **change))
+        await access.sign_up.accept_invitation(token, replace(newcomer("ada"), **change))
     assert caught.value.param == param
-    assert await access.sign_up.by_invitation(token, newcomer("ada"))  # the invitation is not used up
+    assert await access.sign_up.accept_invitation(token, newcomer("ada"))  # the invitation is not used up
 
 
 async def test_self_registration_is_off_by_default(house: PeopleHouse, access: BrowserAccess) -> None:
     with pytest.raises(SignUpClosed):
-        await access.sign_up.uninvited(newcomer("ada"), "Ada's")
+        await access.sign_up.register(newcomer("ada"), "Ada's")
 
 
 async def test_self_registration_creates_an_organisation(house: PeopleHouse) -> None:
     access = house.process(open_sign_up=True)
-    ada = await access.sign_up.uninvited(newcomer("ada"), "Ada's")
-    bob = await access.sign_up.uninvited(newcomer("bob"), "Bob's")
+    ada = await access.sign_up.register(newcomer("ada"), "Ada's")
+    bob = await access.sign_up.register(newcomer("bob"), "Bob's")
     assert ada.session.organisation != bob.session.organisation
     assert (ada.session.role, ada.session.project) != (Role.OWNER, "")
     for who in (newcomer("ada"), newcomer("ADA", "another password")):
         with pytest.raises(EmailTaken):
-            await access.sign_up.uninvited(who, "Another")
-    assert len(await access.people.members(ada.session.organisation)) == 1
+            await access.sign_up.register(who, "Another")
+    assert len(await access.members.all(ada.session.organisation)) == 1
 
 
 async def test_a_sessions_principal_is_its_user_in_the_default_project(
     house: PeopleHouse, access: BrowserAccess
 ) -> None:
-    accounts = AuthBilling(DictApiKeyStore(), PEPPER)
+    accounts = Authenticator(DictApiKeyStore(), PEPPER)
     rights = {}
     for role in Role:
         session = (await house.settle(access, role)).session

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from auth_billing.housekeeping import Housekeeping
 from auth_billing.prices.price_book import PriceBook
-from auth_billing.prices.price_file_watcher import PriceWatch
+from auth_billing.prices.price_file_watcher import PriceFileWatcher
 from auth_billing.settings import BillingSettings
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.prices import MongoPriceStore
@@ -49,14 +49,14 @@ def file(tmp_path: Path) -> Path:
 
 
 async def test_without_a_file_the_shipped_prices_are_in_force(store: ListPriceStore) -> None:
-    await PriceWatch(PriceBook(store), None).load()
+    await PriceFileWatcher(PriceBook(store), None).load()
     assert store.versions[-1].prices.default is not None
 
 
 async def test_a_valid_change_is_loaded_and_an_invalid_one_is_not(
     store: ListPriceStore, file: Path, eventually
 ) -> None:
-    watch, stop = PriceWatch(PriceBook(store), file, every=0.01), asyncio.Event()
+    watch, stop = PriceFileWatcher(PriceBook(store), file, every=0.01), asyncio.Event()
     await watch.load()
     running = asyncio.create_task(watch.run(stop))
     file.write_text(priced("2"))
@@ -77,17 +77,17 @@ async def test_prices_of_a_proxys_models_come_from_its_catalogue(store: ListPric
     catalogue = file.with_name("proxy.toml")
     catalogue.write_text(CATALOGUE)
     with capture_logs() as logs:
-        await PriceWatch(PriceBook(store), file, catalogue).load()
+        await PriceFileWatcher(PriceBook(store), file, catalogue).load()
     assert [each["model"] for each in logs if each["log_level"] == "warning"] == ["unpriced"]
     prices = store.versions[-1].prices
     assert prices.price("outside", ServiceClass.DEFAULT).output == 4000
     assert prices.price("unpriced", ServiceClass.DEFAULT).input == 1000
     file.write_text(f'{priced("1")}\n[models.outside]\nembedding = "1"')
     with pytest.raises(StartupError, match=r"'outside' has a price in .*prices.toml and in .*proxy.toml"):
-        await PriceWatch(PriceBook(store), file, catalogue).load()
+        await PriceFileWatcher(PriceBook(store), file, catalogue).load()
     catalogue.write_text(CATALOGUE.replace('"3"', '"-3"'))
     with pytest.raises(StartupError, match=r"models.outside.price.input: '-3' is not a number"):
-        await PriceWatch(PriceBook(store), file, catalogue).load()
+        await PriceFileWatcher(PriceBook(store), file, catalogue).load()
 
 
 @pytest.mark.store

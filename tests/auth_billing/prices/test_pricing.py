@@ -77,7 +77,7 @@ def test_the_lowest_and_highest_prices_are_valid(tmp_path: Path) -> None:
 
 
 def test_the_shipped_file_has_a_price_for_every_model() -> None:
-    prices = price_file.parse(price_file.source(price_file.SHIPPED)).price_list(1)
+    prices = price_file.parse(price_file.source(price_file.DEFAULT_FILE)).price_list(1)
     for service_class in ServiceClass:
         assert prices.price("anything", service_class).input > 0
 

@@ -10,7 +10,7 @@ import hashlib
 import time
 from collections.abc import Sequence
 
-from auth_billing.authenticator import AuthBilling
+from auth_billing.authenticator import Authenticator
 from auth_billing.errors import InvalidApiKey
 from auth_billing.keys import key_format
 from auth_billing.keys.key_format import ApiKey
@@ -35,24 +35,24 @@ def record_of(name: str) -> ApiKeyRecord:
 async def revoke_and_use(racer: Racer, names: Sequence[str]) -> list[bool]:
     """Return for each key whether it was refused at once after the revocation, whatever was in flight."""
     store = MongoApiKeyStore(racer.connection)
-    service = AuthBilling(store, PEPPER)
+    service = Authenticator(store, PEPPER)
     return list(await asyncio.gather(*(_refused(store, service, racer.number == 0, name) for name in names)))
 
 
-async def _refused(store: MongoApiKeyStore, service: AuthBilling, revokes: bool, name: str) -> bool:
+async def _refused(store: MongoApiKeyStore, service: Authenticator, revokes: bool, name: str) -> bool:
     key = key_of(name)
     in_flight = [asyncio.create_task(_is_good(service, key)) for _ in range(3)]
     if revokes:
         await store.revoke(KeySet(key=key.key_id), time.time())
     while (record := await store.find(key.key_id)) is not None and record.revoked is None:
         in_flight.append(asyncio.create_task(_is_good(service, key)))
-    service.forget(KeySet(key=key.key_id))  # as the invalidation message does
+    service.invalidate(KeySet(key=key.key_id))  # as the invalidation message does
     at_once = not await _is_good(service, key)
     await asyncio.gather(*in_flight)
     return at_once and not await _is_good(service, key)
 
 
-async def _is_good(service: AuthBilling, key: ApiKey) -> bool:
+async def _is_good(service: Authenticator, key: ApiKey) -> bool:
     try:
         await service.authenticate(key.text)
     except InvalidApiKey:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from auth_billing.access.principal import Principal
-from auth_billing.rate_limits.limit_registry import LimitBook
+from auth_billing.rate_limits.limit_registry import LimitRegistry
 from auth_billing.rate_limits.limiter import Allowance, RateLimiter
 from auth_billing.rate_limits.limits import Kind, Limits
-from auth_billing.rate_limits.store_circuit import Circuit
+from auth_billing.rate_limits.store_circuit import StoreCircuit
 from tests.fakes.accounts import FakeClock
 from tests.fakes.rate_buckets import DictBucketStore, DictLimitStore
 
@@ -33,8 +33,8 @@ class Fleet:
         self.store = DictBucketStore(self.clock)
 
     def add(self) -> RateLimiter:
-        circuit = Circuit(lambda: self.clock() - 500.0)  # a gateway's own clock is another than the store's
-        book = LimitBook(self.limits, self.defaults, circuit)
+        circuit = StoreCircuit(lambda: self.clock() - 500.0)  # a gateway's own clock is another than the store's
+        book = LimitRegistry(self.limits, self.defaults, circuit)
         self.gateways.append(RateLimiter(self.store, book, f"gateway-{len(self.gateways)}", circuit))
         return self.gateways[-1]
 

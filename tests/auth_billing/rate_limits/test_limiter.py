@@ -74,7 +74,7 @@ async def test_tokens_are_charged_in_advance_and_corrected_at_the_end(fleet: Fle
         await charged(gateway, 200)
     allowance.close()
     second = await charged(gateway, 900)
-    ((_, _, standing),) = second.standings()
+    ((_, _, standing),) = second.statuses()
     assert (standing.limit, standing.remaining) == (1000, 0)
 
 

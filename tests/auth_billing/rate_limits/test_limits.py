@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from auth_billing.rate_limits.limits import UNLIMITED, Dimension, Limits, Rate, parse_limits
+from auth_billing.rate_limits.limits import UNLIMITED, BucketRate, Dimension, Limits, parse_limits
 
 
 def test_the_operators_notation_is_parsed() -> None:
@@ -24,12 +24,12 @@ def test_malformed_limits_are_refused(text: str) -> None:
 
 def test_a_huge_limit_means_unlimited() -> None:
     limits = Limits(UNLIMITED, UNLIMITED - 1, None, UNLIMITED)
-    assert limits.rates == {Dimension.TOKENS_PER_MINUTE: Rate(UNLIMITED - 1, 60.0)}
+    assert limits.rates == {Dimension.TOKENS_PER_MINUTE: BucketRate(UNLIMITED - 1, 60.0)}
     assert limits.concurrent is None
 
 
 def test_set_limits_override_defaults() -> None:
-    assert Limits(1, 2, None, 4).changed_by(Limits(None, 5, 6)) == Limits(1, 5, 6, 4)
+    assert Limits(1, 2, None, 4).overridden_by(Limits(None, 5, 6)) == Limits(1, 5, 6, 4)
 
 
 def test_a_limit_of_zero_is_refused() -> None:

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from auth_billing.rate_limits.limits import Dimension, Limits, Rate
-from auth_billing.rate_limits.ports import BucketStore, LimitStore, Line, Order, Position, Slots
+from auth_billing.rate_limits.limits import BucketRate, Dimension, Limits
+from auth_billing.rate_limits.ports import BucketStore, BucketUpdate, LimitStore, SlotUpdate, UnitUpdate, UpdateResult
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes
 from auth_billing.store.rate_buckets import COLLECTION, MongoBucketStore
@@ -19,7 +19,7 @@ from tests.fakes.accounts import FakeClock
 from tests.fakes.rate_buckets import DictBucketStore, DictLimitStore
 
 RPM, TPM, RPD = Dimension.REQUESTS_PER_MINUTE, Dimension.TOKENS_PER_MINUTE, Dimension.REQUESTS_PER_DAY
-DAILY = Rate(10, RPD.period)
+DAILY = BucketRate(10, RPD.period)
 """Comes back so slowly that a test does not see it."""
 
 
@@ -42,27 +42,27 @@ def limits(request: pytest.FixtureRequest) -> LimitStore:
     return DictLimitStore() if request.param == "dict" else MongoLimitStore(request.getfixturevalue("connection"))
 
 
-async def take(buckets: BucketStore, need: int, want: int = 0, *, back: float = 0, who: str = "a") -> Position:
-    return await buckets.exchange("key:1", Order(who, {RPD: Line(DAILY, back, need, max(need, want))}))
+async def take(buckets: BucketStore, need: int, want: int = 0, *, back: float = 0, who: str = "a") -> UpdateResult:
+    return await buckets.update("key:1", BucketUpdate(who, {RPD: UnitUpdate(DAILY, back, need, max(need, want))}))
 
 
 async def test_a_bucket_gives_what_it_holds_and_no_more(buckets: BucketStore) -> None:
     first = await take(buckets, 3, 6)
-    assert first.fulfilled
+    assert first.applied
     assert first.taken == {RPD: 6}
     assert first.full_at[RPD] - first.now == pytest.approx(6 * DAILY.unit)
     second = await take(buckets, 1, 100)
     assert second.taken == {RPD: 4}
     refused = await take(buckets, 1)
-    assert not refused.fulfilled
+    assert not refused.applied
     assert refused.taken == {}
     assert refused.full_at[RPD] - refused.now == pytest.approx(DAILY.period, rel=0.01)
 
 
 async def test_units_given_back_can_be_taken_again(buckets: BucketStore) -> None:
     await take(buckets, 10)
-    assert (await take(buckets, 2, back=2)).fulfilled
-    assert not (await take(buckets, 1)).fulfilled
+    assert (await take(buckets, 2, back=2)).applied
+    assert not (await take(buckets, 1)).applied
     await take(buckets, 0, back=100)
     assert (await take(buckets, 10)).taken == {RPD: 10}  # never more than it holds
 
@@ -76,41 +76,44 @@ async def test_what_was_used_beyond_is_a_debt_of_a_period_at_most(buckets: Bucke
 
 
 async def test_all_lines_of_an_order_are_fulfilled_or_none(buckets: BucketStore) -> None:
-    order = Order("a", {RPD: Line(DAILY, need=1, want=1), TPM: Line(Rate(100, 60.0), need=101, want=101)})
-    assert not (await buckets.exchange("key:1", order)).fulfilled
-    assert (await take(buckets, 10)).fulfilled
+    update = BucketUpdate(
+        "a",
+        {RPD: UnitUpdate(DAILY, minimum=1, wanted=1), TPM: UnitUpdate(BucketRate(100, 60.0), minimum=101, wanted=101)},
+    )
+    assert not (await buckets.update("key:1", update)).applied
+    assert (await take(buckets, 10)).applied
 
 
 async def test_slots_are_shared_and_never_more_than_there_are(buckets: BucketStore) -> None:
-    async def hold(who: str, running: int, need: int, want: int) -> Position:
-        return await buckets.exchange("key:1", Order(who, {}, Slots(10, running, need, want, 60.0)))
+    async def hold(who: str, running: int, need: int, want: int) -> UpdateResult:
+        return await buckets.update("key:1", BucketUpdate(who, {}, SlotUpdate(10, running, need, want, 60.0)))
 
     assert (await hold("a", 0, 1, 6)).slots == 6
     second = await hold("b", 0, 2, 6)
     assert (second.slots, second.other_slots) == (4, 6)
     refused = await hold("b", 4, 5, 5)
-    assert not refused.fulfilled
+    assert not refused.applied
     assert refused.other_slots == 6
     assert (await hold("a", 1, 1, 1)).slots == 1  # gives back
     assert (await hold("b", 4, 9, 20)).slots == 9
-    kept = await buckets.exchange("key:1", Order("b", {}, Slots(2, 9, 9, 9, 60.0)))  # the limit is lower now
-    assert (kept.fulfilled, kept.slots) == (True, 9)
+    kept = await buckets.update("key:1", BucketUpdate("b", {}, SlotUpdate(2, 9, 9, 9, 60.0)))  # the limit is lower now
+    assert (kept.applied, kept.slots) == (True, 9)
 
 
 async def test_slots_of_a_holder_that_has_died_are_free_after_its_time(buckets: BucketStore) -> None:
-    await buckets.exchange("key:1", Order("dead", {}, Slots(1, 0, 1, 1, 0.0)))
-    assert (await buckets.exchange("key:1", Order("alive", {}, Slots(1, 0, 1, 1, 60.0)))).fulfilled
+    await buckets.update("key:1", BucketUpdate("dead", {}, SlotUpdate(1, 0, 1, 1, 0.0)))
+    assert (await buckets.update("key:1", BucketUpdate("alive", {}, SlotUpdate(1, 0, 1, 1, 60.0)))).applied
 
 
 async def test_subjects_do_not_share(buckets: BucketStore) -> None:
     await take(buckets, 10)
-    assert (await buckets.exchange("key:2", Order("a", {RPD: Line(DAILY, need=10, want=10)}))).fulfilled
+    assert (await buckets.update("key:2", BucketUpdate("a", {RPD: UnitUpdate(DAILY, minimum=10, wanted=10)}))).applied
 
 
 async def test_those_who_come_together_get_what_is_there_once(connection: StoreConnection) -> None:
     stores = [MongoBucketStore(connection) for _ in range(4)]
-    positions = await asyncio.gather(*(take(stores[i % 4], 1, who=str(i)) for i in range(40)))
-    assert sum(position.fulfilled for position in positions) == 10
+    results = await asyncio.gather(*(take(stores[i % 4], 1, who=str(i)) for i in range(40)))
+    assert sum(result.applied for result in results) == 10
 
 
 async def test_processes_together_take_what_is_there_once(database_url: str) -> None:
@@ -131,9 +134,9 @@ async def _take_all_you_can(database_url: str, who: str) -> None:
     connection = StoreConnection(database_url, operation_ms=20_000)
     buckets, taken, slots = MongoBucketStore(connection), 0, 0
     for _ in range(25):
-        taken += (await take(buckets, 1, who=who)).fulfilled
-        held = await buckets.exchange("key:1", Order(who, {}, Slots(7, slots, slots + 1, slots + 1, 60.0)))
-        slots = held.slots if held.fulfilled else slots
+        taken += (await take(buckets, 1, who=who)).applied
+        held = await buckets.update("key:1", BucketUpdate(who, {}, SlotUpdate(7, slots, slots + 1, slots + 1, 60.0)))
+        slots = held.slots if held.applied else slots
     print(taken, slots)
     connection.close()
 
@@ -150,7 +153,7 @@ async def test_a_bucket_whose_clock_was_set_back_starts_afresh(connection: Store
     buckets, documents = MongoBucketStore(connection), connection.unjournaled(COLLECTION)
     await take(buckets, 10)
     await documents.update_one({}, {"$inc": {f"full_at.{RPD}": 3 * RPD.period, "version": 1}})
-    assert (await take(buckets, 1)).fulfilled
+    assert (await take(buckets, 1)).applied
 
 
 async def test_documents_that_nobody_asks_for_expire(connection: StoreConnection) -> None:

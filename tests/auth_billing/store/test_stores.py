@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from auth_billing.access.scopes import PROJECT_SCOPES, Scope
-from auth_billing.authenticator import AuthBilling
+from auth_billing.authenticator import Authenticator
 from auth_billing.development_account import ensure_development_account
 from auth_billing.errors import RecordRefused, StoreUnavailable
 from auth_billing.idempotency import IdempotencyRecord, KeptAnswer
@@ -106,7 +106,7 @@ async def test_the_development_key_works_and_is_kept(connection: StoreConnection
     accounts, keys, pepper = MongoAccountStore(connection), MongoApiKeyStore(connection), b"p" * 32
     first = await ensure_development_account(accounts, keys, pepper)
     assert await ensure_development_account(accounts, keys, pepper, first) == first
-    assert (await AuthBilling(keys, pepper).authenticate(first)).tenant == "development"
+    assert (await Authenticator(keys, pepper).authenticate(first)).tenant == "development"
 
 
 IDEMPOTENT = IdempotencyRecord("r0", "fingerprint", "attempt-0", lease=1030.5, expires=87400.25)

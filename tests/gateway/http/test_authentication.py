@@ -9,7 +9,7 @@ from fastapi.routing import APIRoute, iter_route_contexts
 from auth_billing.access.principal import Principal
 from auth_billing.access.scopes import Scope
 from auth_billing.keys import key_format
-from auth_billing.keys.key_issuance import IssuedKey, KeyWish, issue
+from auth_billing.keys.key_issuance import IssuedKey, KeySpec, issue
 from gateway.http.authentication import guard_of, public, unprotected_routes
 from gateway.http.dependencies import ModelReader
 from router.messages import KeySet
@@ -152,7 +152,7 @@ async def test_whatever_is_wrong_with_a_key_the_answer_is_the_same(set_stage: Se
     made: dict[str, IssuedKey] = {}
     for name in ("wrong", "expired", "revoked"):
         made[name] = await issue(
-            stage.accounts.store, PEPPER, organisation="acme", project="p", wish=KeyWish(name), user="", now=1.0
+            stage.accounts.store, PEPPER, organisation="acme", project="p", spec=KeySpec(name), user="", now=1.0
         )
     await stage.accounts.store.expire(made["expired"].record.key_id, 2.0)
     await stage.accounts.store.revoke(KeySet(key=made["revoked"].record.key_id), 2.0)

@@ -9,7 +9,7 @@ import pytest
 from auth_billing.access.roles import Role
 from auth_billing.development_account import ORGANISATION
 from auth_billing.errors import InvitationVoid
-from auth_billing.keys.key_invalidation import nobody
+from auth_billing.keys.key_invalidation import no_invalidation
 from auth_billing.people.throttle import PER_MINUTE
 from auth_billing.store.indexes import create_indexes
 from chat_ui.settings import ChatSettings
@@ -34,7 +34,7 @@ async def test_the_first_owner_comes_in_once_and_invites_others(tmp_path: Path, 
         await access.give_development_key(URL)
         lost = await people_access.first_owner_token(access)
         token = await people_access.first_owner_token(access)
-        chat = ChatHouse().chat(people_access.browsers(access, ChatSettings(), nobody), ListAuditLogStore())
+        chat = ChatHouse().chat(people_access.browsers(access, ChatSettings(), no_invalidation), ListAuditLogStore())
         with pytest.raises(InvitationVoid):
             await chat.access.invitations.open(lost)
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from auth_billing.audit_log import Detail, Event
 from auth_billing.errors import NoSuchRecord
-from auth_billing.keys.key_issuance import KeyWish
+from auth_billing.keys.key_issuance import KeySpec
 from auth_billing.keys.key_records import ApiKeyRecord
 from auth_billing.money.holds import key_budget
 from auth_billing.people.sessions import BrowserSession
@@ -41,12 +41,12 @@ async def create_key(
     """Create a key that belongs to the caller. Its budget is set before its text is returned."""
     administration = services_of(request).admin.administration
     lifetime = body.expires_in_seconds
-    wish = KeyWish(
+    spec = KeySpec(
         body.name,
         models=None if body.models is None else frozenset(body.models),
         expires=None if lifetime is None else time.time() + lifetime,
     )
-    issued = await administration.keys.create(caller.actor, body.project, wish)
+    issued = await administration.keys.create(caller.actor, body.project, spec)
     if body.budget_nano is not None:
         await administration.budgets.set(caller.organisation, key_budget(issued.key.key_id), body.budget_nano)
     details: dict[str, Detail] = {"name": issued.record.name, "budget_nano": body.budget_nano}
@@ -94,7 +94,7 @@ async def _found(request: Request, caller: BrowserSession, key_id: str) -> ApiKe
 
 
 async def _emails(request: Request, caller: BrowserSession) -> dict[str, str]:
-    members = await services_of(request).admin.administration.people.members(caller.organisation)
+    members = await services_of(request).admin.administration.members.all(caller.organisation)
     return {each.user.id: each.user.email for each in members}
 
 

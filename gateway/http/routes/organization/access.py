@@ -60,7 +60,7 @@ class Administrator:
     async def _email(self) -> str:
         if not self.actor.user:
             return ""
-        return (await self.administration.people.member(self.organisation, self.actor.user)).user.email
+        return (await self.administration.members.find(self.organisation, self.actor.user)).user.email
 
 
 def _administrator(guard: ApiKeySecurity) -> Callable[..., Coroutine[Any, Any, Administrator]]:

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 
 from auth_billing.audit_log import Event
-from auth_billing.keys.key_issuance import KeyWish
+from auth_billing.keys.key_issuance import KeySpec
 from auth_billing.keys.key_management import ADMIN_KEYS
 from gateway.http.api_documentation import document_route
 from gateway.http.routes.organization.access import Reader, Writer, admin_body
@@ -44,12 +44,12 @@ async def create_admin_api_key(
     admin: Writer, body: Annotated[AdminApiKeyCreate, Depends(admin_body(AdminApiKeyCreate))]
 ) -> Response:
     """Create an admin API key, whose scopes are limited to those of the calling key."""
-    wish = KeyWish(
+    spec = KeySpec(
         name=body.name,
         scopes=admin.scopes if body.scopes is None else frozenset(body.scopes),
         expires=None if body.expires_in_seconds is None else time.time() + body.expires_in_seconds,
     )
-    issued = await admin.administration.keys.create(admin.actor, ADMIN_KEYS, wish, by=admin.principal)
+    issued = await admin.administration.keys.create(admin.actor, ADMIN_KEYS, spec, by=admin.principal)
     details = {"name": issued.record.name, "scopes": sorted(issued.record.rights)}
     await admin.record(Event.API_KEY_CREATED, format_key_id(issued.key.key_id), details=details)
     return json_response((await owners_of(admin)).admin_key(issued.record, issued.key.text))

@@ -95,7 +95,7 @@ async def _rows(admin: Administrator, wanted: UsageFilter, names: Mapping[str, s
 async def _names(admin: Administrator) -> dict[str, str]:
     """Return the names of projects and the email addresses of users, by id."""
     projects = await admin.administration.projects.all(admin.organisation, archived=True)
-    members = await admin.administration.people.members(admin.organisation)
+    members = await admin.administration.members.all(admin.organisation)
     return {each.id: each.name for each in projects} | {each.user.id: each.user.email for each in members}
 
 

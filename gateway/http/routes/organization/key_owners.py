@@ -81,7 +81,7 @@ async def owners_of(admin: Administrator, project: str = "") -> Owners:
     if project:
         await admin.administration.projects.find(admin.organisation, project)
         accounts = await admin.administration.service_accounts.all(admin.organisation, project)
-    members = await admin.administration.people.members(admin.organisation)
+    members = await admin.administration.members.all(admin.organisation)
     return Owners(
         {
             each.user.id: KeyOwner(

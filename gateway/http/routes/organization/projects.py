@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Response
 
 from auth_billing.access.roles import Role
 from auth_billing.audit_log import Event
-from auth_billing.people import members as people
+from auth_billing.people.members import Member
 from auth_billing.people.organisation_records import Project as ProjectRecord
 from gateway.http.api_documentation import document_route
 from gateway.http.routes.organization.access import Reader, Writer, admin_body
@@ -78,7 +78,7 @@ async def list_project_users(
 ) -> Response:
     """List the users of a project, who are all members of the organisation."""
     await admin.administration.projects.find(admin.organisation, project_id)
-    members = await admin.administration.people.members(admin.organisation)
+    members = await admin.administration.members.all(admin.organisation)
     return json_response(page_of(ProjectUserList, [_user(each) for each in members], query))
 
 
@@ -86,7 +86,7 @@ async def list_project_users(
 async def retrieve_project_user(project_id: str, user_id: str, admin: Reader) -> Response:
     """Return one user of a project."""
     await admin.administration.projects.find(admin.organisation, project_id)
-    return json_response(_user(await admin.administration.people.member(admin.organisation, user_id)))
+    return json_response(_user(await admin.administration.members.find(admin.organisation, user_id)))
 
 
 def _project(record: ProjectRecord) -> Project:
@@ -99,7 +99,7 @@ def _project(record: ProjectRecord) -> Project:
     )
 
 
-def _user(member: people.Member) -> ProjectUser:
+def _user(member: Member) -> ProjectUser:
     return ProjectUser(
         id=member.user.id,
         name=member.user.name,

@@ -51,7 +51,7 @@ async def modify_rate_limit(
     gateway: CurrentGateway,
 ) -> Response:
     """Change a rate limit, at once in this gateway and within ten seconds in the other gateways."""
-    await admin.administration.projects.find_open(admin.organisation, project_id)
+    await admin.administration.projects.find_active(admin.organisation, project_id)
     model = rate_limit_id.removeprefix(PREFIX)
     if rate_limit_id == model or (model != ANY_MODEL and gateway.models.find(model) is None):
         raise NoSuchRecord(f"no rate limit {rate_limit_id}")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Response
 
 from auth_billing.audit_log import Event
-from auth_billing.keys.key_issuance import KeyWish
+from auth_billing.keys.key_issuance import KeySpec
 from auth_billing.keys.service_accounts import ServiceAccount as Record
 from auth_billing.money.holds import key_budget
 from gateway.http.api_documentation import document_route
@@ -47,7 +47,7 @@ async def create_service_account(
     project_id: str, admin: Writer, body: Annotated[ServiceAccountCreate, Depends(admin_body(ServiceAccountCreate))]
 ) -> Response:
     """Create a service account, with a key unless `create_service_account_only` is set."""
-    await admin.administration.projects.find_open(admin.organisation, project_id)
+    await admin.administration.projects.find_active(admin.organisation, project_id)
     account = await admin.administration.service_accounts.create(admin.actor, project_id, body.name)
     await admin.record(Event.SERVICE_ACCOUNT_CREATED, account.id, project=project_id, details={"name": account.name})
     key = None if body.create_service_account_only else await _new_key(admin, account, body)
@@ -109,17 +109,17 @@ async def create_service_account_key(
 async def _new_key(admin: Administrator, account: Record, body: ServiceAccountCreate | KeyCreate) -> CreatedKey:
     """Create a key and set its budget, before the key's text is returned to the client."""
     lifetime = body.expires_in_seconds
-    wish = KeyWish(
+    spec = KeySpec(
         name=body.name or account.name,
         scopes=None if body.scopes is None else frozenset(body.scopes),
         models=None if body.models is None else frozenset(body.models),
         expires=None if lifetime is None else time.time() + lifetime,
     )
-    issued = await admin.administration.keys.create(admin.actor, account.project, wish, owner=account.id)
+    issued = await admin.administration.keys.create(admin.actor, account.project, spec, owner=account.id)
     shown = format_key_id(issued.key.key_id)
-    details: dict[str, Any] = {"name": wish.name, "service_account": account.id}
-    if wish.scopes is not None:
-        details["scopes"] = sorted(wish.scopes)
+    details: dict[str, Any] = {"name": spec.name, "service_account": account.id}
+    if spec.scopes is not None:
+        details["scopes"] = sorted(spec.scopes)
     if body.spend_limit is not None:
         await admin.administration.budgets.set(
             admin.organisation, key_budget(issued.key.key_id), body.spend_limit.nano_usd

@@ -28,7 +28,7 @@ def role_of(name: RoleName) -> Role:
 async def list_users(admin: Reader, query: Annotated[UserQuery, Depends(query_of(UserQuery))]) -> Response:
     """List the members of the organisation in order of joining."""
     wanted = {fold_email(each) for each in query.emails}
-    members = await admin.administration.people.members(admin.organisation)
+    members = await admin.administration.members.all(admin.organisation)
     users = [_user(each) for each in members if not wanted or fold_email(each.user.email) in wanted]
     return json_response(page_of(UserList, users, query))
 
@@ -36,7 +36,7 @@ async def list_users(admin: Reader, query: Annotated[UserQuery, Depends(query_of
 @router.get("/{user_id}", **document_route(User))
 async def retrieve_user(user_id: str, admin: Reader) -> Response:
     """Return one member."""
-    return json_response(_user(await admin.administration.people.member(admin.organisation, user_id)))
+    return json_response(_user(await admin.administration.members.find(admin.organisation, user_id)))
 
 
 @router.post("/{user_id}", **document_route(User, body=UserUpdate))
@@ -44,10 +44,10 @@ async def modify_user(
     user_id: str, admin: Writer, body: Annotated[UserUpdate, Depends(admin_body(UserUpdate))]
 ) -> Response:
     """Change a member's role."""
-    people = admin.administration.people
-    member = await people.member(admin.organisation, user_id)
+    members = admin.administration.members
+    member = await members.find(admin.organisation, user_id)
     if body.role is not None:
-        member = await people.change_role(admin.actor, user_id, role_of(body.role))
+        member = await members.change_role(admin.actor, user_id, role_of(body.role))
         await admin.record(Event.USER_UPDATED, user_id, details={"role": member.role.value})
     return json_response(_user(member))
 
@@ -55,7 +55,7 @@ async def modify_user(
 @router.delete("/{user_id}", **document_route(UserDeleted))
 async def delete_user(user_id: str, admin: Writer) -> Response:
     """Remove a member from the organisation and revoke their keys."""
-    await admin.administration.people.remove(admin.actor, user_id)
+    await admin.administration.members.remove(admin.actor, user_id)
     await admin.record(Event.USER_DELETED, user_id)
     return json_response(UserDeleted(id=user_id))
 

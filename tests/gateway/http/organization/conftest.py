@@ -61,13 +61,13 @@ class Office:
 @pytest.fixture
 async def office(set_stage: SetStage) -> Office:
     stage = await set_stage()
-    accounts, people = stage.organisation.accounts, stage.organisation.administration.people
+    accounts, members = stage.organisation.accounts, stage.organisation.administration.members
     for number, organisation in enumerate((OURS, THEIRS)):
         await accounts.ensure_organisation(Organisation(organisation, organisation, 1.0))
         await accounts.ensure_project(Project(f"proj_{number}", organisation, f"Project {number}", 1.0 + number))
     for number, (name, role) in enumerate(ROLES.items()):
         await stage.organisation.users.add(User(f"user-{name}", f"{name}@example.org", name.title(), 1.0, "hash"))
-        await people.join(OURS, f"user-{name}", role, 10.0 + number)
+        await members.join(OURS, f"user-{name}", role, 10.0 + number)
         stage.accounts.added[key_of(name)] = Principal(
             name, OURS, "salt", user=f"user-{name}", scopes=frozenset(ADMIN_SCOPES)
         )

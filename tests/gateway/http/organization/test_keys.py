@@ -9,16 +9,16 @@ import pytest
 
 from auth_billing.access.scopes import ADMIN_SCOPES, Scope
 from auth_billing.audit_log import Event
-from auth_billing.authenticator import AuthBilling
+from auth_billing.authenticator import Authenticator
 from router.messages import KeySet
 from tests.gateway.http.organization.conftest import OURS, Office, key_of
 
 CENTS: Any = {"currency": "USD", "interval": "month"}
 
 
-def accounts_of(office: Office) -> AuthBilling:
+def accounts_of(office: Office) -> Authenticator:
     """What a gateway would say of the keys that were made."""
-    return AuthBilling(office.stage.organisation.api_keys, b"p" * 32)
+    return Authenticator(office.stage.organisation.api_keys, b"p" * 32)
 
 
 async def test_a_service_account_has_a_key_with_rights_and_a_budget(office: Office) -> None:
