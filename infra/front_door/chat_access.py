@@ -63,7 +63,7 @@ def chat(
         messages,
         MongoAnswerStore(connection),
         TitleGenerator(engine, conversations, messages),
-        _principals(browsers.people, gateway.accounts),
+        _principals(browsers.members, gateway.accounts),
         stopping=gateway.stopping,
     )
     quota = ConversationQuota(conversations)

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from auth_billing.audit_log import Event
-from auth_billing.people.sign_up import Newcomer
+from auth_billing.people.sign_up import SignUpInput
 from chat_ui.errors import InvalidField
 from chat_ui.http.access_control import Caller, SameOrigin, public
 from chat_ui.http.request_bodies import SignUpBody, StartBody, body_of
@@ -29,7 +29,7 @@ async def who_am_i(request: Request, caller: Caller) -> Response:
 @public
 async def ways_to_sign_up(request: Request) -> Response:
     """Return whether sign-up is open to people without an invitation."""
-    return json_response({"open": services_of(request).access.sign_up.is_open})
+    return json_response({"open": services_of(request).access.sign_up.registration_open})
 
 
 @router.post("/sign-up", response_model=Me)
@@ -39,11 +39,11 @@ async def sign_up(
 ) -> Response:
     """Sign up with an invitation, or, if sign-up is open, with a new organisation."""
     services = services_of(request)
-    newcomer = Newcomer(body.email, body.name, body.password, client_address(request))
+    newcomer = SignUpInput(body.email, body.name, body.password, client_address(request))
     if body.invitation:
         signed_in = await services.access.sign_up.accept_invitation(body.invitation, newcomer)
         return await begun(request, services, signed_in, Event.INVITE_ACCEPTED)
-    if not body.organisation and services.access.sign_up.is_open:
+    if not body.organisation and services.access.sign_up.registration_open:
         raise InvalidField("organisation", "Give your organisation a name.")
     signed_in = await services.access.sign_up.register(newcomer, body.organisation)
     return await begun(request, services, signed_in, Event.ORGANIZATION_CREATED)
@@ -56,7 +56,7 @@ async def start(
 ) -> Response:
     """Sign in as the installation's first owner, by the link that the launcher printed."""
     services = services_of(request)
-    signed_in = await services.access.local_owner.let_in(body.invitation)
+    signed_in = await services.access.local_owner.sign_in(body.invitation)
     return await begun(request, services, signed_in, Event.LOGIN_SUCCEEDED)
 
 
