@@ -13,6 +13,7 @@ from auth_billing.people.browser_access import BrowserAccess
 from auth_billing.people.sessions import BrowserSession
 from auth_billing.prices.price_book import PriceBook
 from auth_billing.rate_limits.limit_registry import LimitRegistry
+from auth_billing.rate_limits.store_circuit import StoreCircuit
 from chat_ui.admin_services import AdminServices
 from chat_ui.conversations import Conversations
 from chat_ui.generations.generations import Generations
