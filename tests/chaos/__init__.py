@@ -1,1 +1,1 @@
-"""Chaos: the whole platform as processes, faults by a schedule, clients that write down what they saw, a checker."""
+"""Fault-injection tests of the whole platform as processes: scheduled faults, recording clients, a checker."""

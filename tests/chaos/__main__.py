@@ -1,7 +1,7 @@
-"""`make chaos`: the matrix, or some of it: `python -m tests.chaos [NAME ...]`.
+"""Run chaos configurations (`make chaos`): all, or those named: `python -m tests.chaos [NAME ...]`.
 
-`CHAOS_SECONDS` (180) is how long each configuration runs, `CHAOS_SEED` (1) what its schedule and its clients are drawn
-from. With `--publish` the figures go into `docs/reliability.json` and `docs/reliability.md`, else they are only shown.
+`CHAOS_SECONDS` (180) is the duration of each configuration, `CHAOS_SEED` (1) the seed of its schedule and clients.
+With `--publish` the figures are written to `docs/reliability.json` and `docs/reliability.md`, else only printed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main() -> int:
         print(f"[{number}/{len(names)}] {name}: {by_name[name].about}", flush=True)
         outcome = asyncio.run(experiment(by_name[name], seed, seconds, _say, keep))
         rows.append(report.row_of(outcome))
-        if arguments.publish:  # at once: whoever stops the rest keeps what there is
+        if arguments.publish:  # after each configuration, so that an interrupted run keeps its results
             report.publish(rows[-1:])
         wrong += len(outcome.violations)
         for violation in outcome.violations[:20]:

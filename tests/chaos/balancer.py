@@ -1,4 +1,4 @@
-"""A plain TCP load balancer: a connection goes to the next backend that takes it. Knows nothing of what it carries."""
+"""A plain TCP load balancer: each connection goes to the next backend that accepts it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the books of a run out of the store, as documents: shares no code with what wrote them."""
+"""Read the books of a run from the store's documents, without the code that wrote them."""
 
 from __future__ import annotations
 

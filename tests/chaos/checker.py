@@ -1,10 +1,9 @@
-"""Judges a run: joins what clients saw, what the books say and what engines counted, and names each broken promise.
+"""Check a run: join client records, books and engine counts, and list each violated invariant.
 
-Pure: plain values in, violations out. The invariants I1 to I9 are
-docs/design/reliability-contract.md#invariants; three more names are for what they
-imply: `lost` (a request that the faults of this run did not entitle to fail), `ghost` (work that goes on for nobody),
-`pause` (a stream that stood still for longer than this configuration allows). It is never bent to a run: what a
-configuration allows is said beforehand in its `Limits`.
+Pure functions over plain values. The invariants I1 to I9 are in docs/design/reliability-contract.md#invariants. Three
+more names follow from them: `lost` (a request that failed although this run's faults allow no failure), `ghost`
+(wasted work: tokens for a client that had left) and `pause` (a stream that was silent for longer than allowed). What a
+configuration allows is written in its `Limits` before the run.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Limits:
     refusal_seconds: tuple[float, float] | None = None
     """Of refusals, the median and the 99th percentile; `None`: not judged."""
     ghost: float = 10.0
-    """How long an engine may go on for somebody who has gone. Not counted while a fault is on, nor so long after."""
+    """Seconds that an engine may work for a client that has left; not counted during and shortly after a fault."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +197,7 @@ def _continuous(run: Run, request: Request) -> Iterator[Violation]:
         yield _of(request, "I2", f"{seen} tokens seen, engines made {run.positions(request.number)}")
 
 
-# I3 and I4: what was told is billed, once; nothing is billed of what nobody got
+# I3 and I4: reported usage is billed, once; undelivered answers cost nothing
 
 
 def _billed_as_told(run: Run, request: Request) -> Iterator[Violation]:
@@ -327,11 +326,11 @@ def _fast_refusals(run: Run) -> Iterator[Violation]:
         yield Violation("I8", "refusals", f"{seen}; allowed {median} and {most}")
 
 
-# Work for nobody
+# Wasted work
 
 
 def _ghosts(run: Run, request: Request) -> Iterator[Violation]:
-    """Engines stop soon after the last one who wanted the answer has gone. Whoever was cut off can't know."""
+    """Engines stop soon after the last client of an answer has left; a partitioned engine is exempt."""
     if request.key or request.end in (End.UNREACHABLE, End.UNFINISHED):
         return
     grace = run.limits.ghost

@@ -1,7 +1,7 @@
-"""Clients as they are: most read to the end, some leave, some reset the connection, some dawdle, some try again.
+"""Clients of a chaos run: most read to the end; some disconnect, reset the connection, read slowly or retry.
 
-Each writes into the history what it asked and what came. They ask gateways in turn, as behind a TCP load balancer: one
-that takes no connection is passed over. What is right or wrong with an answer is the checker's business.
+Each records its requests and what it received. They use the gateways in turn, as behind a TCP load balancer that skips
+a gateway which refuses connections. The checker judges the answers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The fourteen configurations: each a row of what is started, what strikes it, and what clients are entitled to."""
+"""The fourteen configurations: the processes, the faults, and what clients may see."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The engine process of chaos: counts like `tests/fakes/counting_engine.py`, and writes every token down first.
+"""The engine process of chaos runs: counts like `tests/fakes/counting_engine.py`, and records each token first.
 
-Runs as the child of a real worker, in the product's own engine loop, so it can be killed, stopped and started again
-like any engine. What it writes survives `kill -9`: a line of JSON is in the kernel's hands before a token is told.
-A prompt with `POISON` in it brings the process down, as a bug in a native kernel does.
+Runs as the child of a real worker, in the product's own engine loop, so it can be killed, stopped and restarted
+like any engine. Its records survive `kill -9`: a line of JSON is written to the kernel before a token is reported.
+A prompt with `POISON` in it aborts the process, as a bug in a native kernel does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the platform itself has written down about a run: the books, the engines' counts, the faults. Plain values.
+"""Plain values of what the platform recorded about a run: the books, the engines' counts, the faults.
 
-Read by `books.py` and `engine_counts.py`, judged by `checker.py`; this module does neither.
+Read by `books.py` and `engine_counts.py`, judged by `checker.py`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Account:
 
 @dataclass
 class Counted:
-    """What engines generated in one attempt at a job; seen by anybody or not."""
+    """What engines generated in one attempt at a job, delivered or not."""
 
     attempt: str
     request: int

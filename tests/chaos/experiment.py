@@ -1,4 +1,4 @@
-"""One run of a configuration: start it, let clients ask and nemeses strike, wait for rest, collect the evidence."""
+"""One run of a configuration: start it, run clients and faults, wait until it is idle, collect the evidence."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a client saw of each request, as it happened: the evidence that the checker starts from.
+"""The client's record of each request: the evidence that the checker starts from.
 
-One line of JSON a request. Times are Unix seconds of the machine that everything runs on.
+One line of JSON per request. Times are Unix seconds of the machine that everything runs on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class End(StrEnum):
     UNREACHABLE = "unreachable"
     """No gateway took the connection: nothing was asked."""
     UNFINISHED = "unfinished"
-    """It was still running when everybody had waited long enough."""
+    """The request was still running when the run ended."""
 
 
 class Arrival(msgspec.Struct, array_like=True):

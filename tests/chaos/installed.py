@@ -1,4 +1,4 @@
-"""What a platform of processes needs on this machine. Without it tests are skipped on a laptop, and fail in CI."""
+"""What a platform of processes needs on this machine. Without it tests are skipped locally and fail in CI."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Five bugs, to see that the checker can fail: `python -m tests.chaos.mutations NAME MODULE [ARGUMENT ...]`.
+"""Five injected bugs that the checker must find: `python -m tests.chaos.mutations NAME MODULE [ARGUMENT ...]`.
 
-Runs a program of ours as `python -m MODULE` would, with one function replaced. The product has no switch for any of it.
+Runs a program as `python -m MODULE` would, with one function replaced. The product has no switch for any of them.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _is_text(arrivals: list[Any]) -> bool:
 
 
 def _early_ack() -> None:
-    """A worker acknowledges a job as soon as it has it: if it dies, nobody does it."""
+    """A worker acknowledges a job on receipt: if the worker dies, the job is lost."""
     from router.consumer.job_consumer import JobConsumer
 
     right = JobConsumer._take
@@ -86,7 +86,7 @@ def _unsettled_hold() -> None:
 
 
 def _ghost_job() -> None:
-    """A gateway tells nobody that a client has gone: its job is done for nobody."""
+    """A gateway does not cancel the job of a client that has left: the work is wasted."""
     from router.bus import Bus
     from router.messages import Cancel
 

@@ -1,8 +1,7 @@
-"""What strikes: each nemesis is a coroutine that does its harm, lets it last, and undoes what does not undo itself.
+"""Nemeses: coroutines that inject a fault, let it last, and undo what does not end by itself.
 
-Only harm that an operator or nature could do from outside: signals, the broker's own command line, the network.
-What a fault shall look like to a client is
-docs/design/reliability-contract.md#faults; judging is the checker's business.
+Only faults that an operator or the environment can cause: signals, the broker's own command line, the network.
+What a client should see of each is in docs/design/reliability-contract.md#faults; the checker judges.
 """
 
 from __future__ import annotations
@@ -108,7 +107,7 @@ async def _slow_store(stack: Stack, _name: str, lasts: float) -> None:
 
 
 async def _cut_store(stack: Stack, _name: str, lasts: float) -> None:
-    """A black hole between everybody and the store."""
+    """Black-hole the network between all processes and the store."""
     await _wire(stack, STORE, lasts, Mode.DROP)
 
 
@@ -131,7 +130,7 @@ async def _restart_broker(stack: Stack, _name: str, lasts: float) -> None:
 
 
 async def _memory_alarm(stack: Stack, _name: str, lasts: float) -> None:
-    """RabbitMQ runs out of memory: whoever publishes is blocked."""
+    """RabbitMQ memory alarm: publishers are blocked."""
     await _alarm(
         stack, lasts, ("set_vm_memory_high_watermark", "absolute", "1MB"), ("set_vm_memory_high_watermark", "0.5")
     )

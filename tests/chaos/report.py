@@ -1,4 +1,4 @@
-"""Figures of runs: a row each, as JSON (`docs/reliability.json`) and as the table in `docs/reliability.md`."""
+"""Figures of runs: one row each, as JSON (`docs/reliability.json`) and as the table in `docs/reliability.md`."""
 
 from __future__ import annotations
 

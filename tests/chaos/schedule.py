@@ -1,6 +1,6 @@
-"""When which fault strikes what: made from a seed alone, so that a run can be had again.
+"""The schedule of faults, derived from a seed alone, so that a run can be repeated.
 
-Knows names and seconds, not what the faults do (`nemeses.py`).
+Has names and seconds only; `nemeses.py` implements the faults.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The whole platform as processes, each behind a wire that can be cut: what nemeses strike and clients ask.
+"""The whole platform as processes, each behind a TCP proxy that can be cut.
 
-Started and kept running as `headrace up` does it (`infra/launcher/supervisor.py`), with the settings of production;
-only the workers' engines count (`worker_process.py`), and a process that dies often is
-started again within seconds, not half a minute.
+Started and supervised as by `headrace up` (`infra/launcher/supervisor.py`), with production settings. Only the
+workers' engines are replaced (`worker_process.py`), and a process that dies often is restarted within seconds instead
+of half a minute.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Stack:
     supervisor: Supervisor
     access: AccountAccess
     wires: dict[str, TcpProxy] = field(default_factory=dict)
-    """By the process whose way to the broker it is; `STORE` is everybody's way to the store."""
+    """Proxies by the process whose broker connection they carry; `STORE` is the one to the store."""
     ports: dict[str, int] = field(default_factory=dict)
     """Of the API, by gateway."""
     key: str = ""

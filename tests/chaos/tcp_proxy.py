@@ -1,7 +1,7 @@
-"""A TCP proxy on the loopback interface that can lose its network: the wire between two processes, in a test's hands.
+"""A TCP proxy on the loopback interface that can lose its network, controlled by a test.
 
-Knows nothing of what it carries. A black hole holds bytes back instead of dropping them: that is what TCP's
-retransmission makes of a partition that heals.
+A black hole holds bytes back instead of dropping them: TCP's retransmission has the same effect when a partition
+heals.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class TcpProxy:
         try:
             await self._open.wait()
             there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._target)
-        except OSError:  # nobody listens: the client is told as it would be without us
+        except OSError:  # no listener: the client sees the same as without the proxy
             self._forget(writer)
             return
         except asyncio.CancelledError:

@@ -1,8 +1,8 @@
-"""How long work goes on for a client that has hung up: from its hang-up to the engine's last token for it.
+"""Measures how long work continues for a client that disconnects: from its disconnect to the engine's last token.
 
-Real processes: a hang-up goes through gateway, RabbitMQ and worker before the engine hears of it. Half a minute, so
-only with `CHAOS_CANCELS=1` (`make chaos`); it prints the figures of docs/reliability.md. That an engine computes no
-step but the one that it is in is shown by `tests/inference_worker/worker/test_engine_process.py`.
+Real processes: a disconnect passes through gateway, RabbitMQ and worker before the engine sees it. Takes half a minute,
+so only with `CHAOS_CANCELS=1` (`make chaos`); it prints the figures of docs/reliability.md. That an engine computes no
+further step is tested in `tests/inference_worker/worker/test_engine_process.py`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ STEP_SECONDS = 0.02
 WAVES = 3
 """As many clients as there are places, so often."""
 TOKENS = 500
-"""Of each answer: ten seconds, if nobody stops it."""
+"""Length of each answer: ten seconds, unless it is cancelled."""
 MOST_SECONDS = 1.0
 """docs/design/reliability-contract.md#F19."""
 
@@ -115,7 +115,7 @@ async def test_an_engine_stops_when_the_client_has_gone() -> None:
         assert counted.keys() >= set(numbers), "all had begun"
         print(f"{kind}: {figures(leavers, (counted[number] for number in numbers))}")
     made = [number for number in in_line if number in counted and counted[number].times]
-    assert not made, f"made for somebody who left while in line: {made}"
+    assert not made, f"tokens for clients that left while queued: {made}"
     print(f"in line: {len(in_line)} clients, no token")
 
 

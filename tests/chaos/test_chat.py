@@ -1,7 +1,7 @@
-"""An answer in a conversation whose gateway is killed, and then the worker that goes on with it: its reader has it all.
+"""A chat answer survives the death of its gateway and then of its worker: its reader gets the complete answer.
 
-Real processes, as a person's browser meets them, and the lease of ten seconds as it is, so only with `CHAOS_CHAT=1`
-(`make chaos`). `tests/chat_ui/test_generations.py` has the cases one by one.
+Real processes and the real lease of ten seconds, so only with `CHAOS_CHAT=1` (`make chaos`).
+`tests/chat_ui/test_generations.py` has the cases one by one.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ async def test_an_answer_goes_on_when_its_gateway_and_then_its_worker_are_killed
             await until_stored(there, conversation)
             (killed,) = await books.read_jobs(stack.access.connection)
             kill(stack, "gateway-1")
-            await stack.supervisor["gateway-1"].stop()  # nobody starts it again
+            await stack.supervisor["gateway-1"].stop()  # and it is not restarted
 
         reading = asyncio.create_task(reader.follow(there.browser, lambda: False))
         await until(lambda: bool(reader.events) and reader.last_id.startswith("1.") and reader.numbers > 60, reading)
@@ -67,7 +67,7 @@ async def test_an_answer_goes_on_when_its_gateway_and_then_its_worker_are_killed
 
 
 async def owner(stack: Stack) -> tuple[Person, Person]:
-    """Whoever owns the installation, in a browser at each of the two gateways."""
+    """The owner of the installation, in a browser at each of the two gateways."""
     origins = [f"http://127.0.0.1:{stack.ports[name]}" for name in stack.gateways]
     here, there = (Browser(None, origin) for origin in origins)
     token = await people_access.first_owner_token(stack.access)

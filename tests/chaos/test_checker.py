@@ -1,4 +1,4 @@
-"""The checker finds nothing wrong in a run that is right, and each broken promise in one that is not."""
+"""The checker finds no violation in a correct run, and each violated invariant in an incorrect one."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ WRONG: dict[str, tuple[str, Callable[[], tuple[list[Request], Evidence]]]] = {
     "more billed than was made": ("I3", lambda: ([request(end=End.LEFT)], evidence(counted=[counted(positions={})]))),
     "what an audit finds": ("I3", lambda: ([request()], evidence(audit="one cent"))),
     "a refused request that is charged": ("I4", lambda: ([refused()], evidence())),
-    "a job of nobody that is charged": ("I4", lambda: ([], evidence(job_of_attempt={}))),
+    "a job without a client that is charged": ("I4", lambda: ([], evidence(job_of_attempt={}))),
     "an unsettled hold": ("I5", lambda: ([request()], evidence(accounts=[_holding()]))),
     "an unsettled job": ("I5", lambda: ([request()], evidence(jobs=[job(state="held")]))),
     "an overdrawn account": ("I6", lambda: ([request()], evidence(lowest_available=-1))),

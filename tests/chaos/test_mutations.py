@@ -1,6 +1,6 @@
-"""The checker can fail: five bugs, each put into the running platform, are each found. Part of `make chaos`.
+"""The checker finds each of five bugs that are injected into the running platform. Part of `make chaos`.
 
-What the checker finds in histories with the same bugs is in `test_checker.py`, without processes.
+`test_checker.py` has histories with the same bugs, without processes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is published is what was measured: the page's table is made of the file of figures."""
+"""The published table equals the file of figures."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""All workers and both gateways are restarted in turn under load, behind a plain TCP load balancer: nobody notices.
+"""All workers and both gateways are restarted in turn under load, behind a TCP load balancer, without a failed request.
 
-A minute or more, so only with `CHAOS_ROLLING=1` (`make chaos`). `tests/chaos/test_smoke.py` restarts one worker.
+Takes a minute or more, so only with `CHAOS_ROLLING=1` (`make chaos`). `tests/chaos/test_smoke.py` restarts one
+worker.
 """
 
 from __future__ import annotations

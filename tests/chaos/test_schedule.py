@@ -1,4 +1,4 @@
-"""A schedule is its seed's, keeps to its time, and strikes about as often as planned."""
+"""A schedule is determined by its seed, keeps to its time, and injects about as many faults as planned."""
 
 from __future__ import annotations
 

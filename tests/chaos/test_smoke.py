@@ -1,4 +1,4 @@
-"""A short run with one fault of each kind that is always survived: the whole harness, in all runs of the tests.
+"""A short run with one fault of each kind that never causes a failure, in every test run.
 
 The full matrix is `make chaos`.
 """

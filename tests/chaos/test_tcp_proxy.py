@@ -1,4 +1,4 @@
-"""The wire does what a nemesis tells it, and nothing is lost in a black hole that ends."""
+"""The TCP proxy obeys its commands, and a black hole that ends has lost nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client's end of a connection, when the other end has gone first."""
+"""The client's connection when the server has closed first."""
 
 from __future__ import annotations
 

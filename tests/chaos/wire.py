@@ -1,6 +1,6 @@
-"""One HTTP exchange on a connection of its own, in the client's hands to the last byte: it can leave, reset, dawdle.
+"""One HTTP exchange on its own connection, under the client's control to the byte: disconnect, reset, read slowly.
 
-h11 frames the messages. Knows no OpenAI.
+h11 frames the messages.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Exchange:
         """Connect and ask.
 
         Raises:
-            OSError: nobody took the connection.
+            OSError: the connection was refused.
         """
         small = 1024 if pause else 1 << 16
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=small)

@@ -1,7 +1,7 @@
-"""The worker of chaos: `python -m tests.chaos.worker_process`, the product's own program around the counting engine.
+"""The worker of chaos runs: `python -m tests.chaos.worker_process`, the product's worker with the counting engine.
 
-Configured as any worker, by `HEADRACE_...`; `CHAOS_STEP_SECONDS` and `CHAOS_COUNTS` (a folder) are the engine's.
-Nothing of it is replaced but the model: what is read of its text, and what its engine's process runs.
+Configured as any worker, by `HEADRACE_...`; `CHAOS_STEP_SECONDS` and `CHAOS_COUNTS` (a folder) are for the engine.
+Only the model is replaced: the text side's model files, and the engine process's target.
 """
 
 from __future__ import annotations

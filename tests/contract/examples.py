@@ -1,4 +1,4 @@
-"""One full example of every message: golden files pin how each is written."""
+"""One complete example of every message: golden files pin their encoding."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Messages are written and read as the golden files say. A change here needs a new `WIRE_VERSION`.
+"""Messages are encoded and decoded as the golden files state. A change here needs a new `WIRE_VERSION`.
 
-A new message: add it to `examples.py` and write its file by hand or with
-`python -m tests.contract.test_golden NAME`, then read what it wrote.
+For a new message, add it to `examples.py` and write its file by hand or with
+`python -m tests.contract.test_golden NAME`, then review the file.
 """
 
 from __future__ import annotations

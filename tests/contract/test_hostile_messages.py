@@ -1,4 +1,4 @@
-"""H114: what is no message, on every queue there is: dropped or laid aside, and what comes after it is heard."""
+"""Malformed messages on every queue are dropped or parked; later ones are read (docs/design/hostile-input.md#H114)."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ TABLES = {
     "tables in tables": nested(2000),
 }
 TAKEN_BY_THE_BROKER = ("a time that is none", "tables in tables")
-"""Numbers that are none end the connection of whoever sends them."""
+"""Invalid numbers end the connection of their sender."""
 
 
 @pytest.mark.parametrize("encoded", TABLES.values(), ids=TABLES)

@@ -1,4 +1,4 @@
-"""Each process can do its work with its own broker user, and not another one's."""
+"""Each process can work with its own broker user, and cannot do another process's work."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What only a real broker can do to us: go away, come back, run out of memory, lose objects.
-docs/design/queue-topology.md#pika."""
+"""Faults of a real broker: loss, restart, memory alarm, lost objects (docs/design/queue-topology.md#pika)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The private node: beside another one, after a crash of its owner, and gone without a trace."""
+"""The private RabbitMQ node: beside another node, after a crash of its owner, and after its removal."""
 
 from __future__ import annotations
 

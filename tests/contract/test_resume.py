@@ -1,4 +1,4 @@
-"""A job that loses its worker goes on with another one, over both transports: no gap, no repetition, one bill."""
+"""A job that loses its worker is resumed at another one, over both transports: no gap, no repetition, one bill."""
 
 from __future__ import annotations
 

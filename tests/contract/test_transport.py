@@ -1,4 +1,4 @@
-"""What every transport does, RabbitMQ and its in-memory twin alike."""
+"""The contract of every transport: RabbitMQ and the in-memory one."""
 
 from __future__ import annotations
 

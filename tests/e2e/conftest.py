@@ -1,4 +1,4 @@
-"""Launchers in homes of their own."""
+"""Launchers with their own home directories."""
 
 from __future__ import annotations
 

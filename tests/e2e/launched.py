@@ -1,4 +1,4 @@
-"""A launcher as a real process in a home of its own, and what is left of it afterwards."""
+"""A launcher as a real process with its own home directory, and its cleanup."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Launched:
         until(lambda: not self.ours(), LINGER_SECONDS, lambda: "\n".join(map(str, self.ours())))
 
     def end(self) -> None:
-        """Whatever happened in the test: nothing stays."""
+        """End every process, also after a failed test."""
         for process in self.ours():
             process.kill()
         self.process.kill()

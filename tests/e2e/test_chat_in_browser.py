@@ -1,7 +1,7 @@
-"""A person's path through the page in a real Chromium: `headrace serve`, the real model, the real store.
+"""A tour of the web chat in a real Chromium: `headrace serve`, the real model, the real store.
 
-Where `HEADRACE_SCREENSHOTS` names a folder (`make pictures`) it is walked on `headrace up`, over RabbitMQ and with two
-workers, of which one is killed; and pictures of its steps are written there.
+If `HEADRACE_SCREENSHOTS` names a folder (`make pictures`), the tour runs on `headrace up`, over RabbitMQ and with two
+workers, one of which is killed; and screenshots of its steps are written there.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def launched(e2e_home: Path) -> Iterator[Launched]:
     """`headrace serve`, or `headrace up` where pictures are made, ready."""
     ports = {name: str(free_port()) for name in ("HEADRACE_RABBITMQ_PORT", "HEADRACE_RABBITMQ_CONSOLE_PORT")}
     arguments, extra = (["serve"], {}) if PICTURES is None else (["up", "--workers", "2"], ports)
-    # Speculation would be through an answer that goes round in circles before anybody has reloaded the page.
+    # Speculation would finish a repetitive answer before the page has reloaded.
     launched = Launched(arguments, e2e_home, free_port(), HEADRACE_SPECULATION="off", **extra)
     try:
         launched.until_ready()
@@ -107,7 +107,7 @@ async def owner(launched: Launched, browser: Browser) -> Visit:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def member(owner: Visit, browser: Browser) -> Visit:
-    """Somebody whom the owner has invited on the page of the administration, and who has signed up."""
+    """A user whom the owner has invited on the administration page, and who has signed up."""
     await owner.page.get_by_role("link", name="Administration").click()
     await owner.page.get_by_role("button", name="Invite").click()
     dialog = owner.page.get_by_role("dialog")

@@ -192,7 +192,7 @@ async def long_stream(client: openai.AsyncOpenAI, number: int, begun: asyncio.Se
 
 
 async def test_streams_go_on_when_their_worker_is_killed_and_it_is_started_again(platform: Launched) -> None:
-    """docs/design/reliability-contract.md#F1: the same HTTP answers go on; nobody is told, and nobody pays twice."""
+    """docs/design/reliability-contract.md#F1: the same HTTP responses continue, without error or double charge."""
     begun = asyncio.Semaphore(0)
     async with async_client(platform) as client:
         whole = [await long_stream(client, number, begun) for number in range(4)]

@@ -1,6 +1,6 @@
-"""An engine for a child process: it counts, as `counting_engine.py` does, and `POISON` in a prompt ends the process.
+"""An engine for a child process that counts as `counting_engine.py` does; `POISON` in a prompt aborts the process.
 
-Imports little, so that it is started again quickly.
+Imports little, so that it restarts quickly.
 """
 
 from __future__ import annotations

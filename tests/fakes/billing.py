@@ -26,7 +26,7 @@ class FakeBilling(Billing):
         """So many times more, hold and say nothing."""
         self.away = False
         self.slow: asyncio.Event | None = None
-        """If there is one, whoever reserves waits for it."""
+        """If set, `reserve` waits for this event."""
         self.asked = 0
 
     async def reserve(self, principal: Principal, works: Sequence[HoldRequest]) -> None:

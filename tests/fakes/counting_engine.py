@@ -51,7 +51,7 @@ class CountingEngine(EngineClient):
         self.failing_starts = 0
         """How many of the next starts fail."""
         self.counted: Counter[str] = Counter()
-        """Tokens of each request, over all choices, seen by anybody or not."""
+        """Tokens of each request, over all choices, delivered or not."""
         self.submitted: list[str] = []
         self.aborted: list[tuple[str, int | None]] = []
 

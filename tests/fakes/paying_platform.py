@@ -1,6 +1,6 @@
 """A whole platform in one process, on the real store: gateways on ports, billing, counting workers, a paying customer.
 
-Everything is what an installation runs, but for the engines, and whatever transport a test brings.
+Everything is the product's own, except the engines and the transport that a test supplies.
 """
 
 from __future__ import annotations

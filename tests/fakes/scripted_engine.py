@@ -1,4 +1,4 @@
-"""An engine of the chat that says what a test tells it, when the test lets it."""
+"""A chat engine that writes what a test scripts, when the test lets it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""An upstream that does what a test tells it, down to the byte: a plain server, for no web framework misbehaves.
+"""An upstream that sends what a test scripts, to the byte: a plain server, since web frameworks do not misbehave.
 
-Each request is answered by the next script; the last one answers all further ones.
+Each request is answered by the next script; the last one answers all further requests.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A worker that does what a test tells it: takes jobs from the bus and sends the replies of a script.
+"""A worker that answers from a script: takes jobs from the bus and sends the replies of the script.
 
-The script of a job is chosen by its prompt. Knows no engine and no tokenizer: token `i` has the text "i ".
+A job's prompt selects its script. Has neither engine nor tokenizer: token `i` has the text "i ".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The engine is right: in float32, greedy, it equals `transformers` token for token, however it plans."""
+"""In float32 and greedy, the engine equals `transformers` token for token, however it schedules."""
 
 from __future__ import annotations
 

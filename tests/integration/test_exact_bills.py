@@ -1,8 +1,8 @@
-"""Bills are exact to the token: what clients were told, what the ledger has, and what the engines counted are the same.
+"""Bills are exact to the token: reported usage, the ledger, and the engines' counts are equal.
 
-Mixed requests over RabbitMQ, with two gateways and two workers: whole and streamed, several choices and prompts, stop
-strings, clients that go at random points, requests that fail before and after they begin, retries with idempotency
-keys. 26 of them; `make test-bills` sends 300.
+Mixed requests over RabbitMQ, with two gateways and two workers: streamed or not, several choices and prompts, stop
+strings, clients that disconnect at random points, requests that fail before and after they start, retries with
+idempotency keys. 26 requests; `make test-bills` sends 300.
 """
 
 from __future__ import annotations

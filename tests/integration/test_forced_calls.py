@@ -1,4 +1,4 @@
-"""The default model, 135M parameters at temperature 1, calls as it must: the right functions, valid arguments."""
+"""The default model, 135M parameters at temperature 1, makes required tool calls with valid functions and arguments."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""An answer that goes on elsewhere is the answer that would have come: the real model, killed at many points.
+"""A resumed answer equals the uninterrupted one: the real model, killed at many points.
 
-Through text and engine as a worker has them, on one kind of machine, with activations and sums in float32 as everywhere
-on the CPU. `HEADRACE_KILL_POINTS` is how many points of each answer are tried.
+With a worker's text processing and engine, on one kind of machine, with activations and sums in float32.
+`HEADRACE_KILL_POINTS` is the number of points tried for each answer.
 """
 
 from __future__ import annotations

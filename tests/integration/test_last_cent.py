@@ -1,4 +1,4 @@
-"""Credit for one, asked for by 64 at once: one is answered, 63 are refused, and the balance never goes below zero."""
+"""64 concurrent requests with credit for one: one is answered, 63 are refused, the balance is never negative."""
 
 from __future__ import annotations
 

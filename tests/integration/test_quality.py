@@ -1,4 +1,4 @@
-"""Number formats and quantisation do not cost quality: perplexity of a part of the benchmark's text, beside float32."""
+"""Number formats and quantisation do not cost quality: perplexity on a part of the benchmark's text beside float32."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Ten times what a worker can do: each request is answered whole or refused at once, and what is refused costs nothing.
+"""Ten times a worker's capacity: each request is answered in full or refused at once, and refusals cost nothing.
 
-A gateway and a real worker around the counting engine, in memory. How fast it all is: `make overload`.
+A gateway and a real worker with the counting engine, in memory. `make overload` measures the times.
 """
 
 from __future__ import annotations
