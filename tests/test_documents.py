@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.chat_ui.hostile_index import INDEX as CHAT_TESTS
+from tests.gateway.hostile_index import INDEX as GATEWAY_TESTS
+
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 FOLDERS = tuple(f"{each.name}/" for each in ROOT.iterdir() if each.is_dir() and not each.name.startswith("."))
@@ -99,6 +102,12 @@ def test_documents_and_sections_that_are_cited_exist() -> None:
         missing += [f"{name}: adr/{each}" for each in re.findall(r"\badr/(\d{4})\b", text) if each not in decisions]
         missing += [f"{name}: {each}" for each in FOREIGN.findall(text)]
     assert not missing
+
+
+def test_classes_of_hostile_input_are_those_of_the_indexes_of_tests() -> None:
+    """The document names the tests of the other rows."""
+    rows = {each for each in anchors(ROOT / "docs/design/hostile-input.md") if re.fullmatch(r"H\d+", each)}
+    assert rows - {"H86", "H97", "H98", "H99", "H102", "H105", "H106"} == GATEWAY_TESTS.keys() | CHAT_TESTS.keys()
 
 
 def test_the_architecture_names_many_files() -> None:
