@@ -65,8 +65,10 @@ def _may_close(schema: Schema) -> bool:
     named = schema.get("properties")
     if not isinstance(named, dict) or not named or "minProperties" in schema:
         return False
-    says = ("additionalProperties", "patternProperties", "unevaluatedProperties", "propertyNames")
+    keywords = ("additionalProperties", "patternProperties", "unevaluatedProperties", "propertyNames")
     required = schema.get("required", [])
     return (
-        not any(keyword in schema for keyword in says) and isinstance(required, list) and set(required) <= named.keys()
+        not any(keyword in schema for keyword in keywords)
+        and isinstance(required, list)
+        and set(required) <= named.keys()
     )

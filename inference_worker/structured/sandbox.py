@@ -96,10 +96,10 @@ class _SandboxProcess:
     def __init__(self, vocabulary: Vocabulary) -> None:
         # Spawn, not fork: this process has threads. The sandbox process has none, so that it may fork.
         context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=serve, args=(vocabulary, theirs), name="grammars", daemon=True)
+        self._pipe, child_end = context.Pipe()
+        self._process = context.Process(target=serve, args=(vocabulary, child_end), name="grammars", daemon=True)
         self._process.start()
-        theirs.close()
+        child_end.close()
         self._pending: dict[int, Future[str | None]] = {}
         self._lock = threading.Lock()
         self._number = 0

@@ -84,12 +84,12 @@ def _time_left(checks: dict[Connection, _Check]) -> float | None:
 
 
 def _begin(compiler: GrammarCompiler, request: CheckRequest, checks: dict[Connection, _Check]) -> None:
-    ours, theirs = Pipe(duplex=False)
+    parent_end, child_end = Pipe(duplex=False)
     child = os.fork()
     if not child:
-        _run_child(compiler, request.grammar, theirs)
-    theirs.close()
-    checks[ours] = _Check(request.number, child, time.monotonic() + WALL_SECONDS)
+        _run_child(compiler, request.grammar, child_end)
+    child_end.close()
+    checks[parent_end] = _Check(request.number, child, time.monotonic() + WALL_SECONDS)
 
 
 def _run_child(compiler: GrammarCompiler, grammar: Grammar, results: Connection) -> None:

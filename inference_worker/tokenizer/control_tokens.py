@@ -34,7 +34,7 @@ class ControlToken:
 
 
 @dataclass(frozen=True)
-class Plain:
+class PlainText:
     """Text without control tokens. `first`: whether the rendered prompt begins with it."""
 
     text: str
@@ -79,7 +79,7 @@ class ControlTokens:
             return text + marker
         return text
 
-    def split(self, rendered: str, marker: str) -> Iterator[int | Plain]:
+    def split(self, rendered: str, marker: str) -> Iterator[int | PlainText]:
         """Yield the control tokens' ids and the text between them, in order, with markers removed."""
         at, strip = 0, False
         for match in self._pattern.finditer(rendered):
@@ -88,12 +88,12 @@ class ControlTokens:
             text = text.lstrip() if strip else text
             text = text.rstrip() if token.left_strip else text
             if text:
-                yield Plain(text.replace(marker, ""), first=at == 0)
+                yield PlainText(text.replace(marker, ""), first=at == 0)
             yield token.id
             at, strip = match.end(), token.right_strip
         rest = rendered[at:].lstrip() if strip else rendered[at:]
         if rest:
-            yield Plain(rest.replace(marker, ""), first=at == 0)
+            yield PlainText(rest.replace(marker, ""), first=at == 0)
 
 
 def unused_marker(texts: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import tokenizers
 
 from inference_worker.errors import UnsupportedModel
-from inference_worker.tokenizer.control_tokens import ControlToken, ControlTokens, Plain
+from inference_worker.tokenizer.control_tokens import ControlToken, ControlTokens, PlainText
 from inference_worker.tokenizer.token_bytes import token_bytes
 
 Definition = dict[str, Any]
@@ -63,10 +63,10 @@ class Tokenizer:
     def encode_rendered(self, rendered: str, marker: str) -> list[int]:
         """Return the ids of a rendered template: unbroken control tokens as such, the rest without `marker` as text."""
         parts = list(self.controls.split(rendered, marker))
-        plain = iter(self._encode_plain([part for part in parts if isinstance(part, Plain)]))
+        plain = iter(self._encode_plain([part for part in parts if isinstance(part, PlainText)]))
         ids: list[int] = []
         for part in parts:
-            ids.extend(next(plain) if isinstance(part, Plain) else (part,))
+            ids.extend(next(plain) if isinstance(part, PlainText) else (part,))
         return ids
 
     def token_text(self, token_id: int) -> str:
@@ -77,7 +77,7 @@ class Tokenizer:
         """Return one token's bytes, possibly of an incomplete character; empty outside the vocabulary."""
         return self.bytes_of[token_id] if 0 <= token_id < len(self.bytes_of) else b""
 
-    def _encode_plain(self, parts: list[Plain]) -> Iterable[list[int]]:
+    def _encode_plain(self, parts: list[PlainText]) -> Iterable[list[int]]:
         # Two encoders, because some vocabularies add a space at the very beginning of a text only.
         for part in parts:
             encoder = self._plain if part.first else self._inner

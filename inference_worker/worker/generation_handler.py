@@ -11,7 +11,7 @@ from inference_worker.engine_protocol import EngineEvent, GenerationRequest, Req
 from inference_worker.worker.engine_job import GenerationJob
 from inference_worker.worker.job_handler import EngineJobHandler, HandlerContext
 from inference_worker.worker.text.output_text import Release
-from inference_worker.worker.text.processor import Limits, TextProcessor
+from inference_worker.worker.text.processor import ModelLimits, TextProcessor
 from inference_worker.worker.text.prompt_echo import prompt_echo, prompt_logprobs
 from router.messages import Delta, FailureCode, Job, PromptBounds, Task
 from router.transport.base import Delivery
@@ -42,7 +42,7 @@ class GenerationHandler(EngineJobHandler[GenerationJob]):
 
     async def _prepare(self, running: GenerationJob) -> None:
         job = running.job
-        limits = Limits(self._ready.max_model_len, self._ready.vocab_size)
+        limits = ModelLimits(self._ready.max_model_len, self._ready.vocab_size)
         request = await self._text.prepare(job, running.attempt, limits)
         running.outputs = [self._text.open(job, choice) for choice in range(job.n)]
         running.resume(job)

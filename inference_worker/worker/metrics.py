@@ -39,7 +39,7 @@ class WorkerMetrics:
         self.latency = self._histogram("e2e_request_latency_seconds", "Time from a job's delivery to its end", _SECONDS)
         self._control_refused = Counter(
             "headrace_control_messages_refused",
-            "Control messages refused, by reason",
+            "Control messages rejected, by reason",
             (*LABELS, "reason"),
             registry=registry,
         )

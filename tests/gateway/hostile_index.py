@@ -199,7 +199,7 @@ INDEX: dict[str, list[str]] = {
     ],
     "H116": [
         "tests/router/consumer/test_clocks.py::test_a_clock_that_is_off",
-        "tests/inference_worker/worker/test_worker.py::test_a_worker_whose_clock_is_an_hour_off_answers_all_the_same",
+        "tests/inference_worker/worker/test_worker.py::test_a_worker_with_a_clock_an_hour_off_answers",
     ],
     "H117": [
         f"{MODELS}test_code_of_a_repository_is_never_run",

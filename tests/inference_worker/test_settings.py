@@ -1,4 +1,4 @@
-"""Unsafe or meaningless settings are refused at the start."""
+"""Invalid settings are rejected at start-up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from inference_worker.settings import WorkerSettings, parse_size
     ("text", "size"),
     [("2GiB", 2 * 1024**3), ("1.5 MiB", 1536 * 1024), ("500MB", 500 * 10**6), ("4096", 4096), ("7B", 7), ("1k", 1000)],
 )
-def test_sizes_are_read(text: str, size: int) -> None:
+def test_sizes(text: str, size: int) -> None:
     assert parse_size(text) == size
     assert WorkerSettings(model="m", kv_cache_memory=text).engine().kv_cache_memory == size  # type: ignore[arg-type]
 
@@ -31,12 +31,12 @@ def test_sizes_are_read(text: str, size: int) -> None:
         {"unknown": 1},
     ],
 )
-def test_what_is_wrong_is_refused(wrong: dict[str, object]) -> None:
+def test_invalid_settings_are_rejected(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         WorkerSettings(model="m", **wrong)  # type: ignore[arg-type]
 
 
-def test_the_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_MODEL", "org/model:v1.2_x")
     monkeypatch.setenv("HEADRACE_SERVED_MODEL_NAME", "org/model:v1.2_x")
     monkeypatch.setenv("HEADRACE_MAX_NUM_SEQS", "3")
@@ -48,7 +48,7 @@ def test_every_field_is_described() -> None:
     assert all(field.description for field in WorkerSettings.model_fields.values())
 
 
-def test_a_number_among_few_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_activation_bits_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_ACTIVATION_BITS", "8")
     assert WorkerSettings(model="m").engine().activation_bits == 8
     for wrong in ("12", "eight"):

@@ -1,4 +1,4 @@
-"""The counting worker as a process of its own on a real broker: many streams, a drain, nothing left behind."""
+"""Counting worker processes on RabbitMQ: many streams, a drain, empty queues at the end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def worker_process(url: str, name: str) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(sys.executable, *command, "--capacity", "8", "--step-time", "0.02")
 
 
-async def test_two_workers_share_a_queue_and_one_drains_meanwhile(rabbitmq_url: str) -> None:
+async def test_two_workers_share_a_queue_while_one_drains(rabbitmq_url: str) -> None:
     bus = Bus(RabbitMQTransport(rabbitmq_url, name="gateway-d", publish_timeout=10))
     await bus.start()
     await bus.declare_model(MODEL)
@@ -60,7 +60,7 @@ async def test_two_workers_share_a_queue_and_one_drains_meanwhile(rabbitmq_url: 
                 for reply in window.replies:
                     if isinstance(reply, Started) and window.worker_id == "worker-d1":
                         begun += 1
-                        if begun == capacity(8):  # all it may hold: nothing is handed back, to be asked about
+                        if begun == capacity(8):  # its capacity, so that no job is handed back and must be resumed
                             workers[0].send_signal(signal.SIGTERM)
                     elif isinstance(reply, Delta):
                         texts[reply.job_id] = texts.get(reply.job_id, "") + reply.text

@@ -1,4 +1,4 @@
-"""A worker on the in-memory transport, with a gateway's ears: what the worker's tests stand on."""
+"""Test bench of the worker: a worker on the in-memory transport, and the messages that it publishes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CHAT = ChatPrompt(messages=[{"role": "user", "content": "count"}])
 
 
 def make_job(id_: str, *, prompt: Prompt = CHAT, max_tokens: int | None = 3, **fields: Any) -> Job:
-    """A job for the counting engine."""
+    """Return a job for the counting engine."""
     sampling = fields.pop("sampling", SamplingParams(seed=1, max_tokens=max_tokens))
     now = time.time()
     values = {"tenant": "t", "reply_to": "gateway-1", "created": now, "deadline": now + 60, **fields}
@@ -47,10 +47,10 @@ def make_job(id_: str, *, prompt: Prompt = CHAT, max_tokens: int | None = 3, **f
 
 
 class Bench:
-    """One worker, its broker, and everything that it said."""
+    """One worker, its broker, and the replies, records and heartbeats that it published."""
 
     def __init__(self, engine: EngineClient | None = None, **settings: Any) -> None:
-        """Around `engine`; without one around a counting engine, which is then `engine` of the bench."""
+        """Create a worker of `engine`, by default of a counting engine (attribute `engine`)."""
         self.broker = MemoryBroker()
         self.transport = MemoryTransport(self.broker, "worker-1")
         self.outside = Bus(MemoryTransport(self.broker, "gateway-1"))
@@ -72,21 +72,21 @@ class Bench:
         self.records: list[UsageRecord] = []
         self.statuses: list[WorkerStatus] = []
         self.running: asyncio.Task[None] | None = None
-        self._ears: list[asyncio.Task[None]] = []
+        self._collectors: list[asyncio.Task[None]] = []
 
     @contextlib.asynccontextmanager
     async def up(self) -> AsyncIterator[Bench]:
-        """Start everything; at the end stop the worker, if it still runs."""
+        """Start the worker and wait until it is ready; stop it at the end."""
         await self.outside.start()
         await self.bus.start()
         await self.outside.declare_model(MODEL)
         inbox = await self.outside.replies("gateway-1")
         statuses = await self.outside.statuses()
         usage = await self.outside.settlements(prefetch=100)
-        self._ears = [
-            asyncio.create_task(self._hear_replies(inbox)),
-            asyncio.create_task(self._hear(usage)),
-            asyncio.create_task(self._hear_statuses(statuses)),
+        self._collectors = [
+            asyncio.create_task(self._collect_replies(inbox)),
+            asyncio.create_task(self._collect_records(usage)),
+            asyncio.create_task(self._collect_statuses(statuses)),
         ]
         self.inbox = inbox
         running = self.running = asyncio.create_task(self.worker.run(self.stop))
@@ -97,42 +97,42 @@ class Bench:
             self.hand_off.set()
             self.stop.set()
             await asyncio.wait([self.running], timeout=10)
-            for ear in self._ears:
-                ear.cancel()
+            for task in self._collectors:
+                task.cancel()
             await self.bus.close()
             await self.outside.close()
 
     async def send(self, *jobs: Job) -> None:
-        """Queue jobs, as a gateway does."""
+        """Publish jobs, as a gateway does."""
         for job in jobs:
             await self.outside.publish_job(
                 job, {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
             )
 
     async def until(self, condition: Callable[[], object], seconds: float = 20.0) -> None:
-        """Wait for something that is about to happen."""
+        """Wait until `condition` is true, at most `seconds`."""
         async with asyncio.timeout(seconds):
             while not condition():
                 await asyncio.sleep(0.002)
 
     async def submitted(self, count: int) -> None:
-        """Wait until so many requests reached the engine."""
+        """Wait until `count` requests were submitted to the engine."""
         await self.until(lambda: len(self.engine.submitted) >= count)
 
     def of(self, job: str) -> list[Reply]:
-        """What was said about a job."""
+        """Return the replies of a job."""
         return [reply for reply in self.replies if reply.job_id == job]
 
     def terminals(self, job: str) -> list[Terminal]:
-        """How a job ended; must be one."""
+        """Return the terminal replies of a job."""
         return [reply for reply in self.of(job) if isinstance(reply, Terminal)]
 
     def text(self, job: str, choice: int = 0) -> str:
-        """The text of one choice."""
+        """Return the text of one choice."""
         return "".join(reply.text for reply in self.of(job) if isinstance(reply, Delta) and reply.choice == choice)
 
     async def ended(self, job: str) -> tuple[Terminal, UsageRecord]:
-        """Wait for a job's terminal, record and acknowledgement; there must be exactly one of each."""
+        """Wait for the acknowledgement of a job; return its terminal and its record, exactly one of each."""
         await self.until(lambda: self.terminals(job) and [r for r in self.records if r.job == job])
         await self.until(lambda: self.worker._consumer.jobs.job(job) is None)
         records = [record for record in self.records if record.job == job]
@@ -141,22 +141,22 @@ class Bench:
         return terminal, record
 
     def unsettled(self) -> int:
-        """Deliveries that the worker holds."""
+        """Return the number of unacknowledged deliveries."""
         return len(self.worker._consumer.jobs)
 
     def queued(self, service_class: ServiceClass = ServiceClass.DEFAULT) -> int:
-        """Messages ready in a job queue."""
+        """Return the number of ready messages in a job queue."""
         return len(self.broker.queue(topology.job_queue(MODEL, service_class)))
 
-    async def _hear_replies(self, inbox: Any) -> None:
+    async def _collect_replies(self, inbox: Any) -> None:
         async for window in inbox:
             self.replies.extend(window.replies)
 
-    async def _hear(self, usage: Any) -> None:
+    async def _collect_records(self, usage: Any) -> None:
         async for envelope in usage:
             self.records.append(envelope.message)
             envelope.delivery.ack()
 
-    async def _hear_statuses(self, statuses: Any) -> None:
+    async def _collect_statuses(self, statuses: Any) -> None:
         async for status in statuses:
             self.statuses.append(status)

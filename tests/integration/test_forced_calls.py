@@ -16,7 +16,7 @@ from inference_worker.engine.engine import Engine
 from inference_worker.settings import EngineSettings
 from inference_worker.tokenizer.tokenizer_files import read_text_files
 from inference_worker.worker.text.output_text import Release
-from inference_worker.worker.text.processor import Limits, TextProcessor
+from inference_worker.worker.text.processor import ModelLimits, TextProcessor
 from router.messages import (
     ChatPrompt,
     Grammar,
@@ -79,7 +79,7 @@ class Bench:
         settings = EngineSettings(model=str(model), max_model_len=1024, max_num_seqs=16, threads=1)
         self.text = TextProcessor.of(read_text_files(model))
         self.engine = Engine.from_settings(settings)
-        self.limits = Limits(1024, self.engine.ready().vocab_size)
+        self.limits = ModelLimits(1024, self.engine.ready().vocab_size)
 
     def run(self, jobs: list[Job]) -> list[Said]:
         outputs = {(job.id, choice): self.text.open(job, choice) for job in jobs for choice in range(job.n)}

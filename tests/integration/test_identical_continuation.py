@@ -19,7 +19,7 @@ from inference_worker.engine_protocol import TokenEvent
 from inference_worker.settings import EngineSettings
 from inference_worker.tokenizer.tokenizer_files import read_text_files
 from inference_worker.worker.text.output_text import OutputText
-from inference_worker.worker.text.processor import Limits, TextProcessor
+from inference_worker.worker.text.processor import ModelLimits, TextProcessor
 from router.messages import ChatPrompt, Grammar, GrammarKind, Job, SamplingParams, TextOptions, TextPrompt
 
 pytestmark = pytest.mark.model
@@ -90,7 +90,7 @@ class Run:
 
 async def run(engine: Engine, text: TextProcessor, jobs: list[Job]) -> tuple[list[Run], dict[str, list[TokenEvent]]]:
     """All of them at once; also every event of each."""
-    limits = Limits(engine.ready().max_model_len, engine.ready().vocab_size)
+    limits = ModelLimits(engine.ready().max_model_len, engine.ready().vocab_size)
     runs = {job.id: Run(text, job) for job in jobs}
     events: dict[str, list[TokenEvent]] = {job.id: [] for job in jobs}
     for each in jobs:

@@ -12,7 +12,7 @@ from proxy.metrics import ProxyCollectors
 DOCUMENT = Path(__file__).parents[2] / "docs" / "providers.md"
 
 
-def test_the_document_lists_every_metric_of_a_proxy() -> None:
+def test_the_documentation_lists_every_metric_of_a_proxy() -> None:
     registry = CollectorRegistry()
     ProxyCollectors(registry)
     listed = set(re.findall(r"^\| `(headrace_\w+)` \|", DOCUMENT.read_text(), re.MULTILINE))

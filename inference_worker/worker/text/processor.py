@@ -49,8 +49,8 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Limits of the engine: context length in tokens, and ids below `vocab_size`."""
+class ModelLimits:
+    """ModelLimits of the engine: context length in tokens, and ids below `vocab_size`."""
 
     max_model_len: int
     vocab_size: int
@@ -93,7 +93,7 @@ class TextProcessor:
         self._sandbox.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def prepare(self, job: Job, request_id: str, limits: Limits) -> GenerationRequest:
+    async def prepare(self, job: Job, request_id: str, limits: ModelLimits) -> GenerationRequest:
         """Render, tokenise and validate a job, in a thread unless it is short; check its grammar in another process.
 
         Raises:
@@ -129,7 +129,7 @@ class TextProcessor:
             return None
         return ToolCallSplitter(parser, f"{job.id}/{choice}", self.tokenizer.controls.ids_of(parser.markup.tokens))
 
-    def _prepare(self, job: Job, request_id: str, limits: Limits) -> GenerationRequest:
+    def _prepare(self, job: Job, request_id: str, limits: ModelLimits) -> GenerationRequest:
         prompt_ids = _truncated(self._prompt_ids(job, limits), job, limits)
         _check_prompt(prompt_ids, limits)
         _check_lengths(len(prompt_ids), job, limits)
@@ -152,7 +152,7 @@ class TextProcessor:
         spelled = [spelling for word in words for spelling in (word, f" {word.lstrip()}")]
         return [ids for ids in map(self.tokenizer.encode_inside, dict.fromkeys(spelled)) if ids]
 
-    def _prompt_ids(self, job: Job, limits: Limits) -> list[int]:
+    def _prompt_ids(self, job: Job, limits: ModelLimits) -> list[int]:
         prompt = job.prompt
         if isinstance(prompt, TokenPrompt):
             return prompt.token_ids
@@ -173,7 +173,7 @@ class TextProcessor:
             )
         return ids
 
-    def _conversation_ids(self, prompt: ChatPrompt, job: Job, limits: Limits) -> list[int]:
+    def _conversation_ids(self, prompt: ChatPrompt, job: Job, limits: ModelLimits) -> list[int]:
         if self._template is None:
             raise PromptRejected(
                 FailureCode.INVALID_PROMPT, "This model has no chat template: use /v1/completions.", "messages"
@@ -196,7 +196,7 @@ class TextProcessor:
         self._check_size(rendered, job, limits)
         return self.tokenizer.encode_rendered(rendered, marker)
 
-    def _check_size(self, text: str, job: Job, limits: Limits) -> None:
+    def _check_size(self, text: str, job: Job, limits: ModelLimits) -> None:
         """Reject a text that can't fit into the context, without spending time on tokenising it."""
         if job.text.truncate_prompt_tokens is not None:
             return
@@ -228,7 +228,7 @@ def _within(limit: int, sizes: Iterable[int]) -> bool:
     return all(total <= limit for total in accumulate(sizes))
 
 
-def _truncated(prompt_ids: list[int], job: Job, limits: Limits) -> list[int]:
+def _truncated(prompt_ids: list[int], job: Job, limits: ModelLimits) -> list[int]:
     """Keep the last `truncate_prompt_tokens` ids; -1 keeps as many as leave space for the output."""
     kept = job.text.truncate_prompt_tokens
     if kept == -1:
@@ -250,7 +250,7 @@ def _tokens_wanted(job: Job) -> int:
     return job.sampling.max_tokens if job.sampling.max_tokens is not None else 1
 
 
-def _check_prompt(prompt_ids: list[int], limits: Limits) -> None:
+def _check_prompt(prompt_ids: list[int], limits: ModelLimits) -> None:
     if not prompt_ids:
         raise PromptRejected(FailureCode.INVALID_PARAMETER, "The prompt is empty.", "prompt")
     outside = next((id_ for id_ in prompt_ids if not 0 <= id_ < limits.vocab_size), None)
@@ -258,12 +258,12 @@ def _check_prompt(prompt_ids: list[int], limits: Limits) -> None:
         raise PromptRejected(FailureCode.INVALID_PARAMETER, _outside(outside, limits), "prompt")
 
 
-def _check_lengths(prompt_tokens: int, job: Job, limits: Limits) -> None:
+def _check_lengths(prompt_tokens: int, job: Job, limits: ModelLimits) -> None:
     if prompt_tokens + _tokens_wanted(job) > limits.max_model_len:
         raise _too_long(prompt_tokens, job, limits)
 
 
-def _check_token_options(sampling: SamplingParams, limits: Limits) -> None:
+def _check_token_options(sampling: SamplingParams, limits: ModelLimits) -> None:
     if not -(2**63) <= sampling.seed < 2**63:
         raise PromptRejected(FailureCode.INVALID_PARAMETER, "The seed must fit into 64 bits.", "seed")
     for param, ids in (
@@ -276,11 +276,11 @@ def _check_token_options(sampling: SamplingParams, limits: Limits) -> None:
             raise PromptRejected(FailureCode.INVALID_PARAMETER, _outside(outside, limits), param)
 
 
-def _outside(token_id: int, limits: Limits) -> str:
+def _outside(token_id: int, limits: ModelLimits) -> str:
     return f"Token id {token_id} is outside the model's vocabulary of {limits.vocab_size}."
 
 
-def _too_long(prompt_tokens: int, job: Job, limits: Limits) -> PromptRejected:
+def _too_long(prompt_tokens: int, job: Job, limits: ModelLimits) -> PromptRejected:
     """Return the rejection in OpenAI's wording, which clients search for."""
     chat = isinstance(job.prompt, ChatPrompt)
     limit = f"This model's maximum context length is {limits.max_model_len} tokens."

@@ -1,4 +1,4 @@
-"""What a folder says of its pooling, and what is refused."""
+"""Reading the pooling of a model folder, and rejection of unsupported ones."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ def test_poolings(tmp_path: Path, given: dict[str, Any], expected: str) -> None:
         {},
     ],
 )
-def test_poolings_that_are_not_served(tmp_path: Path, given: dict[str, Any]) -> None:
+def test_unsupported_poolings(tmp_path: Path, given: dict[str, Any]) -> None:
     with pytest.raises(UnsupportedModel, match="pooling"):
         read_config(pooled(tmp_path, **given))
 
 
-def test_a_step_that_is_not_served_is_named(tmp_path: Path) -> None:
+def test_an_unsupported_step_is_named_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedModel, match="Dense"):
         read_config(folder_of(tmp_path, [module("Transformer"), module("Dense", "2_Dense")]))
 
 
 @pytest.mark.parametrize("path", ["../outside", "/etc", "a/b"])
-def test_a_module_outside_of_the_folder_is_refused(tmp_path: Path, path: str) -> None:
+def test_a_module_outside_of_the_folder_is_rejected(tmp_path: Path, path: str) -> None:
     with pytest.raises(BadWeights, match="leads out"):
         read_config(folder_of(tmp_path, [module("Pooling", path)]))
 
@@ -78,12 +78,12 @@ def test_damaged_modules(tmp_path: Path, modules: Any) -> None:
         read_config(folder_of(tmp_path, modules))
 
 
-def test_longest_input_and_case(tmp_path: Path) -> None:
+def test_max_tokens_and_lowercase(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, [module("Transformer")], own={"max_seq_length": 256, "do_lower_case": True})
     assert read_config(folder) == EmbeddingConfig("mean", 256, lowercase=True)
 
 
-def test_a_folder_without_any_of_it_is_averaged(tmp_path: Path) -> None:
+def test_mean_pooling_is_the_default(tmp_path: Path) -> None:
     assert read_config(tmp_path) == EmbeddingConfig()
 
 
@@ -97,7 +97,7 @@ def test_a_folder_without_any_of_it_is_averaged(tmp_path: Path) -> None:
         ("GPT2LMHeadModel", Task.GENERATE),
     ],
 )
-def test_what_a_model_is_for(tmp_path: Path, architecture: str, task: Task) -> None:
+def test_the_task_of_a_model(tmp_path: Path, architecture: str, task: Task) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"architectures": [architecture]}))
     (tmp_path / "model.safetensors").touch()
     assert resolve(str(tmp_path)).task is task

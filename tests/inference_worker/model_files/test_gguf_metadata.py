@@ -1,4 +1,4 @@
-"""The GGUF header reader agrees with the `gguf` library's writer and refuses what lies."""
+"""The GGUF header reader reads what the `gguf` library writes, and rejects damaged files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def small(tmp_path: Path) -> Path:
     return path
 
 
-def test_reads_what_the_library_wrote(small):
+def test_header_equals_what_the_library_wrote(small):
     header = read_header(small)
     assert header.architecture == "llama"
     assert header.metadata["llama.context_length"] == 64
@@ -48,7 +48,7 @@ def test_reads_what_the_library_wrote(small):
     assert np.frombuffer(data, np.float32).tolist() == [0, 1, 2, 3, 4, 5]
 
 
-def test_gathers_the_tokenizer(small):
+def test_tokenizer_metadata(small):
     tokenizer = read_tokenizer(small)
     assert (tokenizer.model, tokenizer.pre) == ("gpt2", "smollm")
     assert tokenizer.tokens == ["a", "Ġb", "é"]
@@ -95,7 +95,7 @@ def text(value: bytes) -> bytes:
         (prelude(0, 1) + text(b"general.alignment") + struct.pack("<II", 4, 0), BadWeights),
     ],
 )
-def test_a_file_that_lies_is_refused(content, error, tmp_path):
+def test_a_damaged_file_is_rejected(content, error, tmp_path):
     path = tmp_path / "hostile.gguf"
     path.write_bytes(content)
     with pytest.raises(error) as caught:

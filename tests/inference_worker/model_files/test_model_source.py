@@ -1,4 +1,4 @@
-"""What the operator may name, and what is refused with which reason."""
+"""Locating models, and the errors for what can't be served."""
 
 from __future__ import annotations
 
@@ -59,18 +59,18 @@ def test_a_folder_without_a_model(names, error, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["/no/such/folder", "./no", "none.gguf", "a/b/c", "../escape", ""])
-def test_nothing_there(name):
+def test_missing_model(name):
     with pytest.raises(ModelNotFound):
         resolve(name)
 
 
-def test_a_file_of_another_kind(tmp_path):
+def test_unsupported_file(tmp_path):
     (tmp_path / "weights.bin").touch()
     with pytest.raises(UnsupportedModel):
         resolve(str(tmp_path / "weights.bin"))
 
 
-def test_a_hub_id_fetches_no_pickles_and_no_code(monkeypatch, tmp_path):
+def test_a_hub_download_has_no_pickles_and_no_code(monkeypatch, tmp_path):
     folder = folder_with(tmp_path, "config.json", "model.safetensors")
     asked = {}
 
@@ -88,7 +88,7 @@ def test_a_hub_id_fetches_no_pickles_and_no_code(monkeypatch, tmp_path):
     assert list(asked["Org/Some-Model"]) == ["config.json", "model.safetensors", "tokenizer.json"]
 
 
-def test_offline_says_so_in_one_line(monkeypatch):
+def test_offline_is_an_error_of_one_line(monkeypatch):
     def fetch(*_args, **_options):
         raise LocalEntryNotFoundError("many\nlines")
 

@@ -18,7 +18,7 @@ from inference_worker.structured.errors import GrammarRejected
 from inference_worker.structured.sandbox import GrammarSandbox
 from inference_worker.structured.sandbox_process import TOO_COMPLEX
 from inference_worker.worker.text.errors import PromptRejected
-from inference_worker.worker.text.processor import Limits, TextProcessor
+from inference_worker.worker.text.processor import ModelLimits, TextProcessor
 from router.messages import Grammar, Job, SamplingParams, TextPrompt
 from tests.contract.examples import JOB
 from tests.fakes.counting_text import VOCAB_SIZE, counting_text
@@ -27,7 +27,7 @@ from tests.inference_worker import generation
 from tests.inference_worker.structured.test_matchers import VOCABULARY, grammar
 from tests.inference_worker.structured.test_sandbox import BOMBS
 
-LIMITS = Limits(max_model_len=1000, vocab_size=VOCAB_SIZE)
+LIMITS = ModelLimits(max_model_len=1000, vocab_size=VOCAB_SIZE)
 
 
 @pytest.fixture

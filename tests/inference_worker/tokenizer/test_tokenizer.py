@@ -15,17 +15,17 @@ from transformers import PreTrainedTokenizerFast
 
 from inference_worker.errors import BadWeights, ModelNotFound, UnsupportedModel
 from inference_worker.model_files.gguf_metadata import read_tokenizer
-from inference_worker.tokenizer.control_tokens import MARKERS, ControlToken, ControlTokens, Plain, unused_marker
+from inference_worker.tokenizer.control_tokens import MARKERS, ControlToken, ControlTokens, PlainText, unused_marker
 from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.tokenizer.tokenizer_files import read_text_files
 from inference_worker.tokenizer.tokenizer_gguf import tokenizer_definition
 from inference_worker.worker.text.errors import PromptRejected
-from inference_worker.worker.text.processor import Limits, TextProcessor
+from inference_worker.worker.text.processor import ModelLimits, TextProcessor
 from router.messages import ChatPrompt, FailureCode, Prompt, TextPrompt
 from tests.fakes.counting_text import BEGIN, END, TEMPLATE, counting_text, definition
 from tests.inference_worker.worker_bench import make_job
 
-LIMITS = Limits(2048, 49152)
+LIMITS = ModelLimits(2048, 49152)
 CONVERSATIONS = [
     ["Hello!"],
     ["What is 12345 + 6789?", "19134.", "Thanks\n\n  a lot "],
@@ -34,7 +34,7 @@ CONVERSATIONS = [
 ]
 
 
-async def prepared(text: TextProcessor, prompt: Prompt, limits: Limits = LIMITS) -> list[int]:
+async def prepared(text: TextProcessor, prompt: Prompt, limits: ModelLimits = LIMITS) -> list[int]:
     return (await text.prepare(make_job("j", prompt=prompt, max_tokens=None), "r", limits)).prompt_ids
 
 
@@ -102,13 +102,19 @@ def test_user_text_never_becomes_a_control_token(contents: list[str]) -> None:
     tokens = ControlTokens([ControlToken("<|begin|>", BEGIN), ControlToken("<|end|>", END)])
     marker = unused_marker(contents)
     parts = list(tokens.split("".join(tokens.protect(contents, marker)), marker))
-    assert all(isinstance(part, Plain) for part in parts)
-    assert "".join(part.text for part in parts if isinstance(part, Plain)) == "".join(contents)
+    assert all(isinstance(part, PlainText) for part in parts)
+    assert "".join(part.text for part in parts if isinstance(part, PlainText)) == "".join(contents)
 
 
 def test_tokens_absorb_whitespace_as_declared() -> None:
     tokens = ControlTokens([ControlToken("<a>", 1, right_strip=True), ControlToken("<b>", 2, left_strip=True)])
-    assert list(tokens.split("x <a>  y  <b> z", "")) == [Plain("x ", True), 1, Plain("y", False), 2, Plain(" z", False)]
+    assert list(tokens.split("x <a>  y  <b> z", "")) == [
+        PlainText("x ", True),
+        1,
+        PlainText("y", False),
+        2,
+        PlainText(" z", False),
+    ]
 
 
 def test_a_text_with_all_markers_has_no_unused_marker() -> None:

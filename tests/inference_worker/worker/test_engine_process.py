@@ -1,4 +1,4 @@
-"""The child process behind `ProcessEngine`, with small engines in place of the real one."""
+"""The child process of `ProcessEngine`, mostly with small fake engines."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ READY = Ready(
 
 
 class EchoEngine:
-    """Gives each request its prompt back, a token a step; a first token of 99 kills the process."""
+    """Returns each request's prompt, a token per step; a first token of 99 kills the process."""
 
     def __init__(self) -> None:
         self.left: dict[str, list[int]] = {}
@@ -92,7 +92,7 @@ def refuse(settings: EngineSettings, _commands: Connection, reports: Connection)
 
 
 def load_for_ever(_settings: EngineSettings, commands: Connection, _reports: Connection) -> None:
-    commands.recv_bytes()  # until it is told to end
+    commands.recv_bytes()  # returns at the shutdown command
 
 
 def crash(_settings: EngineSettings, _commands: Connection, _reports: Connection) -> None:
@@ -115,7 +115,7 @@ async def ids_until_done(engine: ProcessEngine, done: set[str]) -> dict[str, lis
     return got
 
 
-async def test_requests_go_in_and_tokens_come_out() -> None:
+async def test_requests_are_answered_with_tokens() -> None:
     engine = ProcessEngine(EngineSettings(model="m"), target=echo)
     assert await engine.start() == READY
     try:
@@ -127,7 +127,7 @@ async def test_requests_go_in_and_tokens_come_out() -> None:
         await engine.stop()
 
 
-async def test_an_abort_is_answered_by_a_report_though_there_is_no_work() -> None:
+async def test_an_abort_of_the_last_request_is_followed_by_a_report() -> None:
     engine = ProcessEngine(EngineSettings(model="m"), target=echo)
     await engine.start()
     try:
@@ -139,7 +139,7 @@ async def test_an_abort_is_answered_by_a_report_though_there_is_no_work() -> Non
         await engine.stop()
 
 
-async def test_a_dead_child_is_noticed_and_can_be_started_again() -> None:
+async def test_a_crashed_child_is_detected_and_can_be_restarted() -> None:
     engine = ProcessEngine(EngineSettings(model="m"), target=echo)
     await engine.start()
     try:
@@ -156,7 +156,7 @@ async def test_a_dead_child_is_noticed_and_can_be_started_again() -> None:
         await engine.stop()
 
 
-async def test_a_child_that_stands_still_can_be_killed() -> None:
+async def test_a_hung_child_can_be_killed() -> None:
     engine = ProcessEngine(EngineSettings(model="m"), target=echo)
     await engine.start()
     try:
@@ -172,7 +172,7 @@ async def test_a_child_that_stands_still_can_be_killed() -> None:
         await engine.stop()
 
 
-async def test_reports_end_quietly_after_stop() -> None:
+async def test_reports_end_without_an_error_after_stop() -> None:
     engine = ProcessEngine(EngineSettings(model="m"), target=echo)
     await engine.start()
     reports = engine.reports()
@@ -182,18 +182,18 @@ async def test_reports_end_quietly_after_stop() -> None:
     assert await asyncio.wait_for(waiting, 10) is None
 
 
-async def test_why_it_can_not_start_is_told() -> None:
+async def test_a_failed_start_has_its_reason() -> None:
     with pytest.raises(EngineStartFailed, match="no model m"):
         await ProcessEngine(EngineSettings(model="m"), target=refuse).start()
 
 
-async def test_a_child_that_dies_while_starting_is_told_from_one_that_refuses() -> None:
+async def test_a_crash_while_starting_is_reported_as_such() -> None:
     with pytest.raises(EngineStartFailed, match="exit status 3"):
         await ProcessEngine(EngineSettings(model="m"), target=crash).start()
 
 
-async def test_a_child_that_is_still_starting_takes_no_request() -> None:
-    """Whoever waits for it gives it all that there is as soon as it is ready: it would have the request twice."""
+async def test_a_starting_child_accepts_no_request() -> None:
+    """`EngineJobHandler` submits all jobs once it is ready, so the engine would get the request twice."""
     engine = ProcessEngine(EngineSettings(model="m"), target=load_for_ever)
     starting = asyncio.create_task(engine.start())
     while engine._child is None:

@@ -1,4 +1,4 @@
-"""The worker's metrics: what they take from the engine's load, and that the document lists all of them."""
+"""The worker's metrics of the engine's load, and their documentation."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ def value(registry: CollectorRegistry, name: str) -> float | None:
     return registry.get_sample_value(f"headrace_{name}", {"model_name": "m"})
 
 
-def test_counters_grow_by_what_the_engine_adds_and_survive_its_restart(
-    registry: CollectorRegistry, metrics: WorkerMetrics
-) -> None:
+def test_counters_keep_growing_after_an_engine_restart(registry: CollectorRegistry, metrics: WorkerMetrics) -> None:
     metrics.engine.load = EngineLoad(prefix_cache_queries=100, prefix_cache_hits=30, steps=4, preemptions=1)
     metrics.engine.load = EngineLoad(
         prefix_cache_queries=150, prefix_cache_hits=70, steps=6, step_tokens=90, preemptions=1
@@ -57,7 +55,7 @@ def test_gauges_follow_the_load(registry: CollectorRegistry, metrics: WorkerMetr
     assert {name: value(registry, name) for name in expected} == expected
 
 
-def test_the_document_lists_every_metric_of_a_worker(registry: CollectorRegistry, metrics: WorkerMetrics) -> None:
+def test_the_documentation_lists_every_metric_of_a_worker(registry: CollectorRegistry, metrics: WorkerMetrics) -> None:
     listed = set(re.findall(r"^\| `(headrace_\w+)` \|", DOCUMENT.read_text(), re.MULTILINE))
     suffix = {"counter": "_total"}
     assert listed == {metric.name + suffix.get(metric.type, "") for metric in registry.collect()}

@@ -1,5 +1,5 @@
-"""A job that kills what runs it costs three crashes and no other job
-(docs/design/reliability-contract.md#F6), with a real process that aborts."""
+"""A job that crashes its engine process is given up after three crashes, and no other job fails
+(docs/design/reliability-contract.md#F6)."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from tests.inference_worker.worker_bench import Bench, make_job
 TOKENS = 5
 
 
-async def test_thirty_one_innocents_and_one_poison(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_poison_message_fails_alone_among_thirty_two_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_handler, "RESTART_BACKOFF", 0.0)
     engine = ProcessEngine(EngineSettings(model="m"), target=aborting_engine.run)
-    innocents = [f"j{number}" for number in range(PLACES - 1)]
+    others = [f"j{number}" for number in range(PLACES - 1)]
     async with Bench(engine, max_num_seqs=PLACES).up() as bench:
-        jobs = [make_job(id_, prompt=TokenPrompt([1, 2, 3]), max_tokens=TOKENS) for id_ in innocents]
+        jobs = [make_job(id_, prompt=TokenPrompt([1, 2, 3]), max_tokens=TOKENS) for id_ in others]
         jobs.insert(PLACES // 2, make_job("poison", prompt=TokenPrompt([1, POISON, 3]), max_tokens=TOKENS))
         await bench.send(*jobs)
         await bench.until(lambda: len(bench.records) == PLACES, 60)
-        for id_ in innocents:
+        for id_ in others:
             terminal, record = await bench.ended(id_)
             assert isinstance(terminal, Finished)
             assert bench.text(id_) == "0 1 2 3 4 "
@@ -50,8 +50,8 @@ async def test_thirty_one_innocents_and_one_poison(monkeypatch: pytest.MonkeyPat
     assert len(bench.records) == PLACES
 
 
-async def test_where_no_gateway_counts_crashes_the_queue_gives_the_job_up_and_the_reaper_closes_it() -> None:
-    """The gateway is there, and says nothing: workers die with the job until its queue has had enough."""
+async def test_without_an_answering_gateway_the_delivery_limit_and_the_reaper_end_a_poison_message() -> None:
+    """The gateway is alive but does not answer: workers crash with the job until its delivery limit."""
     broker = MemoryBroker()
 
     async def connect(name: str) -> Transport:
@@ -60,7 +60,7 @@ async def test_where_no_gateway_counts_crashes_the_queue_gives_the_job_up_and_th
         return transport
 
     async with Fleet(connect) as fleet:
-        for task in fleet._tasks[:1]:  # its ears
+        for task in fleet._tasks[:1]:  # the gateway's consumer of replies
             task.cancel()
         answer = await fleet.ask("poison", TOKENS)
         for number in range(JOB_DELIVERY_LIMIT + 1):

@@ -1,4 +1,4 @@
-"""Whatever happens to a job: exactly one terminal, one usage record, then the acknowledgement."""
+"""Every job gets exactly one terminal and one usage record, and is acknowledged afterwards."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def test_a_job_is_started_streamed_finished_recorded_and_acknowledged() ->
     assert bench.queued() == 0
 
 
-async def test_a_worker_with_places_to_spare_settles_jobs_together(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_with_free_slots_batches_settlements(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gathering, "SECONDS", 3600.0)
     async with Bench().up() as bench:
         for job in ("a", "b"):
@@ -77,7 +77,7 @@ async def test_a_worker_with_places_to_spare_settles_jobs_together(monkeypatch: 
             bench.engine.step()
             await bench.until(lambda job=job: isinstance(bench.of(job)[-1], Finished) if bench.of(job) else False)
         assert bench.records == []
-        bench.stop.set()  # who leaves does not wait for more
+        bench.stop.set()  # a draining worker does not wait for further records
         await bench.until(lambda: len(bench.records) == 2)
     assert bench.queued() == 0
 
@@ -91,7 +91,7 @@ async def test_a_busy_worker_settles_a_job_at_once(monkeypatch: pytest.MonkeyPat
         await bench.ended("j")
 
 
-async def test_positions_are_gapless_and_the_last_delta_says_why() -> None:
+async def test_positions_have_no_gaps_and_the_last_delta_has_the_finish_reason() -> None:
     async with Bench().up() as bench:
         await bench.send(make_job("j", max_tokens=20))
         await bench.submitted(1)
@@ -106,7 +106,7 @@ async def test_positions_are_gapless_and_the_last_delta_says_why() -> None:
     assert [delta.finish_reason for delta in deltas if delta.finish_reason] == ["length"]
 
 
-async def test_choices_are_tracked_apart_and_usage_is_their_sum() -> None:
+async def test_choices_are_independent_and_usage_is_their_sum() -> None:
     async with Bench().up() as bench:
         await bench.send(make_job("j", n=3, max_tokens=4))
         await bench.submitted(1)
@@ -132,7 +132,7 @@ async def test_a_stop_string_ends_the_choice_in_the_engine_too() -> None:
     assert record.usage.completion_tokens == 6
 
 
-async def test_a_stop_token_is_named_and_its_text_is_not_shown() -> None:
+async def test_a_stop_token_is_reported_without_its_text() -> None:
     sampling = SamplingParams(seed=1, max_tokens=50, stop_token_ids=[FIRST + 2], logprobs=1)
     async with Bench().up() as bench:
         await bench.send(make_job("j", sampling=sampling))
@@ -171,7 +171,7 @@ async def test_a_stop_token_is_named_and_its_text_is_not_shown() -> None:
         ),
     ],
 )
-async def test_what_the_model_can_not_take_fails_with_a_name(prompt, sampling, code, param) -> None:  # type: ignore[no-untyped-def]
+async def test_a_rejected_prompt_or_option_fails_with_its_field(prompt, sampling, code, param) -> None:  # type: ignore[no-untyped-def]
     fields = {"sampling": sampling} if sampling else {}
     async with Bench().up() as bench:
         await bench.send(make_job("j", prompt=prompt, **fields))
@@ -199,7 +199,7 @@ async def test_a_job_past_its_deadline_is_not_begun() -> None:
 
 
 @pytest.mark.parametrize("again", [False, True])
-async def test_a_job_that_should_have_been_begun_is_not_but_for_one_that_others_have_begun(again: bool) -> None:
+async def test_a_job_past_its_start_deadline_is_not_begun_unless_it_was_begun_before(again: bool) -> None:
     async with Bench().up() as bench:
         await bench.send(make_job("j", begin_by=time.time() - 1, copy_number=int(again)))
         if again:
@@ -217,9 +217,9 @@ async def test_a_job_that_should_have_been_begun_is_not_but_for_one_that_others_
 
 
 @pytest.mark.parametrize("ahead", [3600.0, -3600.0])
-async def test_a_worker_whose_clock_is_an_hour_off_answers_all_the_same(ahead: float) -> None:
+async def test_a_worker_with_a_clock_an_hour_off_answers(ahead: float) -> None:
     async with Bench().up() as bench:
-        now = time.time() - ahead  # the gateway's
+        now = time.time() - ahead  # the gateway's clock
         times = {"created": now, "begin_by": now + 30, "deadline": now + 60}
         body = encode(make_job("j", max_tokens=2, **times))
         key = topology.job_key(MODEL, ServiceClass.DEFAULT)
@@ -243,7 +243,7 @@ async def test_a_running_job_is_stopped_at_its_deadline(monkeypatch: pytest.Monk
     assert record.usage.completion_tokens == 2
 
 
-async def test_a_running_job_is_cancelled_and_pays_for_what_it_got() -> None:
+async def test_a_cancelled_job_is_billed_for_its_released_tokens() -> None:
     async with Bench().up() as bench:
         await bench.send(make_job("j", max_tokens=100))
         await bench.submitted(1)
@@ -257,7 +257,7 @@ async def test_a_running_job_is_cancelled_and_pays_for_what_it_got() -> None:
     assert record.usage.completion_tokens == 5
 
 
-async def test_a_job_that_waits_for_a_place_is_cancelled_unbegun() -> None:
+async def test_a_waiting_job_is_cancelled_without_tokens() -> None:
     async with Bench(max_num_seqs=1).up() as bench:
         await bench.send(*(make_job(f"j{number}", max_tokens=100) for number in range(2)))
         await bench.send(make_job("flex", service_class=ServiceClass.FLEX))
@@ -268,7 +268,7 @@ async def test_a_job_that_waits_for_a_place_is_cancelled_unbegun() -> None:
     assert record.usage.completion_tokens == 0
 
 
-async def test_a_cancel_may_overtake_its_job() -> None:
+async def test_a_cancel_may_arrive_before_its_job() -> None:
     async with Bench().up() as bench:
         bench.outside.send_control(control_plane.ALL, Cancel(job="j"))
         await bench.until(lambda: "j" in bench.worker._consumer._cancelled)
@@ -292,7 +292,7 @@ async def test_jobs_of_a_lost_gateway_are_aborted() -> None:
     assert record.outcome is Outcome.CANCELLED
 
 
-async def test_a_body_that_does_not_decode_goes_to_the_dead_letters() -> None:
+async def test_an_undecodable_message_is_dead_lettered() -> None:
     async with Bench().up() as bench:
         key = topology.job_key(MODEL, ServiceClass.DEFAULT)
         await bench.outside._transport.publish(Outgoing(topology.JOBS, key, b"\xff{", persistent=True))
@@ -303,7 +303,7 @@ async def test_a_body_that_does_not_decode_goes_to_the_dead_letters() -> None:
         await bench.ended("j")
 
 
-async def test_a_request_that_the_engine_gives_up_fails_alone() -> None:
+async def test_a_request_that_fails_in_the_engine_fails_alone() -> None:
     async with Bench().up() as bench:
         await bench.send(make_job("bad"), make_job("good"))
         await bench.submitted(2)
@@ -318,7 +318,7 @@ async def test_a_request_that_the_engine_gives_up_fails_alone() -> None:
     assert "told to" not in terminal.message
 
 
-async def test_after_an_engine_death_jobs_go_on_after_their_last_token() -> None:
+async def test_after_an_engine_crash_jobs_continue_after_their_last_token() -> None:
     async with Bench(max_num_seqs=1).up() as bench:
         await bench.send(make_job("begun", max_tokens=6, text=TextOptions(stop=["1 2 4"])))
         await bench.submitted(1)
@@ -339,14 +339,14 @@ async def test_after_an_engine_death_jobs_go_on_after_their_last_token() -> None
     assert bench.engine.starts == 2
 
 
-async def test_an_engine_that_hangs_is_started_again_and_its_jobs_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_hung_engine_is_restarted_and_its_jobs_continue(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_watchdog, "CHECK_INTERVAL", 0.02)
     monkeypatch.setattr(job_handler, "RESTART_BACKOFF", 0.0)
     async with Bench(stall_seconds=0.4).up() as bench:
         await bench.send(make_job("j", max_tokens=6))
         await bench.submitted(1)
         bench.engine.step(3)
-        await bench.submitted(2)  # it says no more, so it is given up
+        await bench.submitted(2)  # it reports nothing, so it is restarted
         assert [request.delivered for request in bench.engine.requests] == [[[FIRST, FIRST + 1, FIRST + 2]]]
         bench.engine.step(3)
         await bench.ended("j")
@@ -356,8 +356,8 @@ async def test_an_engine_that_hangs_is_started_again_and_its_jobs_go_on(monkeypa
         assert bench.engine.starts == starts, "an engine without work owes nothing"
 
 
-async def test_innocents_beside_a_poison_finish_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three deaths at the very first step: only the one that dies alone too is their cause."""
+async def test_jobs_suspected_beside_a_poison_message_finish_in_isolation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three crashes at the first step: only the job that crashes the engine alone is given up."""
     monkeypatch.setattr(job_handler, "RESTART_BACKOFF", 0.0)
     async with Bench(max_num_seqs=4).up() as bench:
         await bench.send(make_job("poison"), *(make_job(f"j{number}", max_tokens=2) for number in range(3)))
@@ -375,7 +375,7 @@ async def test_innocents_beside_a_poison_finish_each_alone(monkeypatch: pytest.M
         assert failed.code is FailureCode.FAILED_REPEATEDLY
         await bench.submitted(10)
         assert len(bench.engine.requests) == 1
-        for submitted in (11, 12):  # one that has got further lets the next one be tried
+        for submitted in (11, 12):  # a job's progress ends its isolation, and the next one runs alone
             bench.engine.step()
             await bench.submitted(submitted)
         bench.engine.step(3)
@@ -384,7 +384,7 @@ async def test_innocents_beside_a_poison_finish_each_alone(monkeypatch: pytest.M
             assert isinstance(terminal, Finished)
 
 
-async def test_tokens_of_a_cancelled_job_are_counted() -> None:
+async def test_discarded_tokens_of_a_cancelled_job_are_counted() -> None:
     async with Bench().up() as bench:
         await bench.send(make_job("j", max_tokens=100))
         await bench.submitted(1)
@@ -396,7 +396,7 @@ async def test_tokens_of_a_cancelled_job_are_counted() -> None:
         assert bench.metrics.discarded_tokens._value.get() == 2
 
 
-async def test_a_job_that_is_there_at_every_death_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_job_that_crashes_the_engine_repeatedly_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_handler, "RESTART_BACKOFF", 0.0)
     async with Bench().up() as bench:
         await bench.send(make_job("poison"))
@@ -416,7 +416,7 @@ async def test_a_job_that_is_there_at_every_death_is_given_up(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("young", [True, False])
-async def test_an_engine_in_which_steps_keep_failing_is_started_afresh(
+async def test_an_engine_whose_steps_fail_repeatedly_is_restarted(
     monkeypatch: pytest.MonkeyPatch, *, young: bool
 ) -> None:
     monkeypatch.setattr(restart_policy, "MIN_UPTIME", 600.0 if young else 0.0)
@@ -443,7 +443,7 @@ async def test_an_engine_in_which_steps_keep_failing_is_started_afresh(
         assert not bench.worker._handler._crashes
 
 
-async def test_an_engine_that_will_not_stay_up_ends_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_engine_that_crashes_too_often_ends_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_handler, "RESTART_BACKOFF", 0.0)
     async with Bench().up() as bench:
         await bench.send(make_job("waiting"))
@@ -457,7 +457,7 @@ async def test_an_engine_that_will_not_stay_up_ends_the_worker(monkeypatch: pyte
     assert bench.terminals("waiting") == []
 
 
-async def test_an_engine_that_can_not_start_is_no_worker() -> None:
+async def test_an_engine_that_can_not_start_ends_the_worker() -> None:
     bench = Bench()
     bench.engine.failing_starts = 1
     async with bench.up():
@@ -466,7 +466,7 @@ async def test_an_engine_that_can_not_start_is_no_worker() -> None:
             await bench.running
 
 
-async def test_drain_finishes_what_runs_and_returns_the_rest() -> None:
+async def test_a_drain_finishes_running_jobs_and_returns_waiting_ones() -> None:
     async with Bench(max_num_seqs=1, drain_grace=5).up() as bench:
         await bench.send(make_job("first", max_tokens=2), make_job("second", max_tokens=2))
         await bench.submitted(2)
@@ -518,7 +518,7 @@ async def test_the_job_is_acknowledged_only_after_its_record_is_confirmed(monkey
     assert len(tries) == 3
 
 
-async def test_windows_wait_for_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_replies_wait_for_a_blocked_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Bench().up() as bench:
         post, away = bench.transport.post, [True]
 
@@ -538,7 +538,7 @@ async def test_windows_wait_for_the_broker(monkeypatch: pytest.MonkeyPatch) -> N
     assert bench.text("j") == "0 1 2 3 4 "
 
 
-async def test_a_bug_in_preparing_fails_the_job_not_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_exception_in_preparing_fails_the_job_not_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Bench().up() as bench:
         real = bench.worker._handler._text.prepare
 
@@ -558,11 +558,11 @@ async def test_a_bug_in_preparing_fails_the_job_not_the_worker(monkeypatch: pyte
     assert terminal.code is FailureCode.ENGINE_ERROR
 
 
-def test_capacity_is_the_batch_and_a_look_ahead() -> None:
+def test_capacity_is_the_batch_and_the_admission_headroom() -> None:
     assert [capacity(seqs) for seqs in (1, 4, 20, 64)] == [2, 5, 21, 68]
 
 
-async def test_heartbeats_say_what_is_served() -> None:
+async def test_heartbeats_describe_the_model() -> None:
     async with Bench(max_num_seqs=7).up() as bench:
         await bench.until(lambda: bench.statuses)
     status = bench.statuses[0]
@@ -580,7 +580,7 @@ async def test_a_duplicate_of_a_running_job_is_answered_once() -> None:
 
 
 class Redelivered:
-    """A delivery as seen from the worker."""
+    """A delivery whose settlement the test can inspect."""
 
     headers: Mapping[str, str] = {}
     delivery_count = 1
@@ -593,7 +593,7 @@ class Redelivered:
         self.settled.append("ack")
 
 
-async def test_a_job_that_comes_back_after_a_reconnect_is_adopted_and_the_new_delivery_acknowledged() -> None:
+async def test_a_job_redelivered_after_a_reconnect_continues_and_acknowledges_the_new_delivery() -> None:
     async with Bench().up() as bench:
         await bench.send(make_job("j"))
         await bench.submitted(1)
@@ -608,7 +608,7 @@ async def test_a_job_that_comes_back_after_a_reconnect_is_adopted_and_the_new_de
     assert len(bench.engine.submitted) == 1
 
 
-async def test_a_lost_delivery_s_job_that_comes_back_when_done_is_only_acknowledged() -> None:
+async def test_a_finished_job_that_is_redelivered_is_only_acknowledged() -> None:
     async with Bench().up() as bench:
         await bench.send(make_job("j"))
         await bench.submitted(1)

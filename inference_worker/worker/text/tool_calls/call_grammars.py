@@ -46,7 +46,7 @@ def calls_or_response_grammar(tools: Sequence[Mapping[str, Any]], response: Gram
     """
     definitions: Schema = {}
     one = _call(tools, definitions)
-    definitions["response"] = _moved(_response_schema(response), "#/$defs/response")
+    definitions["response"] = _relocated(_response_schema(response), "#/$defs/response")
     choices = [{"$ref": "#/$defs/response"}, one, *([_list_of(one)] if parallel else [])]
     return _grammar({"anyOf": choices}, definitions, response.param)
 
@@ -68,15 +68,15 @@ def _call(tools: Sequence[Mapping[str, Any]], definitions: Schema) -> Schema:
     """Return the schema of one call; adds the schemas of the arguments to `definitions`."""
     choices = []
     for number, tool in enumerate(tools):
-        place = f"tool{number}"
+        name = f"tool{number}"
         parameters = {"type": "object", **tool["function"]["parameters"]}
-        definitions[place] = _moved(_closed(parameters), f"#/$defs/{place}")
+        definitions[name] = _relocated(_closed(parameters), f"#/$defs/{name}")
         choices.append(
             {
                 "type": "object",
                 "properties": {
                     "name": {"const": tool["function"]["name"]},
-                    "arguments": {"$ref": f"#/$defs/{place}"},
+                    "arguments": {"$ref": f"#/$defs/{name}"},
                 },
                 "required": ["name", "arguments"],
                 "additionalProperties": False,
@@ -94,22 +94,22 @@ def _grammar(schema: Schema, definitions: Schema, param: str) -> Grammar:
     return Grammar(kind=GrammarKind.JSON_SCHEMA, source=source, param=param)
 
 
-def _moved(schema: Any, place: str) -> Any:
-    """Return `schema` for use at JSON pointer `place` of another schema, with its references adjusted."""
+def _relocated(schema: Any, pointer: str) -> Any:
+    """Return `schema` for use at JSON pointer `pointer` of another schema, with its references adjusted."""
     if isinstance(schema, list):
-        return [_moved(each, place) for each in schema]
+        return [_relocated(each, pointer) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    moved = {keyword: _moved_value(keyword, value, place) for keyword, value in schema.items()}
-    return {keyword: value for keyword, value in moved.items() if keyword not in _IDENTITY}
+    relocated = {keyword: _relocated_value(keyword, value, pointer) for keyword, value in schema.items()}
+    return {keyword: value for keyword, value in relocated.items() if keyword not in _IDENTITY}
 
 
-def _moved_value(keyword: str, value: Any, place: str) -> Any:
+def _relocated_value(keyword: str, value: Any, pointer: str) -> Any:
     if keyword == "$ref" and isinstance(value, str) and value.startswith("#"):
-        return place + value.removeprefix("#")
+        return pointer + value.removeprefix("#")
     if keyword in _MAPS and isinstance(value, dict):
-        return {name: _moved(each, place) for name, each in value.items()}
-    return value if keyword in _DATA else _moved(value, place)
+        return {name: _relocated(each, pointer) for name, each in value.items()}
+    return value if keyword in _DATA else _relocated(value, pointer)
 
 
 def _closed(schema: Any) -> Any:

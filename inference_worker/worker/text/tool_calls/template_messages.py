@@ -90,11 +90,11 @@ def as_plain_messages(messages: Sequence[Message], tools: Sequence[dict[str, Any
         if is_result:
             plain.append({"role": "user", "content": "\n".join(_result(message) for message in group)})
         else:
-            plain.extend(map(_spoken, group))
-    return _instructed(plain, tools) if tools else plain
+            plain.extend(map(_as_plain_message, group))
+    return _with_instructions(plain, tools) if tools else plain
 
 
-def _instructed(messages: list[Message], tools: Sequence[dict[str, Any]]) -> list[Message]:
+def _with_instructions(messages: list[Message], tools: Sequence[dict[str, Any]]) -> list[Message]:
     instructions = _INSTRUCTIONS.format(tools="\n".join(map(_json, tools)))
     if messages and messages[0].get("role") == "system":
         first, *others = messages
@@ -102,7 +102,7 @@ def _instructed(messages: list[Message], tools: Sequence[dict[str, Any]]) -> lis
     return [{"role": "system", "content": instructions}, *messages]
 
 
-def _spoken(message: Message) -> Message:
+def _as_plain_message(message: Message) -> Message:
     calls = message.get("tool_calls")
     if not calls:
         return message

@@ -12,14 +12,14 @@ import pytest
 from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.tokenizer.tokenizer_files import read_text_files
 from inference_worker.worker.text.chat_template import ChatTemplate
-from inference_worker.worker.text.processor import Limits, TextProcessor
+from inference_worker.worker.text.processor import ModelLimits, TextProcessor
 from inference_worker.worker.text.prompt_bounds import prompt_bounds, text_bounds
 from router.messages import ChatPrompt, Job, Prompt, PromptBounds, SamplingParams, TextPrompt
 from router.usage_bound import most_usage
 from tests.contract.examples import JOB
 from tests.fakes.counting_text import TEMPLATE, counting_text, definition
 
-LIMITS = Limits(max_model_len=100_000, vocab_size=1_000_000)
+LIMITS = ModelLimits(max_model_len=100_000, vocab_size=1_000_000)
 PIECES = (
     "the ",
     "Grüß",

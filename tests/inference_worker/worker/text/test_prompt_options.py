@@ -10,12 +10,12 @@ from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.worker.text import prompt_echo
 from inference_worker.worker.text.chat_template import ChatTemplate
 from inference_worker.worker.text.errors import PromptRejected
-from inference_worker.worker.text.processor import Limits, TextProcessor
+from inference_worker.worker.text.processor import ModelLimits, TextProcessor
 from router.messages import FailureCode, Job, Prompt, SamplingParams, TextOptions, TextPrompt, TokenPrompt
 from tests.contract.examples import JOB
 from tests.fakes.counting_text import BEGIN, FIRST, TEMPLATE, VOCAB_SIZE, counting_text, definition
 
-LIMITS = Limits(max_model_len=20, vocab_size=VOCAB_SIZE)
+LIMITS = ModelLimits(max_model_len=20, vocab_size=VOCAB_SIZE)
 
 
 def job(prompt: Prompt, sampling: SamplingParams | None = None, **options: object) -> Job:
@@ -70,7 +70,7 @@ async def test_fill_in_the_middle_needs_the_model_s_tokens() -> None:
         described["model"]["vocab"][mark] = id_
         described["added_tokens"].append({**described["added_tokens"][0], "content": mark, "id": id_})
     text = TextProcessor(Tokenizer(described), ChatTemplate(TEMPLATE, {}))
-    able = Limits(max_model_len=20, vocab_size=VOCAB_SIZE + 3)
+    able = ModelLimits(max_model_len=20, vocab_size=VOCAB_SIZE + 3)
     ids = (await text.prepare(job(TextPrompt("ab", "<fim_middle>")), "r", able)).prompt_ids
     assert [id_ for id_ in ids if id_ >= VOCAB_SIZE] == [VOCAB_SIZE, VOCAB_SIZE + 1, VOCAB_SIZE + 2]
     assert text.tokenizer.decode(ids, skip_controls=False) == "<fim_prefix>ab<fim_suffix><fim_middle><fim_middle>"

@@ -9,7 +9,7 @@ import pytest
 
 from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.worker.text.chat_template import ChatTemplate
-from inference_worker.worker.text.processor import Limits, TextProcessor
+from inference_worker.worker.text.processor import ModelLimits, TextProcessor
 from inference_worker.worker.text.tool_calls.template_messages import with_parsed_arguments
 from inference_worker.worker.text.tool_calls.tool_style import MarkupFamily, ToolStyle, tool_style
 from router.messages import ChatPrompt, Job, SamplingParams, ToolChoice, ToolMode
@@ -147,7 +147,7 @@ async def test_tools_calls_and_results_never_become_control_tokens() -> None:
             prompt=prompt,
             sampling=SamplingParams(seed=1),
         )
-        request = await text.prepare(job, "r", Limits(100_000, text.tokenizer.vocab_size))
+        request = await text.prepare(job, "r", ModelLimits(100_000, text.tokenizer.vocab_size))
         text.close()
         assert not text.tokenizer.controls.ids & set(request.prompt_ids)
         spelled = b"".join(map(text.tokenizer.token_data, request.prompt_ids)).decode()
