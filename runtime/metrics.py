@@ -1,56 +1,61 @@
-"""The operator's window into a process: `/metrics`, `/healthz` and `/status` on a port of its own.
+"""Operations server of a process: `/metrics`, `/healthz` and `/status` over HTTP on a port of their own.
 
-Answers from what is in memory and asks no broker or store, so it is fast when they are not. It runs on the
-process's own event loop: when that hangs, `/healthz` hangs with it, which is the truth. No web framework, for the
-worker imports none.
-
-Meant for loopback or an internal network: it knows no users and checks no keys.
+Responses are made from memory and call neither the broker nor the store. The server runs on the process's own event
+loop, so that `/healthz` fails when that loop hangs. It has no authentication: bind it to an internal address.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+import socket
+from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
 from typing import Any
 
 import structlog
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
+import uvicorn
+from prometheus_client import CollectorRegistry, make_asgi_app
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from runtime.embedded_server import EmbeddedServer, wait_for
 from runtime.lifecycle import StartupError
 
 REQUEST_TIMEOUT = 5.0
-"""Seconds that a client has to send its request and take the answer."""
+"""Seconds after which a connection is closed, even if its request or its response is incomplete."""
 REQUEST_BYTES = 16 * 1024
+"""Maximum size of a request line with its headers."""
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+_TEXT = "text/plain; charset=utf-8"
+_HEADERS = [(b"cache-control", b"no-store"), (b"connection", b"close")]
 
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True)
-class _Request:
-    method: str
-    path: str
-    accept: str
+class _OpsProtocol(H11Protocol):
+    """HTTP/1.1 protocol of a connection that lasts at most `REQUEST_TIMEOUT`."""
 
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._deadline = self.loop.call_later(REQUEST_TIMEOUT, transport.abort)
 
-@dataclass(frozen=True)
-class _Answer:
-    status: HTTPStatus
-    body: bytes
-    content_type: str = "text/plain; charset=utf-8"
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deadline.cancel()
+        super().connection_lost(exc)
 
 
 class OpsServer:
     """Serves a process's metrics, health and status over HTTP.
 
     Args:
-        registry: the process's metrics.
-        host: loopback, unless an operator says otherwise.
-        port: 0 takes a free one; see `port` after `start`.
-        live: what the process is doing now, JSON-able, for `headrace ps`; called on the event loop.
+        registry: The process's metrics.
+        host: Address to listen on.
+        port: Port to listen on; 0 chooses a free one, see `port` after `start`.
+        live: Returns the process's current state as JSON values, for `headrace ps`; called on the event loop.
     """
 
     def __init__(
@@ -60,89 +65,83 @@ class OpsServer:
         port: int = 0,
         live: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
-        self._registry = registry
+        self._metrics = make_asgi_app(registry, disable_compression=True)
         self._host = host
         self._port = port
         self._live = live
-        self._server: asyncio.Server | None = None
+        self._server: EmbeddedServer | None = None
+        self._serving: asyncio.Task[None] | None = None
 
     @property
     def port(self) -> int:
-        """The port served; the one asked for until started."""
+        """Port that is listened on; before `start` the configured one."""
         return self._port
 
     async def start(self) -> None:
-        """Listen.
+        """Listen and serve in the background.
 
         Raises:
-            StartupError: the port is taken or the address is not ours.
+            StartupError: The port is in use, or the address is not local.
         """
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         try:
-            self._server = await asyncio.start_server(self._serve, self._host, self._port, limit=REQUEST_BYTES)
+            listener = socket.create_server((self._host, self._port), family=family)
         except OSError as error:
             raise StartupError(f"cannot serve metrics on {self._host}:{self._port}: {error.strerror}") from error
-        self._port = int(self._server.sockets[0].getsockname()[1])
+        self._port = int(listener.getsockname()[1])
+        self._server = EmbeddedServer(_config(self._app))
+        self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
+        await wait_for(self._server.listening, self._serving)
 
     async def stop(self) -> None:
-        """Stop listening."""
-        if self._server is not None:
-            self._server.close()
+        """Stop listening and close all connections. Idempotent."""
+        if self._server is not None and self._serving is not None:
+            self._server.should_exit = True
+            await self._serving
             self._server = None
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _app(self, scope: Message, receive: Receive, send: Send) -> None:
+        async def respond(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], *_HEADERS]}
+            await send(message)
+
+        if scope["method"] not in ("GET", "HEAD"):
+            await _send(respond, HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n")
+            return
         try:
-            async with asyncio.timeout(REQUEST_TIMEOUT):
-                request = await _read_request(reader)
-                answer = self._answer(request)
-                writer.write(_encode(answer, with_body=request is None or request.method != "HEAD"))
-                await writer.drain()
-        except (TimeoutError, OSError, asyncio.IncompleteReadError):
-            pass  # a client that went or dawdles: nobody to tell
-        finally:
-            writer.close()
-
-    def _answer(self, request: _Request | None) -> _Answer:
-        if request is None:
-            return _Answer(HTTPStatus.BAD_REQUEST, b"bad request\n")
-        if request.method not in ("GET", "HEAD"):
-            return _Answer(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n")
-        try:
-            return self._page(request)
-        except Exception:  # noqa: BLE001 - a broken collector must not end the server; it is logged and answered
-            _log.exception("ops page failed", path=request.path)
-            return _Answer(HTTPStatus.INTERNAL_SERVER_ERROR, b"internal error\n")
-
-    def _page(self, request: _Request) -> _Answer:
-        if request.path == "/metrics":
-            encode, content_type = choose_encoder(request.accept)
-            return _Answer(HTTPStatus.OK, encode(self._registry), content_type)
-        if request.path == "/healthz":
-            return _Answer(HTTPStatus.OK, b"ok\n")
-        if request.path == "/status":
-            status = self._live() if self._live is not None else {}
-            return _Answer(HTTPStatus.OK, json.dumps(status).encode(), "application/json")
-        return _Answer(HTTPStatus.NOT_FOUND, b"try /metrics, /healthz or /status\n")
+            match scope["path"]:
+                case "/metrics":
+                    await self._metrics(scope, receive, respond)
+                case "/healthz":
+                    await _send(respond, HTTPStatus.OK, b"ok\n")
+                case "/status":
+                    status = self._live() if self._live is not None else {}
+                    await _send(respond, HTTPStatus.OK, json.dumps(status).encode(), "application/json")
+                case _:
+                    await _send(respond, HTTPStatus.NOT_FOUND, b"try /metrics, /healthz or /status\n")
+        except Exception:  # noqa: BLE001 - a failing collector must not end the server; it is logged and answered
+            _log.exception("ops page failed", path=scope["path"])
+            await _send(respond, HTTPStatus.INTERNAL_SERVER_ERROR, b"internal error\n")
 
 
-async def _read_request(reader: asyncio.StreamReader) -> _Request | None:
-    """The request line and `Accept`; `None` if it is not HTTP or too long. Bodies are not read."""
-    try:
-        head = await reader.readuntil(b"\r\n\r\n")
-    except asyncio.LimitOverrunError:
-        return None
-    first, *rest = head.decode("latin-1").split("\r\n")
-    parts = first.split(" ")
-    if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
-        return None
-    headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in rest)}
-    return _Request(parts[0], parts[1].partition("?")[0], headers.get("accept", ""))
-
-
-def _encode(answer: _Answer, *, with_body: bool) -> bytes:
-    head = (
-        f"HTTP/1.1 {answer.status.value} {answer.status.phrase}\r\n"
-        f"Content-Type: {answer.content_type}\r\n"
-        f"Content-Length: {len(answer.body)}\r\n"
-        "Cache-Control: no-store\r\nConnection: close\r\n\r\n"
+def _config(app: Callable[[Message, Receive, Send], Awaitable[None]]) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        interface="asgi3",
+        http=_OpsProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        h11_max_incomplete_event_size=REQUEST_BYTES,
+        timeout_graceful_shutdown=1,
     )
-    return head.encode("latin-1") + (answer.body if with_body else b"")
+
+
+async def _send(send: Send, status: HTTPStatus, body: bytes, content_type: str = _TEXT) -> None:
+    headers = [(b"content-type", content_type.encode()), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status.value, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

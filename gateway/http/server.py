@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Generator
 from typing import Any
 
 import structlog
@@ -19,6 +18,7 @@ from gateway.errors import ServerShutdown
 from gateway.http.gateway import Gateway
 from gateway.http.http_protocol import GatewayProtocol
 from gateway.settings import GatewaySettings
+from runtime.embedded_server import EmbeddedServer, wait_for
 from runtime.lifecycle import StartupError
 from runtime.metrics import OpsServer
 
@@ -35,21 +35,8 @@ KEEP_ALIVE_SECONDS = 75
 _log = structlog.get_logger(__name__)
 
 
-class _Server(uvicorn.Server):
-    """A uvicorn server without signal handlers, which the process installs itself. `listening` is set once it is."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.listening = asyncio.Event()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
-        if self.started:
-            self.listening.set()
+class _Server(EmbeddedServer):
+    """The gateway's server, which also serves the connections in the backlog when it shuts down."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept the connections in the listeners' backlogs, which closing would reset, then shut down."""
@@ -77,14 +64,14 @@ async def serve_app(app: FastAPI, settings: GatewaySettings, stop: asyncio.Event
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     ops = OpsServer(gateway.metrics.registry, settings.ops_host, settings.ops_port, lambda: live(gateway))
     try:
-        await _until(server.listening, serving)
+        await wait_for(server.listening, serving)
         if not server.listening.is_set():
             await serving
             raise StartupError("the gateway's application did not start; the log says why")
         await ops.start()
         host, port = listener_address(server)
         _log.info("gateway listening", host=host, port=port, ops_port=ops.port)
-        await _until(stop, serving)
+        await wait_for(stop, serving)
     finally:
         await _shut_down(server, serving, gateway, settings.shutdown_grace)
         await ops.stop()
@@ -149,12 +136,6 @@ def _config(app: FastAPI, settings: GatewaySettings) -> uvicorn.Config:
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=int(settings.shutdown_grace) + FAREWELL_SECONDS,
     )
-
-
-async def _until(event: asyncio.Event, serving: asyncio.Task[None]) -> None:
-    waiting = asyncio.create_task(event.wait())
-    await asyncio.wait({waiting, serving}, return_when=asyncio.FIRST_COMPLETED)
-    waiting.cancel()
 
 
 async def _shut_down(server: uvicorn.Server, serving: asyncio.Task[None], gateway: Gateway, grace: float) -> None:

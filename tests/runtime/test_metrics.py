@@ -92,3 +92,11 @@ async def test_stopping_frees_the_port(registry):
     again = OpsServer(registry, "127.0.0.1", server.port)
     await again.start()
     await again.stop()
+
+
+async def test_a_connection_without_a_request_is_closed_after_a_timeout(server, monkeypatch):
+    monkeypatch.setattr("runtime.metrics.REQUEST_TIMEOUT", 0.05)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    async with asyncio.timeout(2):
+        assert await reader.read() == b""
+    writer.close()

@@ -1,0 +1,36 @@
+"""uvicorn server that runs inside a process which has its own event loop and signal handlers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Generator
+
+import uvicorn
+
+
+class EmbeddedServer(uvicorn.Server):
+    """A uvicorn server without signal handlers. `listening` is set once it accepts connections."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Install no signal handlers."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start as uvicorn does, then set `listening`."""
+        await super().startup(sockets=sockets)
+        if self.started:
+            self.listening.set()
+
+
+async def wait_for(event: asyncio.Event, serving: asyncio.Task[None]) -> None:
+    """Wait until an event is set or the server's task has ended."""
+    waiting = asyncio.create_task(event.wait())
+    await asyncio.wait({waiting, serving}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
