@@ -116,5 +116,6 @@ def test_links_of_a_hub_cache_are_followed(tmp_path):
 
 
 def test_no_torch_is_imported():
-    code = "import sys, inference_worker.model_source, inference_worker.gguf_metadata; sys.exit('torch' in sys.modules)"
+    modules = "inference_worker.model_files.model_source, inference_worker.model_files.gguf_metadata"
+    code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
