@@ -103,7 +103,7 @@ class Reaper:
         if delivery.death_reason == EXPIRED:  # load, not a defect
             delivery.ack()
         else:
-            await self._bus.keep_diagnosed(delivery, _diagnosis(delivery, code))
+            await self._bus.move_to_diagnosed(delivery, _diagnosis(delivery, code))
         self._count(job.id, code, delivery)
 
     async def _reap_undecodable(self, delivery: Delivery, error: str) -> None:
@@ -113,7 +113,7 @@ class Reaper:
         if address is not None:
             self._notify_gateway(address, code, message)
         reason = str(delivery.headers.get(REASON_HEADER, error))
-        await self._bus.keep_diagnosed(delivery, Diagnosis(code, reason, deaths=1, by=REAPER))
+        await self._bus.move_to_diagnosed(delivery, Diagnosis(code, reason, deaths=1, by=REAPER))
         self._metrics.parked.labels(topology.DEAD_QUEUE).inc()
         self._count(address.id if address is not None else None, code, delivery)
 

@@ -12,7 +12,7 @@ from auth_billing.money.credit import Credit
 from auth_billing.prices.price_book import PriceBook
 from auth_billing.rate_limits.limit_registry import LimitRegistry
 from router.messages import WorkerStatus
-from router.registry import ModelInfo
+from router.model_registry import ModelInfo
 
 
 class Fleet(Protocol):

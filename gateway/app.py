@@ -38,11 +38,11 @@ from gateway.jobs.generation import Generations
 from gateway.jobs.reply_inbox import ReplyInbox
 from gateway.metrics import GatewayMetrics
 from gateway.settings import GatewaySettings
-from router import control_plane
-from router.bus import Bus, Feed
+from router import control_targets
+from router.bus import Bus, TypedSubscription
 from router.errors import BrokerUnavailable
 from router.messages import Control, GatewayLoad, KeysChanged, WorkerStatus
-from router.registry import ModelRegistry
+from router.model_registry import ModelRegistry
 from runtime.lifecycle import StartupError
 
 LOAD_SECONDS = 1.0
@@ -90,7 +90,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         StartupError: The alias file is invalid.
     """
     metrics = GatewayMetrics(services.metrics)
-    services.bus.on_refused_control(lambda reason: metrics.controls_refused.labels(reason).inc())
+    services.bus.on_control_rejected(lambda reason: metrics.controls_refused.labels(reason).inc())
     registry = ModelRegistry(time.time)
     catalogue = ModelCatalogue(registry, read_aliases(settings.model_aliases))
     queues = QueueEstimator(settings.gateway_id)
@@ -100,7 +100,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         settings.gateway_id,
         metrics,
         max_unread_bytes=settings.max_unread_bytes,
-        has_room=registry.has_room,
+        has_room=registry.has_free_slots,
     )
     return Gateway(
         settings=settings,
@@ -130,7 +130,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     gateway: Gateway = app.state.gateway
     windows, statuses = await gateway.inbox.listen(), await gateway.bus.statuses()
-    controls = await gateway.bus.controls([control_plane.GATEWAYS])
+    controls = await gateway.bus.controls([control_targets.GATEWAYS])
     tasks = [
         asyncio.create_task(_supervise(gateway, gateway.inbox.run(windows))),
         asyncio.create_task(_supervise(gateway, _observe(gateway.catalogue, statuses))),
@@ -157,12 +157,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await gateway.limits.close()
 
 
-async def _observe(catalogue: ModelCatalogue, statuses: Feed[WorkerStatus]) -> None:
+async def _observe(catalogue: ModelCatalogue, statuses: TypedSubscription[WorkerStatus]) -> None:
     async for status in statuses:
         catalogue.observe(status)
 
 
-async def _apply_controls(gateway: Gateway, controls: Feed[Control]) -> None:
+async def _apply_controls(gateway: Gateway, controls: TypedSubscription[Control]) -> None:
     async for control in controls:
         match control:
             case KeysChanged():
@@ -175,7 +175,7 @@ async def _report_load(gateway: Gateway) -> None:
     """Report this gateway's load to the other gateways at a fixed interval."""
     while True:
         with suppress(BrokerUnavailable):
-            gateway.bus.send_control(control_plane.GATEWAYS, gateway.queues.report())
+            gateway.bus.send_control(control_targets.GATEWAYS, gateway.queues.report())
         await asyncio.sleep(LOAD_SECONDS)
 
 

@@ -24,7 +24,7 @@ from inference_worker.worker.metrics import WorkerMetrics
 from inference_worker.worker.text.processor import TextProcessor
 from inference_worker.worker.worker import Worker
 from router.bus import Bus
-from router.control_seal import sealed_by
+from router.control_signing import control_signer
 from router.errors import BrokerUnavailable
 from router.messages import Task
 from router.topology import check_model_name
@@ -40,9 +40,9 @@ async def serve(
     stop: asyncio.Event,
     *,
     transport: Transport | None = None,
-    hand_off: asyncio.Event | None = None,
+    hand_over: asyncio.Event | None = None,
 ) -> None:
-    """Serve one model until `stop` is set, then drain; setting `hand_off` ends the drain at once.
+    """Serve one model until `stop` is set, then drain; setting `hand_over` ends the drain at once.
 
     `transport` must not be started yet; the default is RabbitMQ at `settings.amqp_url`.
 
@@ -56,8 +56,8 @@ async def serve(
     registry = CollectorRegistry()
     engine = ProcessEngine(settings.engine(), target=_engine_target(settings))
     metrics = WorkerMetrics(registry, model)
-    bus.on_refused_control(metrics.control_refused)
-    worker = Worker(bus, engine, _jobs_of(text), settings, metrics, model=model, hand_off=hand_off)
+    bus.on_control_rejected(metrics.control_refused)
+    worker = Worker(bus, engine, _jobs_of(text), settings, metrics, model=model, hand_over=hand_over)
     ops = OpsServer(registry, settings.ops_host, settings.ops_port, live=worker.status)
     await ops.start()
     try:
@@ -108,16 +108,16 @@ def _default_name(source: ModelSource) -> str:
 def _bus(settings: WorkerSettings) -> Bus:
     if not settings.amqp_url:
         raise StartupError("no broker given: set HEADRACE_AMQP_URL, for example amqp://user:password@127.0.0.1:5672/")
-    return Bus(RabbitMQTransport(settings.amqp_url, name=settings.id), sealed_by(settings.control_secret))
+    return Bus(RabbitMQTransport(settings.amqp_url, name=settings.id), control_signer(settings.control_secret))
 
 
 async def run(settings: WorkerSettings) -> None:
     """Serve until SIGTERM or SIGINT; a second one hands running jobs over at once."""
     logging.configure(settings.id, style=settings.log_style, level=settings.log_level)
-    stop, hand_off = asyncio.Event(), asyncio.Event()
-    lifecycle.stop_on_signals(stop, again=hand_off.set)
+    stop, hand_over = asyncio.Event(), asyncio.Event()
+    lifecycle.stop_on_signals(stop, again=hand_over.set)
     try:
-        await serve(settings, stop, hand_off=hand_off)
+        await serve(settings, stop, hand_over=hand_over)
     except EngineDied as error:
         # Unlike after a StartupError, a supervisor such as systemd should restart the process.
         print(f"headrace: {error}", file=sys.stderr, flush=True)

@@ -11,12 +11,12 @@ import msgspec
 
 from proxy.stream import ChoiceDelta
 from proxy.usage import TokenCount, estimate_prompt_tokens, plausible_usage, usage_limit
-from router.consumer.taken_jobs import TakenJob
+from router.consumer.attempts import Attempt
 from router.messages import Delta, EmbeddingPrompt, Usage
 
 
 @dataclass(eq=False)
-class ForwardedJob(TakenJob):
+class ForwardedJob(Attempt):
     """One attempt at a job, which tries upstreams in turn until one begins to answer."""
 
     max_model_len: int = 1
@@ -50,7 +50,7 @@ class ForwardedJob(TakenJob):
         positions = tokens or int(piece.size > 0)
         delta = Delta(
             job_id=self.job.id,
-            attempt_id=self.attempt,
+            attempt_id=self.attempt_id,
             choice=piece.choice,
             start=self.positions[piece.choice],
             token_ids=[],

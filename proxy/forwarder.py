@@ -79,7 +79,7 @@ class Forwarder:
         if taken.job.begun:
             self.fail(taken, FailureCode.WORKER_LOST, "The worker was lost after it had begun to answer.")
             return
-        self._admission.queue(taken)
+        self._admission.enqueue(taken)
         self.admit()
 
     def admit(self) -> None:
@@ -103,7 +103,7 @@ class Forwarder:
             self._fail(taken, error)
         else:
             self._metrics.estimated.inc(taken.plausible_usage is None)
-            self._end(taken, Finished(job_id=taken.job.id, attempt_id=taken.attempt, usage=taken.usage))
+            self._end(taken, Finished(job_id=taken.job.id, attempt_id=taken.attempt_id, usage=taken.usage))
 
     async def _try_targets(self, taken: ForwardedJob) -> None:
         failure: UpstreamError | None = None
@@ -192,17 +192,17 @@ class Forwarder:
         taken.accepted, taken.reported_usage = True, embedded.usage
         self._start(taken)
         for index, vector in enumerate(embedded.vectors):
-            reply = Embedded(job_id=taken.job.id, attempt_id=taken.attempt, start=index, vectors=[vector])
+            reply = Embedded(job_id=taken.job.id, attempt_id=taken.attempt_id, start=index, vectors=[vector])
             self._consumer.outbox.put(taken.job.reply_to, reply)
         self._metrics.finished("stop")
 
     def _start(self, taken: ForwardedJob) -> None:
-        self._metrics.time_to_first_token.observe(time.monotonic() - taken.taken)
+        self._metrics.time_to_first_token.observe(time.monotonic() - taken.received_at)
         self._consumer.outbox.put(
             taken.job.reply_to,
             Started(
                 job_id=taken.job.id,
-                attempt_id=taken.attempt,
+                attempt_id=taken.attempt_id,
                 worker_id=self._worker,
                 prompt_tokens=taken.usage.prompt_tokens,
                 delivery_count=taken.delivery.delivery_count,
@@ -229,7 +229,7 @@ class Forwarder:
             taken,
             Failed(
                 job_id=taken.job.id,
-                attempt_id=taken.attempt,
+                attempt_id=taken.attempt_id,
                 code=code,
                 message=message,
                 param=param,
@@ -240,17 +240,18 @@ class Forwarder:
 
     def fail(self, taken: ForwardedJob, code: FailureCode, message: str) -> None:
         """Close the connection and end a job as failed; the client gets `message`."""
-        self.hand_back(taken)
+        self.abandon(taken)
         self._end(
-            taken, Failed(job_id=taken.job.id, attempt_id=taken.attempt, code=code, message=message, usage=taken.usage)
+            taken,
+            Failed(job_id=taken.job.id, attempt_id=taken.attempt_id, code=code, message=message, usage=taken.usage),
         )
 
     def cancel(self, taken: ForwardedJob) -> None:
         """Close the connection and end a job as cancelled: its gateway requested it or is gone."""
-        self.hand_back(taken)
-        self._end(taken, Cancelled(job_id=taken.job.id, attempt_id=taken.attempt, usage=taken.usage))
+        self.abandon(taken)
+        self._end(taken, Cancelled(job_id=taken.job.id, attempt_id=taken.attempt_id, usage=taken.usage))
 
-    def hand_back(self, taken: ForwardedJob) -> None:
+    def abandon(self, taken: ForwardedJob) -> None:
         """Close the connection of a job that another worker will answer; publishes no terminal message."""
         if taken.task is not None:
             taken.task.cancel()
@@ -259,7 +260,7 @@ class Forwarder:
         if taken.ended:
             return
         self._consumer.end(taken, terminal)
-        self._metrics.ended(terminal, taken.usage, time.monotonic() - taken.taken)
+        self._metrics.ended(terminal, taken.usage, time.monotonic() - taken.received_at)
         self.admit()
 
 

@@ -16,7 +16,7 @@ from proxy.settings import ProxySettings
 from proxy.upstream import Upstream
 from proxy.worker import ProxyWorker
 from router.bus import Bus
-from router.control_seal import sealed_by
+from router.control_signing import control_signer
 from router.errors import BrokerUnavailable
 from router.transport.base import Transport
 from router.transport.rabbitmq import RabbitMQTransport
@@ -30,9 +30,9 @@ async def serve(
     stop: asyncio.Event,
     *,
     transport: Transport | None = None,
-    hand_off: asyncio.Event | None = None,
+    hand_over: asyncio.Event | None = None,
 ) -> None:
-    """Serve the catalogue until `stop` is set, then drain; setting `hand_off` ends the drain at once.
+    """Serve the catalogue until `stop` is set, then drain; setting `hand_over` ends the drain at once.
 
     `transport` must not be started yet; the default is RabbitMQ at `settings.amqp_url`.
 
@@ -44,7 +44,7 @@ async def serve(
     registry = CollectorRegistry()
     collectors = ProxyCollectors(registry)
     bus = Bus(transport) if transport is not None else _bus(settings)
-    bus.on_refused_control(collectors.control_refused)
+    bus.on_control_rejected(collectors.control_refused)
     async with AsyncExitStack() as opened:
         upstreams = {name: Upstream(name, spec, keys.get(name)) for name, spec in models.upstreams.items()}
         for name, upstream in upstreams.items():
@@ -59,7 +59,7 @@ async def serve(
                 ProxyMetrics(collectors, model),
                 worker=f"{settings.proxy_id}-{number}",
                 drain_grace=settings.drain_grace,
-                hand_off=hand_off,
+                hand_over=hand_over,
             )
             for number, (model, spec) in enumerate(models.models.items(), start=1)
         }
@@ -103,12 +103,12 @@ def _summary(models: dict[str, dict[str, Any]]) -> dict[str, Any]:
 def _bus(settings: ProxySettings) -> Bus:
     if not settings.amqp_url:
         raise StartupError("no broker given: set HEADRACE_AMQP_URL, for example amqp://user:password@127.0.0.1:5672/")
-    return Bus(RabbitMQTransport(settings.amqp_url, name=settings.proxy_id), sealed_by(settings.control_secret))
+    return Bus(RabbitMQTransport(settings.amqp_url, name=settings.proxy_id), control_signer(settings.control_secret))
 
 
 async def run(settings: ProxySettings) -> None:
     """Serve until SIGTERM or SIGINT; a second one hands running jobs over at once."""
     logging.configure(settings.proxy_id, style=settings.log_style, level=settings.log_level)
-    stop, hand_off = asyncio.Event(), asyncio.Event()
-    lifecycle.stop_on_signals(stop, again=hand_off.set)
-    await serve(settings, stop, hand_off=hand_off)
+    stop, hand_over = asyncio.Event(), asyncio.Event()
+    lifecycle.stop_on_signals(stop, again=hand_over.set)
+    await serve(settings, stop, hand_over=hand_over)

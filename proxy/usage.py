@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from router.messages import ChatPrompt, EmbeddingPrompt, Job, PromptBounds, TextPrompt, TokenPrompt, Usage
-from router.usage_bound import most_usage
+from router.usage_bound import max_usage
 
 BYTES_PER_TOKEN = 4
 BOUNDS = PromptBounds(per_byte=1, per_text=16, per_conversation=64, per_message=16, tools=512)
@@ -74,7 +74,7 @@ def estimate_prompt_tokens(job: Job) -> int:
 
 def usage_limit(job: Job, max_model_len: int) -> Usage:
     """Return the most that a job may use and is billed for, over all choices."""
-    return most_usage(job, max_model_len, BOUNDS)
+    return max_usage(job, max_model_len, BOUNDS)
 
 
 def with_token_limit(job: Job, max_model_len: int) -> Job:

@@ -36,7 +36,7 @@ class ProxyWorker:
         *,
         worker: str,
         drain_grace: float,
-        hand_off: asyncio.Event | None,
+        hand_over: asyncio.Event | None,
     ) -> None:
         self._worker = worker
         self._model = model
@@ -45,11 +45,11 @@ class ProxyWorker:
             bus,
             worker=worker,
             model=model,
-            places=spec.concurrency,
+            slots=spec.concurrency,
             drain_grace=drain_grace,
             priority=OVERFLOW_PRIORITY if spec.overflow else 0,
             status=self._heartbeat,
-            hand_off=hand_off,
+            hand_over=hand_over,
         )
         self._forwarder = Forwarder(model, spec, upstreams, self._consumer, metrics, worker=worker)
         self._started = time.time()

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 import structlog
 
 from router import messages, topology
-from router.control_seal import ControlSeal
+from router.control_signing import ControlSigner
 from router.diagnosis import REASON_HEADER, Diagnosis
 from router.errors import PublishError, UndecodableMessage, UntrustedControl
 from router.messages import (
@@ -52,20 +52,22 @@ class Envelope(Generic[T]):
     delivery: Delivery
 
 
-class Inbound(Generic[T]):
+class TypedConsumer(Generic[T]):
     """Decodes the messages of a shared queue; an undecodable one is dead-lettered with its reason."""
 
-    def __init__(self, consumer: Consumer, codec: Codec[T], bury: Callable[[Delivery, str], Awaitable[None]]) -> None:
+    def __init__(
+        self, consumer: Consumer, codec: Codec[T], dead_letter: Callable[[Delivery, str], Awaitable[None]]
+    ) -> None:
         self._consumer = consumer
         self._codec = codec
-        self._bury = bury
+        self._dead_letter = dead_letter
 
     async def __aiter__(self) -> AsyncIterator[Envelope[T]]:
         async for delivery in self._consumer:
             try:
                 message = self._codec.decode(delivery.body)
             except UndecodableMessage as error:
-                await self._bury(delivery, str(error))
+                await self._dead_letter(delivery, str(error))
                 continue
             yield Envelope(message, delivery)
 
@@ -74,7 +76,7 @@ class Inbound(Generic[T]):
         await self._consumer.cancel()
 
 
-class Feed(Generic[T]):
+class TypedSubscription(Generic[T]):
     """Decodes the messages of a private queue; one that is undecodable or not accepted is logged and dropped."""
 
     def __init__(
@@ -104,14 +106,14 @@ class Bus:
 
     Args:
         transport: the connection to the broker.
-        seal: signs outgoing control messages and verifies incoming ones; `None` only with the in-memory broker,
+        signer: signs outgoing control messages and verifies incoming ones; `None` only with the in-memory broker,
             which no other process can reach.
     """
 
-    def __init__(self, transport: Transport, seal: ControlSeal | None = None) -> None:
+    def __init__(self, transport: Transport, signer: ControlSigner | None = None) -> None:
         self._transport = transport
-        self._seal = seal
-        self._control_refused: Callable[[str], None] = lambda _reason: None
+        self._signer = signer
+        self._control_rejected: Callable[[str], None] = lambda _reason: None
 
     @property
     def state(self) -> ConnectionState:
@@ -157,8 +159,8 @@ class Bus:
         remaining_ms = max(1, int((job.deadline - time.time()) * 1000))
         await self._transport.publish(
             Outgoing(
-                exchange=topology.JOBS,
-                routing_key=topology.job_key(job.model, job.service_class),
+                exchange=topology.JOBS_EXCHANGE,
+                routing_key=topology.job_routing_key(job.model, job.service_class),
                 body=messages.encode(job),
                 headers=headers,
                 message_id=job.id,
@@ -167,14 +169,16 @@ class Bus:
             )
         )
 
-    async def jobs(self, model: str, service_class: ServiceClass, *, prefetch: int, priority: int = 0) -> Inbound[Job]:
+    async def jobs(
+        self, model: str, service_class: ServiceClass, *, prefetch: int, priority: int = 0
+    ) -> TypedConsumer[Job]:
         """Consume jobs of one model and class, at most `prefetch` unacknowledged at a time.
 
         A consumer of lower `priority` gets only jobs for which those of higher priority have no capacity.
         """
         queue = topology.job_queue(model, service_class)
         consumer = await self._transport.consume(queue, prefetch=prefetch, priority=priority)
-        return Inbound(consumer, messages.JOBS, partial(self._bury, topology.dead_job_key(model)))
+        return TypedConsumer(consumer, messages.JOBS, partial(self._dead_letter, topology.dead_job_routing_key(model)))
 
     async def dead_jobs(self, *, prefetch: int) -> Consumer:
         """Consume dead-lettered jobs as raw deliveries: some were dead-lettered because they are undecodable."""
@@ -186,21 +190,21 @@ class Bus:
         Raises:
             PublishError: it was not moved, and is not acknowledged.
         """
-        await self._move(delivery, topology.SETTLE_KEY, {REASON_HEADER: reason})
+        await self._move(delivery, topology.SETTLE_ROUTING_KEY, {REASON_HEADER: reason})
 
-    async def keep_diagnosed(self, delivery: Delivery, diagnosis: Diagnosis) -> None:
+    async def move_to_diagnosed(self, delivery: Delivery, diagnosis: Diagnosis) -> None:
         """Move a failed job to the diagnosed queue, where an operator can inspect it, then acknowledge it.
 
         Raises:
             PublishError: it was not moved, and is not acknowledged.
         """
-        await self._move(delivery, topology.DIAGNOSED_KEY, diagnosis.headers())
+        await self._move(delivery, topology.DIAGNOSED_ROUTING_KEY, diagnosis.headers())
 
     async def browse(self, queue: str) -> Browser:
         """Open a browser on a durable queue."""
         return await self._transport.browse(queue)
 
-    async def _bury(self, routing_key: str, delivery: Delivery, reason: str) -> None:
+    async def _dead_letter(self, routing_key: str, delivery: Delivery, reason: str) -> None:
         """Dead-letter a message with its reason; if that fails, reject it, so that the broker does it without one."""
         _log.error("undecodable message dead-lettered", queue=delivery.routing_key, reason=reason)
         try:
@@ -209,13 +213,13 @@ class Bus:
             _log.warning("message dead-lettered without its reason", reason=str(error))
             delivery.reject(requeue=False)
 
-    async def _move(self, delivery: Delivery, routing_key: str, said: Mapping[str, HeaderValue]) -> None:
+    async def _move(self, delivery: Delivery, routing_key: str, added_headers: Mapping[str, HeaderValue]) -> None:
         await self._transport.publish(
             Outgoing(
-                exchange=topology.DEAD_LETTERS,
+                exchange=topology.DEAD_LETTERS_EXCHANGE,
                 routing_key=routing_key,
                 body=delivery.body,
-                headers={**delivery.headers, **said},
+                headers={**delivery.headers, **added_headers},
                 message_id=delivery.message_id,
                 persistent=True,
             )
@@ -224,26 +228,28 @@ class Bus:
 
     # Replies
 
-    async def replies(self, gateway: str) -> Feed[Window]:
+    async def replies(self, gateway: str) -> TypedSubscription[Window]:
         """Open a gateway's reply inbox. Call it before the first job is published."""
         subscription = await self._transport.subscribe(
-            topology.REPLY, [gateway], arguments=topology.REPLY_QUEUE_ARGUMENTS
+            topology.REPLY_EXCHANGE, [gateway], arguments=topology.REPLY_QUEUE_ARGUMENTS
         )
-        return Feed(subscription, messages.WINDOWS, "replies")
+        return TypedSubscription(subscription, messages.WINDOWS, "replies")
 
     def send_window(self, gateway: str, window: Window) -> None:
-        """Publish a window, unconfirmed; if the gateway has no inbox, the `on_lost_gateway` callbacks are called.
+        """Publish a window, unconfirmed; without an inbox for it the `on_gateway_unreachable` callbacks are called.
 
         Raises:
             BrokerUnavailable: the connection is down.
         """
-        self._transport.post(Outgoing(topology.REPLY, gateway, messages.encode(window)), mandatory=True)
+        self._transport.publish_unconfirmed(
+            Outgoing(topology.REPLY_EXCHANGE, gateway, messages.encode(window)), mandatory=True
+        )
 
-    def on_lost_gateway(self, callback: Callable[[str], None]) -> None:
+    def on_gateway_unreachable(self, callback: Callable[[str], None]) -> None:
         """Call `callback(gateway)` when the broker returns a window because that gateway has no reply inbox."""
 
         def returned(message: Outgoing) -> None:
-            if message.exchange == topology.REPLY:
+            if message.exchange == topology.REPLY_EXCHANGE:
                 callback(message.routing_key)
 
         self._transport.on_return(returned)
@@ -258,60 +264,62 @@ class Bus:
         """
         await self._transport.publish(
             Outgoing(
-                exchange=topology.SETTLE,
-                routing_key=topology.SETTLE_KEY,
+                exchange=topology.SETTLE_EXCHANGE,
+                routing_key=topology.SETTLE_ROUTING_KEY,
                 body=messages.encode(message),
                 message_id=message.job,
                 persistent=True,
             )
         )
 
-    async def settlements(self, *, prefetch: int) -> Inbound[Settlement]:
+    async def settlements(self, *, prefetch: int) -> TypedConsumer[Settlement]:
         """Consume usage records and receipts; an undecodable one is parked with its reason."""
         consumer = await self._transport.consume(topology.SETTLE_QUEUE, prefetch=prefetch)
-        return Inbound(consumer, messages.SETTLEMENTS, partial(self._bury, topology.SETTLE_KEY))
+        return TypedConsumer(consumer, messages.SETTLEMENTS, partial(self._dead_letter, topology.SETTLE_ROUTING_KEY))
 
     # Control and status
 
-    def on_unheard_control(self, callback: Callable[[str], None]) -> None:
+    def on_control_unroutable(self, callback: Callable[[str], None]) -> None:
         """Call `callback(target)` when the broker returns a `mandatory` control message that no process receives."""
 
         def returned(message: Outgoing) -> None:
-            if message.exchange == topology.CONTROL:
+            if message.exchange == topology.CONTROL_EXCHANGE:
                 callback(message.routing_key)
 
         self._transport.on_return(returned)
 
     def send_control(self, target: str, message: Control, *, mandatory: bool = False) -> None:
-        """Publish, unconfirmed, to `control_plane.worker(...)`, `.model(...)`, `.ALL` or `.GATEWAYS`.
+        """Publish, unconfirmed, to `control_targets.worker(...)`, `.model(...)`, `.ALL` or `.GATEWAYS`.
 
-        If it is `mandatory` and no queue is bound for `target`, the `on_unheard_control` callbacks are called.
+        If it is `mandatory` and no queue is bound for `target`, the `on_control_unroutable` callbacks are called.
 
         Raises:
             BrokerUnavailable: the connection is down.
         """
         body = messages.encode(message)
-        headers = {} if self._seal is None else self._seal.sign(target, body)
-        self._transport.post(Outgoing(topology.CONTROL, target, body, headers), mandatory=mandatory)
+        headers = {} if self._signer is None else self._signer.sign(target, body)
+        self._transport.publish_unconfirmed(
+            Outgoing(topology.CONTROL_EXCHANGE, target, body, headers), mandatory=mandatory
+        )
 
-    async def controls(self, targets: list[str]) -> Feed[Control]:
+    async def controls(self, targets: list[str]) -> TypedSubscription[Control]:
         """Subscribe to control messages for any of `targets`."""
         subscription = await self._transport.subscribe(
-            topology.CONTROL, targets, arguments=topology.CONTROL_QUEUE_ARGUMENTS
+            topology.CONTROL_EXCHANGE, targets, arguments=topology.CONTROL_QUEUE_ARGUMENTS
         )
-        return Feed(subscription, messages.CONTROLS, "control", self._accepts_control)
+        return TypedSubscription(subscription, messages.CONTROLS, "control", self._accepts_control)
 
-    def on_refused_control(self, callback: Callable[[str], None]) -> None:
+    def on_control_rejected(self, callback: Callable[[str], None]) -> None:
         """Call `callback(reason)` for each rejected control message: `unsigned`, `forged` or `old`."""
-        self._control_refused = callback
+        self._control_rejected = callback
 
     def _accepts_control(self, received: Received) -> bool:
         try:
-            if self._seal is not None:
-                self._seal.check(received)
+            if self._signer is not None:
+                self._signer.verify(received)
         except UntrustedControl as error:
             _log.error("control message rejected", reason=error.reason, target=received.routing_key)
-            self._control_refused(error.reason)
+            self._control_rejected(error.reason)
             return False
         return True
 
@@ -321,9 +329,11 @@ class Bus:
         Raises:
             BrokerUnavailable: the connection is down.
         """
-        self._transport.post(Outgoing(topology.STATUS, "", messages.encode(status)))
+        self._transport.publish_unconfirmed(Outgoing(topology.STATUS_EXCHANGE, "", messages.encode(status)))
 
-    async def statuses(self) -> Feed[WorkerStatus]:
+    async def statuses(self) -> TypedSubscription[WorkerStatus]:
         """Subscribe to the heartbeats of all workers."""
-        subscription = await self._transport.subscribe(topology.STATUS, [""], arguments=topology.STATUS_QUEUE_ARGUMENTS)
-        return Feed(subscription, messages.STATUSES, "status")
+        subscription = await self._transport.subscribe(
+            topology.STATUS_EXCHANGE, [""], arguments=topology.STATUS_QUEUE_ARGUMENTS
+        )
+        return TypedSubscription(subscription, messages.STATUSES, "status")

@@ -20,22 +20,22 @@ from router.messages import ServiceClass
 _MODEL_NAME = re.compile(r"[A-Za-z0-9._\-/:]{1,200}")
 _WORKER_ID = re.compile(r"[A-Za-z0-9_\-]{1,100}")
 
-JOBS = "hr.jobs"
-REPLY = "hr.reply"
-CONTROL = "hr.ctl"
-STATUS = "hr.status"
-SETTLE = "hr.settle"
-DEAD_LETTERS = "hr.dlx"
+JOBS_EXCHANGE = "hr.jobs"
+REPLY_EXCHANGE = "hr.reply"
+CONTROL_EXCHANGE = "hr.ctl"
+STATUS_EXCHANGE = "hr.status"
+SETTLE_EXCHANGE = "hr.settle"
+DEAD_LETTERS_EXCHANGE = "hr.dlx"
 
 SETTLE_QUEUE = "hr.settle.v1"
 DEAD_QUEUE = "hr.dead.v1"
 PARKED_QUEUE = "hr.parked.v1"
 DIAGNOSED_QUEUE = "hr.diagnosed.v1"
 
-SETTLE_KEY = "settle"
+SETTLE_ROUTING_KEY = "settle"
 """Routing key of usage records and receipts; dead-lettered with it they reach the parked queue."""
 
-DIAGNOSED_KEY = "diagnosed"
+DIAGNOSED_ROUTING_KEY = "diagnosed"
 """Routing key of jobs that failed for good, with their diagnosis."""
 
 JOB_DELIVERY_LIMIT = 8
@@ -44,7 +44,7 @@ JOB_QUEUE_BYTES = 256 * 1024 * 1024
 UNLIMITED_DELIVERIES = 1_000_000
 DIAGNOSED_QUEUE_LENGTH = 1_000
 DIAGNOSED_QUEUE_BYTES = 64 * 1024 * 1024
-DIAGNOSED_MS = 14 * 24 * 3600 * 1000
+DIAGNOSED_TTL_MS = 14 * 24 * 3600 * 1000
 """Time to live of diagnosed jobs: they contain prompts, so they expire."""
 
 REPLY_QUEUE_ARGUMENTS: Mapping[str, str | int] = {
@@ -120,12 +120,12 @@ def job_queue(model: str, service_class: ServiceClass) -> str:
     return f"hr.job.{model}.{service_class}.v1"
 
 
-def job_key(model: str, service_class: ServiceClass) -> str:
+def job_routing_key(model: str, service_class: ServiceClass) -> str:
     """Return the routing key that leads to `job_queue`."""
     return f"{model}.{service_class}"
 
 
-def dead_job_key(model: str) -> str:
+def dead_job_routing_key(model: str) -> str:
     """Return the routing key of a model's dead-lettered jobs."""
     return f"job.{model}"
 
@@ -134,12 +134,12 @@ def platform() -> Topology:
     """Return the exchanges and queues that every installation has, independent of its models."""
     return Topology(
         exchanges=(
-            Exchange(JOBS, "direct"),
-            Exchange(REPLY, "direct"),
-            Exchange(CONTROL, "topic"),
-            Exchange(STATUS, "fanout"),
-            Exchange(SETTLE, "direct"),
-            Exchange(DEAD_LETTERS, "topic"),
+            Exchange(JOBS_EXCHANGE, "direct"),
+            Exchange(REPLY_EXCHANGE, "direct"),
+            Exchange(CONTROL_EXCHANGE, "topic"),
+            Exchange(STATUS_EXCHANGE, "fanout"),
+            Exchange(SETTLE_EXCHANGE, "direct"),
+            Exchange(DEAD_LETTERS_EXCHANGE, "topic"),
         ),
         queues=(
             Queue(
@@ -147,8 +147,8 @@ def platform() -> Topology:
                 {
                     "x-queue-type": "quorum",
                     "x-delivery-limit": UNLIMITED_DELIVERIES,
-                    "x-dead-letter-exchange": DEAD_LETTERS,
-                    "x-dead-letter-routing-key": SETTLE_KEY,
+                    "x-dead-letter-exchange": DEAD_LETTERS_EXCHANGE,
+                    "x-dead-letter-routing-key": SETTLE_ROUTING_KEY,
                 },
             ),
             Queue(DEAD_QUEUE, {"x-queue-type": "quorum", "x-delivery-limit": UNLIMITED_DELIVERIES}),
@@ -161,15 +161,15 @@ def platform() -> Topology:
                     "x-overflow": "drop-head",
                     "x-max-length": DIAGNOSED_QUEUE_LENGTH,
                     "x-max-length-bytes": DIAGNOSED_QUEUE_BYTES,
-                    "x-message-ttl": DIAGNOSED_MS,
+                    "x-message-ttl": DIAGNOSED_TTL_MS,
                 },
             ),
         ),
         bindings=(
-            Binding(SETTLE, SETTLE_KEY, SETTLE_QUEUE),
-            Binding(DEAD_LETTERS, "job.#", DEAD_QUEUE),
-            Binding(DEAD_LETTERS, SETTLE_KEY, PARKED_QUEUE),
-            Binding(DEAD_LETTERS, DIAGNOSED_KEY, DIAGNOSED_QUEUE),
+            Binding(SETTLE_EXCHANGE, SETTLE_ROUTING_KEY, SETTLE_QUEUE),
+            Binding(DEAD_LETTERS_EXCHANGE, "job.#", DEAD_QUEUE),
+            Binding(DEAD_LETTERS_EXCHANGE, SETTLE_ROUTING_KEY, PARKED_QUEUE),
+            Binding(DEAD_LETTERS_EXCHANGE, DIAGNOSED_ROUTING_KEY, DIAGNOSED_QUEUE),
         ),
     )
 
@@ -186,15 +186,15 @@ def model(name: str) -> Topology:
                     "x-overflow": "reject-publish",
                     "x-max-length": JOB_QUEUE_LENGTH,
                     "x-max-length-bytes": JOB_QUEUE_BYTES,
-                    "x-dead-letter-exchange": DEAD_LETTERS,
-                    "x-dead-letter-routing-key": dead_job_key(name),
+                    "x-dead-letter-exchange": DEAD_LETTERS_EXCHANGE,
+                    "x-dead-letter-routing-key": dead_job_routing_key(name),
                     "x-dead-letter-strategy": "at-least-once",
                 },
             )
             for service_class in ServiceClass
         ),
         bindings=tuple(
-            Binding(JOBS, job_key(name, service_class), job_queue(name, service_class))
+            Binding(JOBS_EXCHANGE, job_routing_key(name, service_class), job_queue(name, service_class))
             for service_class in ServiceClass
         ),
     )

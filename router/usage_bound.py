@@ -20,7 +20,7 @@ _INDENT = 4
 """Widest indent with which templates write JSON; `\\uXXXX` is their longest form of a character."""
 
 
-def most_usage(job: Job, context: int, bounds: PromptBounds) -> Usage:
+def max_usage(job: Job, context: int, bounds: PromptBounds) -> Usage:
     """Return the most tokens that `job` may use with a context of `context` tokens; a longer prompt is refused."""
     if isinstance(job.prompt, EmbeddingPrompt):
         return Usage(prompt_tokens=sum(min(each, context) for each in _inputs(job.prompt, context, bounds)))

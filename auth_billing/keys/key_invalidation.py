@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import structlog
 
-from router import control_plane
+from router import control_targets
 from router.bus import Bus
 from router.errors import BrokerUnavailable
 from router.messages import KeysChanged, KeySet
@@ -21,7 +21,7 @@ def invalidation_publisher(bus: Bus) -> Callable[[KeySet], None]:
 
     def announce(keys: KeySet) -> None:
         try:
-            bus.send_control(control_plane.GATEWAYS, KeysChanged(keys=keys))
+            bus.send_control(control_targets.GATEWAYS, KeysChanged(keys=keys))
         except BrokerUnavailable:
             _log.warning("key change not published: gateways notice within seconds")
 

@@ -19,7 +19,7 @@ from auth_billing.money.settler import Settler
 from auth_billing.money.usage_records import UsageRecordHandler
 from auth_billing.money.usage_store import UsageStore
 from auth_billing.retry import RetryDelay, exponential_delay
-from router.bus import Bus, Inbound
+from router.bus import Bus, TypedConsumer
 from router.messages import Receipt
 
 PREFETCH = 1024
@@ -60,7 +60,7 @@ class SettlementConsumer:
         inbound = await self._bus.settlements(prefetch=PREFETCH)
         await run_consumer(stop, self._take(inbound), inbound.cancel, grace=STOP_SECONDS)
 
-    async def _take(self, inbound: Inbound[Any]) -> None:
+    async def _take(self, inbound: TypedConsumer[Any]) -> None:
         async with asyncio.TaskGroup() as group:
             async for envelope in inbound:
                 if isinstance(envelope.message, Receipt):

@@ -20,7 +20,7 @@ from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.messages import text_of
 from router.messages import ServiceClass, Task
-from router.registry import ModelInfo
+from router.model_registry import ModelInfo
 
 Body = ChatCompletionRequest | CompletionRequest
 

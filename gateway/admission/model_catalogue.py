@@ -22,7 +22,7 @@ import structlog
 
 from gateway.errors import ModelNotFound
 from router.messages import WorkerStatus
-from router.registry import ModelInfo, ModelRegistry
+from router.model_registry import ModelInfo, ModelRegistry
 from runtime.lifecycle import StartupError
 
 MAX_NAME_LENGTH = 200

@@ -2,10 +2,10 @@
 
 The broker's queues do not distinguish tenants, so they are kept almost empty: a gateway publishes no more jobs than run
 at once plus the few that workers prefetch. The other jobs wait here, in the order of the service that each tenant has
-received (`router/fair_line.py`) and with the workers' order of service classes. While several tenants are active, no
-tenant may use all slots: an eighth stays free for a newly active tenant, which would otherwise wait until another
-tenant's answer ends. Of the other gateways only totals are known: each gateway may use the slots that the others leave,
-and at least its equal share.
+received (`router/tenant_fair_queue.py`) and with the workers' order of service classes. While several tenants are
+active, no tenant may use all slots: an eighth stays free for a newly active tenant, which would otherwise wait until
+another tenant's answer ends. Of the other gateways only totals are known: each gateway may use the slots that the
+others leave, and at least its equal share.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from router.fair_line import OUTPUT_WEIGHT, PROMPT_WEIGHT, FairLines
 from router.messages import Delta, Embedded, Job, Reply, ServiceClass, Started
-from router.registry import ModelInfo, ModelRegistry
+from router.model_registry import ModelInfo, ModelRegistry
+from router.tenant_fair_queue import OUTPUT_WEIGHT, PROMPT_WEIGHT, ServiceClassQueues
 
 PREFETCH_SHARE = 0.05
 """Jobs that a fleet's workers prefetch beyond their slots, as a fraction of the slots."""
@@ -127,7 +127,7 @@ class _ModelQueue:
     def __init__(self, capacity: Callable[[], _Capacity | None]) -> None:
         """`capacity` returns the current capacity; `None`: unlimited."""
         self._capacity = capacity
-        self.waiting: FairLines[QueuedJob] = FairLines()
+        self.waiting: ServiceClassQueues[QueuedJob] = ServiceClassQueues()
         self._published: Counter[str] = Counter()
         """Number of sequences at the workers, by tenant."""
         self._published_flex = 0
@@ -168,7 +168,7 @@ class _ModelQueue:
 
     def _next(self, capacity: _Capacity | None) -> QueuedJob | None:
         if capacity is None:
-            return self.waiting.peek(places=1, flex=0)
+            return self.waiting.peek(slots=1, flex_slots=0)
         if self._published.total() >= capacity.with_prefetch:
             return None
         tenant_limit = self._tenant_limit(capacity)
@@ -177,7 +177,7 @@ class _ModelQueue:
             published = self._published[entry.job.tenant]
             return not published or published + entry.job.n <= tenant_limit
 
-        entry = self.waiting.peek(places=capacity.slots, flex=self._published_flex, may_go=is_within_limit)
+        entry = self.waiting.peek(slots=capacity.slots, flex_slots=self._published_flex, is_eligible=is_within_limit)
         if entry is None or not self._published or self._published.total() + entry.job.n <= capacity.with_prefetch:
             return entry
         return None  # its choices do not all fit yet, and no other job may overtake it

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gateway.admission.publish_queue import OtherGatewaysLoad
-from router.fair_line import FLEX_FLOOR
 from router.messages import EmbeddingPrompt, GatewayLoad, Job, QueuedWork, ServiceClass
-from router.registry import ALIVE_SECONDS, ModelInfo
+from router.model_registry import ALIVE_SECONDS, ModelInfo
+from router.tenant_fair_queue import FLEX_FLOOR
 
 DEFAULT_ANSWER_TOKENS = 256.0
 """Expected tokens of an answer before the model's first answer has ended."""
@@ -228,7 +228,7 @@ class QueueEstimator:
         own = None if queued is None else queued.tokens_each
         tenant, number = (tenant, None) if queued is None else (queued.tenant, queued.number)
         ahead = self._ahead(model.name, service_class, tenant, number, usual if own is None else own)
-        free = max(0, model.places - self._running(model.name))
+        free = max(0, model.effective_capacity - self._running(model.name))
         excess = ahead.sequences + 1 - free
         if excess <= 0:
             return QueueEstimate(0, 0.0)

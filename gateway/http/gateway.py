@@ -22,7 +22,7 @@ from gateway.jobs.reply_inbox import ReplyInbox
 from gateway.metrics import GatewayMetrics
 from gateway.settings import GatewaySettings
 from router.bus import Bus
-from router.registry import ModelRegistry
+from router.model_registry import ModelRegistry
 
 
 @dataclass(frozen=True)

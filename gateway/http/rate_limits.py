@@ -19,8 +19,8 @@ from auth_billing.rate_limits.limits import UNLIMITED, Kind
 from gateway.admission.controller import AdmittedRequest
 from gateway.http.gateway import gateway_of
 from router.messages import Job, TokenPrompt, Usage
-from router.registry import ModelInfo
-from router.usage_bound import most_usage
+from router.model_registry import ModelInfo
+from router.usage_bound import max_usage
 
 _KEY = "headrace.allowance"
 _MIN_TOKENS_DIVISOR = 8
@@ -57,7 +57,7 @@ async def charge_allowance(
 ) -> None:
     """Charge tokens as `charge` does, for a caller without an HTTP request."""
     model = admitted.model
-    most = [most_usage(job, model.longest_model_len, model.prompt_bounds) for job in jobs]
+    most = [max_usage(job, model.longest_model_len, model.prompt_bounds) for job in jobs]
     await allowance.charge(
         model.name,
         most=sum(usage.prompt_tokens + usage.completion_tokens for usage in most),

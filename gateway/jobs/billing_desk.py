@@ -28,7 +28,7 @@ from gateway.metrics import GatewayMetrics
 from router.bus import Bus
 from router.errors import PublishError
 from router.messages import Job, Receipt
-from router.usage_bound import most_usage
+from router.usage_bound import max_usage
 from runtime.circuit_breaker import CircuitBreaker
 
 RESERVE_SECONDS = 2.5
@@ -76,7 +76,7 @@ class BillingDesk:
                 service_class=job.service_class,
                 gateway=self.gateway,
                 deadline=job.deadline,
-                max_usage=most_usage(job, model.longest_model_len, model.prompt_bounds),
+                max_usage=max_usage(job, model.longest_model_len, model.prompt_bounds),
             )
             for job in jobs
         ]

@@ -22,7 +22,7 @@ from gateway.jobs.copies import Copies
 from gateway.jobs.job_progress import JobProgress
 from gateway.jobs.mailbox import Mailbox
 from gateway.metrics import GatewayMetrics
-from router import control_plane
+from router import control_targets
 from router.bus import Bus
 from router.errors import BrokerUnavailable
 from router.messages import (
@@ -81,7 +81,7 @@ class Failover:
         self._waiting: dict[str, _Waiting] = {}
         self._doubts: dict[str, _Doubt] = {}
         self._stopped: OrderedDict[str, float] = OrderedDict()
-        bus.on_unheard_control(self._unheard)
+        bus.on_control_unroutable(self._unheard)
 
     def asked(self, mailbox: Mailbox | None, worker: str, question: ResumeRequest) -> None:
         """Answer a worker that has a job again, now or when it is clear what became of the last attempt."""
@@ -184,7 +184,7 @@ class Failover:
         if self._in_trouble:
             return
         for mailbox, worker, question, _ in list(self._doubts.values()):
-            if control_plane.worker(mailbox.progress[question.job_id].worker or "") == target:
+            if control_targets.worker(mailbox.progress[question.job_id].worker or "") == target:
                 self._silent(mailbox, worker, question)
 
     def _silent(self, mailbox: Mailbox, worker: str, question: ResumeRequest) -> None:
@@ -217,7 +217,7 @@ class Failover:
 
     def _send(self, worker: str, control: Control, *, mandatory: bool = False) -> None:
         try:
-            self._bus.send_control(control_plane.worker(worker), control, mandatory=mandatory)
+            self._bus.send_control(control_targets.worker(worker), control, mandatory=mandatory)
         except BrokerUnavailable:
             _log.info("control message not sent", worker=worker, control=type(control).__name__)
 

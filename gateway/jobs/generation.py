@@ -32,7 +32,7 @@ from gateway.jobs.echoed_prompt import EchoedPrompt
 from gateway.jobs.mailbox import Arrival
 from gateway.jobs.reply_inbox import ReplyInbox
 from gateway.metrics import GatewayMetrics
-from router import control_plane
+from router import control_targets
 from router.bus import Bus
 from router.errors import BrokerUnavailable, PublishError
 from router.messages import (
@@ -48,7 +48,7 @@ from router.messages import (
     Reply,
     Usage,
 )
-from router.registry import ModelRegistry
+from router.model_registry import ModelRegistry
 from router.transport.base import ConnectionState
 
 T = TypeVar("T")
@@ -371,7 +371,7 @@ class Generation:
             progress = self._mailbox.progress[job.id]
             if progress.ended:
                 continue
-            target = control_plane.worker(progress.worker) if progress.worker else control_plane.model(job.model)
+            target = control_targets.worker(progress.worker) if progress.worker else control_targets.model(job.model)
             try:
                 self._shared.bus.send_control(target, Cancel(job=job.id))
             except BrokerUnavailable:

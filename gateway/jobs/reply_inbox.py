@@ -16,7 +16,7 @@ from gateway.jobs.job_progress import Admitted
 from gateway.jobs.mailbox import Mailbox
 from gateway.jobs.mending import Mending
 from gateway.metrics import GatewayMetrics
-from router.bus import Bus, Feed
+from router.bus import Bus, TypedSubscription
 from router.messages import REAPER, AttemptReport, AttemptState, Delta, Failed, Job, Reply, ResumeRequest, Window
 
 
@@ -45,11 +45,11 @@ class ReplyInbox:
     def __len__(self) -> int:
         return len(self._mailboxes)
 
-    async def listen(self) -> Feed[Window]:
+    async def listen(self) -> TypedSubscription[Window]:
         """Open this gateway's reply queue: nothing published from now on is missed."""
         return await self._bus.replies(self.gateway_id)
 
-    async def run(self, windows: Feed[Window]) -> None:
+    async def run(self, windows: TypedSubscription[Window]) -> None:
         """Sort what arrives into the mailboxes until the feed is closed."""
         watching = asyncio.create_task(self._mending.run(self._mailboxes))
         try:

@@ -10,12 +10,12 @@ import msgspec
 
 from inference_worker.engine_protocol import EngineRequest, GenerationRequest
 from inference_worker.worker.text.output_text import OutputText, Release
-from router.consumer.taken_jobs import TakenJob
+from router.consumer.attempts import Attempt
 from router.messages import Job, Usage
 
 
 @dataclass(eq=False)
-class EngineJob(TakenJob):
+class EngineJob(Attempt):
     """One attempt at a job that runs in the engine. `attempt` is also its request id there."""
 
     request: EngineRequest | None = None

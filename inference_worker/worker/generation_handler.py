@@ -43,21 +43,21 @@ class GenerationHandler(EngineJobHandler[GenerationJob]):
     async def _prepare(self, running: GenerationJob) -> None:
         job = running.job
         limits = ModelLimits(self._ready.max_model_len, self._ready.vocab_size)
-        request = await self._text.prepare(job, running.attempt, limits)
+        request = await self._text.prepare(job, running.attempt_id, limits)
         running.outputs = [self._text.open(job, choice) for choice in range(job.n)]
         running.resume(job)
         running.request = request
 
     def _on_started(self, running: GenerationJob) -> None:
         if running.job.text.echo and not running.job.begun and isinstance(running.request, GenerationRequest):
-            echo = prompt_echo(self._text.tokenizer, running.job, running.attempt, running.request.prompt_ids)
+            echo = prompt_echo(self._text.tokenizer, running.job, running.attempt_id, running.request.prompt_ids)
             self._outbox.put(running.job.reply_to, echo)
 
     def _handle_event(self, running: GenerationJob, event: EngineEvent) -> None:
         if not isinstance(event, TokenEvent) or event.choice >= len(running.outputs):
             return
         if event.prompt is not None:
-            for reply in prompt_logprobs(self._text.tokenizer, running.job, running.attempt, event.prompt):
+            for reply in prompt_logprobs(self._text.tokenizer, running.job, running.attempt_id, event.prompt):
                 self._outbox.put(running.job.reply_to, reply)
             if not event.token_ids and event.finish_reason is None:
                 return
@@ -76,7 +76,7 @@ class GenerationHandler(EngineJobHandler[GenerationJob]):
         if release.finish is not None:
             self._metrics.finished(release.finish)
             if event.finish_reason is None:  # ended by a stop string, which the engine can't detect
-                self._engine.abort(running.attempt, event.choice)
+                self._engine.abort(running.attempt_id, event.choice)
         if running.finished:
             self._finish(running)
 
@@ -92,7 +92,7 @@ class GenerationHandler(EngineJobHandler[GenerationJob]):
         now = time.monotonic()
         if running.last_token is None:
             running.first_token = now
-            self._metrics.time_to_first_token.observe(now - running.taken)
+            self._metrics.time_to_first_token.observe(now - running.received_at)
         elif running.job.n == 1 and event.token_ids:
             self._metrics.inter_token_latency.observe((now - running.last_token) / len(event.token_ids))
         running.last_token = now
@@ -108,7 +108,7 @@ class GenerationHandler(EngineJobHandler[GenerationJob]):
 def _delta(running: GenerationJob, choice: int, release: Release, *, cached: int) -> Delta:
     return Delta(
         job_id=running.job.id,
-        attempt_id=running.attempt,
+        attempt_id=running.attempt_id,
         choice=choice,
         start=release.start,
         token_ids=release.ids,

@@ -64,7 +64,7 @@ class EngineJobHandler(ABC, Generic[J]):
     def __init__(self, context: HandlerContext[J]) -> None:
         self._engine = context.engine
         self._consumer = context.consumer
-        self._jobs = context.consumer.jobs
+        self._jobs = context.consumer.attempts
         self._admission = context.consumer.admission
         self._outbox = context.consumer.outbox
         self._metrics = context.metrics
@@ -113,7 +113,7 @@ class EngineJobHandler(ABC, Generic[J]):
 
     def _count_finished(self, running: J) -> None:
         """Record the metrics of a finished job."""
-        self._metrics.latency.observe(time.monotonic() - running.taken)
+        self._metrics.latency.observe(time.monotonic() - running.received_at)
 
     # Engine lifecycle
 
@@ -177,22 +177,22 @@ class EngineJobHandler(ABC, Generic[J]):
 
     def _report_due(self) -> bool:
         """Whether the engine has unfinished jobs, so that a report of it is due."""
-        return self._up and any(self._admission.has_place(running) for running in self._jobs if not running.ended)
+        return self._up and any(self._admission.has_slot(running) for running in self._jobs if not running.ended)
 
     def _handle_engine_exit(self, reason: str) -> None:
         """Count an engine crash against the jobs that were running: isolate or give up those without progress."""
-        in_engine = [running for running in self._jobs if not running.ended and self._admission.has_place(running)]
+        in_engine = [running for running in self._jobs if not running.ended and self._admission.has_slot(running)]
         for running in in_engine:  # a copy, because giving up a job admits further ones
-            running.crashes = 1 if running.moved else running.crashes + 1
-            running.moved = False
+            running.crashes = 1 if running.progressed else running.crashes + 1
+            running.progressed = False
             if running.crashes >= CRASHES_TO_GIVE_UP:
                 how = "isolated" if running.solo else "beside other jobs"
                 times = f"the engine crashed {running.crashes} times in a row while it ran this job"
-                self._consumer.give_up(running, f"{times}, the last time {how}: {reason}")
+                self._consumer.fail_permanently(running, f"{times}, the last time {how}: {reason}")
             elif running.crashes >= CRASHES_TO_ISOLATE:
                 running.solo = True
-                self._admission.leave(running)
-                self._admission.queue(running)
+                self._admission.release(running)
+                self._admission.enqueue(running)
 
     async def _restart(self, reason: str) -> None:
         while True:
@@ -218,7 +218,7 @@ class EngineJobHandler(ABC, Generic[J]):
         """Submit the unfinished jobs to the new engine."""
         self._metrics.engine_restarts.inc()
         for running in self._jobs:
-            if not running.ended and self._admission.has_place(running):
+            if not running.ended and self._admission.has_slot(running):
                 self._submit(running)
         self.admit()
 
@@ -233,7 +233,7 @@ class EngineJobHandler(ABC, Generic[J]):
             return
         if running.ended:  # cancelled or handed back while it was prepared
             return
-        self._admission.queue(running)
+        self._admission.enqueue(running)
         self.admit()
 
     def admit(self) -> None:
@@ -241,12 +241,12 @@ class EngineJobHandler(ABC, Generic[J]):
         while (running := self._admission.admit()) is not None and running.request is not None:
             started = Started(
                 job_id=running.job.id,
-                attempt_id=running.attempt,
+                attempt_id=running.attempt_id,
                 worker_id=self._worker,
                 prompt_tokens=running.request.prompt_tokens,
                 delivery_count=running.delivery.delivery_count,
             )
-            self._admission.served(running, prompt=running.request.prompt_tokens)
+            self._admission.charge(running, prompt=running.request.prompt_tokens)
             self._outbox.put(running.job.reply_to, started)
             self._on_started(running)
             if running.finished:  # an earlier attempt delivered everything but the terminal message
@@ -267,17 +267,17 @@ class EngineJobHandler(ABC, Generic[J]):
     def apply(self, report: StepReport) -> None:
         """Publish the replies that follow from a step report, and end finished and failed jobs."""
         for event in report.events:
-            running = self._jobs.attempt(event.request)
+            running = self._jobs.by_id(event.request)
             if running is None or running.ended:
                 self._metrics.discarded_tokens.inc(event.tokens)
                 continue
-            first, running.moved, running.solo = not running.moved, True, False
-            self._admission.served(running, output=event.tokens)
+            first, running.progressed, running.solo = not running.progressed, True, False
+            self._admission.charge(running, output=event.tokens)
             self._handle_event(running, event)
             if first:
                 self.admit()
         for failed in report.failed:
-            running = self._jobs.attempt(failed.request)
+            running = self._jobs.by_id(failed.request)
             if running is not None:
                 self._fail_as_reported(running, failed)
             if failed.in_step:
@@ -291,14 +291,14 @@ class EngineJobHandler(ABC, Generic[J]):
         self._outbox.flush_due()
 
     def _finish(self, running: J) -> None:
-        self._end(running, Finished(job_id=running.job.id, attempt_id=running.attempt, usage=running.usage))
+        self._end(running, Finished(job_id=running.job.id, attempt_id=running.attempt_id, usage=running.usage))
 
     def fail(self, running: J, code: FailureCode, message: str, param: str | None = None) -> None:
         """End a job as failed; the client gets `message`."""
-        self._engine.abort(running.attempt)
+        self._engine.abort(running.attempt_id)
         terminal = Failed(
             job_id=running.job.id,
-            attempt_id=running.attempt,
+            attempt_id=running.attempt_id,
             code=code,
             message=message,
             param=param,
@@ -312,12 +312,12 @@ class EngineJobHandler(ABC, Generic[J]):
 
     def cancel(self, running: J) -> None:
         """End a job as cancelled: its gateway requested it or is gone."""
-        self._engine.abort(running.attempt)
-        self._end(running, Cancelled(job_id=running.job.id, attempt_id=running.attempt, usage=running.usage))
+        self._engine.abort(running.attempt_id)
+        self._end(running, Cancelled(job_id=running.job.id, attempt_id=running.attempt_id, usage=running.usage))
 
-    def hand_back(self, running: J) -> None:
+    def abandon(self, running: J) -> None:
         """Abort a job that another worker will answer; publishes no terminal message."""
-        self._engine.abort(running.attempt)
+        self._engine.abort(running.attempt_id)
 
     def _end(self, running: J, terminal: Terminal) -> None:
         if running.ended:

@@ -43,9 +43,9 @@ class Worker:
         metrics: WorkerMetrics,
         *,
         model: str,
-        hand_off: asyncio.Event | None = None,
+        hand_over: asyncio.Event | None = None,
     ) -> None:
-        """`make_handler` depends on the model's task, `model` is its served name, setting `hand_off` ends a drain."""
+        """`make_handler` depends on the model's task, `model` is its served name, setting `hand_over` ends a drain."""
         self._settings = settings
         self._model = model
         self._engine = engine
@@ -53,10 +53,10 @@ class Worker:
             bus,
             worker=settings.id,
             model=model,
-            places=capacity(settings.max_num_seqs),
+            slots=capacity(settings.max_num_seqs),
             drain_grace=settings.drain_grace,
             status=self._heartbeat,
-            hand_off=hand_off,
+            hand_over=hand_over,
         )
         self._handler = make_handler(
             HandlerContext(engine, self._consumer, metrics, settings.id, settings.stall_seconds)
@@ -127,4 +127,4 @@ class Worker:
             await self._handler.supervise()
         except EngineDied as error:
             self._engine_failure = error
-            self._consumer.leave()
+            self._consumer.hand_over_all()

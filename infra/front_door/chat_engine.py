@@ -31,7 +31,7 @@ from gateway.http.gateway import Gateway
 from gateway.http.http_errors import error_body, error_headers, http_error
 from router.errors import PublishError
 from router.messages import FailureCode, ServiceClass, Task, Usage, WorkerStatus
-from router.registry import ModelInfo
+from router.model_registry import ModelInfo
 
 TEMPERATURE, TOP_P = 0.3, 0.9
 """Of whoever has chosen none (`chat_ui/web/src/chat/SettingsPanel.svelte` shows them): at OpenAI's defaults, 1 and 1,

@@ -31,7 +31,7 @@ from infra.home import environment
 from infra.home.settings import LauncherSettings
 from infra.install.steps import WEB
 from router.bus import Bus
-from router.control_seal import sealed_by
+from router.control_signing import control_signer
 from router.errors import BrokerUnavailable
 from router.transport.rabbitmq import RabbitMQTransport
 from runtime.lifecycle import StartupError
@@ -98,8 +98,8 @@ async def serve_gateway(settings: GatewaySettings, stop: asyncio.Event) -> None:
         raise StartupError("no broker given: set HEADRACE_AMQP_URL, for example amqp://user:password@127.0.0.1:5672/")
     home = environment.load(LauncherSettings).folder
     async with account_access.opened(home, settings.mongodb_url, settings.api_key_pepper) as access:
-        seal = sealed_by(settings.control_secret or control_secret(access.pepper))
-        bus = Bus(RabbitMQTransport(settings.amqp_url, settings.gateway_id), seal)
+        signer = control_signer(settings.control_secret or control_secret(access.pepper))
+        bus = Bus(RabbitMQTransport(settings.amqp_url, settings.gateway_id), signer)
         try:
             await bus.start()
             await serve_app(open_front_door(access, bus, settings), settings, stop)

@@ -157,11 +157,11 @@ class AllInOne:
             threads=None if environment.variable("threads") in os.environ else threads_each(1),
         )
         # The gateway has ended its streams before the worker is stopped: there is nothing to drain.
-        await serve_worker(settings, stop, transport=MemoryTransport(self._broker, settings.id), hand_off=stop)
+        await serve_worker(settings, stop, transport=MemoryTransport(self._broker, settings.id), hand_over=stop)
 
     async def _proxy(self, stop: asyncio.Event) -> None:
         settings = environment.load(ProxySettings, proxy_config=self._settings.proxy_config)
-        await serve_proxy(settings, stop, transport=MemoryTransport(self._broker, settings.proxy_id), hand_off=stop)
+        await serve_proxy(settings, stop, transport=MemoryTransport(self._broker, settings.proxy_id), hand_over=stop)
 
     async def _billing(self, connection: StoreConnection, housekeeping: Housekeeping, stop: asyncio.Event) -> None:
         bus = Bus(MemoryTransport(self._broker, "billing"))

@@ -23,7 +23,7 @@ from infra.launcher.readiness import free_port, port_speaks, state_is_past_start
 from infra.launcher.supervisor import ProcessSpec
 from infra.rabbitmq import definitions
 from infra.rabbitmq.node import NodePorts, RabbitMQNode
-from router.control_seal import FILE_NAME as CONTROL_SECRET
+from router.control_signing import SECRET_FILE_NAME as CONTROL_SECRET
 
 BROKER, STORE, BILLING, GATEWAY, WORKER = range(5)
 """Start order; stopping goes backwards, so that nobody loses what it stands on."""

@@ -42,13 +42,25 @@ class Permissions:
 def permissions() -> dict[str, Permissions]:
     """Permissions by user name."""
     return {
-        "gateway": _permissions(publishes=[topology.JOBS, topology.CONTROL, topology.SETTLE]),
+        "gateway": _permissions(
+            publishes=[topology.JOBS_EXCHANGE, topology.CONTROL_EXCHANGE, topology.SETTLE_EXCHANGE]
+        ),
         "worker": _permissions(
-            publishes=[topology.REPLY, topology.STATUS, topology.SETTLE, topology.DEAD_LETTERS],
+            publishes=[
+                topology.REPLY_EXCHANGE,
+                topology.STATUS_EXCHANGE,
+                topology.SETTLE_EXCHANGE,
+                topology.DEAD_LETTERS_EXCHANGE,
+            ],
             owns=[r"hr\.job\..*"],
         ),
         "billing": _permissions(
-            publishes=[topology.REPLY, topology.CONTROL, topology.SETTLE, topology.DEAD_LETTERS],
+            publishes=[
+                topology.REPLY_EXCHANGE,
+                topology.CONTROL_EXCHANGE,
+                topology.SETTLE_EXCHANGE,
+                topology.DEAD_LETTERS_EXCHANGE,
+            ],
             consumes=[topology.SETTLE_QUEUE, topology.DEAD_QUEUE, topology.PARKED_QUEUE, topology.DIAGNOSED_QUEUE],
         ),
         ADMIN: Permissions(".*", ".*", ".*"),

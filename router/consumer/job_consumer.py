@@ -16,15 +16,15 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 import structlog
 
-from router import control_plane
-from router.bus import Bus, Envelope, Feed, Inbound
-from router.consumer.absences import Absences
+from router import control_targets
+from router.bus import Bus, Envelope, TypedConsumer, TypedSubscription
 from router.consumer.admission import Admission
-from router.consumer.clocks import Clocks
-from router.consumer.gathering import Gathering
-from router.consumer.resumption import Resumptions
-from router.consumer.taken_jobs import RecentJobs, TakenJob, TakenJobs
-from router.consumer.windows import Outbox
+from router.consumer.attempts import Attempt, AttemptTable, RecentJobIds
+from router.consumer.gateway_clocks import GatewayClocks
+from router.consumer.gateway_liveness import GatewayLiveness
+from router.consumer.group_commit import GroupCommit
+from router.consumer.reply_outbox import ReplyOutbox
+from router.consumer.resume_requests import ResumeRequests
 from router.diagnosis import Diagnosis
 from router.errors import BrokerUnavailable, PublishError
 from router.messages import (
@@ -50,7 +50,7 @@ from router.messages import (
 )
 from router.transport.base import Delivery
 
-T = TypeVar("T", bound=TakenJob)
+T = TypeVar("T", bound=Attempt)
 
 HEARTBEAT = 1.0
 """Seconds between two heartbeats, and between two checks of the running jobs' deadlines."""
@@ -60,7 +60,7 @@ SETTLE_BACKOFF = (0.2, 5.0)
 BUSY_SHARE = 0.5
 """Share of the slots in use from which usage records are published at once: waiting for a group would hold prefetch."""
 
-SETTLE_PATIENCE = 5.0
+SETTLE_TIMEOUT = 5.0
 """Seconds to wait for the last confirms at shutdown; jobs not settled by then are redelivered to another worker."""
 
 _OUTCOMES: dict[type[Terminal], Outcome] = {
@@ -78,16 +78,16 @@ class JobHandler(Protocol[T]):
     def open(self, job: Job, delivery: Delivery) -> T:
         """Create a new attempt at a job."""
 
-    async def begin(self, taken: T) -> None:
+    async def begin(self, attempt: T) -> None:
         """Queue an attempt for a slot; a job that can't be answered fails here."""
 
-    def fail(self, taken: T, code: FailureCode, message: str) -> None:
+    def fail(self, attempt: T, code: FailureCode, message: str) -> None:
         """Stop and end an attempt as failed; `message` is for the client. No effect if it has ended."""
 
-    def cancel(self, taken: T) -> None:
+    def cancel(self, attempt: T) -> None:
         """Stop and end an attempt as cancelled: on request, or because its gateway died. No effect if it has ended."""
 
-    def hand_back(self, taken: T) -> None:
+    def abandon(self, attempt: T) -> None:
         """Stop an attempt without a terminal reply: another worker will answer the job."""
 
     def admit(self) -> None:
@@ -103,37 +103,37 @@ class JobConsumer(Generic[T]):
         *,
         worker: str,
         model: str,
-        places: int,
+        slots: int,
         drain_grace: float,
         priority: int = 0,
         status: Callable[[WorkerState], WorkerStatus],
-        hand_off: asyncio.Event | None = None,
+        hand_over: asyncio.Event | None = None,
     ) -> None:
-        """`worker` is its id, `places` the number of slots; setting `hand_off` ends a drain at once.
+        """`worker` is its id, `slots` the number of slots; setting `hand_over` ends a drain at once.
 
         With a `priority` below 0 it gets only jobs for which other consumers of the model have no capacity.
         """
         self._bus = bus
         self._worker = worker
         self._model = model
-        self._places = places
+        self._slots = slots
         self._drain_grace = drain_grace
         self._priority = priority
         self._status = status
-        self.jobs: TakenJobs[T] = TakenJobs()
-        self.admission: Admission[T] = Admission(places)
-        self.outbox = Outbox(bus, worker, self._lost_gateway)
-        self._resumptions = Resumptions(self.outbox)
+        self.attempts: AttemptTable[T] = AttemptTable()
+        self.admission: Admission[T] = Admission(slots)
+        self.outbox = ReplyOutbox(bus, worker, self._handle_dead_gateway)
+        self._resume_requests = ResumeRequests(self.outbox)
         self.state = WorkerState.READY
-        self._clocks = Clocks()
-        self._settling = Gathering()
-        self._cancelled = RecentJobs()
-        self._done = RecentJobs()
-        self._stop = asyncio.Event()
+        self._clocks = GatewayClocks()
+        self._settling = GroupCommit()
+        self._cancelled = RecentJobIds()
+        self._done = RecentJobIds()
+        self._stop_requested = asyncio.Event()
         self._idle = asyncio.Event()
-        self._hand_off = hand_off or asyncio.Event()
+        self._hand_over_now = hand_over or asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._inbounds: list[Inbound[Job]] = []
+        self._consumers: list[TypedConsumer[Job]] = []
 
     async def open(self, handler: JobHandler[T]) -> None:
         """Declare the model's queues and start consuming; `serve` processes the deliveries.
@@ -143,12 +143,12 @@ class JobConsumer(Generic[T]):
         """
         self._handler = handler
         await self._bus.declare_model(self._model)
-        absences = Absences(self._bus, self._worker, self._lost_gateway)
-        self._bus.on_lost_gateway(absences.returned)
-        targets = [control_plane.worker(self._worker), control_plane.model(self._model), control_plane.ALL]
+        liveness = GatewayLiveness(self._bus, self._worker, self._handle_dead_gateway)
+        self._bus.on_gateway_unreachable(liveness.handle_returned_window)
+        targets = [control_targets.worker(self._worker), control_targets.model(self._model), control_targets.ALL]
         self._controls = await self._bus.controls(targets)
-        self._inbounds = [
-            await self._bus.jobs(self._model, each, prefetch=self._places, priority=self._priority)
+        self._consumers = [
+            await self._bus.jobs(self._model, each, prefetch=self._slots, priority=self._priority)
             for each in ServiceClass
         ]
         _log.info("worker is ready", worker=self._worker, model=self._model)
@@ -157,11 +157,11 @@ class JobConsumer(Generic[T]):
         """Process jobs until `stop` is set or a `Drain` arrives, then drain."""
         async with asyncio.TaskGroup() as group:
             loops = [
-                *(group.create_task(self._take_all(inbound)) for inbound in self._inbounds),
-                group.create_task(self._obey(self._controls)),
-                group.create_task(self._beat()),
+                *(group.create_task(self._consume(consumer)) for consumer in self._consumers),
+                group.create_task(self._handle_controls(self._controls)),
+                group.create_task(self._send_heartbeats()),
             ]
-            await self._wait_for(stop, self._stop)
+            await self._wait_for(stop, self._stop_requested)
             await self._drain()
             for loop in loops:
                 loop.cancel()
@@ -169,18 +169,18 @@ class JobConsumer(Generic[T]):
         for task in self._tasks:
             task.cancel()
 
-    def leave(self) -> None:
+    def hand_over_all(self) -> None:
         """Make `serve` hand over all jobs and return, without waiting for running ones."""
-        self._stop.set()
-        self._hand_off.set()
+        self._stop_requested.set()
+        self._hand_over_now.set()
 
-    # Taking jobs
+    # Receiving jobs
 
-    async def _take_all(self, inbound: Inbound[Job]) -> None:
-        async for envelope in inbound:
-            self._take(envelope)
+    async def _consume(self, consumer: TypedConsumer[Job]) -> None:
+        async for envelope in consumer:
+            self._receive(envelope)
 
-    def _take(self, envelope: Envelope[Job]) -> None:
+    def _receive(self, envelope: Envelope[Job]) -> None:
         job, delivery = envelope.message, envelope.delivery
         if self.state is WorkerState.DRAINING:
             self._report(job.reply_to, job.id, "", AttemptState.HANDED_OVER)
@@ -189,29 +189,29 @@ class JobConsumer(Generic[T]):
         if job.id in self._done:
             delivery.ack()
             return
-        current = self.jobs.job(job.id)
+        current = self.attempts.of_job(job.id)
         if current is not None:
             self._adopt(current, envelope)
             return
-        taken = self._handler.open(job, delivery)
-        if not taken.again:
-            self._clocks.hear(job)
-        self.jobs.add(taken)
+        attempt = self._handler.open(job, delivery)
+        if not attempt.may_resume:
+            self._clocks.observe(job)
+        self.attempts.add(attempt)
         self._idle.clear()
         if job.id in self._cancelled:
-            self._handler.cancel(taken)
-        elif not self._expired(taken):
-            self._spawn(self._begin(taken), taken)
+            self._handler.cancel(attempt)
+        elif not self._expired(attempt):
+            self._spawn(self._begin(attempt), attempt)
 
-    async def _begin(self, taken: T) -> None:
+    async def _begin(self, attempt: T) -> None:
         """Start a job; for one that may have been delivered before, as its gateway decides."""
-        verdict = await self._resumptions.ask(taken) if taken.again else ResumeDecision.START
-        if verdict is ResumeDecision.START:
-            await self._handler.begin(taken)
-        elif verdict is ResumeDecision.FAIL:
-            self.give_up(taken, f"{taken.crashes} workers in a row died with it, none getting any further")
-        elif verdict is not None:
-            self._let_go(taken)
+        decision = await self._resume_requests.request_decision(attempt) if attempt.may_resume else ResumeDecision.START
+        if decision is ResumeDecision.START:
+            await self._handler.begin(attempt)
+        elif decision is ResumeDecision.FAIL:
+            self.fail_permanently(attempt, f"{attempt.crashes} workers in a row died with it, none getting any further")
+        elif decision is not None:
+            self._drop(attempt)
 
     def _adopt(self, current: T, envelope: Envelope[Job]) -> None:
         """Handle another delivery of a running job: adopt it if the first was lost or is an older copy."""
@@ -225,124 +225,124 @@ class JobConsumer(Generic[T]):
             envelope.delivery.ack()
             current.log.warning("duplicate of a running job dropped")
 
-    def _expired(self, taken: T) -> bool:
+    def _expired(self, attempt: T) -> bool:
         """Fail a job whose time is over: at `begin_by` if it was not started, else at its deadline."""
-        begun = taken.again or self.admission.has_place(taken)
-        until = taken.job.deadline if begun else taken.job.begin_by or taken.job.deadline
-        if self._clocks.now(taken.job.reply_to) < until:
+        begun = attempt.may_resume or self.admission.has_slot(attempt)
+        until = attempt.job.deadline if begun else attempt.job.begin_by or attempt.job.deadline
+        if self._clocks.now(attempt.job.reply_to) < until:
             return False
-        self._handler.fail(taken, FailureCode.DEADLINE_EXCEEDED, "The request's deadline has passed.")
+        self._handler.fail(attempt, FailureCode.DEADLINE_EXCEEDED, "The request's deadline has passed.")
         return True
 
     # Ending jobs
 
-    def give_up(self, taken: T, reason: str) -> None:
+    def fail_permanently(self, attempt: T, reason: str) -> None:
         """Fail a job that crashes its workers; `reason` is for the operator, in the diagnosed queue."""
         code = FailureCode.FAILED_REPEATEDLY
-        taken.diagnosis = Diagnosis(code, reason, taken.crashes, self._worker)
-        taken.log.error("job given up", reason=reason)
-        self._handler.fail(taken, code, "This request has repeatedly brought down what tried to answer it.")
+        attempt.diagnosis = Diagnosis(code, reason, attempt.crashes, self._worker)
+        attempt.log.error("job failed permanently", reason=reason)
+        self._handler.fail(attempt, code, "This request has repeatedly brought down what tried to answer it.")
 
-    def end(self, taken: T, terminal: Terminal) -> None:
+    def end(self, attempt: T, terminal: Terminal) -> None:
         """Send a job's terminal reply, release its slot, and settle it."""
-        taken.ended = True
-        self.admission.leave(taken)
-        self.outbox.put(taken.job.reply_to, terminal, urgent=True)
+        attempt.ended = True
+        self.admission.release(attempt)
+        self.outbox.put(attempt.job.reply_to, terminal, urgent=True)
         outcome = _OUTCOMES[type(terminal)]
         code = terminal.code if isinstance(terminal, Failed) else None
         record = UsageRecord(
-            job=taken.job.id,
-            attempt=taken.attempt,
-            tenant=taken.job.tenant,
+            job=attempt.job.id,
+            attempt=attempt.attempt_id,
+            tenant=attempt.job.tenant,
             model=self._model,
             worker=self._worker,
             outcome=outcome,
-            usage=taken.usage,
+            usage=attempt.usage,
             at=time.time(),
-            digest=taken.digest,
+            digest=attempt.digest,
             error=code,
         )
-        taken.log.info("job ended", outcome=str(outcome), error=code and str(code))
-        self._spawn(self._settle(taken, record))
+        attempt.log.info("job ended", outcome=str(outcome), error=code and str(code))
+        self._spawn(self._settle(attempt, record))
 
-    async def _settle(self, taken: T, record: UsageRecord) -> None:
-        if self.state is WorkerState.READY and len(self.jobs) < BUSY_SHARE * self._places:
+    async def _settle(self, attempt: T, record: UsageRecord) -> None:
+        if self.state is WorkerState.READY and len(self.attempts) < BUSY_SHARE * self._slots:
             await self._settling.wait()
         delay, longest = SETTLE_BACKOFF
         while True:
             try:
                 await self._bus.publish_settlement(record)
-                if taken.diagnosis is not None:
-                    await self._bus.keep_diagnosed(taken.delivery, taken.diagnosis)
+                if attempt.diagnosis is not None:
+                    await self._bus.move_to_diagnosed(attempt.delivery, attempt.diagnosis)
                 break
             except PublishError as error:
-                taken.log.warning("usage record not confirmed, trying again", reason=str(error))
+                attempt.log.warning("usage record not confirmed, retrying", reason=str(error))
                 await asyncio.sleep(delay * random.uniform(0.5, 1))  # noqa: S311 - jitter, no secret
                 delay = min(2 * delay, longest)
-        if taken.delivery.lost and taken.attempt in self.outbox.sent:
-            self._done.add(taken.job.id)
-        if taken.diagnosis is None:
-            taken.delivery.ack()
-        self._forget(taken)
+        if attempt.delivery.lost and attempt.attempt_id in self.outbox.replay_buffer:
+            self._done.add(attempt.job.id)
+        if attempt.diagnosis is None:
+            attempt.delivery.ack()
+        self._remove(attempt)
 
-    def _forget(self, taken: T) -> None:
-        self.jobs.remove(taken)
-        if not len(self.jobs):
+    def _remove(self, attempt: T) -> None:
+        self.attempts.remove(attempt)
+        if not len(self.attempts):
             self._idle.set()
 
-    def _lost_gateway(self, gateway: str) -> None:
-        lost = [taken for taken in self.jobs.of_gateway(gateway) if not taken.ended]
+    def _handle_dead_gateway(self, gateway: str) -> None:
+        lost = [attempt for attempt in self.attempts.of_gateway(gateway) if not attempt.ended]
         if lost:
             _log.warning("gateway is gone, its jobs are cancelled", gateway=gateway, jobs=len(lost))
-        for taken in lost:
-            self._handler.cancel(taken)
-            self.outbox.sent.forget(taken.attempt)  # if it reconnects and pings, another attempt resumes the job
-        self.outbox.forget(gateway)
+        for attempt in lost:
+            self._handler.cancel(attempt)
+            self.outbox.replay_buffer.drop(attempt.attempt_id)  # on a later ping another attempt resumes
+        self.outbox.drop_gateway(gateway)
 
     # Control and heartbeat
 
-    async def _obey(self, controls: Feed[Control]) -> None:
+    async def _handle_controls(self, controls: TypedSubscription[Control]) -> None:
         async for control in controls:
             match control:
                 case Cancel():
-                    self._cancel(control)
+                    self._handle_cancel(control)
                 case Resume():
-                    self._resumptions.hear(control)
+                    self._resume_requests.handle_response(control)
                 case Ping():
-                    self._answer(control)
+                    self._handle_ping(control)
                 case Drain():
-                    self._stop.set()
+                    self._stop_requested.set()
 
-    def _cancel(self, cancel: Cancel) -> None:
-        taken = self.jobs.job(cancel.job)
+    def _handle_cancel(self, cancel: Cancel) -> None:
+        attempt = self.attempts.of_job(cancel.job)
         if not cancel.attempt:
             self._cancelled.add(cancel.job)
-            if taken is not None:
-                self._handler.cancel(taken)
-        elif taken is not None and taken.attempt == cancel.attempt:
-            self._let_go(taken)
+            if attempt is not None:
+                self._handler.cancel(attempt)
+        elif attempt is not None and attempt.attempt_id == cancel.attempt:
+            self._drop(attempt)
 
-    def _answer(self, ping: Ping) -> None:
+    def _handle_ping(self, ping: Ping) -> None:
         """Send missed replies again; if they are no longer stored, drop the attempt: another resumes the job."""
-        taken = self.jobs.attempt(ping.attempt)
-        unheard = taken is not None and ping.attempt not in self.outbox.sent
-        said = unheard or self.outbox.put_again(ping.reply_to, ping.attempt, ping.have)
-        if taken is not None and not said:
-            self._let_go(taken)
-        state = AttemptState.ALIVE if said else AttemptState.LOST
+        attempt = self.attempts.by_id(ping.attempt)
+        without_replies = attempt is not None and ping.attempt not in self.outbox.replay_buffer
+        replayed = without_replies or self.outbox.replay(ping.reply_to, ping.attempt, ping.have)
+        if attempt is not None and not replayed:
+            self._drop(attempt)
+        state = AttemptState.ALIVE if replayed else AttemptState.LOST
         self._report(ping.reply_to, ping.job, ping.attempt, state)
 
-    def _report(self, gateway: str, job: str, attempt: str, state: AttemptState, *, crashes: int = 0) -> None:
+    def _report(self, gateway: str, job_id: str, attempt_id: str, state: AttemptState, *, crashes: int = 0) -> None:
         self.outbox.put(
-            gateway, AttemptReport(job_id=job, attempt_id=attempt, state=state, crashes=crashes), urgent=True
+            gateway, AttemptReport(job_id=job_id, attempt_id=attempt_id, state=state, crashes=crashes), urgent=True
         )
 
-    async def _beat(self) -> None:
+    async def _send_heartbeats(self) -> None:
         while True:
             self._send_status()
-            for taken in self.jobs:
-                if not taken.ended:
-                    self._expired(taken)
+            for attempt in self.attempts:
+                if not attempt.ended:
+                    self._expired(attempt)
             await asyncio.sleep(HEARTBEAT)
 
     def _send_status(self) -> None:
@@ -355,51 +355,53 @@ class JobConsumer(Generic[T]):
         """Stop consuming, requeue jobs without a slot, and give running ones `drain_grace` seconds
         (docs/design/reliability-contract.md#F2)."""
         self.state = WorkerState.DRAINING
-        self._settling.end()
+        self._settling.release()
         self._send_status()
-        _log.info("worker is draining", worker=self._worker, running=len(self.jobs))
-        for inbound in self._inbounds:
-            await inbound.cancel()
+        _log.info("worker is draining", worker=self._worker, running=len(self.attempts))
+        for consumer in self._consumers:
+            await consumer.cancel()
         self.outbox.flush()  # so that as few tokens as possible are generated again
-        for taken in self.jobs:
-            if not self.admission.has_place(taken):
-                self._hand_back(taken)
-        if len(self.jobs):
-            await self._wait_for(self._idle, self._hand_off, at_most=self._drain_grace)
-        for taken in self.jobs:
-            self._hand_back(taken)
+        for attempt in self.attempts:
+            if not self.admission.has_slot(attempt):
+                self._hand_over(attempt)
+        if len(self.attempts):
+            await self._wait_for(self._idle, self._hand_over_now, at_most=self._drain_grace)
+        for attempt in self.attempts:
+            self._hand_over(attempt)
         self.outbox.flush()
-        if len(self.jobs):  # ended, but not settled yet
-            await self._wait_for(self._idle, at_most=SETTLE_PATIENCE)
+        if len(self.attempts):  # ended, but not settled yet
+            await self._wait_for(self._idle, at_most=SETTLE_TIMEOUT)
 
-    def _hand_back(self, taken: T) -> None:
+    def _hand_over(self, attempt: T) -> None:
         """Requeue a job, so that another worker answers or resumes it."""
-        if taken.ended:  # its usage record is on its way
+        if attempt.ended:  # its usage record is on its way
             return
-        self._drop(taken)
-        self._report(taken.job.reply_to, taken.job.id, taken.attempt, AttemptState.HANDED_OVER, crashes=taken.crashes)
-        taken.delivery.reject(requeue=True)
-        taken.log.info("job handed back to the queue")
+        self._detach(attempt)
+        self._report(
+            attempt.job.reply_to, attempt.job.id, attempt.attempt_id, AttemptState.HANDED_OVER, crashes=attempt.crashes
+        )
+        attempt.delivery.reject(requeue=True)
+        attempt.log.info("job handed over: returned to its queue")
 
-    def _let_go(self, taken: T) -> None:
+    def _drop(self, attempt: T) -> None:
         """Drop an attempt without terminal reply or usage record: another one answers, or the job has ended."""
-        if taken.ended:
+        if attempt.ended:
             return
-        self._drop(taken)
-        taken.delivery.ack()
-        taken.log.info("attempt dropped")
+        self._detach(attempt)
+        attempt.delivery.ack()
+        attempt.log.info("attempt dropped")
         self._handler.admit()
 
-    def _drop(self, taken: T) -> None:
-        taken.ended = True
-        self._handler.hand_back(taken)
-        self.admission.leave(taken)
-        self.outbox.sent.forget(taken.attempt)
-        self._forget(taken)
+    def _detach(self, attempt: T) -> None:
+        attempt.ended = True
+        self._handler.abandon(attempt)
+        self.admission.release(attempt)
+        self.outbox.replay_buffer.drop(attempt.attempt_id)
+        self._remove(attempt)
 
     # Tasks
 
-    def _spawn(self, work: Coroutine[Any, Any, None], taken: T | None = None) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None], attempt: T | None = None) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
 
@@ -408,8 +410,8 @@ class JobConsumer(Generic[T]):
             if task.cancelled() or (error := task.exception()) is None:
                 return
             _log.error("task of a job failed", exc_info=error)
-            if taken is not None:
-                self._handler.fail(taken, FailureCode.ENGINE_ERROR, "The worker failed on this request.")
+            if attempt is not None:
+                self._handler.fail(attempt, FailureCode.ENGINE_ERROR, "The worker failed on this request.")
 
         task.add_done_callback(done)
 

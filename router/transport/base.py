@@ -2,9 +2,9 @@
 
 Message bodies are bytes (`router/bus.py` encodes them). All methods must be called on one asyncio event loop.
 
-Two ways to send: `publish` waits for the publisher confirm (jobs, usage records), `post` does not (token windows,
-heartbeats). Two ways to receive: `consume` shares a durable queue and must acknowledge; `subscribe` has a private queue
-that lives as long as the connection and may lose messages. Both resume by themselves after a reconnect.
+Two ways to send: `publish` waits for the publisher confirm (jobs, usage records), `publish_unconfirmed` does not (token
+windows, heartbeats). Two ways to receive: `consume` shares a durable queue and must acknowledge; `subscribe` has a
+private queue that lives as long as the connection and may lose messages. Both resume after a reconnect.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class ConnectionState(Enum):
 
 
 ReturnCallback = Callable[[Outgoing], None]
-"""Called on the event loop with a posted message that was returned as unroutable."""
+"""Called on the event loop with a message published unconfirmed that was returned as unroutable."""
 
 
 class Transport(ABC):
@@ -151,7 +151,7 @@ class Transport(ABC):
     @property
     @abstractmethod
     def unsent_bytes(self) -> int:
-        """Bytes given to `post` and not yet written to the socket."""
+        """Bytes given to `publish_unconfirmed` and not yet written to the socket."""
 
     @property
     @abstractmethod
@@ -172,7 +172,7 @@ class Transport(ABC):
         """
 
     @abstractmethod
-    def post(self, message: Outgoing, *, mandatory: bool = False) -> None:
+    def publish_unconfirmed(self, message: Outgoing, *, mandatory: bool = False) -> None:
         """Send a message unconfirmed. If it is `mandatory` and unroutable, the `on_return` callbacks are called.
 
         Raises:
@@ -181,7 +181,7 @@ class Transport(ABC):
 
     @abstractmethod
     def on_return(self, callback: ReturnCallback) -> None:
-        """Call `callback` for each posted message that the broker returns."""
+        """Call `callback` for each message published unconfirmed that the broker returns."""
 
     @abstractmethod
     async def consume(self, queue: str, *, prefetch: int, priority: int = 0) -> Consumer:

@@ -25,8 +25,8 @@ from router.transport.base import (
     Subscription,
     Transport,
 )
-from router.transport.inbox import Inbox
-from router.transport.memory_queue import MemoryQueue, Message, Taker, Target
+from router.transport.closable_queue import ClosableQueue
+from router.transport.memory_queue import MemoryQueue, Message, QueueConsumer, Target
 
 _Arguments = Mapping[str, str | int]
 
@@ -110,7 +110,7 @@ class MemoryTransport(Transport):
         self._name = name
         self._running = False
         self._return_callbacks: list[ReturnCallback] = []
-        self._holders: list[_Holder] = []
+        self._holders: list[_UnsettledMessages] = []
         self._subscriptions: list[_MemorySubscription] = []
 
     async def start(self) -> None:
@@ -121,7 +121,7 @@ class MemoryTransport(Transport):
         """Disconnect; unsettled deliveries return to their queues."""
         self._running = False
         for holder in self._holders:
-            holder.leave()
+            holder.return_all()
         for subscription in self._subscriptions:
             await subscription.close()
 
@@ -164,7 +164,7 @@ class MemoryTransport(Transport):
         if not all(accepted):
             raise QueueFull(f"the queue for {message.routing_key} is at its limit")
 
-    def post(self, message: Outgoing, *, mandatory: bool = False) -> None:
+    def publish_unconfirmed(self, message: Outgoing, *, mandatory: bool = False) -> None:
         """Route the message, unconfirmed."""
         self._check_running()
         targets = self._broker.route(message)
@@ -174,7 +174,7 @@ class MemoryTransport(Transport):
             asyncio.get_running_loop().call_soon(self._returned, message)
 
     def on_return(self, callback: ReturnCallback) -> None:
-        """Call `callback` for each posted message that is returned."""
+        """Call `callback` for each message published unconfirmed that is returned."""
         self._return_callbacks.append(callback)
 
     async def consume(self, queue: str, *, prefetch: int, priority: int = 0) -> Consumer:
@@ -210,7 +210,7 @@ class MemoryTransport(Transport):
 
 
 class _MemoryDelivery(Delivery):
-    def __init__(self, holder: _Holder, message: Message) -> None:
+    def __init__(self, holder: _UnsettledMessages, message: Message) -> None:
         self._holder = holder
         self._message = message
         self.body = message.outgoing.body
@@ -223,23 +223,23 @@ class _MemoryDelivery(Delivery):
 
     @property
     def lost(self) -> bool:
-        return self._holder.left
+        return self._holder.closed
 
     def ack(self) -> None:
         if self._holder.release(self._message):
-            self._holder.queue.serve()
+            self._holder.queue.deliver_ready()
 
     def reject(self, *, requeue: bool) -> None:
         if self._holder.release(self._message):
-            self._holder.queue.give_back(self._message, requeue=requeue)
+            self._holder.queue.return_message(self._message, requeue=requeue)
 
 
-class _Holder:
+class _UnsettledMessages:
     """Holds unsettled messages of a queue; base of consumer and browser."""
 
     def __init__(self, queue: MemoryQueue) -> None:
         self.queue = queue
-        self.left = False
+        self.closed = False
         self._unsettled: list[Message] = []
 
     def release(self, message: Message) -> bool:
@@ -249,56 +249,56 @@ class _Holder:
         self._unsettled = [unsettled for unsettled in self._unsettled if unsettled is not message]
         return True
 
-    def leave(self) -> None:
+    def return_all(self) -> None:
         """Return all unsettled messages to the queue, in order."""
-        self.left = True
+        self.closed = True
         unsettled, self._unsettled = self._unsettled, []
         for message in unsettled:
-            self.queue.give_back(message, requeue=True)
+            self.queue.return_message(message, requeue=True)
 
 
-class _MemoryBrowser(_Holder, Browser):
+class _MemoryBrowser(_UnsettledMessages, Browser):
     async def get(self) -> Delivery | None:
-        message = None if self.left else self.queue.get()
+        message = None if self.closed else self.queue.get()
         if message is None:
             return None
         self._unsettled.append(message)
         return _MemoryDelivery(self, message)
 
     async def close(self) -> None:
-        self.leave()
+        self.return_all()
 
 
-class _MemoryConsumer(_Holder, Consumer, Taker):
+class _MemoryConsumer(_UnsettledMessages, Consumer, QueueConsumer):
     def __init__(self, queue: MemoryQueue, prefetch: int, priority: int) -> None:
         super().__init__(queue)
         self.priority = priority
         self._prefetch = prefetch
-        self._inbox: Inbox[_MemoryDelivery] = Inbox()
-        queue.join(self)
+        self._received: ClosableQueue[_MemoryDelivery] = ClosableQueue()
+        queue.add_consumer(self)
 
     @property
-    def has_room(self) -> bool:
+    def has_capacity(self) -> bool:
         return len(self._unsettled) < self._prefetch
 
-    def take(self, message: Message) -> None:
+    def deliver(self, message: Message) -> None:
         self._unsettled.append(message)
-        self._inbox.put(_MemoryDelivery(self, message))
+        self._received.put(_MemoryDelivery(self, message))
 
     async def __aiter__(self) -> AsyncIterator[Delivery]:
-        async for delivery in self._inbox:
+        async for delivery in self._received:
             if not delivery.lost:
                 yield delivery
 
     async def cancel(self) -> None:
-        self.queue.leave(self)
-        self._inbox.end()
+        self.queue.remove_consumer(self)
+        self._received.close()
 
-    def leave(self) -> None:
+    def return_all(self) -> None:
         """Stop consuming, and return all unsettled messages."""
-        self.queue.leave(self)
-        super().leave()
-        self._inbox.end()
+        self.queue.remove_consumer(self)
+        super().return_all()
+        self._received.close()
 
 
 class _MemorySubscription(Subscription, Target):
@@ -308,24 +308,24 @@ class _MemorySubscription(Subscription, Target):
         self._broker = broker
         self._max_length = int(arguments.get("x-max-length", 2**63))
         self._max_bytes = int(arguments.get("x-max-length-bytes", 2**63))
-        self._inbox: Inbox[Received] = Inbox()
+        self._received: ClosableQueue[Received] = ClosableQueue()
         self._length = 0
         self._bytes = 0
         self._closed = False
 
     def accept(self, message: Message) -> bool:
         outgoing = message.outgoing
-        self._inbox.put(Received(outgoing.routing_key, outgoing.body, outgoing.headers))
+        self._received.put(Received(outgoing.routing_key, outgoing.body, outgoing.headers))
         self._count(1, len(outgoing.body))
         while self._length > self._max_length or self._bytes > self._max_bytes:
-            oldest = self._inbox.pop_oldest()
+            oldest = self._received.pop_oldest()
             if oldest is None:
                 break
             self._count(-1, -len(oldest.body))
         return True
 
     async def __aiter__(self) -> AsyncIterator[Received]:
-        async for received in self._inbox:
+        async for received in self._received:
             self._count(-1, -len(received.body))
             yield received
 
@@ -334,7 +334,7 @@ class _MemorySubscription(Subscription, Target):
             return
         self._closed = True
         self._broker.unbind(self)
-        self._inbox.end()
+        self._received.close()
 
     def _count(self, messages: int, size: int) -> None:
         self._length += messages

@@ -32,18 +32,18 @@ class Target(ABC):
         """Enqueue a message; false if the queue is full."""
 
 
-class Taker(ABC):
+class QueueConsumer(ABC):
     """A consumer of the queue."""
 
     priority: int
 
     @property
     @abstractmethod
-    def has_room(self) -> bool:
+    def has_capacity(self) -> bool:
         """Whether its prefetch allows another delivery."""
 
     @abstractmethod
-    def take(self, message: Message) -> None:
+    def deliver(self, message: Message) -> None:
         """Deliver a message to it."""
 
 
@@ -60,11 +60,11 @@ class MemoryQueue(Target):
         self._max_length = arguments.get("x-max-length")
         self._max_bytes = arguments.get("x-max-length-bytes")
         self._drops_oldest = arguments.get("x-overflow", "drop-head") == "drop-head"
-        self._most_ms = arguments.get("x-message-ttl")
+        self._ttl_ms = arguments.get("x-message-ttl")
         self._returned: deque[Message] = deque()
         self._ready: deque[Message] = deque()
         self._ready_bytes = 0
-        self._takers: deque[Taker] = deque()
+        self._consumers: deque[QueueConsumer] = deque()
         self._expiry: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
@@ -76,12 +76,12 @@ class MemoryQueue(Target):
             if not self._drops_oldest:
                 return False
             self._pop_head()
-        lifetimes = [each for each in (message.outgoing.expires_ms, self._most_ms) if each is not None]
+        lifetimes = [each for each in (message.outgoing.expires_ms, self._ttl_ms) if each is not None]
         if lifetimes:
             message.expires_at = time.monotonic() + int(min(lifetimes)) / 1000
         self._ready.append(message)
         self._ready_bytes += len(message.outgoing.body)
-        self.serve()
+        self.deliver_ready()
         return True
 
     def get(self) -> Message | None:
@@ -91,7 +91,7 @@ class MemoryQueue(Target):
         self._watch_head()
         return message
 
-    def give_back(self, message: Message, *, requeue: bool) -> None:
+    def return_message(self, message: Message, *, requeue: bool) -> None:
         """Return a message that a consumer rejected or lost: requeue or dead-letter it."""
         message.delivery_count += 1
         if not requeue:
@@ -101,32 +101,36 @@ class MemoryQueue(Target):
         else:
             self._returned.append(message)
             self._ready_bytes += len(message.outgoing.body)
-        self.serve()
+        self.deliver_ready()
 
-    def join(self, taker: Taker) -> None:
+    def add_consumer(self, consumer: QueueConsumer) -> None:
         """Add a consumer."""
-        self._takers.append(taker)
-        self.serve()
+        self._consumers.append(consumer)
+        self.deliver_ready()
 
-    def leave(self, taker: Taker) -> None:
+    def remove_consumer(self, consumer: QueueConsumer) -> None:
         """Remove a consumer."""
-        if taker in self._takers:
-            self._takers.remove(taker)
+        if consumer in self._consumers:
+            self._consumers.remove(consumer)
 
-    def serve(self) -> None:
+    def deliver_ready(self) -> None:
         """Deliver ready messages to consumers with capacity, round robin."""
         self._expire_head()
-        while len(self) and (taker := self._next_taker()) is not None:
-            taker.take(self._pop_head())
+        while len(self) and (consumer := self._next_consumer()) is not None:
+            consumer.deliver(self._pop_head())
             self._expire_head()
         self._watch_head()
 
-    def _next_taker(self) -> Taker | None:
+    def _next_consumer(self) -> QueueConsumer | None:
         """Return the next consumer of the highest priority that has capacity."""
-        best = max((taker for taker in self._takers if taker.has_room), key=lambda taker: taker.priority, default=None)
+        best = max(
+            (consumer for consumer in self._consumers if consumer.has_capacity),
+            key=lambda consumer: consumer.priority,
+            default=None,
+        )
         if best is not None:  # the first of equals; it moves to the end
-            self._takers.remove(best)
-            self._takers.append(best)
+            self._consumers.remove(best)
+            self._consumers.append(best)
         return best
 
     def _pop_head(self) -> Message:
@@ -151,7 +155,7 @@ class MemoryQueue(Target):
         expires_at = (self._returned or self._ready)[0].expires_at
         if expires_at is not None:
             delay = max(0.0, expires_at - time.monotonic())
-            self._expiry = asyncio.get_running_loop().call_later(delay, self.serve)
+            self._expiry = asyncio.get_running_loop().call_later(delay, self.deliver_ready)
 
     def _is_full(self) -> bool:
         too_many = self._max_length is not None and len(self) >= int(self._max_length)

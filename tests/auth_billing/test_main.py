@@ -57,7 +57,12 @@ async def test_it_settles_a_record_and_closes_a_dead_lettered_job(
     try:
         await worker.publish_settlement(used)
         await transport.publish(
-            Outgoing(topology.DEAD_LETTERS, topology.dead_job_key("m"), messages.encode(dead), persistent=True)
+            Outgoing(
+                topology.DEAD_LETTERS_EXCHANGE,
+                topology.dead_job_routing_key("m"),
+                messages.encode(dead),
+                persistent=True,
+            )
         )
         stored = await both_stored(connection, used.job, dead.id)
         assert stored[used.job]["usage"]["completion_tokens"] == used.usage.completion_tokens

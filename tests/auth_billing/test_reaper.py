@@ -53,7 +53,9 @@ async def operator(buses: Buses) -> MemoryTransport:
 
 async def put_dead(buses: Buses, body: bytes) -> None:
     transport = await operator(buses)
-    await transport.publish(Outgoing(topology.DEAD_LETTERS, topology.dead_job_key(MODEL), body, persistent=True))
+    await transport.publish(
+        Outgoing(topology.DEAD_LETTERS_EXCHANGE, topology.dead_job_routing_key(MODEL), body, persistent=True)
+    )
 
 
 async def die(buses: Buses, how: str) -> None:

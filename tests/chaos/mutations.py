@@ -63,13 +63,13 @@ def _early_ack() -> None:
     """A worker acknowledges a job on receipt: if the worker dies, the job is lost."""
     from router.consumer.job_consumer import JobConsumer
 
-    right = JobConsumer._take
+    right = JobConsumer._receive
 
     def take(self: JobConsumer[Any], envelope: Any) -> None:
         envelope.delivery.ack()
         right(self, envelope)
 
-    JobConsumer._take = take  # type: ignore[method-assign]
+    JobConsumer._receive = take  # type: ignore[method-assign]
 
 
 def _unsettled_hold() -> None:

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from router import control_plane, topology
+from router import control_targets, topology
 from router.bus import REASON_HEADER, Bus
-from router.control_seal import ControlSeal
+from router.control_signing import ControlSigner
 from router.errors import QueueFull, Unroutable
 from router.messages import Cancel, Delta, Drain, ServiceClass, Window, WorkerState
 from router.transport.base import Outgoing, Transport
@@ -67,8 +67,8 @@ async def test_an_undecodable_job_is_a_dead_letter_with_its_reason(make_bus: Mak
     bus, transport = await make_bus("worker-1")
     await bus.declare_model(JOB.model)
     jobs = await bus.jobs(JOB.model, ServiceClass.DEFAULT, prefetch=1)
-    key = topology.job_key(JOB.model, ServiceClass.DEFAULT)
-    await transport.publish(Outgoing(topology.JOBS, key, b'{"type":"job"}', {"a": 1}, message_id="bad"))
+    key = topology.job_routing_key(JOB.model, ServiceClass.DEFAULT)
+    await transport.publish(Outgoing(topology.JOBS_EXCHANGE, key, b'{"type":"job"}', {"a": 1}, message_id="bad"))
     await bus.publish_job(job(), {})
     [good] = await take(jobs, 1)
     assert good.message.id == "chatcmpl-1"
@@ -76,7 +76,7 @@ async def test_an_undecodable_job_is_a_dead_letter_with_its_reason(make_bus: Mak
     [dead] = await take(await bus.dead_jobs(prefetch=1), 1)
     assert (dead.body, dead.message_id, dead.headers["a"]) == (b'{"type":"job"}', "bad", 1)
     assert "missing required field `id`" in str(dead.headers[REASON_HEADER])
-    assert dead.routing_key == topology.dead_job_key(JOB.model)
+    assert dead.routing_key == topology.dead_job_routing_key(JOB.model)
     dead.ack()
     assert await nothing_more(jobs)
 
@@ -87,7 +87,9 @@ async def test_an_undecodable_job_is_rejected_if_its_copy_does_not_go_through(
     bus, transport = await make_bus("worker-1")
     await bus.declare_model(JOB.model)
     jobs = await bus.jobs(JOB.model, ServiceClass.DEFAULT, prefetch=1)
-    await transport.publish(Outgoing(topology.JOBS, topology.job_key(JOB.model, ServiceClass.DEFAULT), b"?"))
+    await transport.publish(
+        Outgoing(topology.JOBS_EXCHANGE, topology.job_routing_key(JOB.model, ServiceClass.DEFAULT), b"?")
+    )
 
     async def refuse(_message: Outgoing) -> None:
         raise QueueFull("no")
@@ -104,13 +106,15 @@ async def test_windows_reach_their_gateway_and_a_lost_one_is_told(make_bus: Make
     gateway, raw = await make_bus("gateway-1")
     worker, _ = await make_bus("worker-1")
     lost: asyncio.Queue[str] = asyncio.Queue()
-    worker.on_lost_gateway(lost.put_nowait)
+    worker.on_gateway_unreachable(lost.put_nowait)
     replies = await gateway.replies("gateway-1")
     windows = [
         Window(worker_id="worker-1", replies=[Delta(job_id="j", attempt_id="a", start=i, token_ids=[i], text="x")])
         for i in range(100)
     ]
-    raw.post(Outgoing(topology.REPLY, "gateway-1", b"not a window"))  # dropped, and nothing else with it
+    raw.publish_unconfirmed(
+        Outgoing(topology.REPLY_EXCHANGE, "gateway-1", b"not a window")
+    )  # dropped, and nothing else with it
     for window in windows:
         worker.send_window("gateway-1", window)
     assert await take(replies, 100) == windows
@@ -123,7 +127,7 @@ async def test_windows_reach_their_gateway_and_a_lost_one_is_told(make_bus: Make
 async def test_usage_is_settled_once_and_an_undecodable_record_is_parked(make_bus: MakeBus) -> None:
     bus, transport = await make_bus("billing-1")
     records = await bus.settlements(prefetch=2)
-    await transport.publish(Outgoing(topology.SETTLE, topology.SETTLE_KEY, b"{}", message_id="odd"))
+    await transport.publish(Outgoing(topology.SETTLE_EXCHANGE, topology.SETTLE_ROUTING_KEY, b"{}", message_id="odd"))
     await bus.publish_settlement(USAGE_RECORD)
     [record] = await take(records, 1)
     assert (record.message, record.delivery.message_id) == (USAGE_RECORD, USAGE_RECORD.job)
@@ -143,12 +147,12 @@ async def test_control_reaches_whom_it_is_for(make_bus: MakeBus) -> None:
     for worker_id in ("w-1", "w-2"):
         worker, _ = await make_bus(worker_id)
         feeds.append(
-            await worker.controls([control_plane.worker(worker_id), control_plane.model("m"), control_plane.ALL])
+            await worker.controls([control_targets.worker(worker_id), control_targets.model("m"), control_targets.ALL])
         )
-    gateway.send_control(control_plane.worker("w-1"), Cancel(job="one"))
-    gateway.send_control(control_plane.model("m"), Cancel(job="model"))
-    gateway.send_control(control_plane.model("other"), Cancel(job="nobody"))
-    gateway.send_control(control_plane.ALL, Drain())
+    gateway.send_control(control_targets.worker("w-1"), Cancel(job="one"))
+    gateway.send_control(control_targets.model("m"), Cancel(job="model"))
+    gateway.send_control(control_targets.model("other"), Cancel(job="nobody"))
+    gateway.send_control(control_targets.ALL, Drain())
     assert await take(feeds[0], 3) == [Cancel(job="one"), Cancel(job="model"), Drain()]
     assert await take(feeds[1], 2) == [Cancel(job="model"), Drain()]
     await feeds[0].close()
@@ -167,14 +171,14 @@ async def test_every_gateway_hears_every_heartbeat(make_bus: MakeBus) -> None:
 
 async def test_only_signed_control_messages_are_heard_and_the_others_are_counted(make_bus: MakeBus) -> None:
     clock = FakeClock(time.time())
-    seal, late = ControlSeal("s" * 32), ControlSeal("s" * 32, FakeClock(clock.now - 1000))
+    signer, late = ControlSigner("s" * 32), ControlSigner("s" * 32, FakeClock(clock.now - 1000))
     (_, ours), (_, theirs) = await make_bus("gateway-1"), await make_bus("intruder")
-    worker = Bus(theirs, seal)
+    worker = Bus(theirs, signer)
     refused: list[str] = []
-    worker.on_refused_control(refused.append)
-    feed = await worker.controls([control_plane.ALL])
-    for forger in (Bus(ours), Bus(ours, ControlSeal("t" * 32)), Bus(ours, late)):
-        forger.send_control(control_plane.ALL, Drain())
-    Bus(ours, seal).send_control(control_plane.ALL, Cancel(job="one"))
+    worker.on_control_rejected(refused.append)
+    feed = await worker.controls([control_targets.ALL])
+    for forger in (Bus(ours), Bus(ours, ControlSigner("t" * 32)), Bus(ours, late)):
+        forger.send_control(control_targets.ALL, Drain())
+    Bus(ours, signer).send_control(control_targets.ALL, Cancel(job="one"))
     assert await take(feed, 1) == [Cancel(job="one")]
     assert refused == ["unsigned", "forged", "old"]

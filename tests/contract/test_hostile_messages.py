@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from pika import data
 
-from router import control_plane, topology
+from router import control_targets, topology
 from router.bus import Bus
 from router.messages import Cancel, ServiceClass, Window, encode
 from router.transport.base import Outgoing, Transport
-from router.transport.rabbitmq import header_tables
+from router.transport.rabbitmq import header_decoding
 from tests.contract.conftest import MakeTransport
 from tests.contract.examples import EXAMPLES, JOB, STATUS, USAGE_RECORD, msgspec_replace
 from tests.contract.test_transport import take
@@ -30,7 +30,7 @@ BODIES = {
     "deep": b"[" * 100_000,
     "two megabytes": b'{"type":"job","id":"' + b"x" * 2 * 2**20,
 }
-JOB_KEY = topology.job_key(JOB.model, ServiceClass.DEFAULT)
+JOB_KEY = topology.job_routing_key(JOB.model, ServiceClass.DEFAULT)
 
 
 async def connected(make_transport: MakeTransport) -> tuple[Bus, Transport]:
@@ -46,8 +46,8 @@ async def test_shared_queues_lay_it_aside(make_transport: MakeTransport) -> None
     jobs = await bus.jobs(JOB.model, ServiceClass.DEFAULT, prefetch=1)
     settlements = await bus.settlements(prefetch=1)
     for body in BODIES.values():
-        await transport.publish(Outgoing(topology.JOBS, JOB_KEY, body))
-        await transport.publish(Outgoing(topology.SETTLE, topology.SETTLE_KEY, body))
+        await transport.publish(Outgoing(topology.JOBS_EXCHANGE, JOB_KEY, body))
+        await transport.publish(Outgoing(topology.SETTLE_EXCHANGE, topology.SETTLE_ROUTING_KEY, body))
     await bus.publish_job(msgspec_replace(JOB, deadline=time.time() + 60), {})
     await bus.publish_settlement(USAGE_RECORD)
     [job], [record] = await take(jobs, 1), await take(settlements, 1)
@@ -65,14 +65,18 @@ async def test_shared_queues_lay_it_aside(make_transport: MakeTransport) -> None
 async def test_private_queues_drop_it(make_transport: MakeTransport) -> None:
     bus, transport = await connected(make_transport)
     windows, statuses = await bus.replies("gateway-1"), await bus.statuses()
-    controls = await bus.controls([control_plane.ALL])
+    controls = await bus.controls([control_targets.ALL])
     for body in BODIES.values():
-        for exchange, key in ((topology.REPLY, "gateway-1"), (topology.STATUS, ""), (topology.CONTROL, "all")):
-            transport.post(Outgoing(exchange, key, body))
+        for exchange, key in (
+            (topology.REPLY_EXCHANGE, "gateway-1"),
+            (topology.STATUS_EXCHANGE, ""),
+            (topology.CONTROL_EXCHANGE, "all"),
+        ):
+            transport.publish_unconfirmed(Outgoing(exchange, key, body))
     window, cancel = Window(worker_id="w-1", replies=[]), Cancel(job="j")
     bus.send_window("gateway-1", window)
     bus.send_status(STATUS)
-    bus.send_control(control_plane.ALL, cancel)
+    bus.send_control(control_targets.ALL, cancel)
     heard = [await take(feed, 2 if feed is controls else 1) for feed in (windows, statuses, controls)]
     assert heard == [[window], [STATUS], [EXAMPLES["control_drain"], cancel]]
 
@@ -101,10 +105,10 @@ TAKEN_BY_THE_BROKER = ("a time that is none", "tables in tables")
 
 @pytest.mark.parametrize("encoded", TABLES.values(), ids=TABLES)
 def test_headers_that_python_has_no_values_for(encoded: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data, "decode_table", header_tables._decode_table)
+    monkeypatch.setattr(data, "decode_table", header_decoding._decode_table)
     with pytest.raises((ValueError, OverflowError, OSError, RecursionError)):
-        header_tables._decode_table(encoded, 0)
-    header_tables.tolerate()
+        header_decoding._decode_table(encoded, 0)
+    header_decoding.patch_pika()
     _, end = data.decode_table(encoded + b"rest", 0)
     assert end == len(encoded)
 
@@ -126,7 +130,7 @@ async def test_a_connection_survives_them(
     monkeypatch.setattr(data, "encode_table", encode_table)
     job = msgspec_replace(JOB, deadline=time.time() + 60)
     for name in TAKEN_BY_THE_BROKER:
-        await transport.publish(Outgoing(topology.JOBS, JOB_KEY, encode(job), {"raw": name}))
+        await transport.publish(Outgoing(topology.JOBS_EXCHANGE, JOB_KEY, encode(job), {"raw": name}))
     for _ in TAKEN_BY_THE_BROKER:
         [taken] = await take(jobs, 1)
         assert (taken.message.id, taken.delivery.redelivered) == (JOB.id, False)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from infra.rabbitmq.node import RabbitMQNode
-from router import control_plane, topology
+from router import control_targets, topology
 from router.bus import Bus
 from router.diagnosis import Diagnosis
 from router.errors import BrokerRefused
@@ -43,17 +43,17 @@ async def test_a_job_goes_all_the_way_with_each_user_in_its_place(connect: Conne
     (gateway, _), (worker, _), (billing, _) = [await connect(user) for user in ("gateway", "worker", "billing")]
     await worker.declare_model(JOB.model)
     jobs = await worker.jobs(JOB.model, ServiceClass.DEFAULT, prefetch=1)
-    controls = await worker.controls([control_plane.worker("w-1"), control_plane.ALL])
+    controls = await worker.controls([control_targets.worker("w-1"), control_targets.ALL])
     replies, statuses = await gateway.replies("gateway-1"), await gateway.statuses()
     records = await billing.settlements(prefetch=1)
 
     await gateway.publish_job(msgspec_replace(JOB, deadline=time.time() + 60), {})
     [envelope] = await take(jobs, 1)
     diagnosis = Diagnosis(FailureCode.FAILED_REPEATEDLY, "looked odd", 3, "w-1")
-    await worker.keep_diagnosed(envelope.delivery, diagnosis)
+    await worker.move_to_diagnosed(envelope.delivery, diagnosis)
     worker.send_window("gateway-1", Window(worker_id="w-1", replies=[]))
     worker.send_status(STATUS)
-    gateway.send_control(control_plane.worker("w-1"), Cancel(job=JOB.id))
+    gateway.send_control(control_targets.worker("w-1"), Cancel(job=JOB.id))
     await take(replies, 1)
     await take(statuses, 1)
     await take(controls, 1)

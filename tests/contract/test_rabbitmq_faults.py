@@ -64,7 +64,7 @@ async def hear_again(transport: RabbitMQTransport, message: Outgoing, heard: asy
     async with asyncio.timeout(60):
         while heard.empty():
             with contextlib.suppress(BrokerUnavailable):
-                transport.post(message)
+                transport.publish_unconfirmed(message)
             await asyncio.sleep(0.1)
         return heard.get_nowait()
 
@@ -91,7 +91,7 @@ async def test_everything_comes_back_after_the_broker_application_restarts(
     with pytest.raises(BrokerUnavailable):
         await sender.publish(job("meanwhile"))
     with pytest.raises(BrokerUnavailable):
-        sender.post(job("meanwhile"))
+        sender.publish_unconfirmed(job("meanwhile"))
     await asyncio.to_thread(rabbitmq_node.ctl, "start_app")
     await becomes(sender, ConnectionState.UP)
 
@@ -164,7 +164,7 @@ async def test_memory_alarm_blocks_publishing_but_not_acks(make: Make, rabbitmq_
         await becomes(sender, ConnectionState.BLOCKED)
         with pytest.raises(BrokerUnavailable, match="blocked"):
             await sender.publish(job("second"))
-        sender.post(Outgoing("news", "x", b"buffered"))
+        sender.publish_unconfirmed(Outgoing("news", "x", b"buffered"))
         held.ack()  # goes over the other connection
     finally:
         await asyncio.to_thread(rabbitmq_node.ctl, "set_vm_memory_high_watermark", "0.5")
@@ -188,7 +188,7 @@ async def test_publish_to_a_vanished_exchange(make: Make, console: Console, vhos
 async def test_post_to_a_vanished_exchange_does_not_hurt_publishes(make: Make) -> None:
     transport = await make("gateway-1")
     await transport.declare(topology())
-    transport.post(Outgoing("no-such-exchange", "x", b""))
+    transport.publish_unconfirmed(Outgoing("no-such-exchange", "x", b""))
     await asyncio.gather(*(publish_until_taken(transport, job(str(i))) for i in range(20)))
     consumer = await transport.consume("work", prefetch=50)
     assert len(await take(consumer, 20)) == 20

@@ -12,7 +12,7 @@ from auth_billing.reaper import Reaper
 from gateway.errors import ServerShutdown
 from gateway.jobs import copies, failover, mending
 from router.bus import Bus
-from router.consumer import resumption, sent_replies
+from router.consumer import replay_buffer, resume_requests
 from router.dead_letters import DeadLetters
 from router.messages import Failed, FailureCode, Finished, SamplingParams, Started, TextOptions, UsageRecord, Window
 from router.topology import JOB_DELIVERY_LIMIT
@@ -145,7 +145,7 @@ async def test_a_worker_that_is_told_to_go_hands_its_streams_over(make_transport
 async def test_a_living_worker_keeps_its_job_and_the_other_one_waits(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resumption, "ASK_AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr(resume_requests, "RETRY_SECONDS", 0.1)
     monkeypatch.setattr(failover, "DOUBT_SECONDS", 20.0)
     async with Fleet(make_transport) as fleet:
         first = await fleet.start("worker-1", step_time=None, max_num_seqs=1)
@@ -169,7 +169,7 @@ async def test_a_living_worker_keeps_its_job_and_the_other_one_waits(
 async def test_whoever_waits_starts_as_soon_as_the_other_one_lets_go(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resumption, "ASK_AGAIN_SECONDS", 1000)
+    monkeypatch.setattr(resume_requests, "RETRY_SECONDS", 1000)
     monkeypatch.setattr(failover, "DOUBT_SECONDS", 20.0)
     async with Fleet(make_transport) as fleet:
         first = await fleet.start("worker-1", step_time=None, drain_grace=0.0, max_num_seqs=1)
@@ -237,7 +237,7 @@ async def test_lost_windows_are_said_again(make_transport: MakeTransport, monkey
         await answer.read(6)
         lose.append("some in the middle")
         first.engine.step(5)
-        await until(lambda: first.worker._jobs.tokens == 16)
+        await until(lambda: first.worker._handler.tokens == 16)
         await asyncio.sleep(0.05)
         lose.clear()
         first.engine.step(2)
@@ -268,10 +268,10 @@ async def test_a_gap_is_asked_for_until_the_broker_is_back(
         asked: list[object] = []
         with monkeypatch.context() as broken:
             broken.setattr(Bus, "state", property(lambda _: ConnectionState.DOWN))
-            broken.setattr(first.worker._consumer, "_answer", asked.append)
+            broken.setattr(first.worker._consumer, "_handle_ping", asked.append)
             lose.append("some in the middle")
             first.engine.step(5)
-            await until(lambda: first.worker._jobs.tokens == 8)
+            await until(lambda: first.worker._handler.tokens == 8)
             await asyncio.sleep(0.05)
             lose.clear()
             first.engine.step()
@@ -284,7 +284,7 @@ async def test_a_gap_is_asked_for_until_the_broker_is_back(
 async def test_what_can_not_be_said_again_is_generated_again(
     make_transport: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sent_replies, "ATTEMPT_BYTES", 400)
+    monkeypatch.setattr(replay_buffer, "ATTEMPT_BYTES", 400)
     async with Fleet(make_transport) as fleet:
         first = await fleet.start("worker-1", step_time=None)
         answer = await fleet.ask("j", 40)
@@ -294,7 +294,7 @@ async def test_what_can_not_be_said_again_is_generated_again(
         await answer.read(3)
         lose.append("too much")
         first.engine.step(30)
-        await until(lambda: first.worker._jobs.tokens == 33)
+        await until(lambda: first.worker._handler.tokens == 33)
         await asyncio.sleep(0.05)
         lose.clear()
         first.engine.step()
@@ -318,7 +318,7 @@ async def test_a_gateway_that_was_cut_off_and_comes_back_has_its_streams_go_on(
         await until(lambda: first.engine.requests)
         first.engine.step(3)
         await answer.read(3)
-        first.worker._consumer._lost_gateway(GATEWAY)
+        first.worker._consumer._handle_dead_gateway(GATEWAY)
         await until(lambda: len(first.engine.submitted) == 2)
         first.engine.step(20)
         await answer.read()
@@ -384,7 +384,7 @@ async def test_a_worker_that_hangs_is_given_up_and_what_it_says_later_is_not_hea
         first.engine.step()
         await answer.read(1)
         await filler.read(1)
-        monkeypatch.setattr(first.worker._consumer, "_answer", lambda _: None)
+        monkeypatch.setattr(first.worker._consumer, "_handle_ping", lambda _: None)
         filler.mailbox.fail(ServerShutdown())
         await fleet.start("worker-2")
         await answer.read()
@@ -407,8 +407,8 @@ async def test_a_copy_that_the_hanging_worker_is_given_is_followed_by_another(
         await until(lambda: first.engine.requests)
         first.engine.step()
         await answer.read(1)
-        monkeypatch.setattr(first.worker._consumer, "_answer", lambda _: None)
-        monkeypatch.setattr(first.worker._consumer, "_take", lambda _: None)
+        monkeypatch.setattr(first.worker._consumer, "_handle_ping", lambda _: None)
+        monkeypatch.setattr(first.worker._consumer, "_receive", lambda _: None)
         await fleet.start("worker-2")
         await answer.read()
         assert answer.texts == [counted(30)]
@@ -424,7 +424,7 @@ async def test_a_job_that_a_hanging_worker_was_given_is_begun_by_one_that_has_ro
     monkeypatch.setattr(mending, "TAKEN_SECONDS", 0.1)
     async with Fleet(make_transport) as fleet:
         first = await fleet.start("worker-1")
-        monkeypatch.setattr(first.worker._consumer, "_take", lambda _: None)
+        monkeypatch.setattr(first.worker._consumer, "_receive", lambda _: None)
         answer = await fleet.ask("j", 30)
         await fleet.start("worker-2")
         await asyncio.sleep(0.3)
@@ -446,7 +446,7 @@ async def test_a_worker_that_says_again_that_it_lost_a_job_makes_no_more_copies(
         first.engine.step()
         await answer.read(1)
         progress = answer.mailbox.progress["j"]
-        first.worker._consumer._take = lambda _: None  # type: ignore[method-assign]  # copies lie about
+        first.worker._consumer._receive = lambda _: None  # type: ignore[method-assign]  # copies lie about
         fleet.inbox._mending.lost(answer.mailbox, "j")
         await until(lambda: progress.newest_copy == 1)
         for _ in range(10):
@@ -482,7 +482,7 @@ async def test_a_job_that_brings_down_its_workers_is_given_up(make_transport: Ma
         for number in range(3):
             worker = await fleet.start(f"worker-{number}", step_time=None)
             await until(lambda worker=worker: worker.engine.requests)  # type: ignore[misc]
-            taken = worker.worker._consumer.jobs.job("poison")
+            taken = worker.worker._consumer.attempts.of_job("poison")
             assert taken is not None
             assert taken.solo == (number == 2)
             await until(lambda number=number: answer.mailbox.progress["poison"].worker == f"worker-{number}")  # type: ignore[misc]
@@ -508,7 +508,7 @@ async def test_deaths_that_a_worker_has_counted_go_with_the_job(make_transport: 
         second = await fleet.start("worker-2", step_time=None)
         first.stop.set()
         await until(lambda: second.engine.requests)
-        taken = second.worker._consumer.jobs.job("suspect")
+        taken = second.worker._consumer.attempts.of_job("suspect")
         assert taken is not None
         assert taken.crashes == 1
         second.engine.step(5)

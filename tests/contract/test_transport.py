@@ -289,7 +289,7 @@ async def test_subscription_by_topic(make_transport: MakeTransport) -> None:
     await speaker.declare(topology())
     heard = await listener.subscribe("news", ["worker.w-1", "model.*", "#.end"], arguments={"x-max-length": 100})
     for key in ("worker.w-1", "worker.w-2", "model.a", "model.a.b", "a.b.end", "end", "all"):
-        speaker.post(Outgoing("news", key, key.encode(), {"h": "x"}))
+        speaker.publish_unconfirmed(Outgoing("news", key, key.encode(), {"h": "x"}))
     received = await take(heard, 4)
     assert [message.routing_key for message in received] == ["worker.w-1", "model.a", "a.b.end", "end"]
     assert received[0].headers["h"] == "x"
@@ -300,7 +300,7 @@ async def test_every_subscriber_of_a_fanout_hears(make_transport: MakeTransport)
     transport = await make_transport("gateway-1")
     await transport.declare(topology())
     subscriptions = [await transport.subscribe("all", [""], arguments={}) for _ in range(2)]
-    transport.post(Outgoing("all", "", b"beat"))
+    transport.publish_unconfirmed(Outgoing("all", "", b"beat"))
     for subscription in subscriptions:
         [received] = await take(subscription, 1)
         assert received.body == b"beat"
@@ -311,7 +311,7 @@ async def test_posts_keep_their_order(make_transport: MakeTransport) -> None:
     await transport.declare(topology())
     heard = await transport.subscribe("jobs", ["g-1"], arguments={})
     for i in range(500):
-        transport.post(Outgoing("jobs", "g-1", b"%d" % i), mandatory=True)
+        transport.publish_unconfirmed(Outgoing("jobs", "g-1", b"%d" % i), mandatory=True)
     assert [int(message.body) for message in await take(heard, 500)] == list(range(500))
     assert transport.unsent_bytes == 0
 
@@ -322,13 +322,13 @@ async def test_mandatory_post_to_a_closed_subscription_comes_back(make_transport
     inbox = await gateway.subscribe("jobs", ["gateway-1"], arguments={})
     returned: asyncio.Queue[Outgoing] = asyncio.Queue()
     worker.on_return(returned.put_nowait)
-    worker.post(Outgoing("jobs", "gateway-1", b"1"), mandatory=True)
+    worker.publish_unconfirmed(Outgoing("jobs", "gateway-1", b"1"), mandatory=True)
     assert (await take(inbox, 1))[0].body == b"1"
     await inbox.close()
     async with asyncio.timeout(5):
         assert [message async for message in inbox] == []
-    worker.post(Outgoing("jobs", "gateway-1", b"2"))
-    worker.post(Outgoing("jobs", "gateway-1", b"3", {"h": 1}, message_id="m"), mandatory=True)
+    worker.publish_unconfirmed(Outgoing("jobs", "gateway-1", b"2"))
+    worker.publish_unconfirmed(Outgoing("jobs", "gateway-1", b"3", {"h": 1}, message_id="m"), mandatory=True)
     async with asyncio.timeout(5):
         message = await returned.get()
     assert (message.exchange, message.routing_key, message.body, message.message_id) == ("jobs", "gateway-1", b"3", "m")
@@ -372,7 +372,7 @@ async def test_closed_transport_refuses(make_transport: MakeTransport) -> None:
     with pytest.raises(BrokerUnavailable):
         await transport.publish(job("late"))
     with pytest.raises(BrokerUnavailable):
-        transport.post(job("late"))
+        transport.publish_unconfirmed(job("late"))
     with pytest.raises(BrokerUnavailable):
         await transport.consume("work", prefetch=1)
     await transport.close()

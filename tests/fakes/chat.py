@@ -27,7 +27,7 @@ from chat_ui.importing.parser import parse
 from chat_ui.importing.writer import ImportStores
 from chat_ui.services import ChatServices
 from router.messages import WorkerStatus
-from router.registry import ModelInfo, ModelRegistry
+from router.model_registry import ModelInfo, ModelRegistry
 from tests.fakes.accounts import Absence
 from tests.fakes.administration import DictOrganisation
 from tests.fakes.audit_log import ListAuditLogStore

@@ -30,8 +30,8 @@ async def _run(arguments: argparse.Namespace) -> None:
         ops_port=arguments.ops_port,
     )
     logging.configure(settings.id, style="console", level=settings.log_level)
-    stop, hand_off = asyncio.Event(), asyncio.Event()
-    lifecycle.stop_on_signals(stop, again=hand_off.set)
+    stop, hand_over = asyncio.Event(), asyncio.Event()
+    lifecycle.stop_on_signals(stop, again=hand_over.set)
     bus = Bus(RabbitMQTransport(settings.amqp_url, name=settings.id))
     engine = CountingEngine(step_time=arguments.step_time, capacity=arguments.capacity)
     registry = CollectorRegistry()
@@ -43,7 +43,7 @@ async def _run(arguments: argparse.Namespace) -> None:
         settings,
         metrics,
         model=settings.model,
-        hand_off=hand_off,
+        hand_over=hand_over,
     )
     ops = OpsServer(registry, settings.ops_host, settings.ops_port, live=worker.status)
     await ops.start()

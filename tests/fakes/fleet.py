@@ -78,7 +78,7 @@ class FleetWorker:
         self.transport = transport
         self.name = name
         self.engine = engine
-        self.stop, self.hand_off = asyncio.Event(), asyncio.Event()
+        self.stop, self.hand_over = asyncio.Event(), asyncio.Event()
         self.worker = Worker(
             Bus(transport),
             engine,
@@ -86,13 +86,13 @@ class FleetWorker:
             WorkerSettings(**{"model": MODEL, "id": name, "max_num_seqs": 4, "amqp_url": "amqp://"} | settings),
             WorkerMetrics(CollectorRegistry(), MODEL),
             model=MODEL,
-            hand_off=self.hand_off,
+            hand_over=self.hand_over,
         )
         self.running = asyncio.create_task(self.worker.run(self.stop))
 
     def has(self, job: Job) -> bool:
         """Whether it works at a job."""
-        return self.worker._consumer.jobs.job(job.id) is not None
+        return self.worker._consumer.attempts.of_job(job.id) is not None
 
     async def kill(self) -> None:
         """Be gone, without a word."""
@@ -103,7 +103,7 @@ class FleetWorker:
 
     async def end(self) -> None:
         """Hand everything over and end."""
-        self.hand_off.set()
+        self.hand_over.set()
         self.stop.set()
         await asyncio.wait([self.running], timeout=20)
 
@@ -147,7 +147,7 @@ class Fleet:
         await transport.declare(topology.platform())
         worker = FleetWorker(transport, name, CountingEngine(step_time=step_time), **settings)
         self.workers[name] = worker
-        await until(lambda: len(worker.worker._consumer._inbounds) > 0 or worker.running.done())
+        await until(lambda: len(worker.worker._consumer._consumers) > 0 or worker.running.done())
         return worker
 
     async def ask(self, id_: str, max_tokens: int = 40, **fields: Any) -> Answer:

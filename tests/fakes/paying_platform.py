@@ -129,7 +129,7 @@ class PayingPlatform:
         settings = WorkerSettings(model=MODEL, id=name, max_num_seqs=64, drain_grace=10, ops_port=0)
         metrics = WorkerMetrics(CollectorRegistry(), MODEL)
         worker = Worker(
-            bus, engine, partial(GenerationHandler, counting_text()), settings, metrics, model=MODEL, hand_off=stop
+            bus, engine, partial(GenerationHandler, counting_text()), settings, metrics, model=MODEL, hand_over=stop
         )
         self.engines.append(engine)
         await self._until_stopped(worker.run(stop), stop)

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from router import control_plane
+from router import control_targets
 from router.bus import Bus
 from router.messages import (
     Cancel,
@@ -97,7 +97,7 @@ class ScriptedWorker:
         """Declared, heard of, and consuming."""
         await self.bus.declare_model(self.model)
         inbound = [await self.bus.jobs(self.model, service, prefetch=256) for service in ServiceClass]
-        controls = await self.bus.controls([control_plane.worker(self.worker), control_plane.model(self.model)])
+        controls = await self.bus.controls([control_targets.worker(self.worker), control_targets.model(self.model)])
         self.bus.send_status(status(self.model, self.worker, dimensions=self.dimensions))
         tasks = [asyncio.create_task(self._take(feed)) for feed in inbound]
         tasks.append(asyncio.create_task(self._listen(controls)))

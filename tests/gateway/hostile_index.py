@@ -195,10 +195,10 @@ INDEX: dict[str, list[str]] = {
         f"{GATEWAY}jobs/test_job_progress.py::test_a_choice_that_was_not_asked_for_is_an_error",
         f"{GATEWAY}jobs/test_billing.py::test_more_than_was_held_is_neither_told_nor_paid",
         "tests/contract/test_bus.py::test_only_signed_control_messages_are_heard_and_the_others_are_counted",
-        "tests/router/test_control_seal.py::test_nothing_of_it_can_be_changed",
+        "tests/router/test_control_signing.py::test_nothing_of_it_can_be_changed",
     ],
     "H116": [
-        "tests/router/consumer/test_clocks.py::test_a_clock_that_is_off",
+        "tests/router/consumer/test_gateway_clocks.py::test_a_clock_that_is_off",
         "tests/inference_worker/worker/test_worker.py::test_a_worker_with_a_clock_an_hour_off_answers",
     ],
     "H117": [

@@ -213,7 +213,7 @@ async def test_workers_gone_before_and_after_the_first_word(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.jobs.generation.WATCH_SECONDS", 0.02)
-    monkeypatch.setattr("router.registry.ALIVE_SECONDS", 0.0)
+    monkeypatch.setattr("router.model_registry.ALIVE_SECONDS", 0.0)
     waiting = await set_stage(never, no_worker_timeout=0.1)
     response = await waiting.chat()
     assert response.status_code == 503
@@ -226,7 +226,7 @@ async def test_while_the_broker_takes_nothing_answers_wait_for_a_minute(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.jobs.generation.WATCH_SECONDS", 0.02)
-    monkeypatch.setattr("router.registry.ALIVE_SECONDS", 0.0)
+    monkeypatch.setattr("router.model_registry.ALIVE_SECONDS", 0.0)
     monkeypatch.setattr("gateway.jobs.generation.UNREACHABLE_SECONDS", 3.0)
     stage = await set_stage(start_and_wait, no_worker_timeout=2.0)
     asking = asyncio.create_task(stage.chat())
@@ -242,7 +242,7 @@ async def test_when_the_broker_is_back_workers_have_their_time_to_come_back_too(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.jobs.generation.WATCH_SECONDS", 0.02)
-    monkeypatch.setattr("router.registry.ALIVE_SECONDS", 0.0)
+    monkeypatch.setattr("router.model_registry.ALIVE_SECONDS", 0.0)
     stage = await set_stage(start_and_wait, no_worker_timeout=1.0)
     asking = asyncio.create_task(stage.chat())
     await stage.worker.received.wait()

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.admission import controller, self_protection
 from gateway.errors import Overloaded
-from router import control_plane
+from router import control_targets
 from router.messages import Delta, Finished, GatewayLoad, Job, QueuedWork, ServiceClass, Started
 from tests.fakes.scripted_worker import ScriptedWorker, count, never, status, usage
 from tests.gateway.conftest import HI, MODEL, Serve, SetStage, Stage, eventually
@@ -35,7 +35,7 @@ def elsewhere(tokens: int, service_class: ServiceClass = ServiceClass.DEFAULT) -
 
 
 async def told(stage: Stage, load: GatewayLoad) -> None:
-    stage.worker.bus.send_control(control_plane.GATEWAYS, load)
+    stage.worker.bus.send_control(control_targets.GATEWAYS, load)
     await eventually(lambda: "gateway-2" in stage.gateway.queues._others)
 
 

@@ -57,7 +57,7 @@ class Bench:
         self.bus = Bus(self.transport)
         self.engine = CountingEngine(capacity=settings.get("max_num_seqs", 4))
         self.settings = WorkerSettings(**{"model": MODEL, "max_num_seqs": 4, **settings})
-        self.stop, self.hand_off = asyncio.Event(), asyncio.Event()
+        self.stop, self.hand_over = asyncio.Event(), asyncio.Event()
         metrics = self.metrics = WorkerMetrics(CollectorRegistry(), MODEL)
         self.worker = Worker(
             self.bus,
@@ -66,7 +66,7 @@ class Bench:
             self.settings,
             metrics,
             model=MODEL,
-            hand_off=self.hand_off,
+            hand_over=self.hand_over,
         )
         self.replies: list[Reply] = []
         self.records: list[UsageRecord] = []
@@ -94,7 +94,7 @@ class Bench:
             await self.until(lambda: self.statuses or running.done())
             yield self
         finally:
-            self.hand_off.set()
+            self.hand_over.set()
             self.stop.set()
             await asyncio.wait([self.running], timeout=10)
             for task in self._collectors:
@@ -134,7 +134,7 @@ class Bench:
     async def ended(self, job: str) -> tuple[Terminal, UsageRecord]:
         """Wait for the acknowledgement of a job; return its terminal and its record, exactly one of each."""
         await self.until(lambda: self.terminals(job) and [r for r in self.records if r.job == job])
-        await self.until(lambda: self.worker._consumer.jobs.job(job) is None)
+        await self.until(lambda: self.worker._consumer.attempts.of_job(job) is None)
         records = [record for record in self.records if record.job == job]
         (terminal,), (record,) = self.terminals(job), records
         assert self.of(job)[-1] is terminal
@@ -142,7 +142,7 @@ class Bench:
 
     def unsettled(self) -> int:
         """Return the number of unacknowledged deliveries."""
-        return len(self.worker._consumer.jobs)
+        return len(self.worker._consumer.attempts)
 
     def queued(self, service_class: ServiceClass = ServiceClass.DEFAULT) -> int:
         """Return the number of ready messages in a job queue."""

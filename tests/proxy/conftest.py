@@ -125,15 +125,15 @@ async def set_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
             )
             app = create_app(services, GatewaySettings(registry_warmup=0.0))
             await stack.enter_async_context(app.router.lifespan_context(app))
-            stop, hand_off = asyncio.Event(), asyncio.Event()
+            stop, hand_over = asyncio.Event(), asyncio.Event()
             settings = ProxySettings(proxy_config=tmp_path / "proxy.toml")
             proxy = asyncio.create_task(
-                serve(settings, stop, transport=MemoryTransport(broker, "proxy-1"), hand_off=hand_off)
+                serve(settings, stop, transport=MemoryTransport(broker, "proxy-1"), hand_over=hand_over)
             )
 
             async def end() -> None:
                 stop.set()
-                hand_off.set()
+                hand_over.set()
                 await asyncio.wait_for(proxy, 10)
 
             stack.push_async_callback(end)

@@ -14,7 +14,7 @@ from proxy.catalogue import ModelSpec, Route, UpstreamSpec
 from proxy.metrics import ProxyCollectors, ProxyMetrics
 from proxy.upstream import Upstream
 from proxy.worker import ProxyWorker
-from router import control_plane
+from router import control_targets
 from router.bus import Bus
 from router.messages import ChatPrompt, Finished, Job, Resume, ResumeDecision, ResumeRequest, SamplingParams
 from router.transport.base import Transport
@@ -34,14 +34,16 @@ async def outside(transport: Transport, name: str, script: Script, **model: obje
         upstream = Upstream(name, UpstreamSpec(base_url=scripted.url), None)
         spec = ModelSpec.model_validate({"max_model_len": 4096, "routes": [Route(upstream=name)], **model})
         metrics = ProxyMetrics(ProxyCollectors(CollectorRegistry()), MODEL)
-        stop, hand_off = asyncio.Event(), asyncio.Event()
-        worker = ProxyWorker(bus, MODEL, spec, {name: upstream}, metrics, worker=name, drain_grace=5, hand_off=hand_off)
+        stop, hand_over = asyncio.Event(), asyncio.Event()
+        worker = ProxyWorker(
+            bus, MODEL, spec, {name: upstream}, metrics, worker=name, drain_grace=5, hand_over=hand_over
+        )
         running = asyncio.create_task(worker.run(stop))
         try:
             yield scripted
         finally:
             stop.set()
-            hand_off.set()
+            hand_over.set()
             await asyncio.wait_for(running, 10)
             await bus.close()
             await upstream.close()
@@ -90,7 +92,7 @@ async def test_overflow_on_rabbitmq(rabbitmq_url: str) -> None:
             finished.extend(reply.job_id for reply in window.replies if isinstance(reply, Finished))
             for asked in [reply for reply in window.replies if isinstance(reply, ResumeRequest)]:
                 start = Resume(job=asked.job_id, attempt=asked.attempt_id, decision=ResumeDecision.START)
-                gateway.send_control(control_plane.worker(window.worker_id), start)
+                gateway.send_control(control_targets.worker(window.worker_id), start)
 
     def job(name: str) -> Job:
         return Job(

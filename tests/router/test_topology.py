@@ -30,9 +30,9 @@ def test_every_binding_joins_what_is_declared() -> None:
 
 
 def test_dead_letters_of_every_queue_have_a_place() -> None:
-    patterns = {b.routing_key for b in topology.platform().bindings if b.exchange == topology.DEAD_LETTERS}
-    assert patterns == {"job.#", topology.SETTLE_KEY, topology.DIAGNOSED_KEY}
+    patterns = {b.routing_key for b in topology.platform().bindings if b.exchange == topology.DEAD_LETTERS_EXCHANGE}
+    assert patterns == {"job.#", topology.SETTLE_ROUTING_KEY, topology.DIAGNOSED_ROUTING_KEY}
     keys = {
         str(q.arguments["x-dead-letter-routing-key"]) for q in ALL_QUEUES if "x-dead-letter-exchange" in q.arguments
     }
-    assert keys == {topology.SETTLE_KEY, topology.dead_job_key("m")}
+    assert keys == {topology.SETTLE_ROUTING_KEY, topology.dead_job_routing_key("m")}

@@ -18,7 +18,7 @@ from router.messages import (
     TokenPrompt,
     Usage,
 )
-from router.usage_bound import most_usage
+from router.usage_bound import max_usage
 from tests.contract.examples import JOB
 
 CONTEXT = 1000
@@ -41,7 +41,7 @@ def chat(*contents: Any, **fields: Any) -> ChatPrompt:
 
 
 def most(job: Job, bounds: PromptBounds = BOUNDS) -> tuple[int, int]:
-    usage = most_usage(job, CONTEXT, bounds)
+    usage = max_usage(job, CONTEXT, bounds)
     return usage.prompt_tokens, usage.completion_tokens
 
 
@@ -106,8 +106,8 @@ def test_an_answer_without_a_limit_has_the_operators() -> None:
 
 def test_inputs_of_an_embedding_are_added_up() -> None:
     prompt = EmbeddingPrompt(inputs=["abcd", [1, 2, 3], "x" * 5000])
-    assert most_usage(job(prompt), CONTEXT, BOUNDS) == Usage(prompt_tokens=7 + 3 + CONTEXT)
-    assert most_usage(job(prompt), CONTEXT, UNKNOWN) == Usage(prompt_tokens=CONTEXT + 3 + CONTEXT)
+    assert max_usage(job(prompt), CONTEXT, BOUNDS) == Usage(prompt_tokens=7 + 3 + CONTEXT)
+    assert max_usage(job(prompt), CONTEXT, UNKNOWN) == Usage(prompt_tokens=CONTEXT + 3 + CONTEXT)
 
 
 def test_arguments_that_are_no_json_or_too_deep_are_only_text() -> None:

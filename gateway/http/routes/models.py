@@ -8,7 +8,7 @@ from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import CurrentGateway, ModelReader
 from gateway.http.routes.responses import json_response
 from gateway.openai.models import Model, ModelList
-from router.registry import ModelInfo
+from router.model_registry import ModelInfo
 
 router = APIRouter()
 

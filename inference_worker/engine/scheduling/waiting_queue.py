@@ -1,6 +1,6 @@
 """The queue of sequences that wait for admission: fair among tenants, first in first out within a tenant.
 
-Preempted sequences go before all of them. The fair queue itself is `router/fair_line.py`.
+Preempted sequences go before all of them. The fair queue itself is `router/tenant_fair_queue.py`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 
 from inference_worker.engine.sequence import Sequence
-from router.fair_line import OUTPUT_WEIGHT, PROMPT_WEIGHT, FairLine
+from router.tenant_fair_queue import OUTPUT_WEIGHT, PROMPT_WEIGHT, TenantFairQueue
 
 
 class WaitingQueue:
@@ -16,7 +16,7 @@ class WaitingQueue:
 
     def __init__(self) -> None:
         self._front: deque[Sequence] = deque()
-        self._line: FairLine[Sequence] = FairLine()
+        self._line: TenantFairQueue[Sequence] = TenantFairQueue()
 
     def __len__(self) -> int:
         return len(self._front) + len(self._line)

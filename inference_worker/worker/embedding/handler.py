@@ -73,7 +73,7 @@ class EmbeddingHandler(EngineJobHandler[EmbeddingJob]):
         return EmbeddingJob(job, delivery)
 
     async def _prepare(self, running: EmbeddingJob) -> None:
-        request: EmbeddingRequest = await self._text.prepare(running.job, running.attempt, self._ready)
+        request: EmbeddingRequest = await self._text.prepare(running.job, running.attempt_id, self._ready)
         tokens = {index: len(ids) for index, ids in enumerate(request.inputs)}
         running.embedded_tokens = sum(tokens.pop(index) for index in request.embedded)
         running.tokens = tokens
@@ -86,7 +86,11 @@ class EmbeddingHandler(EngineJobHandler[EmbeddingJob]):
         running.embedded_tokens += tokens
         self.tokens += tokens
         embedded = Embedded(
-            job_id=running.job.id, attempt_id=running.attempt, start=event.index, vectors=[event.vector], tokens=tokens
+            job_id=running.job.id,
+            attempt_id=running.attempt_id,
+            start=event.index,
+            vectors=[event.vector],
+            tokens=tokens,
         )
         self._outbox.put(running.job.reply_to, embedded)
         if not running.tokens:

@@ -1,6 +1,7 @@
 """Supervision of connections and channels: reopens them after a loss, with exponential backoff.
 
-A `Link` keeps one connection open; a `Keeper` keeps one channel open on a link and lets its user set up each new one.
+A `ConnectionSupervisor` keeps one connection open; a `ChannelSupervisor` keeps one channel open on it and lets its user
+set up each new one.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Backoff:
         self._delay = _FIRST_DELAY
 
 
-class Link:
+class ConnectionSupervisor:
     """One connection to the broker, reopened whenever it is lost."""
 
     def __init__(self, parameters: pika.URLParameters, name: str) -> None:
@@ -119,14 +120,14 @@ class ChannelUser(Protocol):
         """Set up a new channel. May raise pika's errors and `TimeoutError`."""
 
 
-class Keeper:
+class ChannelSupervisor:
     """One channel with its user, reopened and set up again whenever it is lost.
 
     The future `ready` is set after the first set-up; to `BrokerRefused` if the broker refused it, which ends `run`.
     """
 
-    def __init__(self, link: Link, user: ChannelUser) -> None:
-        self._link = link
+    def __init__(self, connection: ConnectionSupervisor, user: ChannelUser) -> None:
+        self._connection = connection
         self._user = user
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -134,7 +135,7 @@ class Keeper:
         """Keep the channel open until its user has finished, or until cancelled."""
         backoff = Backoff()
         while not self._user.finished:
-            connection = await self._link.connection()
+            connection = await self._connection.connection()
             channel: Channel | None = None
             try:
                 channel = await connection.channel()

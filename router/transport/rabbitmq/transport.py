@@ -29,20 +29,20 @@ from router.transport.base import (
     Subscription,
     Transport,
 )
-from router.transport.inbox import Inbox
-from router.transport.rabbitmq import header_tables
-from router.transport.rabbitmq.browsing import RabbitMQBrowser
+from router.transport.closable_queue import ClosableQueue
+from router.transport.rabbitmq import header_decoding
+from router.transport.rabbitmq.browser import RabbitMQBrowser
 from router.transport.rabbitmq.channel import RPC_SECONDS, Channel
-from router.transport.rabbitmq.conversion import describe
-from router.transport.rabbitmq.publishing import ConfirmedPublisher, Poster
-from router.transport.rabbitmq.receiving import (
-    ConsumerStation,
+from router.transport.rabbitmq.consumers import (
+    ConsumerChannelUser,
     RabbitMQConsumer,
     RabbitMQDelivery,
     RabbitMQSubscription,
-    SubscriptionStation,
+    SubscriptionChannelUser,
 )
-from router.transport.rabbitmq.supervisor import ChannelUser, Keeper, Link
+from router.transport.rabbitmq.conversion import describe
+from router.transport.rabbitmq.publishers import ConfirmedPublisher, UnconfirmedPublisher
+from router.transport.rabbitmq.supervisor import ChannelSupervisor, ChannelUser, ConnectionSupervisor
 
 T = TypeVar("T")
 
@@ -70,11 +70,11 @@ class RabbitMQTransport(Transport):
         self._publish_timeout = publish_timeout
         self._peer = _peer(_parameters(url, name))
         self._return_callbacks: list[ReturnCallback] = []
-        self._inboxes: list[Inbox[Any]] = []
-        self._answers: set[asyncio.Future[None]] = set()
+        self._received_queues: list[ClosableQueue[Any]] = []
+        self._confirms: set[asyncio.Future[None]] = set()
         self._unconfirmed = asyncio.Semaphore(_UNCONFIRMED_LIMIT)
         self._publishing = 0
-        self._remembered: list[Topology] = []
+        self._topologies: list[Topology] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._running = False
 
@@ -82,18 +82,22 @@ class RabbitMQTransport(Transport):
 
     async def start(self) -> None:
         """Connect, retrying until `start_timeout`."""
-        header_tables.tolerate()
+        header_decoding.patch_pika()
         logging.getLogger("pika").setLevel(logging.CRITICAL)  # this package logs the same events, once
-        self._publish_link = Link(_parameters(self._url, f"{self._name} publish"), f"{self._name} publish")
-        self._consume_link = Link(_parameters(self._url, f"{self._name} consume"), f"{self._name} consume")
-        self._publisher = ConfirmedPublisher(self._declare_remembered, lambda: self._publish_link.blocked)
-        self._poster = Poster(self._came_back)
+        self._publish_connection = ConnectionSupervisor(
+            _parameters(self._url, f"{self._name} publish"), f"{self._name} publish"
+        )
+        self._consume_connection = ConnectionSupervisor(
+            _parameters(self._url, f"{self._name} consume"), f"{self._name} consume"
+        )
+        self._publisher = ConfirmedPublisher(self._declare_topologies, lambda: self._publish_connection.blocked)
+        self._unconfirmed_publisher = UnconfirmedPublisher(self._handle_return)
         try:
             async with asyncio.timeout(self._start_timeout):
                 await self._bring_up()
             self._running = True
         except TimeoutError:
-            raise BrokerUnavailable(f"no broker at {self._peer}: {self._publish_link.failure}") from None
+            raise BrokerUnavailable(f"no broker at {self._peer}: {self._publish_connection.failure}") from None
         finally:
             if not self._running:
                 await self._take_down()
@@ -103,34 +107,34 @@ class RabbitMQTransport(Transport):
         if not self._running:
             return
         self._running = False
-        if self._answers:
-            await asyncio.wait(self._answers, timeout=self._publish_timeout)
+        if self._confirms:
+            await asyncio.wait(self._confirms, timeout=self._publish_timeout)
         try:
             async with asyncio.timeout(2 * RPC_SECONDS):
                 await self._take_down()
         except TimeoutError:
             _log.warning("broker did not confirm the close", broker=self._peer)
-        for answer in self._answers:
-            _settle(answer, PublishUnknown("the transport was closed before the broker's answer"))
-        for inbox in self._inboxes:
-            inbox.end()
+        for confirm in self._confirms:
+            _settle(confirm, PublishUnknown("the transport was closed before the broker's confirm"))
+        for received in self._received_queues:
+            received.close()
 
     @property
     def state(self) -> ConnectionState:
         """State of the publishing connection."""
-        if not self._running or not self._publisher.ready or not self._poster.ready:
+        if not self._running or not self._publisher.ready or not self._unconfirmed_publisher.ready:
             return ConnectionState.DOWN
-        return ConnectionState.BLOCKED if self._publish_link.blocked else ConnectionState.UP
+        return ConnectionState.BLOCKED if self._publish_connection.blocked else ConnectionState.UP
 
     @property
     def lost_at(self) -> float:
         """Monotonic time at which either connection was last lost."""
-        return max(self._publish_link.lost_at, self._consume_link.lost_at)
+        return max(self._publish_connection.lost_at, self._consume_connection.lost_at)
 
     @property
     def unsent_bytes(self) -> int:
         """Bytes not yet written to the publishing connection's socket."""
-        return self._publish_link.unsent_bytes if self._running else 0
+        return self._publish_connection.unsent_bytes if self._running else 0
 
     @property
     def unconfirmed(self) -> int:
@@ -144,39 +148,39 @@ class RabbitMQTransport(Transport):
 
         Raises:
             BrokerRefused: other arguments than before, or no permission.
-            BrokerUnavailable: no connection, or no answer.
+            BrokerUnavailable: no connection, or no confirm.
         """
         await self._call(self._declare(topology), f"declaring at {self._peer}")
 
     async def publish(self, message: Outgoing) -> None:
         """Send a message and wait for the publisher confirm."""
-        answer: asyncio.Future[None] | None = None
+        confirm: asyncio.Future[None] | None = None
         self._publishing += 1
         try:
             async with asyncio.timeout(self._publish_timeout), self._unconfirmed:
                 if self.state is not ConnectionState.UP:
                     raise BrokerUnavailable(f"the broker at {self._peer} is {self.state.value}")
-                answer = asyncio.get_running_loop().create_future()
-                self._answers.add(answer)
-                self._publisher.send(message, partial(_settle, answer))
-                await answer
+                confirm = asyncio.get_running_loop().create_future()
+                self._confirms.add(confirm)
+                self._publisher.send(message, partial(_settle, confirm))
+                await confirm
         except TimeoutError:
-            if answer is None:
+            if confirm is None:
                 raise BrokerUnavailable(f"{_UNCONFIRMED_LIMIT} publishes wait for the broker already") from None
             raise PublishUnknown(f"no answer from the broker within {self._publish_timeout:g} s") from None
         finally:
             self._publishing -= 1
-            if answer is not None:
-                self._answers.discard(answer)
+            if confirm is not None:
+                self._confirms.discard(confirm)
 
-    def post(self, message: Outgoing, *, mandatory: bool = False) -> None:
+    def publish_unconfirmed(self, message: Outgoing, *, mandatory: bool = False) -> None:
         """Send a message unconfirmed."""
         if self.state is ConnectionState.DOWN:
             raise BrokerUnavailable(f"the broker at {self._peer} is down")
-        self._poster.send(message, mandatory)
+        self._unconfirmed_publisher.send(message, mandatory)
 
     def on_return(self, callback: ReturnCallback) -> None:
-        """Call `callback` for each posted message that the broker returns."""
+        """Call `callback` for each message published unconfirmed that the broker returns."""
         self._return_callbacks.append(callback)
 
     # Receiving
@@ -186,23 +190,23 @@ class RabbitMQTransport(Transport):
 
         Raises:
             BrokerRefused: no such queue, or no permission.
-            BrokerUnavailable: no connection, or no answer.
+            BrokerUnavailable: no connection, or no confirm.
         """
-        inbox: Inbox[RabbitMQDelivery] = Inbox()
-        station = ConsumerStation(queue, prefetch, priority, self._name, inbox)
-        await self._call(self._keep(self._consume_link, station), f"consuming {queue}")
-        self._inboxes.append(inbox)
-        return RabbitMQConsumer(inbox, partial(self._cancel, station.cancel, inbox))
+        received: ClosableQueue[RabbitMQDelivery] = ClosableQueue()
+        user = ConsumerChannelUser(queue, prefetch, priority, self._name, received)
+        await self._call(self._open_channel(self._consume_connection, user), f"consuming {queue}")
+        self._received_queues.append(received)
+        return RabbitMQConsumer(received, partial(self._cancel, user.cancel, received))
 
     async def browse(self, queue: str) -> Browser:
         """Open a browser on a durable queue.
 
         Raises:
-            BrokerUnavailable: no connection, or no answer.
+            BrokerUnavailable: no connection, or no confirm.
         """
         if not self._running:
             raise BrokerUnavailable(f"browsing {queue}: not connected")
-        return await RabbitMQBrowser.open(queue, self._consume_link)
+        return await RabbitMQBrowser.open(queue, self._consume_connection)
 
     async def subscribe(
         self,
@@ -215,13 +219,13 @@ class RabbitMQTransport(Transport):
 
         Raises:
             BrokerRefused: no such exchange, or no permission.
-            BrokerUnavailable: no connection, or no answer.
+            BrokerUnavailable: no connection, or no confirm.
         """
-        inbox: Inbox[Received] = Inbox()
-        station = SubscriptionStation(exchange, routing_keys, arguments, self._name, inbox)
-        await self._call(self._keep(self._consume_link, station), f"subscribing to {exchange}")
-        self._inboxes.append(inbox)
-        return RabbitMQSubscription(inbox, partial(self._cancel, station.cancel, inbox))
+        received: ClosableQueue[Received] = ClosableQueue()
+        user = SubscriptionChannelUser(exchange, routing_keys, arguments, self._name, received)
+        await self._call(self._open_channel(self._consume_connection, user), f"subscribing to {exchange}")
+        self._received_queues.append(received)
+        return RabbitMQSubscription(received, partial(self._cancel, user.cancel, received))
 
     # Internal
 
@@ -234,41 +238,41 @@ class RabbitMQTransport(Transport):
         except TimeoutError:
             raise BrokerUnavailable(f"{what}: no answer from the broker") from None
 
-    async def _cancel(self, cancel: Callable[[], Coroutine[Any, Any, None]], inbox: Inbox[Any]) -> None:
-        if self._running and inbox in self._inboxes:
-            self._inboxes.remove(inbox)
+    async def _cancel(self, cancel: Callable[[], Coroutine[Any, Any, None]], received: ClosableQueue[Any]) -> None:
+        if self._running and received in self._received_queues:
+            self._received_queues.remove(received)
             await cancel()
 
-    def _came_back(self, message: Outgoing) -> None:
+    def _handle_return(self, message: Outgoing) -> None:
         """Defer the callbacks: they may send, and this runs inside a callback of pika."""
-        asyncio.get_running_loop().call_soon(self._returned, message)
+        asyncio.get_running_loop().call_soon(self._call_return_callbacks, message)
 
-    def _returned(self, message: Outgoing) -> None:
+    def _call_return_callbacks(self, message: Outgoing) -> None:
         for callback in self._return_callbacks:
             callback(message)
 
     async def _bring_up(self) -> None:
-        for link in (self._publish_link, self._consume_link):
-            self._spawn(link.run())
-        await self._keep(self._publish_link, self._publisher)
-        await self._keep(self._publish_link, self._poster)
-        await self._consume_link.connection()
+        for supervisor in (self._publish_connection, self._consume_connection):
+            self._spawn(supervisor.run())
+        await self._open_channel(self._publish_connection, self._publisher)
+        await self._open_channel(self._publish_connection, self._unconfirmed_publisher)
+        await self._consume_connection.connection()
 
     async def _take_down(self) -> None:
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._consume_link.close()
-        await self._publish_link.close()
+        await self._consume_connection.close()
+        await self._publish_connection.close()
 
-    async def _keep(self, link: Link, user: ChannelUser) -> None:
+    async def _open_channel(self, supervisor: ConnectionSupervisor, user: ChannelUser) -> None:
         """Keep a channel open for `user`; returns after its first set-up."""
-        keeper = Keeper(link, user)
-        task = self._spawn(keeper.run())
+        channel_supervisor = ChannelSupervisor(supervisor, user)
+        task = self._spawn(channel_supervisor.run())
         try:
             async with asyncio.timeout(RPC_SECONDS if self._running else None):  # `start` has its own timeout
-                await keeper.ready
+                await channel_supervisor.ready
         except BaseException:
             task.cancel()
             raise
@@ -276,7 +280,7 @@ class RabbitMQTransport(Transport):
     async def _declare(self, topology: Topology) -> None:
         try:
             async with asyncio.timeout(RPC_SECONDS):
-                connection = await self._publish_link.connection()
+                connection = await self._publish_connection.connection()
             channel = await connection.channel()
             try:
                 await channel.declare(topology)
@@ -286,12 +290,12 @@ class RabbitMQTransport(Transport):
             raise BrokerRefused(describe(error)) from None
         except exceptions.AMQPError as error:
             raise BrokerUnavailable(describe(error)) from None
-        if topology not in self._remembered:
-            self._remembered.append(topology)
+        if topology not in self._topologies:
+            self._topologies.append(topology)
 
-    async def _declare_remembered(self, channel: Channel) -> None:
+    async def _declare_topologies(self, channel: Channel) -> None:
         """Declare the topology again: a broker may restart with an empty disk."""
-        for topology in self._remembered:
+        for topology in self._topologies:
             await channel.declare(topology)
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -306,13 +310,13 @@ class RabbitMQTransport(Transport):
             _log.error("transport task failed", exc_info=error)
 
 
-def _settle(answer: asyncio.Future[None], error: PublishError | None) -> None:
-    if answer.done():  # the caller's timeout has passed
+def _settle(confirm: asyncio.Future[None], error: PublishError | None) -> None:
+    if confirm.done():  # the caller's timeout has passed
         return
     if error is None:
-        answer.set_result(None)
+        confirm.set_result(None)
     else:
-        answer.set_exception(error)
+        confirm.set_exception(error)
 
 
 def _parameters(url: str, connection_name: str) -> pika.URLParameters:
@@ -322,7 +326,7 @@ def _parameters(url: str, connection_name: str) -> pika.URLParameters:
     except (ValueError, TypeError, AttributeError, KeyError):
         _refuse_url()
     parameters.heartbeat = _HEARTBEAT_SECONDS
-    parameters.connection_attempts = 1  # `Link` retries
+    parameters.connection_attempts = 1  # `ConnectionSupervisor` retries
     parameters.socket_timeout = RPC_SECONDS
     parameters.stack_timeout = RPC_SECONDS
     parameters.blocked_connection_timeout = None  # a blocked publisher waits and reports BLOCKED

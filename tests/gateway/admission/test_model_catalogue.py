@@ -9,7 +9,7 @@ import structlog.testing
 
 from auth_billing.access.principal import Principal
 from gateway.admission.model_catalogue import read_aliases
-from router.registry import ModelInfo
+from router.model_registry import ModelInfo
 from runtime.lifecycle import StartupError
 from tests.fakes.scripted_worker import status
 from tests.gateway.conftest import KEY, MODEL, SetStage, eventually

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from gateway.admission.queue_estimator import QueueEstimate, QueueEstimator
-from router.fair_line import FLEX_FLOOR
 from router.messages import EmbeddingPrompt, GatewayLoad, Job, QueuedWork, SamplingParams, ServiceClass
-from router.registry import ModelInfo, ModelRegistry
+from router.model_registry import ModelInfo, ModelRegistry
+from router.tenant_fair_queue import FLEX_FLOOR
 from tests.contract.examples import JOB
 from tests.fakes.scripted_worker import status
 

@@ -14,9 +14,9 @@ from inference_worker.engine_protocol import StepReport, TokenEvent
 from inference_worker.errors import EngineDied, EngineStartFailed
 from inference_worker.worker import engine_watchdog, job_handler, restart_policy
 from inference_worker.worker.worker import capacity
-from router import control_plane, topology
+from router import control_targets, topology
 from router.bus import Envelope
-from router.consumer import gathering, job_consumer
+from router.consumer import group_commit, job_consumer
 from router.dead_letters import DeadLetters
 from router.errors import BrokerUnavailable
 from router.messages import (
@@ -69,7 +69,7 @@ async def test_a_job_is_started_streamed_finished_recorded_and_acknowledged() ->
 
 
 async def test_a_worker_with_free_slots_batches_settlements(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "SECONDS", 3600.0)
+    monkeypatch.setattr(group_commit, "SECONDS", 3600.0)
     async with Bench().up() as bench:
         for job in ("a", "b"):
             await bench.send(make_job(job, max_tokens=1))
@@ -83,7 +83,7 @@ async def test_a_worker_with_free_slots_batches_settlements(monkeypatch: pytest.
 
 
 async def test_a_busy_worker_settles_a_job_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "SECONDS", 3600.0)
+    monkeypatch.setattr(group_commit, "SECONDS", 3600.0)
     async with Bench(max_num_seqs=1).up() as bench:
         await bench.send(make_job("j"))
         await bench.submitted(1)
@@ -189,7 +189,12 @@ async def test_a_job_past_its_deadline_is_not_begun() -> None:
         job = make_job("j", deadline=time.time() - 1)
         # Past the queue's own expiry, as when the broker was blocked (docs/design/queue-topology.md#acknowledgement).
         await bench.outside._transport.publish(
-            Outgoing(topology.JOBS, topology.job_key(MODEL, ServiceClass.DEFAULT), encode(job), persistent=True)
+            Outgoing(
+                topology.JOBS_EXCHANGE,
+                topology.job_routing_key(MODEL, ServiceClass.DEFAULT),
+                encode(job),
+                persistent=True,
+            )
         )
         terminal, record = await bench.ended("j")
     assert isinstance(terminal, Failed)
@@ -207,7 +212,7 @@ async def test_a_job_past_its_start_deadline_is_not_begun_unless_it_was_begun_be
             [question] = bench.of("j")
             assert isinstance(question, ResumeRequest)
             start = Resume(job="j", attempt=question.attempt_id, decision=ResumeDecision.START)
-            bench.outside.send_control(control_plane.worker(bench.settings.id), start)
+            bench.outside.send_control(control_targets.worker(bench.settings.id), start)
             await bench.submitted(1)
             return
         terminal, _ = await bench.ended("j")
@@ -222,8 +227,8 @@ async def test_a_worker_with_a_clock_an_hour_off_answers(ahead: float) -> None:
         now = time.time() - ahead  # the gateway's clock
         times = {"created": now, "begin_by": now + 30, "deadline": now + 60}
         body = encode(make_job("j", max_tokens=2, **times))
-        key = topology.job_key(MODEL, ServiceClass.DEFAULT)
-        await bench.outside._transport.publish(Outgoing(topology.JOBS, key, body, persistent=True))
+        key = topology.job_routing_key(MODEL, ServiceClass.DEFAULT)
+        await bench.outside._transport.publish(Outgoing(topology.JOBS_EXCHANGE, key, body, persistent=True))
         await bench.submitted(1)
         bench.engine.step(2)
         terminal, _ = await bench.ended("j")
@@ -249,7 +254,7 @@ async def test_a_cancelled_job_is_billed_for_its_released_tokens() -> None:
         await bench.submitted(1)
         bench.engine.step(5)
         await bench.until(lambda: bench.text("j").endswith("4 "))
-        bench.outside.send_control(control_plane.worker("worker-1"), Cancel(job="j"))
+        bench.outside.send_control(control_targets.worker("worker-1"), Cancel(job="j"))
         terminal, record = await bench.ended("j")
         assert bench.engine.requests == []
     assert isinstance(terminal, Cancelled)
@@ -262,7 +267,7 @@ async def test_a_waiting_job_is_cancelled_without_tokens() -> None:
         await bench.send(*(make_job(f"j{number}", max_tokens=100) for number in range(2)))
         await bench.send(make_job("flex", service_class=ServiceClass.FLEX))
         await bench.until(lambda: bench.unsettled() == 3)
-        bench.outside.send_control(control_plane.model(MODEL), Cancel(job="flex"))
+        bench.outside.send_control(control_targets.model(MODEL), Cancel(job="flex"))
         terminal, record = await bench.ended("flex")
     assert isinstance(terminal, Cancelled)
     assert record.usage.completion_tokens == 0
@@ -270,7 +275,7 @@ async def test_a_waiting_job_is_cancelled_without_tokens() -> None:
 
 async def test_a_cancel_may_arrive_before_its_job() -> None:
     async with Bench().up() as bench:
-        bench.outside.send_control(control_plane.ALL, Cancel(job="j"))
+        bench.outside.send_control(control_targets.ALL, Cancel(job="j"))
         await bench.until(lambda: "j" in bench.worker._consumer._cancelled)
         await bench.send(make_job("j"))
         terminal, record = await bench.ended("j")
@@ -294,8 +299,8 @@ async def test_jobs_of_a_lost_gateway_are_aborted() -> None:
 
 async def test_an_undecodable_message_is_dead_lettered() -> None:
     async with Bench().up() as bench:
-        key = topology.job_key(MODEL, ServiceClass.DEFAULT)
-        await bench.outside._transport.publish(Outgoing(topology.JOBS, key, b"\xff{", persistent=True))
+        key = topology.job_routing_key(MODEL, ServiceClass.DEFAULT)
+        await bench.outside._transport.publish(Outgoing(topology.JOBS_EXCHANGE, key, b"\xff{", persistent=True))
         await bench.until(lambda: len(bench.broker.queue(topology.DEAD_QUEUE)) == 1)
         await bench.send(make_job("j", max_tokens=1))
         await bench.submitted(1)
@@ -367,7 +372,7 @@ async def test_jobs_suspected_beside_a_poison_message_finish_in_isolation(monkey
         bench.engine.die()
         await bench.submitted(9)
         (alone,) = bench.engine.requests
-        poison = next(taken for taken in bench.worker._consumer.jobs if taken.job.id == "poison")
+        poison = next(taken for taken in bench.worker._consumer.attempts if taken.job.id == "poison")
         assert alone.id == poison.attempt
         bench.engine.die()
         failed, _ = await bench.ended("poison")
@@ -389,7 +394,7 @@ async def test_discarded_tokens_of_a_cancelled_job_are_counted() -> None:
         await bench.send(make_job("j", max_tokens=100))
         await bench.submitted(1)
         (request,) = bench.engine.requests
-        bench.outside.send_control(control_plane.worker("worker-1"), Cancel(job="j"))
+        bench.outside.send_control(control_targets.worker("worker-1"), Cancel(job="j"))
         await bench.ended("j")
         late = TokenEvent(request=request.id, choice=0, position=0, token_ids=[FIRST, FIRST + 1])
         bench.worker._handler.apply(StepReport(events=[late]))
@@ -472,7 +477,7 @@ async def test_a_drain_finishes_running_jobs_and_returns_waiting_ones() -> None:
         await bench.submitted(2)
         await bench.send(make_job("flex", service_class=ServiceClass.FLEX))
         await bench.until(lambda: bench.unsettled() == 3)
-        bench.outside.send_control(control_plane.worker("worker-1"), Drain())
+        bench.outside.send_control(control_targets.worker("worker-1"), Drain())
         await bench.until(lambda: any(status.state is WorkerState.DRAINING for status in bench.statuses))
         await bench.until(lambda: bench.queued(ServiceClass.FLEX) == 1)
         await bench.send(make_job("late"))
@@ -490,7 +495,7 @@ async def test_a_second_signal_hands_running_jobs_back_at_once() -> None:
         await bench.submitted(1)
         bench.engine.step()
         bench.stop.set()
-        bench.hand_off.set()
+        bench.hand_over.set()
         assert bench.running is not None
         await asyncio.wait_for(bench.running, 5)
         assert bench.queued() == 1
@@ -507,7 +512,7 @@ async def test_the_job_is_acknowledged_only_after_its_record_is_confirmed(monkey
             tries.append(record)
             if len(tries) < 3:
                 raise BrokerUnavailable("away")
-            assert len(bench.worker._consumer.jobs) == 1
+            assert len(bench.worker._consumer.attempts) == 1
             await publish(record)
 
         monkeypatch.setattr(bench.bus, "publish_settlement", away)
@@ -520,7 +525,7 @@ async def test_the_job_is_acknowledged_only_after_its_record_is_confirmed(monkey
 
 async def test_replies_wait_for_a_blocked_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Bench().up() as bench:
-        post, away = bench.transport.post, [True]
+        post, away = bench.transport.publish_unconfirmed, [True]
 
         def blocked(message: Outgoing, *, mandatory: bool = False) -> None:
             if away[0]:
@@ -597,7 +602,7 @@ async def test_a_job_redelivered_after_a_reconnect_continues_and_acknowledges_th
     async with Bench().up() as bench:
         await bench.send(make_job("j"))
         await bench.submitted(1)
-        running = bench.worker._consumer.jobs.job("j")
+        running = bench.worker._consumer.attempts.of_job("j")
         assert running is not None
         running.delivery = cast(Delivery, Redelivered(lost=True))
         again = Redelivered()
@@ -612,7 +617,7 @@ async def test_a_finished_job_that_is_redelivered_is_only_acknowledged() -> None
     async with Bench().up() as bench:
         await bench.send(make_job("j"))
         await bench.submitted(1)
-        running = bench.worker._consumer.jobs.job("j")
+        running = bench.worker._consumer.attempts.of_job("j")
         assert running is not None
         running.delivery = cast(Delivery, Redelivered(lost=True))
         bench.engine.step(3)
@@ -620,5 +625,5 @@ async def test_a_finished_job_that_is_redelivered_is_only_acknowledged() -> None
         again = Redelivered()
         bench.worker._consumer._take(Envelope(running.job, cast(Delivery, again)))
         assert again.settled == ["ack"]
-        assert len(bench.worker._consumer.jobs) == 0
+        assert len(bench.worker._consumer.attempts) == 0
     assert len(bench.terminals("j")) == 1

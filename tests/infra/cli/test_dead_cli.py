@@ -48,7 +48,7 @@ def job(id_: str, *, seconds: float = 600) -> messages.Job:
 
 
 def dead(key: str, body: bytes, headers: dict[str, HeaderValue] | None = None) -> Outgoing:
-    return Outgoing(topology.DEAD_LETTERS, key, body, headers or {}, persistent=True)
+    return Outgoing(topology.DEAD_LETTERS_EXCHANGE, key, body, headers or {}, persistent=True)
 
 
 @pytest.fixture
@@ -75,12 +75,12 @@ async def fill(url: str) -> None:
     await bus.start()
     usage = messages.encode(msgspec_replace(USAGE_RECORD, job="chatcmpl-usage"))
     letters = [
-        dead(topology.DIAGNOSED_KEY, messages.encode(job("chatcmpl-poison")), dict(DIAGNOSIS.headers())),
-        dead(topology.SETTLE_KEY, usage, {"x-headrace-reason": "tenant unknown"}),
-        dead(topology.dead_job_key("m"), messages.encode(job("chatcmpl-waiting"))),
-        dead(topology.dead_job_key("m"), messages.encode(job("chatcmpl-late", seconds=-9))),
-        dead(topology.dead_job_key("m"), messages.encode(job("chatcmpl-settled"))),
-        dead(topology.DIAGNOSED_KEY, b'{"secret": "' + SECRET.encode()),
+        dead(topology.DIAGNOSED_ROUTING_KEY, messages.encode(job("chatcmpl-poison")), dict(DIAGNOSIS.headers())),
+        dead(topology.SETTLE_ROUTING_KEY, usage, {"x-headrace-reason": "tenant unknown"}),
+        dead(topology.dead_job_routing_key("m"), messages.encode(job("chatcmpl-waiting"))),
+        dead(topology.dead_job_routing_key("m"), messages.encode(job("chatcmpl-late", seconds=-9))),
+        dead(topology.dead_job_routing_key("m"), messages.encode(job("chatcmpl-settled"))),
+        dead(topology.DIAGNOSED_ROUTING_KEY, b'{"secret": "' + SECRET.encode()),
     ]
     for letter in letters:
         await bus._transport.publish(letter)
@@ -162,8 +162,10 @@ async def test_whoever_dies_while_looking_loses_nothing_and_what_the_broker_does
     broker = MemoryBroker()
     bus = Bus(MemoryTransport(broker, "test"))
     await bus.start()
-    await bus._transport.publish(dead(topology.DIAGNOSED_KEY, messages.encode(job("a")), dict(DIAGNOSIS.headers())))
-    await bus._transport.publish(dead(topology.dead_job_key("m"), messages.encode(job("b"))))
+    await bus._transport.publish(
+        dead(topology.DIAGNOSED_ROUTING_KEY, messages.encode(job("a")), dict(DIAGNOSIS.headers()))
+    )
+    await bus._transport.publish(dead(topology.dead_job_routing_key("m"), messages.encode(job("b"))))
 
     async with DeadLetters(bus) as letters:
         waiting, closed = [letter async for letter in letters]

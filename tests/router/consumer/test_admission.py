@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import cast
 
 from router.consumer.admission import Admission
-from router.consumer.taken_jobs import TakenJob
+from router.consumer.attempts import Attempt
 from router.messages import Job, SamplingParams, ServiceClass, TextPrompt, Usage
 from router.transport.base import Delivery
 
 NO_DELIVERY = cast(Delivery, None)
 
 
-class Taken(TakenJob):
+class Taken(Attempt):
     """A job of which nothing is delivered."""
 
     usage = Usage(prompt_tokens=0)
@@ -36,7 +36,7 @@ def job(service_class: ServiceClass, tenant: str = "t") -> Job:
 def waiting(admission: Admission[Taken], service_class: ServiceClass, count: int) -> list[Taken]:
     jobs = [Taken(job(service_class), NO_DELIVERY) for _ in range(count)]
     for running in jobs:
-        admission.queue(running)
+        admission.enqueue(running)
     return jobs
 
 
@@ -66,22 +66,22 @@ def test_a_place_that_is_given_back_is_given_to_the_next() -> None:
     admission = Admission[Taken](1)
     first, second, third = waiting(admission, ServiceClass.DEFAULT, 3)
     assert admission.admit() is first
-    admission.leave(second)
+    admission.release(second)
     assert admission.admit() is None
-    admission.leave(first)
+    admission.release(first)
     assert admission.admit() is third
-    assert not admission.has_place(first)
+    assert not admission.has_slot(first)
 
 
 def test_a_tenant_that_has_had_little_goes_before_one_that_has_had_much() -> None:
     admission = Admission[Taken](2)
     noisy = [Taken(job(ServiceClass.DEFAULT, "noisy"), NO_DELIVERY) for _ in range(5)]
     for taken in noisy:
-        admission.queue(taken)
+        admission.enqueue(taken)
     assert [admission.admit(), admission.admit()] == noisy[:2]
-    admission.served(noisy[0], prompt=10, output=100)
+    admission.charge(noisy[0], prompt=10, output=100)
     quiet = Taken(job(ServiceClass.DEFAULT, "quiet"), NO_DELIVERY)
-    admission.queue(quiet)
-    admission.served(noisy[1], output=1)
-    admission.leave(noisy[0])
+    admission.enqueue(quiet)
+    admission.charge(noisy[1], output=1)
+    admission.release(noisy[0])
     assert admission.admit() is quiet

@@ -24,7 +24,7 @@ async def transport() -> MemoryTransport:
 async def test_a_full_private_queue_drops_its_oldest(transport: MemoryTransport, arguments: dict[str, int]) -> None:
     subscription = await transport.subscribe("news", ["#"], arguments=arguments)
     for i in range(6):
-        transport.post(Outgoing("news", "x", str(i).encode()))
+        transport.publish_unconfirmed(Outgoing("news", "x", str(i).encode()))
     await subscription.close()
     kept = [received.body for received in [message async for message in subscription]]
     assert kept == [b"3", b"4", b"5"] if "x-max-length" in arguments else kept == [b"2", b"3", b"4", b"5"]
@@ -34,7 +34,7 @@ async def test_a_private_queue_that_is_read_never_drops(transport: MemoryTranspo
     subscription = await transport.subscribe("news", ["#"], arguments={"x-max-length": 1})
     reader = aiter(subscription)
     for i in range(5):
-        transport.post(Outgoing("news", "x", str(i).encode()))
+        transport.publish_unconfirmed(Outgoing("news", "x", str(i).encode()))
         assert (await anext(reader)).body == str(i).encode()
 
 
@@ -48,7 +48,7 @@ async def test_an_alarm_blocks_publishers_only() -> None:
     assert transport.state is ConnectionState.BLOCKED
     with pytest.raises(BrokerUnavailable, match="blocked"):
         await transport.publish(Outgoing("news", "x", b""))
-    transport.post(Outgoing("news", "x", b""))
+    transport.publish_unconfirmed(Outgoing("news", "x", b""))
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,6 @@ async def test_an_alarm_blocks_publishers_only() -> None:
 async def test_topics(transport: MemoryTransport, pattern: str, heard: list[str]) -> None:
     subscription = await transport.subscribe("news", [pattern], arguments={})
     for key in ("", "a", "a.b", "a.b.c"):
-        transport.post(Outgoing("news", key, b""))
+        transport.publish_unconfirmed(Outgoing("news", key, b""))
     await subscription.close()
     assert [received.routing_key async for received in subscription] == heard

@@ -14,7 +14,7 @@ from pika import exceptions, spec
 from router.errors import BrokerUnavailable, PublishError, PublishUnknown, QueueFull, Unroutable
 from router.transport.base import Outgoing
 from router.transport.rabbitmq import conversion
-from router.transport.rabbitmq.publishing import ConfirmedPublisher
+from router.transport.rabbitmq.publishers import ConfirmedPublisher
 
 
 class FakeChannel:

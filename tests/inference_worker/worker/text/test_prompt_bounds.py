@@ -15,7 +15,7 @@ from inference_worker.worker.text.chat_template import ChatTemplate
 from inference_worker.worker.text.processor import ModelLimits, TextProcessor
 from inference_worker.worker.text.prompt_bounds import prompt_bounds, text_bounds
 from router.messages import ChatPrompt, Job, Prompt, PromptBounds, SamplingParams, TextPrompt
-from router.usage_bound import most_usage
+from router.usage_bound import max_usage
 from tests.contract.examples import JOB
 from tests.fakes.counting_text import TEMPLATE, counting_text, definition
 
@@ -79,7 +79,7 @@ async def check(text: TextProcessor) -> None:
     assert text.bounds.per_byte == 1
     for prompt in (*map(TextPrompt, texts()), *conversations()):
         request = await text.prepare(job(prompt), "r", LIMITS)
-        assert len(request.prompt_ids) <= most_usage(job(prompt), LIMITS.max_model_len, text.bounds).prompt_tokens
+        assert len(request.prompt_ids) <= max_usage(job(prompt), LIMITS.max_model_len, text.bounds).prompt_tokens
 
 
 async def test_a_prompt_never_has_more_tokens_than_its_bound() -> None:
@@ -92,7 +92,7 @@ async def test_a_prompt_of_a_real_model_never_has_more_tokens_than_its_bound(mod
     await check(text)
     short = job(ChatPrompt(messages=[{"role": "user", "content": "Hello!"}]))
     exact = len((await text.prepare(short, "r", LIMITS)).prompt_ids)
-    assert most_usage(short, LIMITS.max_model_len, text.bounds).prompt_tokens < 3 * exact  # and it is not far off
+    assert max_usage(short, LIMITS.max_model_len, text.bounds).prompt_tokens < 3 * exact  # and it is not far off
 
 
 @pytest.mark.parametrize(

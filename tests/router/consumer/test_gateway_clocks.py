@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from router.consumer.clocks import Clocks
+from router.consumer.gateway_clocks import GatewayClocks
 from router.messages import Job
 from tests.contract.examples import JOB, msgspec_replace
 from tests.fakes.accounts import FakeClock
@@ -22,42 +22,42 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def clocks(clock: FakeClock) -> Clocks:
-    return Clocks(clock)
+def clocks(clock: FakeClock) -> GatewayClocks:
+    return GatewayClocks(clock)
 
 
-def test_jobs_that_have_waited_say_nothing_of_clocks(clocks: Clocks, clock: FakeClock) -> None:
+def test_jobs_that_have_waited_say_nothing_of_clocks(clocks: GatewayClocks, clock: FakeClock) -> None:
     for waited in (0.0, 12.0, 29.0, 34.0):  # the last one: the broker was slow
-        clocks.hear(job(clock.now - waited))
+        clocks.observe(job(clock.now - waited))
     assert clocks.now(JOB.reply_to) == clock.now
 
 
 @pytest.mark.parametrize("off", [3600.0, -3600.0, 40.0, -10.0])
-def test_a_clock_that_is_off(clocks: Clocks, clock: FakeClock, off: float) -> None:
+def test_a_clock_that_is_off(clocks: GatewayClocks, clock: FakeClock, off: float) -> None:
     true = clock.now - off
-    clocks.hear(job(true - 2.0))
+    clocks.observe(job(true - 2.0))
     assert clocks.now(JOB.reply_to) == pytest.approx(true - 2.0)  # late by the wait, never early
-    clocks.hear(job(true))
+    clocks.observe(job(true))
     assert clocks.now(JOB.reply_to) == pytest.approx(true)
     assert clocks.now("another-gateway") == clock.now
 
 
-def test_a_clock_that_is_set_right(clocks: Clocks, clock: FakeClock) -> None:
-    clocks.hear(job(clock.now + 3600))
+def test_a_clock_that_is_set_right(clocks: GatewayClocks, clock: FakeClock) -> None:
+    clocks.observe(job(clock.now + 3600))
     for _ in range(64):
-        clocks.hear(job(clock.now))
+        clocks.observe(job(clock.now))
     assert clocks.now(JOB.reply_to) == clock.now
 
 
-def test_a_ghost_among_jobs_is_a_ghost(clocks: Clocks, clock: FakeClock) -> None:
+def test_a_ghost_among_jobs_is_a_ghost(clocks: GatewayClocks, clock: FakeClock) -> None:
     """Published into a connection that was blocked for a minute, and here after its time
     (docs/design/queue-topology.md#acknowledgement)."""
-    clocks.hear(job(clock.now - 0.1))
-    clocks.hear(job(clock.now - 60.0))
+    clocks.observe(job(clock.now - 0.1))
+    clocks.observe(job(clock.now - 60.0))
     assert clocks.now(JOB.reply_to) == clock.now
 
 
-def test_memory_is_bounded(clocks: Clocks, clock: FakeClock) -> None:
+def test_memory_is_bounded(clocks: GatewayClocks, clock: FakeClock) -> None:
     for number in range(200):
-        clocks.hear(job(clock.now + 3600, reply_to=f"gateway-{number}"))
-    assert len(clocks._ages) == len(clocks._off) == 64
+        clocks.observe(job(clock.now + 3600, reply_to=f"gateway-{number}"))
+    assert len(clocks._ages) == len(clocks._skew) == 64

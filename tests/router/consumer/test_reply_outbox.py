@@ -8,14 +8,14 @@ from typing import cast
 import pytest
 
 from router.bus import Bus
-from router.consumer import windows
-from router.consumer.windows import Outbox, joined
+from router.consumer import reply_outbox
+from router.consumer.reply_outbox import ReplyOutbox, merge_deltas
 from router.errors import BrokerUnavailable
 from router.messages import Delta, Finished, Started, TokenAlternative, TokenLogprob, ToolCallDelta, Usage, Window
 
 
 class Post:
-    """A bus that only takes windows."""
+    """A bus that only takes reply_outbox."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, Window]] = []
@@ -33,8 +33,8 @@ class Post:
         return [[each.start + number for each in window for number in range(len(each.token_ids))] for window in deltas]
 
 
-def outbox(post: Post, given_up: list[str] | None = None) -> Outbox:
-    return Outbox(cast(Bus, post), "worker-1", (given_up if given_up is not None else []).append)
+def outbox(post: Post, given_up: list[str] | None = None) -> ReplyOutbox:
+    return ReplyOutbox(cast(Bus, post), "worker-1", (given_up if given_up is not None else []).append)
 
 
 def delta(position: int, text: str = "x") -> Delta:
@@ -53,7 +53,7 @@ async def test_a_step_is_one_window_per_gateway() -> None:
 
 
 async def test_steps_shorter_than_the_interval_share_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "INTERVAL", 3600.0)
+    monkeypatch.setattr(reply_outbox, "INTERVAL", 3600.0)
     post = Post()
     out = outbox(post)
     out.put("g", delta(0))
@@ -82,7 +82,7 @@ def test_deltas_of_a_choice_become_one_and_all_else_stays_in_order() -> None:
         ),
         finished,
     ]
-    assert joined(replies) == [
+    assert merge_deltas(replies) == [
         started,
         Delta(
             job_id="j",
@@ -122,7 +122,7 @@ def test_texts_without_ids_and_parts_of_calls_are_joined_too() -> None:
         ),
     ]
     calls = [ToolCallDelta(index=0, id="c", name="f", arguments="{")]
-    assert joined(replies) == [
+    assert merge_deltas(replies) == [
         Delta(job_id="j", attempt_id="a", start=0, token_ids=[], untokenised_positions=4, text="a", tool_calls=calls)
     ]
 
@@ -132,14 +132,14 @@ async def test_what_is_left_leaves_by_the_timer() -> None:
     out = outbox(post)
     out.put("g", delta(0))
     async with asyncio.timeout(5):
-        while out.waiting:
+        while out.has_unsent:
             await asyncio.sleep(0.001)
     assert post.positions == [[0]]
 
 
 async def test_a_large_window_leaves_at_once() -> None:
     post = Post()
-    outbox(post).put("g", delta(0, "x" * windows.WINDOW_BYTES))
+    outbox(post).put("g", delta(0, "x" * reply_outbox.WINDOW_BYTES))
     assert post.positions == [[0]]
 
 
@@ -158,11 +158,11 @@ async def test_order_is_kept_while_the_broker_is_away() -> None:
 
 
 async def test_a_gateway_that_is_owed_too_much_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "WAITING_BYTES", 1000)
+    monkeypatch.setattr(reply_outbox, "WAITING_BYTES", 1000)
     post, given_up = Post(), list[str]()
     out = outbox(post, given_up)
     post.away = True
     out.put("g", delta(0, "x" * 2000), urgent=True)
     out.flush_due()
     assert given_up == ["g"]
-    assert not out.waiting
+    assert not out.has_unsent

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from router.consumer import gathering
-from router.consumer.gathering import Gathering
+from router.consumer import group_commit
+from router.consumer.group_commit import GroupCommit
 
 
 async def test_all_who_wait_go_on_with_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "SECONDS", 0.02)
-    moment = Gathering()
+    monkeypatch.setattr(group_commit, "SECONDS", 0.02)
+    moment = GroupCommit()
     gone: list[str] = []
 
     async def wait(name: str) -> None:
@@ -29,11 +29,11 @@ async def test_all_who_wait_go_on_with_the_first(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_who_ends_it_lets_them_go_on_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "SECONDS", 3600.0)
-    moment = Gathering()
-    moment.end()  # nobody waits
+    monkeypatch.setattr(group_commit, "SECONDS", 3600.0)
+    moment = GroupCommit()
+    moment.release()  # nobody waits
     waiting = [asyncio.create_task(moment.wait()) for _ in range(2)]
     await asyncio.sleep(0)
     waiting[0].cancel()  # one who gives up holds nobody up
-    moment.end()
+    moment.release()
     await asyncio.wait_for(waiting[1], 10)

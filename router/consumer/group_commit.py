@@ -8,22 +8,22 @@ SECONDS = 0.05
 """Seconds from the first waiting task until all continue."""
 
 
-class Gathering:
+class GroupCommit:
     """Barrier that releases all waiting tasks together after `SECONDS`. Use on the event loop only."""
 
     def __init__(self) -> None:
-        self._moment: asyncio.Future[None] | None = None
+        self._released: asyncio.Future[None] | None = None
 
     async def wait(self) -> None:
         """Wait for the common release."""
-        if self._moment is None:
+        if self._released is None:
             loop = asyncio.get_running_loop()
-            self._moment = loop.create_future()
-            loop.call_later(SECONDS, self.end)
-        await asyncio.shield(self._moment)
+            self._released = loop.create_future()
+            loop.call_later(SECONDS, self.release)
+        await asyncio.shield(self._released)
 
-    def end(self) -> None:
+    def release(self) -> None:
         """Release all waiting tasks now."""
-        if self._moment is not None:
-            moment, self._moment = self._moment, None
-            moment.set_result(None)
+        if self._released is not None:
+            released, self._released = self._released, None
+            released.set_result(None)

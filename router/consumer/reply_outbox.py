@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from router.bus import Bus
-from router.consumer.sent_replies import SentReplies
+from router.consumer.replay_buffer import ReplayBuffer
 from router.errors import BrokerUnavailable
 from router.messages import (
     AttemptReport,
@@ -40,7 +40,7 @@ WAITING_BYTES = 16 * 1024 * 1024
 _log = structlog.get_logger(__name__)
 
 
-class _Waiting:
+class _Unsent:
     """Unsent replies to one gateway."""
 
     def __init__(self) -> None:
@@ -50,40 +50,40 @@ class _Waiting:
         self.sent_at = float("-inf")
 
 
-class Outbox:
+class ReplyOutbox:
     """Sends windows for one worker. Use on the event loop only."""
 
-    def __init__(self, bus: Bus, worker: str, on_given_up: Callable[[str], None]) -> None:
+    def __init__(self, bus: Bus, worker: str, on_overflow: Callable[[str], None]) -> None:
         self._bus = bus
         self._worker = worker
-        self._on_given_up = on_given_up
-        self._gateways: dict[str, _Waiting] = {}
+        self._on_overflow = on_overflow
+        self._gateways: dict[str, _Unsent] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self.sent = SentReplies()
+        self.replay_buffer = ReplayBuffer()
 
     def put(self, gateway: str, reply: Reply, *, urgent: bool = False) -> None:
         """Queue a reply: sent at the next `flush_due` if `urgent`, at once if the window is full, else soon."""
         size = _size(reply)
         if not isinstance(reply, ResumeRequest | AttemptReport):
-            self.sent.add(reply, size)
+            self.replay_buffer.add(reply, size)
         self._queue(gateway, reply, size, urgent=urgent)
 
-    def put_again(self, gateway: str, attempt: str, have: Sequence[int]) -> bool:
+    def replay(self, gateway: str, attempt_id: str, have: Sequence[int]) -> bool:
         """Send again an attempt's replies after `have` positions of each choice; false if some are no longer stored."""
-        replies = self.sent.since(attempt, have)
+        replies = self.replay_buffer.replies_after(attempt_id, have)
         for reply in replies or ():
             self._queue(gateway, reply, _size(reply), urgent=True)
         return replies is not None
 
     def _queue(self, gateway: str, reply: Reply, size: int, *, urgent: bool) -> None:
-        waiting = self._gateways.get(gateway)
-        if waiting is None:
-            waiting = self._gateways[gateway] = _Waiting()
-        waiting.replies.append(reply)
-        waiting.size += size
-        waiting.urgent = waiting.urgent or urgent
-        if waiting.size >= WINDOW_BYTES:
-            self._send(gateway, waiting)
+        unsent = self._gateways.get(gateway)
+        if unsent is None:
+            unsent = self._gateways[gateway] = _Unsent()
+        unsent.replies.append(reply)
+        unsent.size += size
+        unsent.urgent = unsent.urgent or urgent
+        if unsent.size >= WINDOW_BYTES:
+            self._send(gateway, unsent)
         elif urgent:
             asyncio.get_running_loop().call_soon(self.flush_due)
         else:
@@ -92,44 +92,44 @@ class Outbox:
     def flush_due(self) -> None:
         """Send windows with urgent replies, and those due after `INTERVAL`. Call it at the end of each step."""
         now = asyncio.get_running_loop().time()
-        for gateway, waiting in list(self._gateways.items()):
-            if waiting.replies and (waiting.urgent or now - waiting.sent_at >= INTERVAL):
-                self._send(gateway, waiting)
+        for gateway, unsent in list(self._gateways.items()):
+            if unsent.replies and (unsent.urgent or now - unsent.sent_at >= INTERVAL):
+                self._send(gateway, unsent)
 
     def flush(self) -> None:
         """Send all queued replies now."""
         self._timer = None
-        for gateway, waiting in list(self._gateways.items()):
-            if waiting.replies:
-                self._send(gateway, waiting)
+        for gateway, unsent in list(self._gateways.items()):
+            if unsent.replies:
+                self._send(gateway, unsent)
             else:
                 del self._gateways[gateway]
 
-    def forget(self, gateway: str) -> None:
+    def drop_gateway(self, gateway: str) -> None:
         """Drop the queued replies to a dead gateway."""
         self._gateways.pop(gateway, None)
 
     @property
-    def waiting(self) -> bool:
+    def has_unsent(self) -> bool:
         """Whether any reply is queued."""
-        return any(waiting.replies for waiting in self._gateways.values())
+        return any(unsent.replies for unsent in self._gateways.values())
 
-    def _send(self, gateway: str, waiting: _Waiting) -> None:
-        waiting.replies = joined(waiting.replies)
+    def _send(self, gateway: str, unsent: _Unsent) -> None:
+        unsent.replies = merge_deltas(unsent.replies)
         try:
-            self._bus.send_window(gateway, Window(worker_id=self._worker, replies=waiting.replies))
+            self._bus.send_window(gateway, Window(worker_id=self._worker, replies=unsent.replies))
         except BrokerUnavailable:
-            self._keep(gateway, waiting)
+            self._keep(gateway, unsent)
             return
-        waiting.replies, waiting.size, waiting.urgent = [], 0, False
-        waiting.sent_at = asyncio.get_running_loop().time()
+        unsent.replies, unsent.size, unsent.urgent = [], 0, False
+        unsent.sent_at = asyncio.get_running_loop().time()
 
-    def _keep(self, gateway: str, waiting: _Waiting) -> None:
-        waiting.urgent = False  # so that not every step retries
-        if waiting.size > WAITING_BYTES:
-            _log.error("gateway given up", gateway=gateway, reason="broker down for too long", bytes=waiting.size)
-            self.forget(gateway)
-            self._on_given_up(gateway)
+    def _keep(self, gateway: str, unsent: _Unsent) -> None:
+        unsent.urgent = False  # so that not every step retries
+        if unsent.size > WAITING_BYTES:
+            _log.error("gateway given up", gateway=gateway, reason="broker down for too long", bytes=unsent.size)
+            self.drop_gateway(gateway)
+            self._on_overflow(gateway)
         else:
             self._wake_in(RETRY_INTERVAL)
 
@@ -138,24 +138,22 @@ class Outbox:
             self._timer = asyncio.get_running_loop().call_later(seconds, self.flush)
 
 
-def joined(replies: Sequence[Reply]) -> list[Reply]:
+def merge_deltas(replies: Sequence[Reply]) -> list[Reply]:
     """Return `replies` with contiguous deltas of a choice merged into the first of them."""
-    gathered: list[Reply | list[Delta]] = []
+    merged: list[Reply | list[Delta]] = []
     runs: dict[tuple[str, int], list[Delta]] = {}
     for reply in replies:
         if not isinstance(reply, Delta):
-            gathered.append(reply)
-        elif (run := runs.get((reply.attempt_id, reply.choice))) is not None and run[-1].start + run[
-            -1
-        ].positions == reply.start:
+            merged.append(reply)
+        elif (run := runs.get((reply.attempt_id, reply.choice))) and run[-1].start + run[-1].positions == reply.start:
             run.append(reply)
         else:
             runs[reply.attempt_id, reply.choice] = run = [reply]
-            gathered.append(run)
-    return [_join(each) if isinstance(each, list) else each for each in gathered]
+            merged.append(run)
+    return [_merge(each) if isinstance(each, list) else each for each in merged]
 
 
-def _join(run: list[Delta]) -> Delta:
+def _merge(run: list[Delta]) -> Delta:
     first, last = run[0], run[-1]
     if first is last:
         return first

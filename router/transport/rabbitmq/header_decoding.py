@@ -18,12 +18,12 @@ _decode_table = data.decode_table
 _log = structlog.get_logger(__name__)
 
 
-def tolerate() -> None:
+def patch_pika() -> None:
     """Patch pika's table decoder for the whole process. Idempotent."""
-    data.decode_table = _tolerant
+    data.decode_table = _decode_or_skip
 
 
-def _tolerant(encoded: bytes, offset: int) -> tuple[dict[str, Any], int]:
+def _decode_or_skip(encoded: bytes, offset: int) -> tuple[dict[str, Any], int]:
     try:
         values, end = _decode_table(encoded, offset)
     except (ValueError, OverflowError, OSError, RecursionError) as error:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router import fair_line
-from router.fair_line import OUTPUT_WEIGHT, PROMPT_WEIGHT, TURN_COST, FairLine, FairLines
+from router import tenant_fair_queue
 from router.messages import ServiceClass
+from router.tenant_fair_queue import ITEM_COST, OUTPUT_WEIGHT, PROMPT_WEIGHT, ServiceClassQueues, TenantFairQueue
 
 LONGEST_PROMPT, LONGEST_ANSWER = 40, 30
 
@@ -28,20 +28,20 @@ class Server:
     """So many places; each step gives every running request a token."""
 
     places: int
-    line: FairLine[Request] = field(default_factory=FairLine)
+    line: TenantFairQueue[Request] = field(default_factory=TenantFairQueue)
     running: list[Request] = field(default_factory=list)
     served: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     @property
     def bound(self) -> float:
         """Theorem 4.4 of the paper, with the turn as a part of the prompt."""
-        return 2 * max(TURN_COST + PROMPT_WEIGHT * LONGEST_PROMPT, OUTPUT_WEIGHT * self.places * LONGEST_ANSWER)
+        return 2 * max(ITEM_COST + PROMPT_WEIGHT * LONGEST_PROMPT, OUTPUT_WEIGHT * self.places * LONGEST_ANSWER)
 
     def step(self) -> None:
         while len(self.running) < self.places and len(self.line):
             request = self.line.pop()
             self._serve(request.tenant, PROMPT_WEIGHT * request.prompt)
-            self.served[request.tenant] += TURN_COST
+            self.served[request.tenant] += ITEM_COST
             self.running.append(request)
         for request in self.running:
             self._serve(request.tenant, OUTPUT_WEIGHT)
@@ -110,7 +110,7 @@ def test_being_idle_saves_nothing_up(places: int, idle: int) -> None:
 
 
 def test_a_newcomer_is_next_however_much_one_has_queued() -> None:
-    line = FairLine[int]()
+    line = TenantFairQueue[int]()
     for number in range(1000):
         line.push("noisy", number)
     for _ in range(10):
@@ -122,7 +122,7 @@ def test_a_newcomer_is_next_however_much_one_has_queued() -> None:
 
 
 def test_without_tokens_tenants_take_turns_and_each_keeps_its_order() -> None:
-    line = FairLine[str]()
+    line = TenantFairQueue[str]()
     for thing in ("a1", "a2", "a3", "b1", "b2"):
         line.push(thing[0], thing)
     assert line.discard("b", list(line)[3]) is True
@@ -134,7 +134,7 @@ def test_without_tokens_tenants_take_turns_and_each_keeps_its_order() -> None:
 
 
 def test_who_comes_after_all_have_left_is_lifted_to_the_last_one() -> None:
-    line = FairLine[str]()
+    line = TenantFairQueue[str]()
     line.push("a", "a1")
     line.pop()
     line.charge("a", 100)
@@ -145,8 +145,8 @@ def test_who_comes_after_all_have_left_is_lifted_to_the_last_one() -> None:
 
 
 def test_tenants_of_long_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fair_line, "REMEMBERED_TENANTS", 10)
-    line = FairLine[int]()
+    monkeypatch.setattr(tenant_fair_queue, "REMEMBERED_TENANTS", 10)
+    line = TenantFairQueue[int]()
     for number in range(1000):
         line.push(f"t{number}", number)
         line.pop()
@@ -154,11 +154,11 @@ def test_tenants_of_long_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_flex_keeps_its_floor() -> None:
-    lines = FairLines[str]()
+    lines = ServiceClassQueues[str]()
     for service_class in ServiceClass:
         lines[service_class].push("t", service_class.value)
-    assert lines.peek(places=16, flex=1) == "flex"
-    assert lines.peek(places=16, flex=2) == "priority"
+    assert lines.peek(slots=16, flex_slots=1) == "flex"
+    assert lines.peek(slots=16, flex_slots=2) == "priority"
     lines[ServiceClass.PRIORITY].pop()
-    assert lines.peek(places=16, flex=2) == "default"
+    assert lines.peek(slots=16, flex_slots=2) == "default"
     assert len(lines) == 2

@@ -20,33 +20,33 @@ SIGNED_AT = "x-headrace-signed-at"
 """Header name; its value is the signing time in Unix milliseconds."""
 SIGNATURE = "x-headrace-signature"
 """Header name; its value is the HMAC as 64 hexadecimal digits."""
-FRESH_FOR = 120.0
+MAX_AGE_SECONDS = 120.0
 """Maximum age in seconds, in both directions: messages expire from queues after 60 s, clocks may differ by the rest."""
-FEWEST_CHARACTERS = 32
+MIN_SECRET_LENGTH = 32
 """Minimum length of the secret."""
-FILE_NAME = "control-secret"
+SECRET_FILE_NAME = "control-secret"  # noqa: S105 - a file name
 
 
-def sealed_by(secret: str) -> ControlSeal:
+def control_signer(secret: str) -> ControlSigner:
     """Return the signer for the secret from the settings.
 
     Raises:
         StartupError: the secret is missing or too short.
     """
     try:
-        return ControlSeal(secret)
+        return ControlSigner(secret)
     except ValueError as error:
         raise StartupError(
-            f"HEADRACE_CONTROL_SECRET: {error}. `headrace up` keeps it in HEADRACE_HOME/secrets/{FILE_NAME}; "
+            f"HEADRACE_CONTROL_SECRET: {error}. `headrace up` keeps it in HEADRACE_HOME/secrets/{SECRET_FILE_NAME}; "
             "`headrace control-secret` prints the one that follows from the key pepper"
         ) from error
 
 
-class ControlSeal:
+class ControlSigner:
     """Signs and verifies control messages.
 
     Args:
-        secret: shared by all processes of the installation; at least `FEWEST_CHARACTERS` long.
+        secret: shared by all processes of the installation; at least `MIN_SECRET_LENGTH` long.
         clock: returns Unix seconds.
 
     Raises:
@@ -54,8 +54,8 @@ class ControlSeal:
     """
 
     def __init__(self, secret: str, clock: Callable[[], float] = time.time) -> None:
-        if len(secret) < FEWEST_CHARACTERS:
-            raise ValueError(f"a control secret has {FEWEST_CHARACTERS} characters at least")
+        if len(secret) < MIN_SECRET_LENGTH:
+            raise ValueError(f"a control secret has {MIN_SECRET_LENGTH} characters at least")
         self._secret = secret.encode()
         self._clock = clock
 
@@ -64,7 +64,7 @@ class ControlSeal:
         now = int(self._clock() * 1000)
         return {SIGNED_AT: now, SIGNATURE: self._signature(target, now, body)}
 
-    def check(self, received: Received) -> None:
+    def verify(self, received: Received) -> None:
         """Verify that a holder of the secret signed this message recently, for this target.
 
         Raises:
@@ -76,7 +76,7 @@ class ControlSeal:
         expected = self._signature(received.routing_key, at, received.body)
         if not hmac.compare_digest(expected.encode(), signature.encode(errors="surrogatepass")):
             raise UntrustedControl("forged")
-        if abs(self._clock() - at / 1000) > FRESH_FOR:
+        if abs(self._clock() - at / 1000) > MAX_AGE_SECONDS:
             raise UntrustedControl("old")
 
     def _signature(self, target: str, at: int, body: bytes) -> str:

@@ -15,15 +15,15 @@ ENDED_BYTES = 16 * 1024 * 1024
 ENDED_ATTEMPTS = 4096
 
 
-class _Said:
+class _SentReplies:
     """Recent replies of one attempt."""
 
     def __init__(self) -> None:
         self.replies: deque[tuple[int, Reply]] = deque()
         self.size = 0
-        self.positions: dict[int, int] = {}
+        self.evicted_positions: dict[int, int] = {}
         """By choice: number of leading positions whose replies were evicted."""
-        self.holes = False
+        self.evicted_others = False
         """Whether a reply other than a delta was evicted."""
 
     def add(self, reply: Reply, size: int) -> None:
@@ -33,53 +33,53 @@ class _Said:
             size, oldest = self.replies.popleft()
             self.size -= size
             if isinstance(oldest, Delta):
-                self.positions[oldest.choice] = oldest.start + oldest.positions
+                self.evicted_positions[oldest.choice] = oldest.start + oldest.positions
             else:
-                self.holes = True
+                self.evicted_others = True
 
-    def since(self, have: Sequence[int]) -> list[Reply] | None:
-        if self.holes and not any(have):
+    def replies_after(self, have: Sequence[int]) -> list[Reply] | None:
+        if self.evicted_others and not any(have):
             return None
-        if any(choice >= len(have) or have[choice] < gone for choice, gone in self.positions.items()):
+        if any(choice >= len(have) or have[choice] < evicted for choice, evicted in self.evicted_positions.items()):
             return None
-        return [each for _, each in self.replies if not isinstance(each, Delta) or _is_news(each, have)]
+        return [each for _, each in self.replies if not isinstance(each, Delta) or _is_missing(each, have)]
 
 
-def _is_news(delta: Delta, have: Sequence[int]) -> bool:
+def _is_missing(delta: Delta, have: Sequence[int]) -> bool:
     known = have[delta.choice] if delta.choice < len(have) else 0
     return delta.start >= known
 
 
-class SentReplies:
+class ReplayBuffer:
     """Recent replies by attempt id."""
 
     def __init__(self) -> None:
-        self._running: dict[str, _Said] = {}
-        self._ended: OrderedDict[str, _Said] = OrderedDict()
+        self._running: dict[str, _SentReplies] = {}
+        self._ended: OrderedDict[str, _SentReplies] = OrderedDict()
         self._ended_bytes = 0
 
     def add(self, reply: Reply, size: int) -> None:
         """Store a reply of about `size` bytes; a terminal reply is the attempt's last."""
-        said = self._running.get(reply.attempt_id)
-        if said is None:
-            said = self._running[reply.attempt_id] = _Said()
-        said.add(reply, size)
+        sent = self._running.get(reply.attempt_id)
+        if sent is None:
+            sent = self._running[reply.attempt_id] = _SentReplies()
+        sent.add(reply, size)
         if isinstance(reply, Terminal):
             self._ended[reply.attempt_id] = self._running.pop(reply.attempt_id)
-            self._ended_bytes += said.size
+            self._ended_bytes += sent.size
             while self._ended_bytes > ENDED_BYTES or len(self._ended) > ENDED_ATTEMPTS:
                 self._ended_bytes -= self._ended.popitem(last=False)[1].size
 
-    def __contains__(self, attempt: str) -> bool:
-        return attempt in self._running or attempt in self._ended
+    def __contains__(self, attempt_id: str) -> bool:
+        return attempt_id in self._running or attempt_id in self._ended
 
-    def forget(self, attempt: str) -> None:
+    def drop(self, attempt_id: str) -> None:
         """Drop an attempt that another worker continues."""
-        self._running.pop(attempt, None)
-        if (ended := self._ended.pop(attempt, None)) is not None:
+        self._running.pop(attempt_id, None)
+        if (ended := self._ended.pop(attempt_id, None)) is not None:
             self._ended_bytes -= ended.size
 
-    def since(self, attempt: str, have: Sequence[int]) -> list[Reply] | None:
+    def replies_after(self, attempt_id: str, have: Sequence[int]) -> list[Reply] | None:
         """Return all replies after `have` positions of each choice; `None` if some were evicted."""
-        said = self._running.get(attempt) or self._ended.get(attempt)
-        return said.since(have) if said is not None else None
+        sent = self._running.get(attempt_id) or self._ended.get(attempt_id)
+        return sent.replies_after(have) if sent is not None else None

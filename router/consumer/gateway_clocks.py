@@ -24,32 +24,34 @@ REMEMBERED_GATEWAYS = 64
 _log = structlog.get_logger(__name__)
 
 
-class Clocks:
+class GatewayClocks:
     """Estimates the clocks of gateways. `clock` returns this machine's Unix seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._ages: OrderedDict[str, deque[tuple[float, float]]] = OrderedDict()
-        self._off: dict[str, float] = {}
+        self._skew: dict[str, float] = {}
 
-    def hear(self, job: Job) -> None:
+    def observe(self, job: Job) -> None:
         """Update the estimate with a job that is delivered for the first time."""
         ages = self._ages.setdefault(job.reply_to, deque(maxlen=REMEMBERED_JOBS))
         ages.append((self._clock() - job.created, job.deadline - job.created))
         self._ages.move_to_end(job.reply_to)
         if len(self._ages) > REMEMBERED_GATEWAYS:
-            self._off.pop(self._ages.popitem(last=False)[0], None)
-        off = _difference(ages)
-        if bool(off) is not bool(self._off.get(job.reply_to)):
-            _log.warning("clock skew detected" if off else "clock skew gone", gateway=job.reply_to, seconds=round(off))
-        self._off[job.reply_to] = off
+            self._skew.pop(self._ages.popitem(last=False)[0], None)
+        skew = _seconds_ahead(ages)
+        if bool(skew) is not bool(self._skew.get(job.reply_to)):
+            _log.warning(
+                "clock skew detected" if skew else "clock skew gone", gateway=job.reply_to, seconds=round(skew)
+            )
+        self._skew[job.reply_to] = skew
 
     def now(self, gateway: str) -> float:
         """Return the Unix time by a gateway's clock."""
-        return self._clock() - self._off.get(gateway, 0.0)
+        return self._clock() - self._skew.get(gateway, 0.0)
 
 
-def _difference(ages: deque[tuple[float, float]]) -> float:
+def _seconds_ahead(ages: deque[tuple[float, float]]) -> float:
     """Return the seconds by which this clock is ahead, from (age, time to live) pairs; 0 if the ages are plausible."""
     youngest = min(age for age, _ in ages)
     surely_ahead = max(age - longest for age, longest in ages) > SLACK_SECONDS

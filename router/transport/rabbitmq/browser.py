@@ -9,9 +9,9 @@ from pika import exceptions
 from router.errors import BrokerRefused, BrokerUnavailable
 from router.transport.base import Browser, Delivery
 from router.transport.rabbitmq.channel import RPC_SECONDS, Channel
+from router.transport.rabbitmq.consumers import ChannelSession, RabbitMQDelivery
 from router.transport.rabbitmq.conversion import describe
-from router.transport.rabbitmq.receiving import RabbitMQDelivery, Tenure
-from router.transport.rabbitmq.supervisor import Link
+from router.transport.rabbitmq.supervisor import ConnectionSupervisor
 
 
 class RabbitMQBrowser(Browser):
@@ -20,19 +20,19 @@ class RabbitMQBrowser(Browser):
     def __init__(self, queue: str, channel: Channel) -> None:
         self._queue = queue
         self._channel = channel
-        self._tenure = Tenure(channel)
+        self._session = ChannelSession(channel)
         channel.when_lost(self._lost)
 
     @classmethod
-    async def open(cls, queue: str, link: Link) -> RabbitMQBrowser:
-        """Return a browser with a new channel on `link`.
+    async def open(cls, queue: str, supervisor: ConnectionSupervisor) -> RabbitMQBrowser:
+        """Return a browser with a new channel on `supervisor`'s connection.
 
         Raises:
             BrokerUnavailable: no connection, or the broker did not answer.
         """
         try:
             async with asyncio.timeout(RPC_SECONDS):
-                connection = await link.connection()
+                connection = await supervisor.connection()
             channel = await connection.channel()
         except (exceptions.AMQPError, TimeoutError) as error:
             raise BrokerUnavailable(f"browsing {queue}: {describe(error)}") from None
@@ -49,8 +49,8 @@ class RabbitMQBrowser(Browser):
             raise BrokerUnavailable(f"browsing {self._queue}: {describe(error)}") from None
         if message is None:
             return None
-        self._tenure.unsettled += 1
-        return RabbitMQDelivery(self._tenure, *message)
+        self._session.unsettled += 1
+        return RabbitMQDelivery(self._session, *message)
 
     async def close(self) -> None:
         """Close the channel: unsettled messages return to the queue, after the settlements sent before."""
@@ -58,4 +58,4 @@ class RabbitMQBrowser(Browser):
         await asyncio.wait({self._channel.closed}, timeout=RPC_SECONDS)
 
     def _lost(self, _reason: BaseException) -> None:
-        self._tenure.lost = True
+        self._session.lost = True

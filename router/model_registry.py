@@ -44,7 +44,7 @@ class ModelInfo:
     waiting: int
     capacity: int
     """Sequences that can run at once."""
-    places: int
+    effective_capacity: int
     """Effective capacity: the number of running sequences at workers where jobs wait, else their configured limit."""
     tokens_per_second: float | None
     """Throughput of the fleet under full load; `None` until it was measured."""
@@ -55,7 +55,7 @@ class ModelInfo:
 
 
 @dataclass(frozen=True)
-class _Sighting:
+class _SeenWorker:
     status: WorkerStatus
     at: float
     throughput: Throughput
@@ -77,7 +77,7 @@ class ModelRegistry:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._seen: dict[str, _Sighting] = {}
+        self._seen: dict[str, _SeenWorker] = {}
         self._created: dict[str, float] = {}
         self._described: dict[str, _Description] = {}
         """Cache by name: a model is looked up several times per request, heartbeats arrive once a second."""
@@ -91,7 +91,7 @@ class ModelRegistry:
         same_life = before is not None and before.status.started == status.started
         throughput = before.throughput if before is not None and same_life else Throughput()
         throughput.observe(status)
-        self._seen[status.worker] = _Sighting(status, now, throughput)
+        self._seen[status.worker] = _SeenWorker(status, now, throughput)
         self._created.setdefault(status.model, now)
 
     def models(self) -> list[ModelInfo]:
@@ -108,14 +108,14 @@ class ModelRegistry:
         self._forget(now)
         if name not in self._created:
             return None
-        until = min(sighting.changes_after(now) for sighting in self._seen.values() if sighting.status.model == name)
+        until = min(worker.changes_after(now) for worker in self._seen.values() if worker.status.model == name)
         described = self._described[name] = _Description(self._describe(name, now), until)
         return described.model
 
-    def has_room(self, name: str) -> bool:
+    def has_free_slots(self, name: str) -> bool:
         """Whether a job of a model would start at once: its live workers have more slots than jobs."""
         model = self.find(name)
-        return model is not None and model.running + model.waiting < model.places
+        return model is not None and model.running + model.waiting < model.effective_capacity
 
     def workers(self) -> list[WorkerStatus]:
         """Return the latest heartbeat of each live worker, sorted by worker id."""
@@ -123,12 +123,12 @@ class ModelRegistry:
         return [self._seen[worker].status for worker in sorted(self._seen) if self._seen[worker].at >= alive]
 
     def _describe(self, name: str, now: float) -> ModelInfo:
-        seen = [sighting for sighting in self._seen.values() if sighting.status.model == name]
-        last = max(sighting.at for sighting in seen)
-        alive = [sighting.status for sighting in seen if now - sighting.at <= ALIVE_SECONDS]
-        at_work = [sighting for sighting in seen if now - sighting.at <= ALIVE_SECONDS and _is_ready(sighting.status)]
-        ready = [sighting.status for sighting in at_work]
-        limits = alive or [sighting.status for sighting in seen]
+        seen = [worker for worker in self._seen.values() if worker.status.model == name]
+        last = max(worker.at for worker in seen)
+        alive = [worker.status for worker in seen if now - worker.at <= ALIVE_SECONDS]
+        serving = [worker for worker in seen if now - worker.at <= ALIVE_SECONDS and _is_ready(worker.status)]
+        ready = [worker.status for worker in serving]
+        limits = alive or [worker.status for worker in seen]
         token_bytes = [status.max_token_bytes for status in limits]
         return ModelInfo(
             name=name,
@@ -143,15 +143,15 @@ class ModelRegistry:
             running=sum(status.running for status in ready),
             waiting=sum(status.waiting for status in ready),
             capacity=sum(status.max_num_seqs for status in ready),
-            places=sum(_places(sighting) for sighting in at_work),
-            tokens_per_second=_fleet_rate(at_work),
+            effective_capacity=sum(_effective_capacity(worker) for worker in serving),
+            tokens_per_second=_fleet_rate(serving),
             alive=bool(alive),
             recently_alive=now - last <= RECENTLY_ALIVE_SECONDS,
         )
 
     def _forget(self, now: float) -> None:
         self._seen = {worker: seen for worker, seen in self._seen.items() if now - seen.at <= KNOWN_SECONDS}
-        models = {sighting.status.model for sighting in self._seen.values()}
+        models = {worker.status.model for worker in self._seen.values()}
         self._created = {name: created for name, created in self._created.items() if name in models}
 
 
@@ -159,11 +159,11 @@ def _is_ready(status: WorkerStatus) -> bool:
     return status.state is WorkerState.READY
 
 
-def _places(sighting: _Sighting) -> int:
-    return sighting.status.running if sighting.throughput.is_full else sighting.status.max_num_seqs
+def _effective_capacity(worker: _SeenWorker) -> int:
+    return worker.status.running if worker.throughput.is_full else worker.status.max_num_seqs
 
 
-def _fleet_rate(workers: Sequence[_Sighting]) -> float | None:
+def _fleet_rate(workers: Sequence[_SeenWorker]) -> float | None:
     """Return the workers' total tokens per second; unmeasured workers are extrapolated by capacity."""
     measured = [each for each in workers if each.throughput.tokens_per_second is not None]
     capacity = sum(each.status.max_num_seqs for each in measured)
@@ -173,15 +173,15 @@ def _fleet_rate(workers: Sequence[_Sighting]) -> float | None:
     return rate * sum(each.status.max_num_seqs for each in workers) / capacity
 
 
-def _for_all(told: Sequence[PromptBounds]) -> PromptBounds:
+def _for_all(bounds: Sequence[PromptBounds]) -> PromptBounds:
     """Return the loosest of several bounds; an empty one if a bound is unknown or they are not comparable."""
-    if not all(each.per_byte for each in told) or len({each.normal_form for each in told}) > 1:
+    if not all(each.per_byte for each in bounds) or len({each.normal_form for each in bounds}) > 1:
         return PromptBounds()
     return PromptBounds(
-        per_byte=max(each.per_byte for each in told),
-        normal_form=told[0].normal_form,
-        per_text=max(each.per_text for each in told),
-        per_conversation=max(each.per_conversation for each in told),
-        per_message=max(each.per_message for each in told),
-        tools=max(each.tools for each in told),
+        per_byte=max(each.per_byte for each in bounds),
+        normal_form=bounds[0].normal_form,
+        per_text=max(each.per_text for each in bounds),
+        per_conversation=max(each.per_conversation for each in bounds),
+        per_message=max(each.per_message for each in bounds),
+        tools=max(each.tools for each in bounds),
     )

@@ -23,18 +23,19 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(eq=False)
-class TakenJob(ABC):
+class Attempt(ABC):
     """One attempt at a job. Subclasses track what it has generated."""
 
     job: Job
     delivery: Delivery
-    attempt: str = field(default_factory=lambda: str(uuid.uuid4()))
-    taken: float = field(default_factory=time.monotonic)
+    attempt_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    received_at: float = field(default_factory=time.monotonic)
+    """Monotonic time of the delivery."""
     ended: bool = False
     """Whether its terminal reply was sent, or it was dropped without one."""
     solo: bool = False
     """Whether it is suspected of crashing workers and must run without unproven jobs beside it."""
-    moved: bool = False
+    progressed: bool = False
     """Whether it has made progress since it started; such an attempt is not suspected of a crash."""
 
     crashes: int = 0
@@ -43,7 +44,7 @@ class TakenJob(ABC):
     """Why the job failed for good, if it did; it then goes to the diagnosed queue."""
 
     @property
-    def again(self) -> bool:
+    def may_resume(self) -> bool:
         """Whether another attempt may have processed the job, so that its gateway decides how it continues."""
         return self.delivery.redelivered or self.delivery.delivery_count > 0 or self.job.copy_number > 0
 
@@ -61,51 +62,51 @@ class TakenJob(ABC):
     def log(self) -> structlog.stdlib.BoundLogger:
         """Logger bound to the job, the attempt and the trace context."""
         trace = self.delivery.headers.get("traceparent")
-        logger: structlog.stdlib.BoundLogger = _log.bind(job=self.job.id, attempt=self.attempt)
+        logger: structlog.stdlib.BoundLogger = _log.bind(job=self.job.id, attempt=self.attempt_id)
         return logger.bind(traceparent=trace) if trace else logger
 
 
-T = TypeVar("T", bound=TakenJob)
+T = TypeVar("T", bound=Attempt)
 
 
-class TakenJobs(Generic[T]):
+class AttemptTable(Generic[T]):
     """Running attempts by attempt id, job id and gateway."""
 
     def __init__(self) -> None:
-        self._by_attempt: dict[str, T] = {}
+        self._by_id: dict[str, T] = {}
         self._by_job: dict[str, T] = {}
 
     def __len__(self) -> int:
-        return len(self._by_attempt)
+        return len(self._by_id)
 
     def __iter__(self) -> Iterator[T]:
-        return iter(list(self._by_attempt.values()))
+        return iter(list(self._by_id.values()))
 
-    def add(self, taken: T) -> None:
+    def add(self, attempt: T) -> None:
         """Add an attempt."""
-        self._by_attempt[taken.attempt] = taken
-        self._by_job[taken.job.id] = taken
+        self._by_id[attempt.attempt_id] = attempt
+        self._by_job[attempt.job.id] = attempt
 
-    def remove(self, taken: T) -> None:
+    def remove(self, attempt: T) -> None:
         """Remove an attempt."""
-        self._by_attempt.pop(taken.attempt, None)
-        if self._by_job.get(taken.job.id) is taken:
-            del self._by_job[taken.job.id]
+        self._by_id.pop(attempt.attempt_id, None)
+        if self._by_job.get(attempt.job.id) is attempt:
+            del self._by_job[attempt.job.id]
 
-    def attempt(self, attempt: str) -> T | None:
+    def by_id(self, attempt_id: str) -> T | None:
         """Return the attempt with this id, or `None`."""
-        return self._by_attempt.get(attempt)
+        return self._by_id.get(attempt_id)
 
-    def job(self, job_id: str) -> T | None:
+    def of_job(self, job_id: str) -> T | None:
         """Return the latest attempt at this job, or `None`."""
         return self._by_job.get(job_id)
 
     def of_gateway(self, gateway: str) -> list[T]:
         """Return all attempts at jobs of this gateway."""
-        return [taken for taken in self if taken.job.reply_to == gateway]
+        return [attempt for attempt in self if attempt.job.reply_to == gateway]
 
 
-class RecentJobs:
+class RecentJobIds:
     """Job ids kept for 10 minutes: of cancelled jobs, whose cancel may overtake them, and of settled ones."""
 
     def __init__(self) -> None:

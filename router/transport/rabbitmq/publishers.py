@@ -1,4 +1,4 @@
-"""Publishers: `ConfirmedPublisher` with publisher confirms, `Poster` without.
+"""Publishers: `ConfirmedPublisher` with publisher confirms, `UnconfirmedPublisher` without.
 
 Each has a separate channel: a publish to a missing exchange closes its channel some time later, and must not affect the
 other publisher's messages.
@@ -20,14 +20,14 @@ from router.transport.rabbitmq.conversion import describe, from_return
 
 _log = structlog.get_logger(__name__)
 
-Answer = Callable[[PublishError | None], None]
+OnOutcome = Callable[[PublishError | None], None]
 """Called exactly once for each message, with `None` if the broker has confirmed it."""
 
 
 @dataclass
 class _Pending:
     message: Outgoing
-    answer: Answer
+    on_outcome: OnOutcome
     returned: bool = False
 
 
@@ -61,18 +61,18 @@ class ConfirmedPublisher:
         self._channel = channel
         channel.when_lost(self._lost)
 
-    def send(self, message: Outgoing, answer: Answer) -> None:
-        """Send `message`; `answer` is called with its outcome."""
+    def send(self, message: Outgoing, on_outcome: OnOutcome) -> None:
+        """Send `message`; `on_outcome` is called with its outcome."""
         if self._channel is None or self._is_blocked():
-            answer(BrokerUnavailable("no connection to the broker" if self._channel is None else "broker blocked"))
+            on_outcome(BrokerUnavailable("no connection to the broker" if self._channel is None else "broker blocked"))
             return
         number = self._last + 1
-        self._pending[number] = _Pending(message, answer)
+        self._pending[number] = _Pending(message, on_outcome)
         try:
             self._channel.publish(message, mandatory=True, correlation_id=str(number))
         except exceptions.AMQPError as error:  # raised before anything is sent: the number is not used
             if self._pending.pop(number, None) is not None:
-                answer(BrokerUnavailable(f"not sent: {describe(error)}"))
+                on_outcome(BrokerUnavailable(f"not sent: {describe(error)}"))
             return
         self._last = number
 
@@ -80,7 +80,7 @@ class ConfirmedPublisher:
         accepted = isinstance(frame.method, spec.Basic.Ack)
         for number in self._numbers(frame.method.delivery_tag, frame.method.multiple):
             pending = self._pending.pop(number)
-            pending.answer(_outcome(pending, accepted))
+            pending.on_outcome(_outcome(pending, accepted))
 
     def _numbers(self, tag: int, multiple: bool) -> list[int]:
         if not multiple:
@@ -102,10 +102,10 @@ class ConfirmedPublisher:
         pending, self._pending = self._pending, {}
         words = describe(reason)
         for entry in pending.values():
-            entry.answer(PublishUnknown(f"the channel closed before the broker's answer: {words}"))
+            entry.on_outcome(PublishUnknown(f"the channel closed before the broker's answer: {words}"))
 
 
-class Poster:
+class UnconfirmedPublisher:
     """Publishes without confirms. Messages sent while the channel is closed are lost silently."""
 
     finished = False

@@ -16,12 +16,12 @@ from typing import Generic, TypeVar
 from router.messages import ServiceClass
 
 T = TypeVar("T")
-MayGo = Callable[[T], bool]
+Predicate = Callable[[T], bool]
 
 PROMPT_WEIGHT = 1.0
 OUTPUT_WEIGHT = 2.0
 """Cost of a token; a generated one takes a step of its own (the paper's weights)."""
-TURN_COST = 1.0
+ITEM_COST = 1.0
 """Fixed cost of an item, so that tenants alternate where no tokens are counted."""
 REMEMBERED_TENANTS = 1024
 
@@ -29,7 +29,7 @@ FLEX_FLOOR = 0.125
 """Share of the slots that flex gets while other classes have queued jobs."""
 
 
-class FairLine(Generic[T]):
+class TenantFairQueue(Generic[T]):
     """Queue of items by tenant, in Virtual Token Counter order. Items are compared by identity."""
 
     def __init__(self) -> None:
@@ -43,21 +43,21 @@ class FairLine(Generic[T]):
         return self._length
 
     def __iter__(self) -> Iterator[T]:
-        return (thing for things in self._waiting.values() for thing in things)
+        return (item for items in self._waiting.values() for item in items)
 
-    def push(self, tenant: str, thing: T) -> None:
+    def push(self, tenant: str, item: T) -> None:
         """Append an item to its tenant's queue."""
         if tenant not in self._waiting:
             floor = self._floor()
             self._forget_below(floor)
             self._served[tenant] = max(self._served.get(tenant, 0.0), floor)
             self._waiting[tenant] = deque()
-        self._waiting[tenant].append(thing)
+        self._waiting[tenant].append(item)
         self._length += 1
 
-    def peek(self, may_go: MayGo[T] | None = None) -> T | None:
-        """Return the next item of the tenants whose oldest item satisfies `may_go`, without removing it."""
-        tenant = self._next(may_go)
+    def peek(self, is_eligible: Predicate[T] | None = None) -> T | None:
+        """Return the next item of the tenants whose oldest item satisfies `is_eligible`, without removing it."""
+        tenant = self._next(is_eligible)
         return None if tenant is None else self._waiting[tenant][0]
 
     def pop(self) -> T:
@@ -65,23 +65,23 @@ class FairLine(Generic[T]):
         tenant = self._next()
         if tenant is None:
             raise IndexError("the queue is empty")
-        thing = self._waiting[tenant][0]
-        self.take(tenant, thing)
-        return thing
+        item = self._waiting[tenant][0]
+        self.take(tenant, item)
+        return item
 
-    def take(self, tenant: str, thing: T) -> None:
-        """Remove a queued item to be served now, and charge its tenant `TURN_COST`."""
-        self.discard(tenant, thing)
+    def take(self, tenant: str, item: T) -> None:
+        """Remove a queued item to be served now, and charge its tenant `ITEM_COST`."""
+        self.discard(tenant, item)
         self._last = tenant
-        self.charge(tenant, TURN_COST)
+        self.charge(tenant, ITEM_COST)
 
-    def discard(self, tenant: str, thing: T) -> bool:
+    def discard(self, tenant: str, item: T) -> bool:
         """Remove an item without serving it; returns whether it was queued."""
-        things = self._waiting.get(tenant, ())
-        place = next((index for index, each in enumerate(things) if each is thing), None)
-        if place is None:
+        items = self._waiting.get(tenant, ())
+        index = next((number for number, each in enumerate(items) if each is item), None)
+        if index is None:
             return False
-        del self._waiting[tenant][place]
+        del self._waiting[tenant][index]
         self._length -= 1
         if not self._waiting[tenant]:
             del self._waiting[tenant]
@@ -91,8 +91,8 @@ class FairLine(Generic[T]):
         """Add `cost` to a tenant's counter."""
         self._served[tenant] = self._served.get(tenant, 0.0) + cost
 
-    def _next(self, may_go: MayGo[T] | None = None) -> str | None:
-        tenants = [who for who, things in self._waiting.items() if may_go is None or may_go(things[0])]
+    def _next(self, is_eligible: Predicate[T] | None = None) -> str | None:
+        tenants = [tenant for tenant, items in self._waiting.items() if is_eligible is None or is_eligible(items[0])]
         return min(tenants, key=self._served.__getitem__, default=None)
 
     def _floor(self) -> float:
@@ -103,28 +103,30 @@ class FairLine(Generic[T]):
         """Drop counters of idle tenants that would be lifted to `floor` anyway."""
         if len(self._served) > REMEMBERED_TENANTS:
             kept = {*self._waiting, self._last}
-            self._served = {who: had for who, had in self._served.items() if had > floor or who in kept}
+            self._served = {
+                tenant: served for tenant, served in self._served.items() if served > floor or tenant in kept
+            }
 
 
-class FairLines(Generic[T]):
+class ServiceClassQueues(Generic[T]):
     """One fair queue per service class: priority first, then default; flex has a floor, so that it never starves."""
 
     def __init__(self) -> None:
-        self._lines: dict[ServiceClass, FairLine[T]] = {each: FairLine() for each in ServiceClass}
+        self._queues: dict[ServiceClass, TenantFairQueue[T]] = {each: TenantFairQueue() for each in ServiceClass}
 
     def __len__(self) -> int:
-        return sum(map(len, self._lines.values()))
+        return sum(map(len, self._queues.values()))
 
     def __iter__(self) -> Iterator[T]:
-        return (thing for line in self._lines.values() for thing in line)
+        return (item for queue in self._queues.values() for item in queue)
 
-    def __getitem__(self, service_class: ServiceClass) -> FairLine[T]:
-        return self._lines[service_class]
+    def __getitem__(self, service_class: ServiceClass) -> TenantFairQueue[T]:
+        return self._queues[service_class]
 
-    def peek(self, *, places: int, flex: int, may_go: MayGo[T] | None = None) -> T | None:
-        """Return the next item that satisfies `may_go`, given that flex holds `flex` of `places` slots."""
+    def peek(self, *, slots: int, flex_slots: int, is_eligible: Predicate[T] | None = None) -> T | None:
+        """Return the next item that satisfies `is_eligible`, given that flex holds `flex_slots` of `slots` slots."""
         order = [ServiceClass.PRIORITY, ServiceClass.DEFAULT, ServiceClass.FLEX]
-        if flex < max(1, int(places * FLEX_FLOOR)):
+        if flex_slots < max(1, int(slots * FLEX_FLOOR)):
             order.insert(0, ServiceClass.FLEX)
-        firsts = (self._lines[each].peek(may_go) for each in order)
+        firsts = (self._queues[each].peek(is_eligible) for each in order)
         return next((first for first in firsts if first is not None), None)

@@ -1,7 +1,7 @@
 """Consumers of shared queues and subscriptions with private queues.
 
-A `...Station` is set up again on every new channel; `RabbitMQConsumer` and `RabbitMQSubscription` are the application's
-handles.
+A `...ChannelUser` is set up again on every new channel; `RabbitMQConsumer` and `RabbitMQSubscription` are the
+application's handles.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import structlog
 from pika import exceptions
 
 from router.transport.base import Consumer, Delivery, HeaderValue, Received, Subscription
-from router.transport.inbox import Inbox
+from router.transport.closable_queue import ClosableQueue
 from router.transport.rabbitmq import conversion
 from router.transport.rabbitmq.channel import Channel
 
 _log = structlog.get_logger(__name__)
 
 
-class Tenure:
+class ChannelSession:
     """A consumer's use of one channel: delivery tags are valid on that channel only."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self.unsettled = 0
         self.lost = False
-        self.leaving = False
+        self.cancelled = False
         """Whether the consumer was cancelled: the channel is then closed after the last settlement."""
 
     def settle(self, tag: int, requeue: bool | None) -> None:
@@ -47,15 +47,15 @@ class Tenure:
 
     def close_if_done(self) -> None:
         """Close the channel if its consumer was cancelled and no delivery is unsettled."""
-        if self.leaving and self.unsettled == 0:
+        if self.cancelled and self.unsettled == 0:
             self._channel.close()
 
 
 class RabbitMQDelivery(Delivery):
     """A delivery on one channel."""
 
-    def __init__(self, tenure: Tenure, method: Any, properties: Any, body: bytes) -> None:
-        self._tenure = tenure
+    def __init__(self, session: ChannelSession, method: Any, properties: Any, body: bytes) -> None:
+        self._session = session
         self._tag = method.delivery_tag
         self._settled = False
         self.body = body
@@ -69,7 +69,7 @@ class RabbitMQDelivery(Delivery):
     @property
     def lost(self) -> bool:
         """Whether the channel of the delivery was closed."""
-        return self._tenure.lost
+        return self._session.lost
 
     def ack(self) -> None:
         """Acknowledge the message."""
@@ -84,56 +84,58 @@ class RabbitMQDelivery(Delivery):
             _log.warning("delivery settled twice", message_id=self.message_id)
             return
         self._settled = True
-        self._tenure.settle(self._tag, requeue)
+        self._session.settle(self._tag, requeue)
 
 
-class ConsumerStation:
+class ConsumerChannelUser:
     """Consumes a shared queue, again on each new channel."""
 
-    def __init__(self, queue: str, prefetch: int, priority: int, tag: str, inbox: Inbox[RabbitMQDelivery]) -> None:
+    def __init__(
+        self, queue: str, prefetch: int, priority: int, tag: str, received: ClosableQueue[RabbitMQDelivery]
+    ) -> None:
         self._queue = queue
         self._prefetch = prefetch
         self._priority = priority
         self._tag = tag
-        self._inbox = inbox
+        self._received = received
         self._channel: Channel | None = None
-        self._tenure: Tenure | None = None
+        self._session: ChannelSession | None = None
         self.finished = False
 
     async def open(self, channel: Channel) -> None:
         """Consume on a new channel."""
-        tenure = Tenure(channel)
+        session = ChannelSession(channel)
         await channel.consume(
             self._queue,
-            partial(self._deliver, tenure),
+            partial(self._deliver, session),
             tag=self._tag,
             auto_ack=False,
             prefetch=self._prefetch,
             priority=self._priority,
         )
-        self._channel, self._tenure = channel, tenure
-        channel.when_lost(partial(self._lost, tenure))
+        self._channel, self._session = channel, session
+        channel.when_lost(partial(self._lost, session))
 
     async def cancel(self) -> None:
         """Cancel the consumer; the channel is closed when all its deliveries are settled."""
         self.finished = True
-        channel, tenure = self._channel, self._tenure
-        if channel is not None and tenure is not None:
+        channel, session = self._channel, self._session
+        if channel is not None and session is not None:
             await _cancel_quietly(channel, self._tag)
-            tenure.leaving = True
-            tenure.close_if_done()
-        self._inbox.end()
+            session.cancelled = True
+            session.close_if_done()
+        self._received.close()
 
-    def _deliver(self, tenure: Tenure, method: Any, properties: Any, body: bytes) -> None:
-        tenure.unsettled += 1
-        self._inbox.put(RabbitMQDelivery(tenure, method, properties, body))
+    def _deliver(self, session: ChannelSession, method: Any, properties: Any, body: bytes) -> None:
+        session.unsettled += 1
+        self._received.put(RabbitMQDelivery(session, method, properties, body))
 
-    def _lost(self, tenure: Tenure, _reason: BaseException) -> None:
-        tenure.lost = True
-        self._channel = self._tenure = None
+    def _lost(self, session: ChannelSession, _reason: BaseException) -> None:
+        session.lost = True
+        self._channel = self._session = None
 
 
-class SubscriptionStation:
+class SubscriptionChannelUser:
     """Subscribes with a private queue, a new one on each new channel."""
 
     def __init__(
@@ -142,13 +144,13 @@ class SubscriptionStation:
         routing_keys: Sequence[str],
         arguments: Mapping[str, str | int],
         tag: str,
-        inbox: Inbox[Received],
+        received: ClosableQueue[Received],
     ) -> None:
         self._exchange = exchange
         self._routing_keys = tuple(routing_keys)
         self._arguments = arguments
         self._tag = tag
-        self._inbox = inbox
+        self._received = received
         self._channel: Channel | None = None
         self.finished = False
 
@@ -168,10 +170,10 @@ class SubscriptionStation:
             channel = self._channel
             await _cancel_quietly(channel, self._tag)
             channel.close()
-        self._inbox.end()
+        self._received.close()
 
     def _deliver(self, method: Any, properties: Any, body: bytes) -> None:
-        self._inbox.put(Received(method.routing_key, body, conversion.plain_headers(properties.headers)))
+        self._received.put(Received(method.routing_key, body, conversion.plain_headers(properties.headers)))
 
     def _lost(self, _reason: BaseException) -> None:
         self._channel = None
@@ -183,12 +185,12 @@ Cancel = Callable[[], Awaitable[None]]
 class RabbitMQConsumer(Consumer):
     """Deliveries of a shared queue; skips those of a closed channel."""
 
-    def __init__(self, inbox: Inbox[RabbitMQDelivery], cancel: Cancel) -> None:
-        self._inbox = inbox
+    def __init__(self, received: ClosableQueue[RabbitMQDelivery], cancel: Cancel) -> None:
+        self._received = received
         self._cancel = cancel
 
     async def __aiter__(self) -> AsyncIterator[Delivery]:
-        async for delivery in self._inbox:
+        async for delivery in self._received:
             if not delivery.lost:
                 yield delivery
 
@@ -200,12 +202,12 @@ class RabbitMQConsumer(Consumer):
 class RabbitMQSubscription(Subscription):
     """Messages of a private queue."""
 
-    def __init__(self, inbox: Inbox[Received], cancel: Cancel) -> None:
-        self._inbox = inbox
+    def __init__(self, received: ClosableQueue[Received], cancel: Cancel) -> None:
+        self._received = received
         self._cancel = cancel
 
     async def __aiter__(self) -> AsyncIterator[Received]:
-        async for received in self._inbox:
+        async for received in self._received:
             yield received
 
     async def close(self) -> None:

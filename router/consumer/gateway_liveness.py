@@ -28,31 +28,31 @@ PROBE_SECONDS = 1.0
 _log = structlog.get_logger(__name__)
 
 
-class Absences:
+class GatewayLiveness:
     """Detects dead gateways by returned windows. Use on the event loop only."""
 
     def __init__(self, bus: Bus, worker: str, on_gone: Callable[[str], None]) -> None:
         self._bus = bus
         self._worker = worker
         self._on_gone = on_gone
-        self._away: set[str] = set()
+        self._unreachable: set[str] = set()
         self._probed: set[str] = set()
 
-    def returned(self, gateway: str) -> None:
+    def handle_returned_window(self, gateway: str) -> None:
         """Handle a returned window: schedule a probe, or report the gateway as dead if it was the probe."""
         if gateway in self._probed:
             self._probed.discard(gateway)
             self._on_gone(gateway)
-        elif gateway not in self._away:
+        elif gateway not in self._unreachable:
             trouble = time.monotonic() - self._bus.lost_at < BROKER_TROUBLE_SECONDS
             grace = BROKER_GRACE_SECONDS if trouble else GRACE_SECONDS
             _log.info("gateway unreachable", gateway=gateway, grace=grace)
-            self._away.add(gateway)
+            self._unreachable.add(gateway)
             asyncio.get_running_loop().call_later(grace, self._probe, gateway)
 
     def _probe(self, gateway: str) -> None:
         """Send an empty window: if it is returned too, the gateway is dead."""
-        self._away.discard(gateway)
+        self._unreachable.discard(gateway)
         self._probed.add(gateway)
         asyncio.get_running_loop().call_later(PROBE_SECONDS, self._probed.discard, gateway)
         try:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from router.messages import PromptBounds, WorkerState, WorkerStatus
-from router.registry import ModelRegistry
+from router.model_registry import ModelRegistry
 
 BASE = WorkerStatus(
     worker="w-1",
@@ -57,10 +57,10 @@ def test_a_model_sums_up_its_workers(registry: ModelRegistry, clock: Clock) -> N
     assert model is not None
     assert (model.created, model.max_model_len, model.max_token_bytes) == (1000.0, 1024, 32)
     assert (model.workers, model.running, model.waiting, model.capacity) == (2, 4, 1, 16)
-    assert registry.has_room("m")
+    assert registry.has_free_slots("m")
     registry.observe(status(running=8, waiting=3))
     registry.observe(status(worker="w-2", running=5))
-    assert not registry.has_room("m")
+    assert not registry.has_free_slots("m")
     assert [info.name for info in registry.models()] == ["m", "other"]
     assert [worker.worker for worker in registry.workers()] == ["w-1", "w-2", "w-9"]
 
@@ -146,7 +146,7 @@ def beats(registry: ModelRegistry, *told: tuple[int, float], **changes: Any) -> 
 def measured(registry: ModelRegistry) -> tuple[int, float | None]:
     model = registry.find("m")
     assert model is not None
-    return model.places, model.tokens_per_second
+    return model.effective_capacity, model.tokens_per_second
 
 
 def test_what_a_worker_makes_with_room_left_says_nothing_of_what_it_can(registry: ModelRegistry) -> None:
@@ -185,7 +185,7 @@ def test_a_worker_that_runs_what_one_tenant_may_have_is_measured_and_not_full() 
         registry.observe(msgspec.structs.replace(beat, running=running))
     found = registry.find("m")
     assert found is not None
-    assert (found.tokens_per_second, found.places) == (500.0, 64)
+    assert (found.tokens_per_second, found.effective_capacity) == (500.0, 64)
     registry.observe(msgspec.structs.replace(beat, running=10, tokens_per_second=1.0))
     again = registry.find("m")
     assert again is not None

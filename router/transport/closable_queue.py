@@ -9,8 +9,8 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Inbox(Generic[T]):
-    """FIFO queue for one reader; iteration ends after `end` and the items before it."""
+class ClosableQueue(Generic[T]):
+    """FIFO queue for one reader; iteration ends after `close` and the items before it."""
 
     def __init__(self) -> None:
         self._items: asyncio.Queue[T | None] = asyncio.Queue()
@@ -19,7 +19,7 @@ class Inbox(Generic[T]):
         """Append an item."""
         self._items.put_nowait(item)
 
-    def end(self) -> None:
+    def close(self) -> None:
         """End iteration after the items so far. Idempotent."""
         self._items.put_nowait(None)
 
