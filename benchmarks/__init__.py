@@ -1,1 +1,1 @@
-"""How fast it is: seeded workloads, one definition a measure, results as files with the command that made them."""
+"""Benchmarks: seeded workloads, one definition per measure, and result files with the command that made them."""

@@ -1,4 +1,4 @@
-"""Charts of results as SVG. The same results give the same bytes. Knows which result has which chart, and no figure."""
+"""Draws the charts of results as SVG. The same results give the same bytes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ STYLE: dict[Any, Any] = {
 
 
 def draw(results: Iterable[Result], folder: Path) -> list[Path]:
-    """Draw what has a chart; gives the files."""
+    """Draw the charts of those results that have one; return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     return [_draw(result, folder / file_name(result.name)) for result in results if result.name in CHARTS]
 
 
 def file_name(result: str) -> str:
-    """Of a result's chart."""
+    """Return the file name of a result's chart."""
     return f"bench-{result}.svg"
 
 
@@ -45,7 +45,7 @@ def _draw(result: Result, path: Path) -> Path:
 
 
 def _peers(axes: Axes, result: Result) -> None:
-    """Groups of bars: a size each, an engine a bar."""
+    """Draw one group of bars per batch size, with one bar per engine."""
     rows = [row for row in result.rows if row.get("work") == "generate"]
     sizes = list(dict.fromkeys(row["sequences"] for row in rows))
     engines = list(dict.fromkeys(str(row["peer"]) for row in rows))
@@ -60,7 +60,7 @@ def _peers(axes: Axes, result: Result) -> None:
 
 
 def _closed(axes: Axes, result: Result) -> None:
-    """Throughput over clients, a line a server."""
+    """Draw throughput over the number of clients, one line per server."""
     for server in dict.fromkeys(str(row["server"]) for row in result.rows):
         rows = [row for row in result.rows if row["server"] == server and row.get("clients")]
         clients = [_figure(row, "clients") for row in rows]
@@ -74,7 +74,7 @@ def _closed(axes: Axes, result: Result) -> None:
 
 
 def _figure(row: Row, column: str) -> float:
-    """A number, 0 where nothing was measured."""
+    """Return a row's number, 0 if it was not measured."""
     value = row.get(column)
     return float(value) if isinstance(value, int | float) else 0.0
 

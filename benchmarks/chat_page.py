@@ -1,11 +1,10 @@
-"""`python -m benchmarks.chat_page`: how smooth the built chat page is in Chromium, by the browser's own clock.
+"""`python -m benchmarks.chat_page`: the frame times of the built chat page in Chromium.
 
-An answer of 20,000 tokens is streamed into it, and a list of 5,000 conversations is scrolled, while the browser tells
-the times of its frames (`requestAnimationFrame`), what blocked long ones (`long-animation-frame`) and how long the
-page's main thread computed. The page is what is measured: the API beside it is a stand-in that does little, and the
-driver waits without looking. Server, driver and browser share the machine's cores; what the browser can do there at
-all is seen in the pages of `bare_pages/`, which do the least of the same, in turns with ours. What else the machine
-does is waited for, and told.
+An answer of 20,000 tokens is streamed into it, and a list of 5,000 conversations is scrolled, while the browser records
+the times of its frames (`requestAnimationFrame`), the blocking time of long ones (`long-animation-frame`) and the CPU
+time of the page's main thread. Only the page is measured: a cheap fake replaces the API, and the driver does not poll.
+Server, driver and browser share the machine's cores; the minimal pages of `bare_pages/`, measured in turns with ours,
+show what the browser can reach there. A run waits until other processes use little CPU time, and reports their share.
 """
 
 from __future__ import annotations
@@ -36,14 +35,15 @@ from tests.chat_ui.stub_chat import StubChat
 RUNS = 3
 TOKENS, CHARACTERS = 20_000, 4
 WINDOW_SECONDS, TOKENS_A_WINDOW = 0.01, 20
-"""As the platform sends them: the tokens of 10 ms are one event."""
+"""Events as the platform sends them: the tokens of 10 ms are one event."""
 CONVERSATIONS = 5_000
 MEASURED_SECONDS, PIXELS_A_FRAME = 4, 120
 KEY_SECONDS = 0.1
-"""Between two keys of the question, as people write."""
+"""Seconds between two keys of the question."""
 QUIET, TRIES = 0.1, 4
-"""A run is repeated, so many times at most, while others take more of the machine's processor time than that."""
-PATIENCE_SECONDS = 20
+"""Highest share of the machine's CPU time of other processes, and most tries of a run in which it is exceeded."""
+QUIET_TIMEOUT = 20
+"""Most seconds to wait for a quiet machine."""
 SWITCHES = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
 BARE = Path(__file__).with_name("bare_pages")
 LINE_HEIGHT = 44
@@ -70,7 +70,7 @@ def power(flow: float, head: float) -> float:
 
 
 def long_answer() -> str:
-    """Markdown of all kinds, as long as `TOKENS` tokens."""
+    """Return Markdown of many kinds, as long as `TOKENS` tokens."""
     text = ""
     for number in count(1):
         text += PASSAGE.format(number=number)
@@ -80,10 +80,10 @@ def long_answer() -> str:
 
 
 async def watched(page: Page, act: Callable[[], Awaitable[None]]) -> Row:
-    """What the gaps between frames were while something was done; times in milliseconds but for `seconds`.
+    """Run `act` and measure the gaps between frames; times are in milliseconds except for `seconds`.
 
-    `main_thread_ms_a_frame`: of its processor time; `blocked_ms`: how long frames over 50 ms kept a key stroke waiting;
-    `others_share`: of the machine's processor time, taken by what has nothing to do with this.
+    `main_thread_ms_a_frame`: CPU time of the page's main thread; `blocked_ms`: input delay by frames over 50 ms;
+    `others_share`: share of the machine's CPU time that other processes took.
     """
     session = await page.context.new_cdp_session(page)
     await session.send("Performance.enable", {"timeDomain": "threadTicks"})
@@ -109,20 +109,20 @@ async def watched(page: Page, act: Callable[[], Awaitable[None]]) -> Row:
 
 
 async def computed_seconds(session: CDPSession) -> float:
-    """Processor time of the page's main thread in tasks so far."""
+    """Return the CPU time of the page's main thread in tasks so far."""
     metrics = (await session.send("Performance.getMetrics"))["metrics"]
     return float(next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration"))
 
 
 class Computed(NamedTuple):
-    """Processor time so far, in seconds: of the machine, and of this process, driver and browser by their ids."""
+    """CPU time so far in seconds: of the machine, and of this process, driver and browser by process id."""
 
     machine: float
     own: dict[int, float]
 
     @classmethod
     def now(cls) -> Computed:
-        """Of processes that are there now."""
+        """Read the current CPU times."""
         machine, own = psutil.cpu_times(), {}
         for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
             with suppress(psutil.NoSuchProcess):
@@ -131,20 +131,20 @@ class Computed(NamedTuple):
         return cls(sum(machine) - machine.idle - machine.iowait, own)
 
     def by_others_until(self, later: Computed) -> float:
-        """What all the others computed meanwhile."""
+        """Return the CPU time of all other processes until `later`."""
         own = sum(seconds - self.own.get(process, 0.0) for process, seconds in later.own.items())
         return max(0.0, later.machine - self.machine - own)
 
 
 async def others_share(seconds: float) -> float:
-    """Of the machine's processor time in the next seconds, what others take."""
+    """Return the share of the machine's CPU time that other processes take in the next seconds."""
     before = Computed.now()
     await asyncio.sleep(seconds)
     return before.by_others_until(Computed.now()) / seconds / (os.cpu_count() or 1)
 
 
 async def stream(page: Page) -> Row:
-    """An answer of `TOKENS` tokens, from the question's last key to its last word."""
+    """Measure an answer of `TOKENS` tokens, from the question's last key to the answer's last word."""
     field = page.get_by_label("Write a message")
     if await field.count():
         await field.press_sequentially("Go on", delay=1000 * KEY_SECONDS)
@@ -158,12 +158,12 @@ async def stream(page: Page) -> Row:
 
 
 async def rest(page: Page) -> Row:
-    """The page as it is."""
+    """Measure the page without any action."""
     return await watched(page, lambda: asyncio.sleep(MEASURED_SECONDS))
 
 
 async def scroll(page: Page) -> Row:
-    """The list from its top; ours is read from the server as it is scrolled to."""
+    """Measure scrolling the list from its top; our page loads the list as it is scrolled."""
 
     async def act() -> None:
         await page.evaluate(SCROLL, [PIXELS_A_FRAME, MEASURED_SECONDS])
@@ -172,13 +172,13 @@ async def scroll(page: Page) -> Row:
 
 
 async def scroll_what_is_read(page: Page) -> Row:
-    """The list from its top, when the page has all of it."""
+    """Measure scrolling the list from its top after the page has loaded all of it."""
     await page.evaluate(READ_ALL, [CONVERSATIONS, LINE_HEIGHT])
     return await scroll(page)
 
 
 class Case(NamedTuple):
-    """`address`: of the page, below the server's."""
+    """A measurement. `address`: path of the page."""
 
     what: str
     page: str
@@ -197,7 +197,7 @@ CASES = (
 
 
 async def in_a_new_page(browser: Browser, origin: str, case: Case) -> Row:
-    """Nothing is in its cache."""
+    """Measure a case in a new page with an empty cache."""
     page = await browser.new_page(locale="en-GB", viewport={"width": 1280, "height": 800})
     await page.goto(origin + case.address)
     if case.page == "chat":
@@ -208,11 +208,11 @@ async def in_a_new_page(browser: Browser, origin: str, case: Case) -> Row:
 
 
 async def least_disturbed(browser: Browser, origin: str, case: Case) -> Row:
-    """A run beside which others did little, or that of `TRIES` beside which they did least."""
+    """Repeat a run until other processes took little CPU time; return the least disturbed of `TRIES` runs."""
     rows: list[Row] = []
     for _ in range(TRIES):
-        patience = time.monotonic() + PATIENCE_SECONDS
-        while time.monotonic() < patience and await others_share(1) > QUIET:
+        deadline = time.monotonic() + QUIET_TIMEOUT
+        while time.monotonic() < deadline and await others_share(1) > QUIET:
             pass
         rows.append(await in_a_new_page(browser, origin, case))
         if float(str(rows[-1]["others_share"])) <= QUIET:
@@ -221,7 +221,7 @@ async def least_disturbed(browser: Browser, origin: str, case: Case) -> Row:
 
 
 def median_of(case: Case, runs: Sequence[Row]) -> Row:
-    """Of every column, and the longest frame of all."""
+    """Return the median of every column, and the longest frame of all runs."""
     columns: Row = {name: median(float(str(run[name])) for run in runs) for name in runs[0]}
     longest = max(float(str(run["longest_ms"])) for run in runs)
     return {"what": case.what, "page": case.page, **columns, "longest_of_all_ms": longest}
@@ -229,7 +229,7 @@ def median_of(case: Case, runs: Sequence[Row]) -> Row:
 
 @asynccontextmanager
 async def served() -> AsyncIterator[str]:
-    """Where the chat page, the bare ones and the stand-in for the API are."""
+    """Serve the chat page, the bare pages and the fake API; yield the origin."""
     stub = StubChat({"Go on": long_answer()}, pause=WINDOW_SECONDS, piece=TOKENS_A_WINDOW * CHARACTERS)
     now = time.time()
     for number in range(CONVERSATIONS):
@@ -240,7 +240,7 @@ async def served() -> AsyncIterator[str]:
 
 
 async def measure() -> tuple[list[Row], str]:
-    """The rows, and Chromium's version. The cases take turns, so that they share what else the machine does."""
+    """Return the rows and Chromium's version. Cases take turns, so that other load affects them alike."""
     runs: dict[Case, list[Row]] = {case: [] for case in CASES}
     async with served() as origin, async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=SWITCHES)

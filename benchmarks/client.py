@@ -1,8 +1,8 @@
-"""A client of an OpenAI-spec server's streamed completions, and the two ways to load one: closed and open loop.
+"""A load generator for streamed completions of any OpenAI-compatible server: closed loop and open loop.
 
 Prompts are token ids, so that every server computes the same. Tokens are counted from `usage`; chunks may carry
-several. Times are `time.perf_counter()` seconds. It shares its cores with what it measures, so it is aiohttp's, which
-parses HTTP in C. Knows no particular server.
+several. Times are `time.perf_counter()` seconds. The client shares its cores with the server, so it uses aiohttp, which
+parses HTTP in C.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DONE = b"[DONE]"
 
 @dataclass(frozen=True)
 class Endpoint:
-    """`base_url` ends in `/v1`."""
+    """The server to load; `base_url` ends in `/v1`."""
 
     base_url: str
     api_key: str
@@ -34,7 +34,7 @@ class Endpoint:
 
 
 def opened(endpoint: Endpoint) -> aiohttp.ClientSession:
-    """A connection a request, for some servers close theirs after an answer, and no time-out: waiting is measured."""
+    """Return a session with one connection per request, as some servers close theirs, and without a timeout."""
     return aiohttp.ClientSession(
         headers={"Authorization": f"Bearer {endpoint.api_key}"},
         timeout=aiohttp.ClientTimeout(total=None),
@@ -43,7 +43,7 @@ def opened(endpoint: Endpoint) -> aiohttp.ClientSession:
 
 
 async def complete(http: aiohttp.ClientSession, endpoint: Endpoint, request: Request, timeline: Timeline) -> None:
-    """One completion, noted in `timeline` as it comes: greedy, never stopped by the model."""
+    """Run one greedy completion that ignores the end of sequence, and record its chunks in `timeline`."""
     body = {
         "model": endpoint.model,
         "prompt": request.prompt_ids,
@@ -88,7 +88,7 @@ def _note(event: bytes, now: float, timeline: Timeline) -> None:
 
 
 async def closed_loop(endpoint: Endpoint, requests: Sequence[Request], clients: int) -> list[Timeline]:
-    """`clients` of them at a time: each sends its next request when its last has ended."""
+    """Send requests from `clients` concurrent clients: each sends its next request when its last has ended."""
     timelines: list[Timeline] = []
     waiting = iter(requests)
 
@@ -104,7 +104,7 @@ async def closed_loop(endpoint: Endpoint, requests: Sequence[Request], clients: 
 
 
 async def open_loop(endpoint: Endpoint, requests: Sequence[Request], arrivals: Sequence[float]) -> list[Timeline]:
-    """Each request at its second, whatever the server is doing; it counts as sent when it was due."""
+    """Send each request at its arrival time, independent of the server; latency counts from when it was due."""
     begin = time.perf_counter()
 
     async with opened(endpoint) as http:
@@ -121,10 +121,10 @@ async def open_loop(endpoint: Endpoint, requests: Sequence[Request], arrivals: S
 async def under_load(
     endpoint: Endpoint, streams: Sequence[Request], probes: Sequence[Request], gaps: Sequence[float]
 ) -> list[Timeline]:
-    """Probes one after another, each `gaps[i]` seconds after the last, while `streams` run; gives the probes.
+    """Send probes one after another, each `gaps[i]` seconds after the last, while `streams` run; return the probes.
 
     Raises:
-        ValueError: a stream failed, or was too short to last.
+        ValueError: a stream failed, or ended before the last probe.
     """
     async with opened(endpoint) as http:
         background = [Timeline(time.perf_counter()) for _ in streams]
@@ -133,7 +133,7 @@ async def under_load(
             for request, timeline in zip(streams, background, strict=True)
         ]
         try:
-            # Polling costs less than an event a stream.
+            # Polling costs less than one event object per stream.
             while not all(timeline.chunks or timeline.error for timeline in background):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             timelines = []

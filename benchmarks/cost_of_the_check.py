@@ -1,8 +1,8 @@
-"""`python -m benchmarks.cost_of_the_check`: what it adds to a request to know who asks, whether he may, and who pays.
+"""`python -m benchmarks.cost_of_the_check`: the latency that authentication, rate limits and credit holds add.
 
-Two gateways before one worker that only counts, in turns, so that whatever else the machine does meets both: one on the
-embedded store, with its authentication, rate limits and holds; one that keeps all of that in memory, for a static key.
-Everything but the store is in one process, the broker too. Writes `cost-of-the-check.json`.
+Two gateways, each with a worker whose engine only counts, are loaded in turns, so that other load on the machine
+affects both alike: one on the embedded store, with authentication, rate limits and holds; one that keeps all of that in
+memory, for a static key. Everything but the store runs in one process, the broker too. Writes `cost-of-the-check.json`.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from tests.fakes.paying_platform import MODEL, PayingPlatform
 from tests.fakes.rate_buckets import rate_limiter
 
 SECONDS = 8.0
-"""Of each number of clients."""
+"""Seconds per load."""
 LOADS = {"one at a time": (1, 0.25), "8 without a pause": (8, 0.0)}
-"""Clients, and seconds between their requests: after such a pause the one before has been settled."""
+"""Number of clients, and seconds between their requests: the pause lets the request before be settled."""
 WARM_UP = 20
 TOKENS = 1
 STEP = 0.0005
@@ -52,20 +52,20 @@ NAMES = ("store", "in memory")
 
 
 class StaticKey(Authenticator):
-    """One key that is compared, and nothing else."""
+    """Authentication by comparison with one static key."""
 
     def __init__(self) -> None:
         super().__init__(DictApiKeyStore(), b"p" * 32)
 
     async def authenticate(self, token: str) -> Principal:
-        """Whose key `token` is."""
+        """Return the principal of the static key."""
         if token != STATIC_KEY:
             raise InvalidApiKey("unknown")
         return Principal(key_id="key", tenant="tenant", cache_salt="salt")
 
 
 class InMemory(PayingPlatform):  # type: ignore[misc]  # tests are not checked
-    """The same platform without a store: a static key, limits and holds in dictionaries, nothing settled."""
+    """The platform without a store: a static key, limits and holds in dictionaries, no settlement."""
 
     async def __aenter__(self) -> InMemory:
         return self
@@ -85,7 +85,7 @@ class InMemory(PayingPlatform):  # type: ignore[misc]  # tests are not checked
 
 
 async def measure(seconds: float) -> list[Row]:
-    """A row a number of clients and gateway."""
+    """Return one row per load and gateway."""
     async with AsyncExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         store = EmbeddedStore(home / "store", free_port(), program=PROGRAM_PATH)
@@ -135,7 +135,7 @@ async def _rows(http: httpx.AsyncClient, keys: dict[str, str], load: str, second
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Measure and write the file."""
+    """Measure and write the result file."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cost_of_the_check", description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result file")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for each number of clients")

@@ -1,7 +1,7 @@
-"""Drives an engine from its own thread, as its process does, and notes when each token came.
+"""Drives an engine from one thread, as the engine process does, and records when each token came.
 
-Requests may arrive while it steps; one that arrives during a step waits for the next, as in production, and that wait
-counts. Knows no queue and no HTTP.
+Requests may arrive while the engine steps; one that arrives during a step waits for the next, as in production, and
+that wait counts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OnEnd = Callable[[str], None]
 
 @dataclass
 class CacheUse:
-    """Slots allocated and slots with a token in them, summed over steps."""
+    """KV cache slots that were allocated, and those that held a token, summed over steps."""
 
     allocated: int = 0
     held: int = 0
@@ -37,13 +37,13 @@ class CacheUse:
 
     @property
     def waste(self) -> float:
-        """Share of allocated slots that held nothing, over all steps."""
+        """Share of allocated slots that held no token, over all steps."""
         return 1 - self.held / self.allocated if self.allocated else 0.0
 
 
 @dataclass
 class Driver:
-    """Steps `engine`; `timelines` are by request id, in the order they were sent."""
+    """Steps `engine`; `timelines` are by request id, in the order in which requests were sent."""
 
     engine: Engine
     timelines: dict[str, Timeline] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Driver:
     _names: Iterable[int] = field(default_factory=itertools.count)
 
     def send(self, prompt_ids: list[int], output_tokens: int, *, at: float | None = None) -> str:
-        """Give the engine a request that was sent at `at`, by default now. Greedy, and never stopped by the model."""
+        """Add a greedy request that ignores the end of sequence, sent at time `at`, by default now; return its id."""
         name = f"r{next(iter(self._names))}"
         self.timelines[name] = Timeline(time.perf_counter() if at is None else at)
         self.answers[name] = []
@@ -92,7 +92,7 @@ class Driver:
 
 
 def together(engine: Engine, requests: Sequence[Request]) -> Driver:
-    """All at once, to the end."""
+    """Run all requests at once, until all have ended."""
     driver = Driver(engine)
     begin = time.perf_counter()
     for request in requests:
@@ -102,7 +102,7 @@ def together(engine: Engine, requests: Sequence[Request]) -> Driver:
 
 
 def closed_loop(engine: Engine, requests: Sequence[Request], clients: int) -> Driver:
-    """`clients` of them at a time: the next is sent when one ends."""
+    """Run requests with `clients` of them at a time: the next is sent when one ends."""
     driver = Driver(engine)
     waiting = iter(requests)
 
@@ -117,7 +117,7 @@ def closed_loop(engine: Engine, requests: Sequence[Request], clients: int) -> Dr
 
 
 def converse(engine: Engine, conversations: Sequence[Conversation], clients: int) -> Driver:
-    """Conversations with `clients` of them open at a time; each turn repeats all that was said before."""
+    """Run conversations with `clients` of them open at a time; each turn's prompt repeats all earlier turns."""
     driver = Driver(engine)
     waiting = iter(conversations)
     spoken: dict[str, tuple[Conversation, int, list[int]]] = {}
@@ -140,10 +140,10 @@ def converse(engine: Engine, conversations: Sequence[Conversation], clients: int
 
 
 def under_load(engine: Engine, streams: Sequence[Request], probes: Sequence[Request], gaps: Sequence[float]) -> Driver:
-    """Probes one after another, each `gaps[i]` seconds after the last, while `streams` run; gives the probes only.
+    """Send probes one after another, each `gaps[i]` seconds after the last, while `streams` run; return the probes.
 
     Raises:
-        ValueError: the streams were too short to last.
+        ValueError: a stream ended before the last probe.
     """
     driver = Driver(engine)
     names = [driver.send(request.prompt_ids, request.output_tokens) for request in streams]

@@ -1,6 +1,6 @@
-"""`python -m benchmarks.engine`: the engine alone, called directly, without queue and gateway.
+"""`python -m benchmarks.engine`: measures the engine alone, called directly, without queue and gateway.
 
-One result file a table, `engine-TABLE.json`. What is measured and how is in `engine_tables.py`.
+Writes one result file per table, `engine-TABLE.json`. The measurements are in `engine_tables.py`.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from runtime import logging
 
 @dataclass(frozen=True)
 class EngineUnderTest:
-    """Builds engines of one kind. `max_num_seqs` is the largest batch measured."""
+    """Builds engines with the settings of the command line. `max_num_seqs` is the largest batch measured."""
 
     settings: EngineSettings
 
     def __call__(self, **changes: object) -> Engine:
-        """A new engine, with some settings replaced."""
+        """Build a new engine, with some settings replaced."""
         if self.settings.threads is not None:
             torch.set_num_threads(self.settings.threads)
         return Engine.from_settings(replace(self.settings, **changes))  # type: ignore[arg-type]
 
     def described(self, engine: Engine) -> dict[str, Value]:
-        """What it runs with, for a result: what was asked for and what came of it."""
+        """Return the settings of a result: as requested, and as the engine chose them."""
         ready = engine.ready()
         return {
             "model": Path(self.settings.model).name,
@@ -55,8 +55,10 @@ class EngineUnderTest:
 
 
 def add_engine_arguments(parser: argparse.ArgumentParser, *, speculation: str = "off") -> None:
-    """The engine's settings, as `headrace worker` names them. Without speculation unless asked for: a small model's
-    greedy answers repeat themselves, and guessing them would say little about other work."""
+    """Add the engine's settings, named as those of `headrace worker`.
+
+    Speculation is off by default: a small model's greedy answers repeat themselves, so it would flatter the result.
+    """
     parser.add_argument(
         "--model", default=environment.load(LauncherSettings).model_or_default, help="as `headrace worker --model`"
     )
@@ -72,7 +74,7 @@ def add_engine_arguments(parser: argparse.ArgumentParser, *, speculation: str = 
 
 
 def engine_under_test(arguments: argparse.Namespace, max_num_seqs: int) -> EngineUnderTest:
-    """What the command line asks for."""
+    """Return the engine that the command line configures."""
     return EngineUnderTest(
         EngineSettings(
             model=arguments.model,
@@ -91,7 +93,7 @@ def engine_under_test(arguments: argparse.Namespace, max_num_seqs: int) -> Engin
 
 
 def model_runner(engine: Engine) -> ModelRunner:
-    """What computes the steps of an engine that was made from settings."""
+    """Return the model runner of an engine that was built from settings."""
     if not isinstance(engine.runner, IsolatingRunner):
         raise TypeError("the engine has another runner than one of settings")
     return engine.runner.runner

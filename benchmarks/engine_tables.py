@@ -1,7 +1,7 @@
-"""The tables of the engine alone. Each takes a way to build an engine, and gives rows.
+"""Measurements of the engine's tables: functions from a `Bench` to rows.
 
-Prompts differ in every repeat, so that the prefix cache, which is on as in production, never helps where it is not
-the subject. A figure is the median of its repeats, with the lowest and highest beside it.
+Prompts differ in every repeat, so that the prefix cache, which is on as in production, only helps in its own table.
+A figure is the median of its repeats, with the lowest and highest beside it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from benchmarks.results import Row
 from inference_worker.engine.engine import Engine
 
 Build = Callable[..., Engine]
-"""Makes an engine; keywords replace fields of its settings."""
+"""A function that builds an engine; keywords replace fields of its settings."""
 
 LENGTH_RANGES = ((1, 32), (33, 64), (65, 128), (129, 256), (257, 512), (513, 1024))
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is measured: `QUICK` takes minutes on two cores, `FULL` some more."""
+    """The sizes and repeats of the measurements: `QUICK` takes minutes on two cores, `FULL` some more."""
 
     repeats: int
     batches: tuple[int, ...]
@@ -35,9 +35,9 @@ class Scale:
     tenants: int
     conversations: int
     length: int = 128
-    """Prompt and output tokens of the fixed workload."""
+    """Number of prompt tokens, and of output tokens, in the fixed workload."""
     prompts: tuple[int, ...] = (128, 512, 1024, 2048)
-    """Prompt tokens of the prefill table."""
+    """Prompt lengths of the prefill table in tokens."""
     streams: int = 16
     chats: int = 32
 
@@ -48,7 +48,7 @@ FULL = Scale(3, (1, 4, 16, 64, 256), LENGTH_RANGES, probes=30, tenants=8, conver
 
 @dataclass
 class Bench:
-    """The engine under test, kept between tables, and the scale. Seeds are never used twice."""
+    """The engine under test, reused between tables, and the scale. Seeds are never used twice."""
 
     build: Build
     scale: Scale
@@ -57,23 +57,23 @@ class Bench:
 
     @property
     def engine(self) -> Engine:
-        """The engine, loaded and warm."""
+        """The engine, loaded and warmed up."""
         if self._engine is None:
             self._engine = warmed(self.build())
         return self._engine
 
     def seed(self) -> int:
-        """The next seed."""
+        """Return a new seed."""
         self._seed += 1
         return self._seed
 
     def fixed(self, count: int, inputs: int, outputs: int) -> list[workloads.Request]:
-        """New requests of one length."""
+        """Return new requests of one length."""
         return workloads.fixed(count, self.engine.ready().vocab_size, inputs, outputs, self.seed())
 
 
 def warmed(engine: Engine) -> Engine:
-    """Run every kind of step once: the first of each allocates and compiles."""
+    """Warm an engine up: the first step of each kind allocates and compiles."""
     for count in (1, 4, 16):
         driving.together(engine, workloads.fixed(count, engine.ready().vocab_size, 64, 8, seed=10_000 + count))
     return engine
@@ -83,7 +83,7 @@ def warmed(engine: Engine) -> Engine:
 
 
 def lengths(bench: Bench) -> list[Row]:
-    """16 sequences of 128 prompt tokens, output lengths uniform in a range; one run each."""
+    """Measure 16 sequences of 128 prompt tokens with output lengths uniform in a range; one run per range."""
     rows: list[Row] = []
     for low, high in bench.scale.ranges:
         outputs = default_rng(bench.seed()).integers(low, high + 1, bench.scale.streams)
@@ -104,7 +104,7 @@ def lengths(bench: Bench) -> list[Row]:
 
 
 def batch(bench: Bench) -> list[Row]:
-    """128 in, 128 out, all at once."""
+    """Measure batches of sequences with 128 tokens in and 128 out, all at once."""
     return [_batch(bench, size) for size in bench.scale.batches]
 
 
@@ -125,13 +125,13 @@ def _batch(bench: Bench, size: int) -> Row:
 
 
 def decode_rate(timelines: Sequence[Timeline]) -> float:
-    """Tokens per second from when every sequence had its first token."""
+    """Return tokens per second from the time at which every sequence had its first token."""
     begin, end = max(t.chunks[0] for t in timelines), max(t.chunks[-1] for t in timelines)
     return sum(sum(seen > begin for seen in t.chunks) for t in timelines) / (end - begin)
 
 
 def spread(name: str, values: Sequence[float]) -> Row:
-    """Median, lowest and highest."""
+    """Return the median, lowest and highest value as columns."""
     return {name: median(values), f"{name}_low": min(values), f"{name}_high": max(values)}
 
 
@@ -139,7 +139,7 @@ def spread(name: str, values: Sequence[float]) -> Row:
 
 
 def prefill(bench: Bench) -> list[Row]:
-    """One prompt, one token out: prompt tokens per second until that token is there."""
+    """Measure one prompt with one output token: prompt tokens per second until that token."""
     rows: list[Row] = []
     for inputs in bench.scale.prompts:
         runs = [driving.together(bench.engine, bench.fixed(1, inputs, 1)) for _ in range(bench.scale.repeats)]
@@ -149,7 +149,7 @@ def prefill(bench: Bench) -> list[Row]:
 
 
 def first_token_under_load(bench: Bench) -> list[Row]:
-    """16 long streams run; a new prompt of 128 tokens comes at a random moment of a step."""
+    """Measure the TTFT of prompts of 128 tokens that arrive at random moments while 16 long streams run."""
     scale = bench.scale
     streams = bench.fixed(scale.streams, scale.length, 1800)
     probes = bench.fixed(scale.probes, scale.length, 4)
@@ -164,7 +164,7 @@ def first_token_under_load(bench: Bench) -> list[Row]:
 
 
 def prefix_cache(bench: Bench) -> list[Row]:
-    """Tenants with a system prompt of 1,024 tokens each, conversations of four turns, 16 at a time."""
+    """Measure conversations of four turns, 16 at a time, of tenants with system prompts of 1,024 tokens."""
     return [_prefix_cache(bench, enabled) for enabled in (True, False)]
 
 
@@ -175,19 +175,19 @@ def _prefix_cache(bench: Bench, enabled: bool) -> Row:
     begin = time.perf_counter()
     timelines = list(driving.converse(engine, work, scale.streams).timelines.values())
     seconds, load = time.perf_counter() - begin, engine.load()
-    asked = load.prefix_cache_queries - before.prefix_cache_queries
+    queries = load.prefix_cache_queries - before.prefix_cache_queries
     return {
         "prefix_cache": enabled,
         "requests": len(timelines),
         "requests_per_second": len(timelines) / seconds,
         "tokens_per_second": throughput(timelines),
         "ttft_p50_ms": milliseconds(percentile([t.ttft for t in timelines], 50)),
-        "hit_rate": (load.prefix_cache_hits - before.prefix_cache_hits) / asked if asked else 0.0,
+        "hit_rate": (load.prefix_cache_hits - before.prefix_cache_hits) / queries if queries else 0.0,
     }
 
 
 def memory(bench: Bench) -> list[Row]:
-    """What the KV cache allocates against what it holds, over all steps of a load; and the process's peak."""
+    """Measure the unused share of allocated KV cache slots over all steps of a load, and the process's peak memory."""
     vocab_size, scale = bench.engine.ready().vocab_size, bench.scale
     loads = {
         "one sequence": bench.fixed(1, scale.length, scale.length),

@@ -1,8 +1,9 @@
-"""`python -m benchmarks.fairness`: what a tenant with a thousand queued jobs does to the first token of a quiet one.
+"""`python -m benchmarks.fairness`: the effect of a tenant with a thousand queued jobs on a quiet tenant's TTFT.
 
 One gateway and one worker, whose engine only counts, in one process with their broker and both clients. The quiet
-tenant asks now and then (Poisson, seeded), first alone, then beside a noisy one that has so many jobs queued (a job is
-a prompt of a completion request: a thousand connections would measure the client). Writes `fairness.json`.
+tenant sends requests now and then (Poisson, seeded), first alone, then beside a noisy tenant with many queued jobs
+(each a prompt of a batched completion request: a thousand connections would measure the client). Writes
+`fairness.json`.
 """
 
 from __future__ import annotations
@@ -40,29 +41,29 @@ NOISY, QUIET = KEYS
 STEP = 0.1
 QUIET_TOKENS = 5
 NOISY_TOKENS = (31, 41, 53, 61, 73, 83, 97, 107)
-"""Answers of several lengths, so that they do not end all at once."""
+"""Lengths of the noisy tenant's answers; several, so that they do not all end at once."""
 PLACES = 64
 BATCH = 50
-"""Prompts of one noisy request."""
+"""Number of prompts per noisy request."""
 RATE = 6.0
-"""Quiet requests a second."""
+"""Quiet requests per second."""
 WARM_UP = 2.0
 FILLING = 30.0
-"""Seconds until all of the noisy tenant's requests must be there."""
+"""Most seconds until all of the noisy tenant's jobs are queued."""
 
 
 class TwoKeys(StaticKey):
-    """Two keys that are compared."""
+    """Authentication by comparison with two static keys."""
 
     async def authenticate(self, token: str) -> Principal:
-        """Whose key `token` is."""
+        """Return the principal of one of the two keys."""
         if token not in KEYS:
             raise InvalidApiKey("unknown")
         return Principal(key_id=KEYS[token], tenant=KEYS[token], cache_salt=KEYS[token])
 
 
 class TwoTenants(InMemory):
-    """The platform in memory, for two tenants; it refuses nobody, however long the line."""
+    """The platform in memory, for two tenants; it accepts requests at any queue length."""
 
     def _services(self, bus: Bus, settings: GatewaySettings) -> GatewayServices:
         services = super()._services(bus, settings)
@@ -73,7 +74,7 @@ class TwoTenants(InMemory):
 
 
 async def measure(seconds: float, flood: int) -> list[Row]:
-    """A row for the quiet tenant alone, and one beside the noisy one."""
+    """Return one row for the quiet tenant alone, and one beside the noisy tenant."""
     async with AsyncExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         platform = TwoTenants(partial(MemoryTransport, MemoryBroker()), "", home)
@@ -89,7 +90,7 @@ async def measure(seconds: float, flood: int) -> list[Row]:
             for number in range(flood // BATCH)
         ]
         async with asyncio.timeout(FILLING):
-            while fair.waiting < flood - 2 * PLACES:  # noqa: ASYNC110 - nobody tells
+            while fair.waiting < flood - 2 * PLACES:  # noqa: ASYNC110 - there is no event for it
                 await asyncio.sleep(0.1)
         held = fair.waiting
         rows.append(_row("beside the noisy one", held, await _ask(port, QUIET, seconds)))
@@ -101,11 +102,11 @@ async def measure(seconds: float, flood: int) -> list[Row]:
 
 
 async def _flood(http: httpx.AsyncClient, url: str, tokens: int) -> None:
-    """Ask for a batch of answers, a job each, again and again."""
+    """Request batches of answers, one job each, without end."""
     body = {"model": MODEL, "prompt": [[1, 2, 3]] * BATCH, "max_tokens": tokens}
     while True:
         answer = await http.post(f"{url}/completions", json=body, headers={"authorization": f"Bearer {NOISY}"})
-        if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:  # nobody has measured the line yet
+        if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:  # the queue's wait is not measured yet
             await asyncio.sleep(0.5)
         else:
             answer.raise_for_status()
@@ -136,7 +137,7 @@ def _ratio(value: object, base: object) -> float | None:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Measure and write the file."""
+    """Measure and write the result file."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fairness", description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result file")
     parser.add_argument("--seconds", type=float, default=8.0, help="of each load")

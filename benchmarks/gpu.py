@@ -1,10 +1,10 @@
-"""The engine on a GPU: one command, one table. `python -m benchmarks.gpu`
+"""`python -m benchmarks.gpu`: measures the engine on a GPU.
 
-Three shapes with random weights, batches of 1 to 256 and prefills of 512 and 2,048 tokens, against `transformers`'
-continuous batching with its own choice of settings, and against the floor of the bytes that a decode step must read.
+Three shapes with random weights, batches of 1 to 256 and prefills of 512 and 2,048 tokens, compared with the continuous
+batching of `transformers` in its default settings, and with the bound of the bytes that a decode step must read.
 Both get the same prompts, greedy, all at once, ends of sequence ignored. Each figure is the median of the repeats.
 
-    --device cpu --quick    tries the program out on a tiny model: figures are printed and mean nothing.
+    --device cpu --quick    tests the program on a tiny model; its figures mean nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PREFILL_TOKENS = 16_384
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured."""
+    """The sizes and repeats of the measurements."""
 
     shapes: list[Shape]
     batches: list[int]
@@ -48,23 +48,23 @@ class Plan:
 
     @property
     def longest(self) -> int:
-        """The longest context of all."""
+        """Longest context of all measurements in tokens."""
         return max(self.prompt + self.outputs, max(self.prefills) + 1)
 
     @property
     def most(self) -> int:
-        """The largest number of sequences."""
+        """Largest number of sequences of all measurements."""
         return max(*self.batches, self.prefill_tokens // min(self.prefills))
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Tokens per second.
+    """Throughput of a run in tokens per second.
 
     Attributes:
-        prefill: prompt tokens until every sequence has its first token.
-        decode: generated ones after that; 0 if there were none.
-        whole: all generated ones over the whole time.
+        prefill: prompt tokens per second until every sequence has its first token.
+        decode: generated tokens per second after that; 0 if there were none.
+        whole: generated tokens per second over the whole run.
     """
 
     prefill: float
@@ -95,7 +95,7 @@ def main() -> None:
 
 
 def _rows(shape: Shape, plan: Plan, device: torch.device, copied: float) -> Iterator[Row]:
-    """Ours first, then theirs: the two don't fit on the device together."""
+    """Yield a shape's rows: ours is measured first, then the peer, as both don't fit on the device together."""
     cases = [(batch, plan.prompt, plan.outputs) for batch in plan.batches]
     cases += [(plan.prefill_tokens // prompt, prompt, 1) for prompt in plan.prefills]
     engine = our_engine(shape, device, plan.most, plan.longest)
@@ -167,10 +167,10 @@ def _ours(engine: Engine, shape: Shape, case: tuple[int, int, int], repeat: int)
 
 
 def _theirs(model: LlamaForCausalLM, shape: Shape, case: tuple[int, int, int], repeat: int) -> Speed:
-    """Its own automatic settings, graphs and warm-up included; the clock starts when requests are handed in."""
+    """Run `transformers` in its automatic settings; the time starts when requests are created."""
     prompts = [request.prompt_ids for request in _requests(shape, case, repeat)]
     config = ContinuousBatchingConfig(allow_block_sharing=False)
-    if model.device.type == "cpu":  # it would take nine tenths of the memory
+    if model.device.type == "cpu":  # the default takes nine tenths of the memory
         config = ContinuousBatchingConfig(allow_block_sharing=False, num_blocks=16, max_batch_tokens=256)
     outputs = model.generate_batch(
         prompts,

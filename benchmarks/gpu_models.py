@@ -1,7 +1,7 @@
-"""Models of known shapes with random weights, ours and `transformers`', and how fast their bytes could be read.
+"""Models of published shapes with random weights, ours and `transformers`', and the memory bound of their decode steps.
 
-Speed does not depend on what the weights are, so no checkpoint is needed. The floor of a decode step is the time to
-read every weight once, and every running sequence's keys and values, at the bandwidth that a plain copy reaches.
+Speed does not depend on the weights' values, so no checkpoint is needed. The bound of a decode step is the time to read
+every weight once, and every running sequence's keys and values, at the bandwidth of a plain copy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_BATCHED_TOKENS = 8192
 
 @dataclass(frozen=True)
 class Shape:
-    """A Llama of these sizes."""
+    """The sizes of a Llama model."""
 
     name: str
     hidden: int
@@ -38,7 +38,7 @@ class Shape:
     tied: bool
 
     def config(self, context: int) -> LlamaConfig:
-        """Its configuration, for contexts of `context` tokens."""
+        """Return the configuration for contexts of `context` tokens."""
         return LlamaConfig(
             hidden_size=self.hidden,
             intermediate_size=self.inner,
@@ -60,7 +60,7 @@ SHAPES = {
 
 
 def our_engine(shape: Shape, device: torch.device, sequences: int, context: int) -> Engine:
-    """An engine for so many sequences of so long a context; its prefix cache is off: nothing may be found again."""
+    """Build our engine for so many sequences and context tokens, without a prefix cache."""
     config, dtype = shape.config(context), weight_dtype(device)
     described = FAMILIES["llama"](config)
     rotary = rotary_of(config, described.shape.head_size)
@@ -80,19 +80,19 @@ def our_engine(shape: Shape, device: torch.device, sequences: int, context: int)
 
 
 def their_model(shape: Shape, device: torch.device, context: int) -> LlamaForCausalLM:
-    """The same shape by `transformers`."""
+    """Build the same shape with `transformers`."""
     with torch.device(device):
         model = LlamaForCausalLM._from_config(shape.config(context), dtype=weight_dtype(device))
     return model.eval().requires_grad_(False)
 
 
 def weight_dtype(device: torch.device) -> torch.dtype:
-    """What both compute in."""
+    """Return the dtype in which both compute."""
     return torch.bfloat16 if device.type == "cuda" else torch.float32
 
 
 def bytes_per_step(shape: Shape, batch: int, context: int, itemsize: int) -> int:
-    """What a decode step must read: weights (of an input embedding that is not tied only its rows), keys and values."""
+    """Return the bytes that a decode step must read: weights (without an untied input embedding), keys and values."""
     head_size = shape.hidden // shape.heads
     projections = shape.hidden * head_size * 2 * (shape.heads + shape.kv_heads)
     layer = projections + 3 * shape.hidden * shape.inner
@@ -102,13 +102,13 @@ def bytes_per_step(shape: Shape, batch: int, context: int, itemsize: int) -> int
 
 
 def bandwidth(device: torch.device, size: int = COPY_BYTES) -> float:
-    """Bytes per second, read and written, of the best of a few large copies on the device."""
+    """Return the bytes per second, read and written, of the fastest of a few large copies on the device."""
     source, target = (torch.ones(size, dtype=torch.uint8, device=device) for _ in range(2))
     return 2 * size / min(timed(lambda: target.copy_(source), device) for _ in range(5))
 
 
 def timed(work: Callable[[], object], device: torch.device) -> float:
-    """Seconds that some work takes on the device."""
+    """Return the seconds that some work takes on the device."""
     synchronize(device)
     start = time.perf_counter()
     work()
@@ -117,7 +117,7 @@ def timed(work: Callable[[], object], device: torch.device) -> float:
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait for everything given to the device."""
+    """Wait until the device has finished all work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 

@@ -1,4 +1,4 @@
-"""What the browser runs in a page that `chat_page` measures; functions, as JavaScript. Knows no driver."""
+"""JavaScript functions that run in the pages which `chat_page` measures."""
 
 IDLE = "() => new Promise((idle) => requestIdleCallback(() => idle()))"
 WATCH = """
@@ -17,7 +17,7 @@ UNTIL_WRITTEN = """
   new MutationObserver(look).observe(document.body, { subtree: true, attributeFilter: ["aria-busy"] });
 })
 """
-"""Told by the page itself: a driver that looks at it again and again would be in the frames that are measured."""
+"""Resolves when the answer is complete, by an observer in the page: polling from outside would disturb the frames."""
 SCROLL = """
 ([pixels, seconds]) => new Promise((scrolled) => {
   let box = document.querySelector("nav ul");

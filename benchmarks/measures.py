@@ -1,4 +1,4 @@
-"""The measures, one definition each, from the times at which things were seen by the one who asked.
+"""Definitions of the measures, from the times that the client observes.
 
 - TTFT: request sent to first non-empty content.
 - TPOT: (end to end - TTFT) / (output tokens - 1).
@@ -6,7 +6,7 @@
 - Throughput: output tokens of a fixed number of requests over the time to finish all of them.
 - Goodput: requests per second that met every objective.
 
-Times are seconds of any one clock. Knows no server and no engine.
+Times are seconds of any one clock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.results import Row
 
 @dataclass
 class Timeline:
-    """What one request saw. `output_tokens` is what `usage` says, not the number of chunks."""
+    """The observed times of one request. `output_tokens` comes from `usage`; it is not the number of chunks."""
 
     sent: float
     chunks: list[float] = field(default_factory=list)
@@ -31,7 +31,7 @@ class Timeline:
 
     @property
     def succeeded(self) -> bool:
-        """It came to an end, with content and without an error."""
+        """Whether the request ended with content and without an error."""
         return self.error is None and self.finished is not None and bool(self.chunks)
 
     @property
@@ -46,7 +46,7 @@ class Timeline:
 
     @property
     def tpot(self) -> float | None:
-        """Seconds a token after the first; `None` for an answer of one token."""
+        """Seconds per token after the first; `None` for an answer of one token."""
         return (self.end_to_end - self.ttft) / (self.output_tokens - 1) if self.output_tokens > 1 else None
 
     @property
@@ -57,28 +57,28 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Objectives:
-    """What a user calls good, in seconds."""
+    """Latency objectives of a request, in seconds."""
 
     ttft: float
     tpot: float
 
     def met(self, timeline: Timeline) -> bool:
-        """Whether one request met all of them."""
+        """Return whether a request met all objectives."""
         if not timeline.succeeded:
             return False
         return timeline.ttft <= self.ttft and (timeline.tpot is None or timeline.tpot <= self.tpot)
 
 
 def percentile(values: Sequence[float], q: float) -> float | None:
-    """The `q`-th percentile (0..100), linear between neighbours; `None` of nothing."""
+    """Return the `q`-th percentile (0..100), interpolated linearly; `None` without values."""
     return float(np.percentile(values, q)) if len(values) else None
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle one.
+    """Return the median.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there are no values.
     """
     if not values:
         raise ValueError("the median of nothing")
@@ -86,7 +86,7 @@ def median(values: Sequence[float]) -> float:
 
 
 def throughput(timelines: Sequence[Timeline]) -> float:
-    """Output tokens per second from the first request sent to the last finished; 0 if none succeeded."""
+    """Return output tokens per second from the first request sent to the last finished; 0 if none succeeded."""
     good = [timeline for timeline in timelines if timeline.succeeded]
     if not good:
         return 0.0
@@ -95,7 +95,7 @@ def throughput(timelines: Sequence[Timeline]) -> float:
 
 
 def goodput(timelines: Sequence[Timeline], objectives: Objectives) -> float:
-    """Requests per second that met the objectives, over the time until all were finished."""
+    """Return the requests per second that met the objectives, over the time until all were finished."""
     good = [timeline for timeline in timelines if timeline.succeeded]
     if not good:
         return 0.0
@@ -104,7 +104,7 @@ def goodput(timelines: Sequence[Timeline], objectives: Objectives) -> float:
 
 
 def summary(timelines: Sequence[Timeline]) -> Row:
-    """The usual columns: requests, failures, tokens/s, and p50 and p99 of TTFT, TPOT and ITL in milliseconds."""
+    """Return the common columns: requests, failures, tokens/s, and p50 and p99 of TTFT, TPOT and ITL in ms."""
     good = [timeline for timeline in timelines if timeline.succeeded]
     series = {
         "ttft": [t.ttft for t in good],
@@ -124,5 +124,5 @@ def summary(timelines: Sequence[Timeline]) -> Row:
 
 
 def milliseconds(seconds: float | None) -> float | None:
-    """Seconds as milliseconds."""
+    """Convert seconds to milliseconds."""
     return None if seconds is None else seconds * 1000

@@ -1,9 +1,9 @@
-"""Ten times too much: `python -m benchmarks.overload`.
+"""`python -m benchmarks.overload`: the platform at ten times its capacity.
 
-The whole platform around a worker whose engine gives each sequence a token a step, so that its capacity is a number.
-First a closed loop finds what it gets through; then requests arrive at a multiple of that (Poisson, seeded), whatever
-becomes of them, and nobody comes again. What is to be seen: those let in are answered as fast as before, the others
-hear no at once and when to come again, and the gateway's memory does not grow.
+The worker's engine generates one token per sequence and step, so its capacity is known. First a closed loop measures
+the capacity; then requests arrive at a multiple of it (Poisson, seeded) without retries. Expected: accepted requests
+are answered as fast as before, the others are rejected at once with Retry-After, and the gateway's memory does not
+grow.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from runtime import lifecycle
 
 HOST = "127.0.0.1"
 STEP_SECONDS = 0.02
-"""50 tokens a second for each sequence."""
-PATIENCE_SECONDS = 40.0
-"""For those who are still in line when the flood is over."""
+"""Seconds per step: each sequence gets 50 tokens per second."""
+DRAIN_SECONDS = 40.0
+"""Longest wait for requests that are still queued when the load ends."""
 FILL_SECONDS = 2.0
-"""In which a load fills the worker; what ends then does not count as goodput."""
+"""Seconds in which a load fills the worker; requests that end in them do not count as goodput."""
 MEGABYTE = 1_000_000
 
 
 async def measure(arguments: argparse.Namespace) -> list[Row]:
-    """The two loads, one row each."""
+    """Run the closed loop and the overload; return one row each."""
     async with platform_stack.running(step_time=STEP_SECONDS, capacity=arguments.sequences) as platform:
         target = Target(HOST, platform.port, platform.key, platform_stack.MODEL, arguments.tokens)
         closed = await _closed_loop(target, 2 * arguments.sequences, arguments.seconds / 6)
@@ -64,13 +64,13 @@ async def _closed_loop(target: Target, clients: int, seconds: float) -> Row:
 async def _open_loop(target: Target, rate: float, seconds: float) -> Row:
     client = Client(target)
     await client.open_connections(1)
-    await client.open_loop(rate, seconds, patience=PATIENCE_SECONDS)
+    await client.open_loop(rate, seconds, drain_seconds=DRAIN_SECONDS)
     client.close()
     return {"load": f"{rate:.0f}/s", **summary(client.exchanges, seconds)}
 
 
 def summary(exchanges: list[Exchange], seconds: float) -> Row:
-    """Of a load that began with its first exchange and lasted so long: what was answered, and what was refused."""
+    """Summarise a load of `seconds` from its first request: answered and rejected requests, and their latencies."""
     began = min(each.due for each in exchanges)
     good = [each for each in exchanges if each.end is not None and not each.error and each.first is not None]
     ended = [each for each in good if FILL_SECONDS < cast(float, each.end) - began <= seconds]
@@ -99,7 +99,7 @@ def summary(exchanges: list[Exchange], seconds: float) -> Row:
 
 
 async def _main(arguments: argparse.Namespace) -> None:
-    if (task := asyncio.current_task()) is not None:  # whatever ends us, no process of the platform stays
+    if (task := asyncio.current_task()) is not None:  # on SIGTERM, stop the platform's processes too
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     rows = await measure(arguments)
     for row in rows:

@@ -1,11 +1,11 @@
-"""What the platform itself costs (tables V and VI): `python -m benchmarks.platform`.
+"""`python -m benchmarks.platform`: the platform's own overhead (tables V and VI).
 
 *Tax*: the whole platform around an engine that only counts, and LiteLLM's proxy in front of a stub that streams as many
-tokens at once, one after the other with the same client: time to first token at fixed rates (Poisson arrivals, counted
-from when a request was due), and requests/s at most. *Fan-out*: token events/s through one gateway.
+tokens at once, in turns with the same client: time to first token at fixed rates (Poisson arrivals, counted from when a
+request was due), and the highest requests/s. *Fan-out*: token events/s through one gateway.
 
-Broker, store, client and all else share the machine's cores; `others_cpu_ms` is what the rest of the machine used
-meanwhile: a run in which it is large says little. What a system adds is its time less that of the stub alone.
+Broker, store and client share the machine's cores; `others_cpu_ms` is the CPU time of all other processes meanwhile: a
+run in which it is large says little. The time that a system adds is its time less that of the stub alone.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from runtime import lifecycle
 RATES = (20.0, 100.0)
 LITELLM_RATES = (20.0,)
 CLIENTS = 32
-"""Of the closed loop."""
+"""Number of clients of the closed loop."""
 STREAMS = (64, 256, 1024)
 STEP_SECONDS = 0.0
 """The counting engine streams its tokens at once, as the stub behind LiteLLM does."""
 FAN_OUT_STEP_SECONDS = 0.010
 FAN_OUT_TOKENS = 1500
-"""Of each stream; a client that has them all asks again."""
+"""Tokens per stream; a client whose stream has ended starts another."""
 CAPACITY = 256
 HOST = "127.0.0.1"
 
@@ -48,14 +48,14 @@ CpuSeconds = Callable[[], dict[str, float]]
 
 
 async def headrace_tax(rates: list[float], seconds: float) -> list[Row]:
-    """Our platform: open loop at each rate, then as fast as it goes."""
+    """Measure our platform: an open loop at each rate, then a closed loop."""
     async with platform_stack.running(step_time=STEP_SECONDS, capacity=CAPACITY) as platform:
         target = Target(HOST, platform.port, platform.key, platform_stack.MODEL)
         return await _taxed("headrace", target, platform.cpu_seconds, rates, seconds)
 
 
 async def litellm_tax(workers: int, rates: list[float], seconds: float) -> list[Row]:
-    """The installed peer and, for what the client itself costs, its stub."""
+    """Measure the installed peer and, for the client's own latency, its stub."""
     async with platform_litellm.running(workers=workers) as litellm:
         stub = Target(HOST, litellm.stub_port, "none", platform_litellm.MODEL)
         rows = await _taxed("stub", stub, litellm.cpu_seconds, [rates[0]], seconds / 2, closed=False)
@@ -86,14 +86,14 @@ async def _loaded(target: Target, cpu: CpuSeconds, rate: float | None, seconds: 
         await client.open_loop(rate, seconds)
     row, own = _summary(client.exchanges, seconds), time.process_time() - own
     used = {name: total - before[name] for name, total in cpu().items()} | {"client": own}
-    used["others"] = max(0.0, _busy_seconds() - busy - sum(used.values()))  # the kernel, and who else disturbed us
+    used["others"] = max(0.0, _busy_seconds() - busy - sum(used.values()))  # the kernel and other processes
     client.close()
     answered = max(1, len(client.exchanges))
     return row | {f"{name}_cpu_ms": 1000 * spent / answered for name, spent in used.items()}
 
 
 def _busy_seconds() -> float:
-    """CPU time that all cores of the machine have not been idle."""
+    """Return the CPU seconds in which cores of the machine were not idle."""
     times = psutil.cpu_times()
     return float(times.user + times.nice + times.system + times.irq + times.softirq + times.steal)
 
@@ -117,7 +117,7 @@ def _summary(exchanges: list[Exchange], seconds: float) -> Row:
 
 
 def medians(repeats: list[list[Row]]) -> list[Row]:
-    """Row by row, the median of every number; and what a system adds to the time that the stub alone needs."""
+    """Return each row's medians, and the time that a system adds to that of the stub alone."""
     rows = [{key: _middle([row[key] for row in same]) for key in same[0]} for same in zip(*repeats, strict=True)]
     stub = [row["ttft_p50_ms"] for row in rows if row["system"] == "stub"]
     for row in rows:
@@ -135,7 +135,7 @@ def _middle(values: list[results.Value]) -> results.Value:
 
 
 async def fan_out(streams: int, seconds: float) -> Row:
-    """Streams that never pause, a step of 10 ms each; per core: what was used of it divided by the time it was used."""
+    """Measure continuous streams with a step of 10 ms; figures per core are per second of CPU time used."""
     async with platform_stack.running(step_time=FAN_OUT_STEP_SECONDS, capacity=streams) as platform:
         client = Client(Target(HOST, platform.port, platform.key, platform_stack.MODEL, FAN_OUT_TOKENS))
         await client.open_connections(streams)
@@ -208,7 +208,7 @@ def _conclude(
 
 
 async def _main(arguments: argparse.Namespace) -> None:
-    if (task := asyncio.current_task()) is not None:  # whatever ends us, no process of the platform stays
+    if (task := asyncio.current_task()) is not None:  # on SIGTERM, stop the platform's processes too
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     if "tax" in arguments.parts:
         await _tax(arguments)

@@ -1,8 +1,8 @@
-"""A client of streamed chat completions that costs almost nothing: one protocol object a connection, no task a request.
+"""A low-overhead client of streamed chat completions: one protocol object per connection, no task per request.
 
-It shares its cores with what it measures, so it parses no JSON: it looks for frames, for the first content that is
-not empty, and for the end. Times are `time.perf_counter()` seconds; an open-loop request begins when it was
-*due*, so that a server that makes its clients wait can't hide it.
+It shares its cores with the server, so it parses no JSON: it searches for frames, for the first content that is not
+empty, and for the end. Times are `time.perf_counter()` seconds; an open-loop request begins when it was *due*, so that
+a server that makes its clients wait can't hide it.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ _COMPLETION_TOKENS = re.compile(rb'"completion_tokens":\s?(\d+)')
 
 @dataclass
 class Exchange:
-    """One request and what came back."""
+    """One request and its response."""
 
     due: float
     first: float | None = None
-    """When the first content arrived."""
+    """Time at which the first content arrived."""
     end: float | None = None
     events: int = 0
-    """Events with text in them."""
+    """Number of events with text."""
     tokens: int = 0
-    """As counted by the server in `usage`."""
+    """Number of tokens, as counted by the server in `usage`."""
     error: str = ""
-    """What went wrong, or the status of a refusal, which has an `end` too."""
+    """The error, or the status code of a rejection, which has an `end` too."""
     retry_after: int | None = None
-    """Seconds, as a refusal says."""
+    """Seconds of a rejection's Retry-After header."""
 
 
 @dataclass
 class Target:
-    """Where to send which request."""
+    """The server, key and request of a load."""
 
     host: str
     port: int
@@ -53,7 +53,7 @@ class Target:
     max_tokens: int = 16
 
     def request(self) -> bytes:
-        """A whole HTTP request."""
+        """Return a complete HTTP request."""
         body = json.dumps(
             {
                 "model": self.model,
@@ -71,7 +71,7 @@ class Target:
 
 
 class Connection(asyncio.Protocol):
-    """One keep-alive connection; one exchange at a time."""
+    """One keep-alive connection with one exchange at a time."""
 
     def __init__(self, on_free: Callable[[Connection], None]) -> None:
         self._on_free = on_free
@@ -80,7 +80,7 @@ class Connection(asyncio.Protocol):
         self._unread = b""
         self._done = False
         self.events = 0
-        """Events with text since the connection was made."""
+        """Number of events with text since the connection was made."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's derive from nothing of asyncio's
@@ -91,12 +91,12 @@ class Connection(asyncio.Protocol):
         return not self._transport.is_closing()
 
     def send(self, request: bytes, exchange: Exchange) -> None:
-        """Begin an exchange."""
+        """Send a request, whose response is recorded in `exchange`."""
         self._exchange, self._unread, self._done = exchange, b"", False
         self._transport.write(request)
 
     def close(self) -> None:
-        """Hang up, whatever is going on."""
+        """Abort the connection."""
         self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
@@ -149,7 +149,7 @@ class Connection(asyncio.Protocol):
 
 @dataclass
 class Client:
-    """Connections to one target, opened as needed and kept."""
+    """Loads one target over connections that are opened as needed and reused."""
 
     target: Target
     exchanges: list[Exchange] = field(default_factory=list)
@@ -161,7 +161,7 @@ class Client:
 
     @property
     def events(self) -> int:
-        """Events with text that have arrived on all connections."""
+        """Number of events with text that have arrived on all connections."""
         return sum(connection.events for connection in self.connections)
 
     async def open_connections(self, count: int) -> None:
@@ -170,8 +170,8 @@ class Client:
         for _ in range(count):
             self._free.append(await self._connect())
 
-    async def open_loop(self, rate: float, seconds: float, *, seed: int = 1, patience: float = 10.0) -> None:
-        """Poisson arrivals at `rate` a second for `seconds`, then wait until all are answered (`patience` at most)."""
+    async def open_loop(self, rate: float, seconds: float, *, seed: int = 1, drain_seconds: float = 10.0) -> None:
+        """Send Poisson arrivals at `rate` per second for `seconds`, then wait up to `drain_seconds` for all answers."""
         rng = random.Random(seed)
         due = time.perf_counter()
         until = due + seconds
@@ -179,10 +179,10 @@ class Client:
             if (wait := due - time.perf_counter()) > 0:
                 await asyncio.sleep(wait)
             self._begin(due)
-        await self._settled(patience)
+        await self._settled(drain_seconds)
 
     async def closed_loop(self, clients: int, seconds: float) -> None:
-        """`clients` that each send their next request when the last one is answered."""
+        """Run `clients` that each send their next request when the last one is answered."""
         self._on_end = lambda: self._begin(time.perf_counter())
         for _ in range(clients):
             self._begin(time.perf_counter())
@@ -191,14 +191,14 @@ class Client:
         await self._settled(10.0)
 
     async def hold_open(self, streams: int) -> None:
-        """Begin so many streams; each ends when its tokens do, and is begun again until `close`."""
+        """Start so many streams, and restart each one that ends, until `close`."""
         self._on_end = lambda: self._begin(time.perf_counter())
         for _ in range(streams):
             self._begin(time.perf_counter())
             await asyncio.sleep(0.002)
 
     def close(self) -> None:
-        """Hang up everywhere."""
+        """Abort all connections."""
         self._on_end = None
         for connection in self.connections:
             connection.close()
@@ -237,5 +237,5 @@ class Client:
     async def _settled(self, seconds: float) -> None:
         until = time.perf_counter() + seconds
         for exchange in self.exchanges:
-            while not exchange.end and not exchange.error and time.perf_counter() < until:  # noqa: ASYNC110 - no event a request
+            while not exchange.end and not exchange.error and time.perf_counter() < until:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)

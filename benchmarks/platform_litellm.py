@@ -1,7 +1,7 @@
-"""LiteLLM's proxy as a process, in front of the stub: the peer of our gateway.
+"""Runs LiteLLM's proxy, the peer of our gateway, as a process in front of the stub.
 
-Installed into an environment of its own (`litellm[proxy]<1.108`: later ones did not install). Its best setting: no
-database, no callbacks, a key in its configuration, as many workers as asked for.
+It is installed into its own environment (`litellm[proxy]<1.108`: later versions did not install), in its fastest
+configuration: no database, no callbacks, a key in its configuration file, and a chosen number of workers.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class LiteLLM:
     roots: dict[str, int]
 
     def cpu_seconds(self) -> dict[str, float]:
-        """CPU time used so far by each process and what it started."""
+        """Return the CPU time used so far by each process and its children."""
         return {name: cpu_seconds(pid) for name, pid in self.roots.items()}
 
 
 def install() -> str:
-    """Install the proxy unless it is there; returns its version.
+    """Install the proxy unless it is installed; return its version.
 
     Raises:
-        StepFailed, PeerFailed: it can't be installed.
+        StepFailed, PeerFailed: the installation failed.
     """
     python = ENVIRONMENT / "bin" / "python"
     install_packages(python, [REQUIREMENT], INSTALLED / "log" / "peers.log")
@@ -59,7 +59,7 @@ def install() -> str:
 
 @asynccontextmanager
 async def running(*, workers: int) -> AsyncIterator[LiteLLM]:
-    """The installed proxy and its stub, both gone afterwards.
+    """Run the installed proxy and its stub, and stop both at the end.
 
     Raises:
         StartupError: the proxy does not answer.

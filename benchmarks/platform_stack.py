@@ -1,7 +1,7 @@
-"""The whole platform around the counting engine, as processes: RabbitMQ, store, billing, gateway, one worker.
+"""Runs the whole platform around a counting engine, as processes: RabbitMQ, store, billing, gateway, one worker.
 
 The same programs with the same settings as `headrace up` starts, supervised in the same way; only the worker is
-`tests/fakes/counting_worker.py`, whose engine costs nothing: what is left is the platform.
+`tests/fakes/counting_worker.py`, whose engine costs almost nothing, so that the platform's overhead is measured.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ class Platform:
     gateway_metrics_url: str
 
     def cpu_seconds(self) -> dict[str, float]:
-        """CPU time used so far by each process and what it started."""
+        """Return the CPU time used so far by each process and its children."""
         return {name: cpu_seconds(pid) for name, pid in self.roots.items()}
 
 
 @asynccontextmanager
 async def running(*, step_time: float, capacity: int) -> AsyncIterator[Platform]:
-    """A platform in a home of its own, gone without a trace afterwards.
+    """Run a platform in a temporary home folder, which is removed at the end.
 
     Raises:
-        StartupError: something did not start; the message has its last line.
+        StartupError: a process did not start; the message has its last line of output.
     """
     with TemporaryDirectory(prefix="headrace-bench-") as folder:
         home = Home(Path(folder))
@@ -117,6 +117,7 @@ def _counting_worker(processes: PlatformProcesses, step_time: float, capacity: i
 
 
 def cpu_seconds(pid: int) -> float:
+    """Return the CPU time used so far by a process and its children."""
     try:
         process = psutil.Process(pid)
         family = [process, *process.children(recursive=True)]

@@ -1,6 +1,6 @@
-"""The least that can stand behind a proxy: a server that streams 16 tokens at once to whoever posts anything.
+"""A minimal upstream for a proxy: a server that answers any POST with a stream of 16 tokens at once.
 
-Its own latency is what a client of it sees; what a proxy in front of it adds is the proxy's. Run as a process:
+A client measures the stub's own latency; the rest of a proxy's latency is the proxy's. Run as a process:
 `python -m benchmarks.platform_stub PORT`.
 """
 
@@ -21,7 +21,7 @@ _HEAD = (
 
 
 def answer() -> list[bytes]:
-    """The stream as OpenAI spells it, one piece an event."""
+    """Return the stream in OpenAI's format, one chunk per event."""
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
     deltas += [{"content": f"{number} "} for number in range(TOKENS)]
     choices = [_choice(delta, None) for delta in deltas] + [_choice({}, "length")]
@@ -40,7 +40,7 @@ def _frame(choices: list[dict[str, Any]], **more: Any) -> bytes:
 
 
 class Stub(asyncio.Protocol):
-    """Reads requests that say their length, answers each with the same stream."""
+    """Reads requests with a Content-Length and answers each with the same stream."""
 
     pieces = answer()
 
@@ -64,7 +64,7 @@ class Stub(asyncio.Protocol):
 
 
 def _request_length(data: bytes) -> int:
-    """Bytes of the request that `data` begins with; 0 while its head is not complete."""
+    """Return the length in bytes of the first request in `data`; 0 while its headers are incomplete."""
     head, found, _ = data.partition(b"\r\n\r\n")
     if not found:
         return 0

@@ -1,8 +1,8 @@
-"""What quantisation and number formats cost in quality. `python -m benchmarks.quality`
+"""`python -m benchmarks.quality`: the loss of quality by quantisation and number formats.
 
-For each variant of the default model: perplexity of a fixed text, fed a few rows a step (decoding) and many (prefill);
-how often its best token is that of float32 on the same text; and how long its own greedy answers to 50 prompts stay
-those of float32. The text is `data/passage.txt`, the prompts are pieces of it.
+For each variant of the default model: perplexity of a fixed text, with few rows per step (as in decoding) and many (as
+in prefill); how often its best token equals that of float32 on the same text; and the length of the common prefix of
+its greedy answers to 50 prompts with those of float32. The text is `data/passage.txt`, the prompts are pieces of it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PROMPTS, PROMPT_TOKENS, NEW_TOKENS = 50, 32, 64
 
 @dataclass(frozen=True)
 class Variant:
-    """Settings under the name that the table shows."""
+    """Engine settings, under the name that the table shows."""
 
     name: str
     dtype: str
@@ -44,12 +44,12 @@ VARIANTS = (
     Variant("int4", "auto", "int4"),
     Variant("int4, 8-bit activations", "auto", "int4", activation_bits=8),
 )
-"""Compared with the first: the GGUF's own weights, dequantised."""
+"""The variants, compared with the first: the GGUF's own weights, dequantised."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What was seen of one variant."""
+    """The measurements of one variant."""
 
     few: Prediction
     many: Prediction
@@ -57,7 +57,7 @@ class Observation:
 
 
 def main() -> None:
-    """Measure and write."""
+    """Measure and write the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", nargs="*", help="variants beside float32", choices=[v.name for v in VARIANTS])
@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def build(model: Path, variant: Variant) -> Engine:
-    """An engine that computes a few sequences together, so that its rows are few."""
+    """Build an engine that computes few sequences together, so that a step has few rows."""
     return Engine.from_settings(
         EngineSettings(
             model=str(model),
@@ -110,7 +110,7 @@ def observe(model: Path, variant: Variant, ids: list[int]) -> Observation:
 
 
 def generate(engine: Engine, prompts: list[list[int]]) -> list[list[int]]:
-    """Greedy answers of `NEW_TOKENS` tokens."""
+    """Return greedy answers of `NEW_TOKENS` tokens."""
     sampling = SamplingParams(seed=0, temperature=0.0, max_tokens=NEW_TOKENS, ignore_eos=True)
     for i, prompt in enumerate(prompts):
         engine.add(GenerationRequest(id=str(i), prompt_ids=prompt, sampling=sampling))
@@ -122,7 +122,7 @@ def generate(engine: Engine, prompts: list[list[int]]) -> list[list[int]]:
 
 
 def row(name: str, seen: Observation, reference: Observation) -> Row:
-    """One line of the table, beside float32."""
+    """Return one row of the table, compared with float32."""
     pairs = zip(seen.answers, reference.answers, strict=True)
     prefixes = [common_prefix(ours, theirs) for ours, theirs in pairs]
     return {
@@ -139,7 +139,7 @@ def row(name: str, seen: Observation, reference: Observation) -> Row:
 
 
 def common_prefix(one: list[int], other: list[int]) -> int:
-    """How many tokens at the beginning are equal."""
+    """Return the length of the common prefix of two answers, in tokens."""
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=True)) if a != b), len(one))
 
 

@@ -1,4 +1,4 @@
-"""Shows a result on the terminal."""
+"""Prints results on the terminal."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rich.table import Table
 from benchmarks.results import Result, Value
 
 WIDTH = 200
-"""Columns of the terminal at least: a cut figure is none."""
+"""Least width of the table in columns, so that no figure is cut off."""
 
 
 def say(result: Result, path: Path) -> None:
-    """Print its rows, and where it was written."""
+    """Print a result's rows and the path of its file."""
     columns = list(dict.fromkeys(column for row in result.rows for column in row))
     table = Table(*columns, title=f"{result.name}: {path.name}", title_justify="left")
     for row in result.rows:
@@ -25,7 +25,7 @@ def say(result: Result, path: Path) -> None:
 
 
 def shown(value: Value) -> str:
-    """A figure for people: three digits at least, thousands apart, `-` for nothing."""
+    """Format a figure: at least three digits, thousands separated, `-` for no value."""
     if value is None:
         return "-"
     if isinstance(value, bool):

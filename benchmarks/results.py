@@ -1,6 +1,6 @@
-"""A result is one JSON file: what was measured, on which machine, with which versions, by which command.
+"""Result files: one JSON file per table, with its machine, versions, settings and command.
 
-Every figure in the documents comes from such a file. Knows no benchmark: rows are columns by name.
+Every figure in the documentation comes from such a file. A row maps column names to values.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _ISA = {
     *("avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "avx512_fp16"),
     *("amx_tile", "amx_int8", "amx_bf16", "asimd", "asimddp", "bf16", "i8mm", "sve", "sve2"),
 }
-"""Of a processor's flags, those that decide which matrix kernels it can run."""
+"""Processor flags that decide which matrix kernels can run."""
 _PACKAGES = ("torch", "transformers", "msgspec")
 _THREADING = ("OMP_", "KMP_", "MKL_", "GOMP_")
 _DIGITS = 5
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """What it ran on: `cores` are those this process may use, `memory` is in bytes."""
+    """The machine of a measurement: `cores` are those that the process may use, `memory` is in bytes."""
 
     cpu: str
     cores: int
@@ -47,15 +47,15 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One table.
+    """The result of one benchmark: a table and how it was measured.
 
     Attributes:
-        name: the file's name without `.json`.
-        date: ISO 8601, UTC, of the end of the measurement.
-        versions: of Headrace (with `commit`), Python, the libraries, and the peers beside it.
-        command: what to type to make it again, threading variables included.
-        settings: everything that was chosen for the run, seeds too.
-        rows: the table, top to bottom.
+        name: name of the file without `.json`.
+        date: end of the measurement, ISO 8601 in UTC.
+        versions: versions of Headrace (with `commit`), Python, the libraries, and the peers.
+        command: the command that repeats the measurement, threading variables included.
+        settings: all parameters of the run, seeds included.
+        rows: the rows of the table.
     """
 
     name: str
@@ -69,13 +69,13 @@ class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class UnreadableResult(Exception):
-    """A file is not a result of this schema."""
+    """Raised when a file is not a result of this schema."""
 
 
 def measured(
     name: str, settings: Mapping[str, Value], rows: Sequence[Row], versions: Mapping[str, str] | None = None
 ) -> Result:
-    """A result of now, on this machine, by this process's command; `versions` are those of the peers."""
+    """Build a result of this moment, machine and command; `versions` are those of the peers."""
     return Result(
         name=name,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -88,7 +88,7 @@ def measured(
 
 
 def write(result: Result, folder: Path = RESULTS) -> Path:
-    """Store a result under its name, in place of an older one."""
+    """Write a result under its name, replacing an older one; return the path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{result.name}.json"
     path.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
@@ -99,7 +99,7 @@ def read(path: Path) -> Result:
     """Load a result.
 
     Raises:
-        UnreadableResult: it is none, or of another schema.
+        UnreadableResult: the file is not a result, or has another schema version.
     """
     try:
         result = msgspec.json.decode(path.read_bytes(), type=Result)
@@ -111,7 +111,7 @@ def read(path: Path) -> Result:
 
 
 def this_machine() -> Machine:
-    """The machine of this process."""
+    """Describe the machine of this process."""
     flags, model = _processor()
     return Machine(
         cpu=model,
@@ -123,7 +123,7 @@ def this_machine() -> Machine:
 
 
 def own_versions() -> dict[str, str]:
-    """Of Headrace, the commit it ran at (with `+changes` if files differed from it), Python and what computes."""
+    """Return the versions of Headrace, its commit (with `+changes` if files differ from it), Python and libraries."""
     return {
         "headrace": metadata.version("headrace"),
         "commit": _commit(),
@@ -133,7 +133,7 @@ def own_versions() -> dict[str, str]:
 
 
 def this_command() -> str:
-    """The command line of this process as one would type it in the checkout: no path of this machine."""
+    """Return this process's command line as it is typed in the checkout, without paths of this machine."""
     threading = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(_THREADING)]
     words = ["python", *(word.replace(f"{ROOT}/", "") for word in sys.orig_argv[1:])]
     return shlex.join([*threading, *words])
@@ -166,7 +166,7 @@ def _commit() -> str:
 
 
 def _rounded(value: Value) -> Value:
-    """A measurement has no more than five digits to say."""
+    """Round a float to five significant digits."""
     if not isinstance(value, float) or value == 0 or not math.isfinite(value):
         return value
     return round(value, _DIGITS - 1 - math.floor(math.log10(abs(value))))

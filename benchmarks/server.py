@@ -1,8 +1,8 @@
-"""`python -m benchmarks.server`: servers under load, ours through gateway and RabbitMQ, peers beside it in turns.
+"""`python -m benchmarks.server`: measures servers under load: ours, through gateway and RabbitMQ, and peers, in turns.
 
 Writes `server-closed.json` (III, and V with the row `engine alone`), `server-open.json` (IV) and
 `server-first-token-under-load.json`. Everything, broker and client too, shares this machine's cores. Arguments after
-`--` are those of the engine that is measured alone.
+`--` configure the engine that is measured alone.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def _round(arguments: argparse.Namespace, place: Place, load: Load) -> dict[str, list[Row]]:
-    """Every server once."""
+    """Measure every server once."""
     found: dict[str, list[Row]] = defaultdict(list)
     for name, started in _targets(arguments, place).items():
         try:
@@ -102,16 +102,16 @@ def _targets(arguments: argparse.Namespace, place: Place) -> dict[str, AbstractC
 
 
 def _engine_alone(arguments: argparse.Namespace, load: Load) -> list[Row]:
-    """The same closed loops on our engine, called directly: what gateway, queue and client cost is the difference.
+    """Run the same closed loops on our engine, called directly, to show the overhead of gateway, queue and client.
 
-    In a fresh process each time, as a worker's engine is: beside what earlier rounds left in this one it was slower.
+    In a fresh process each time, as a worker's engine has: the memory that earlier rounds left made it slower.
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         return process.submit(closed_loops_of_an_engine, arguments.engine, load).result()
 
 
 def closed_loops_of_an_engine(words: Sequence[str], load: Load) -> list[Row]:
-    """One row for each number of clients; `words` are the engine's arguments."""
+    """Return one row per number of clients; `words` are the engine's arguments."""
     logging.configure("engine", level="warning")
     parser = argparse.ArgumentParser()
     add_engine_arguments(parser, speculation="auto")  # as a worker has it
@@ -127,7 +127,7 @@ def closed_loops_of_an_engine(words: Sequence[str], load: Load) -> list[Row]:
 
 
 def medians(rounds: Sequence[Sequence[Row]]) -> list[Row]:
-    """Row by row, the median of what several rounds measured; whole numbers and words as in the first."""
+    """Return the medians of several rounds' rows; integers and strings are those of the first round."""
     if any(len(rows) != len(rounds[0]) for rows in rounds):
         raise ValueError("a server failed in one round and not in another: measure again")
     return [
@@ -141,7 +141,7 @@ def _middle(values: Sequence[Value]) -> Value:
 
 
 def _leave(_signal: int, _frame: FrameType | None) -> None:
-    """A polite kill leaves every context, which ends what was started."""
+    """Exit on SIGTERM by an exception, so that every context stops the processes it started."""
     sys.exit(143)
 
 

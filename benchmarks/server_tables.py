@@ -1,4 +1,4 @@
-"""The tables of servers: III closed loop, IV open loop, and TTFT under load."""
+"""Measurements of the server tables: III closed loop, IV open loop, and TTFT under load."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHARES = (0.25, 0.5, 0.75, 1.0)
 
 @dataclass
 class Load:
-    """How much is asked; `seed` moves on, so that no prompt comes twice."""
+    """The size of a load; `seed` increases with every request list, so that no prompt is used twice."""
 
     clients: tuple[int, ...]
     requests_each: int
@@ -31,18 +31,18 @@ class Load:
     seed: int = 0
 
     def requests(self, count: int, inputs: int = INPUTS, outputs: int = OUTPUTS) -> list[Request]:
-        """New requests of one length."""
+        """Return new requests of one length."""
         self.seed += 1
         return workloads.fixed(count, VOCAB_SIZE, inputs, outputs, self.seed)
 
 
 def warm(endpoint: Endpoint, load: Load) -> None:
-    """A few short requests together."""
+    """Warm the server up with a few short requests."""
     uvloop.run(client.closed_loop(endpoint, load.requests(8, 64, 8), 4))
 
 
 def closed(endpoint: Endpoint, load: Load) -> list[Row]:
-    """A row a number of clients; at one client four requests, otherwise `requests_each` a client."""
+    """Return one row per number of clients, with `requests_each` requests per client and at least four in all."""
     rows: list[Row] = []
     for clients in load.clients:
         requests = load.requests(max(4, clients * load.requests_each))
@@ -51,7 +51,7 @@ def closed(endpoint: Endpoint, load: Load) -> list[Row]:
 
 
 def open_loop(endpoint: Endpoint, load: Load, capacity: float) -> list[Row]:
-    """Poisson arrivals at shares of `capacity` (requests per second), and how many met the objectives."""
+    """Measure Poisson arrivals at shares of `capacity` (requests per second), and the goodput."""
     rows: list[Row] = []
     for share in SHARES:
         rate = capacity * share
@@ -64,7 +64,7 @@ def open_loop(endpoint: Endpoint, load: Load, capacity: float) -> list[Row]:
 
 
 def first_token_under_load(endpoint: Endpoint, load: Load) -> list[Row]:
-    """16 long streams run; a new prompt of 128 tokens comes now and then."""
+    """Measure the TTFT of prompts of 128 tokens that arrive now and then while 16 long streams run."""
     streams, probes = load.requests(16, 128, 1800), load.requests(load.probes, 128, 4)
     gaps = [float(gap) for gap in default_rng(load.seed).uniform(0.05, 0.25, len(probes))]
     times = [t.ttft for t in uvloop.run(client.under_load(endpoint, streams, probes, gaps)) if t.succeeded]
@@ -73,6 +73,6 @@ def first_token_under_load(endpoint: Endpoint, load: Load) -> list[Row]:
 
 
 def capacity(rows: Sequence[Row]) -> float:
-    """Requests per second of the best row of a closed loop."""
+    """Return the requests per second of a closed loop's best row."""
     rates = [row["tokens_per_second"] for row in rows]
     return max(rate for rate in rates if isinstance(rate, float)) / OUTPUTS

@@ -1,7 +1,6 @@
-"""Servers to be measured, started for the purpose and gone afterwards: our whole platform, llama-server, vLLM's.
+"""Starts and stops the servers that are measured: our whole platform, llama-server and vLLM's server.
 
-Each is a process in a session of its own; leaving the context ends it and what it started, also when this process
-is told to stop. Knows nothing of what is asked of them.
+Each is a process in its own session; leaving the context ends it and its children, also on SIGTERM.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ from infra.launcher.readiness import free_port
 
 START_SECONDS, STOP_SECONDS = 240.0, 60.0
 SLOTS = 64
-"""Requests that a server may run together."""
+"""Number of requests that a server may run at the same time."""
 CONTEXT = 2048
 
 Server = Callable[[Place], AbstractContextManager[Endpoint]]
 
 
 class ServerFailed(Exception):
-    """A server did not start; the message is its last word."""
+    """Raised when a server does not start; the message is its last line of output."""
 
 
 @contextmanager
 def headrace(place: Place, *, speculation: str = "auto", activation_bits: int = 16) -> Iterator[Endpoint]:
-    """`headrace up` with one worker: private RabbitMQ, store, billing, gateway, engine, in a home of its own."""
+    """Run `headrace up` with one worker: RabbitMQ, store, billing, gateway and engine in a temporary home folder."""
     installed = environment.load(LauncherSettings).folder.path
     with TemporaryDirectory(prefix="headrace-bench-") as folder:
         home, port = Path(folder), free_port()
@@ -55,7 +54,7 @@ def headrace(place: Place, *, speculation: str = "auto", activation_bits: int = 
             "HEADRACE_MODEL": str(place.model),
             "HEADRACE_SPECULATION": speculation,
             "HEADRACE_ACTIVATION_BITS": str(activation_bits),
-            "HEADRACE_MAX_WAIT": "600",  # the others refuse nobody
+            "HEADRACE_MAX_WAIT": "600",  # the other servers reject no request either
         }
         command = [sys.executable, "-m", "infra.cli", "up", "--workers", "1"]
         with _running(command, variables, f"http://127.0.0.1:{port}/readyz", home / "launcher.log"):
@@ -66,7 +65,7 @@ def headrace(place: Place, *, speculation: str = "auto", activation_bits: int = 
 
 @contextmanager
 def llama_server(place: Place) -> Iterator[Endpoint]:
-    """llama.cpp's server with continuous batching, Q4_0."""
+    """Run llama.cpp's server with continuous batching and Q4_0 weights."""
     port, threads, peer = free_port(), str(place.threads), LlamaCpp(place)
     command = [str(peer.programs / "llama-server"), "-m", str(place.gguf("Q4_0")), "--port", str(port)]
     command += ["-np", str(SLOTS), "-c", str(SLOTS * 512), "-fa", "on", "-t", threads, "-tb", threads]
@@ -76,7 +75,7 @@ def llama_server(place: Place) -> Iterator[Endpoint]:
 
 @contextmanager
 def vllm_server(place: Place) -> Iterator[Endpoint]:
-    """vLLM's server, by its module: the `vllm` command looks for a package of another name."""
+    """Run vLLM's server by its module, because the `vllm` command looks for a package of another name."""
     port, peer = free_port(), Vllm(place)
     command = [str(peer.python), "-m", "vllm.entrypoints.openai.api_server", "--model", str(peer.model)]
     command += ["--port", str(port), "--dtype", peer.variables["PEER_DTYPE"], "--max-model-len", str(CONTEXT)]
@@ -96,10 +95,10 @@ SERVERS: dict[str, Server] = {
 
 
 def _endpoint(port: int, key: str) -> Endpoint:
-    """Waits until the server has a model: ours is ready for requests before its worker has loaded one.
+    """Wait until the server lists a model: ours is ready for requests before its worker has loaded one.
 
     Raises:
-        ServerFailed: it has none in time.
+        ServerFailed: it lists none within `START_SECONDS`.
     """
     base_url, deadline = f"http://127.0.0.1:{port}/v1", time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
@@ -112,10 +111,10 @@ def _endpoint(port: int, key: str) -> Endpoint:
 
 @contextmanager
 def _running(command: Sequence[str], variables: Mapping[str, str], health: str, log: Path) -> Iterator[None]:
-    """A process that answers at `health`, until the context is left.
+    """Run a process whose health check is at `health` until the context is left.
 
     Raises:
-        ServerFailed: it ended, or did not answer in time.
+        ServerFailed: the process ended, or did not become healthy in time.
     """
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -148,7 +147,7 @@ def _until_healthy(process: subprocess.Popen[bytes], health: str, log: Path) -> 
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ask the process, which stops what it started; then make sure of its whole session."""
+    """Terminate the process, which stops its children, then kill what is left of its session."""
     process.terminate()
     try:
         process.wait(STOP_SECONDS)

@@ -1,8 +1,8 @@
-"""`python -m benchmarks.structured`: what structured output costs a batch that decodes.
+"""`python -m benchmarks.structured`: the overhead of structured output in a decoding batch.
 
-The same prompts, seeds and numbers of tokens, with and without a grammar: an engine for each, and their steps in turns,
-so that whatever else the machine does meets them all. The schema can't be completed within the tokens of a round, so
-that every sequence runs to its end. Writes `structured-output.json`.
+The same prompts, seeds and numbers of tokens, with and without a grammar: one engine for each, with their steps in
+turns, so that other load on the machine affects all alike. The schema can't be completed within the tokens of a round,
+so every sequence runs to its end. Writes `structured-output.json`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from runtime import logging
 
 BATCH = 16
 TOKENS = 48
-"""Of each sequence in a round."""
+"""Number of tokens per sequence and round."""
 ROUNDS = 3
 
 PERSON = {
@@ -57,14 +57,14 @@ GRAMMARS: dict[str, Grammar | None] = {
 
 
 def add(engine: Engine, prompt: list[int], grammar: Grammar | None, batch: int) -> None:
-    """The requests of one round."""
+    """Add the requests of one round."""
     for i in range(batch):
         sampling = SamplingParams(seed=i, temperature=1.0, max_tokens=TOKENS, ignore_eos=True)
         engine.add(GenerationRequest(id=str(i), prompt_ids=prompt, sampling=sampling, grammar=grammar))
 
 
 def seconds(engine: Engine, batch: int) -> float | None:
-    """Of one step, if all sequences decode in it."""
+    """Return the seconds of one step if all sequences decode in it, else `None`."""
     started = time.perf_counter()
     events = engine.step()
     taken = time.perf_counter() - started
@@ -72,7 +72,7 @@ def seconds(engine: Engine, batch: int) -> float | None:
 
 
 def rows(engines: dict[str, Engine], prompt: list[int], batch: int) -> list[Row]:
-    """One a grammar, beside none."""
+    """Return one row per grammar, compared with no grammar."""
     times: dict[str, list[float]] = {name: [] for name in engines}
     for number in range(ROUNDS + 1):
         for name, engine in engines.items():
@@ -98,7 +98,7 @@ def rows(engines: dict[str, Engine], prompt: list[int], batch: int) -> list[Row]
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Measure and write the file."""
+    """Measure and write the result file."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.structured", description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result file")
     add_engine_arguments(parser)

@@ -1,7 +1,7 @@
-"""How well an engine's model predicts a given text: every token is computed as in serving, none is drawn.
+"""Teacher forcing: measures how well an engine's model predicts a given text, computed as in serving without sampling.
 
-Drives the engine's own runner (its model, attention and cache) a chosen number of rows at a time, for few and many rows
-may go through different weights. Knows settings and texts only as engines and token ids.
+Drives the engine's own runner (its model, attention and cache) with a chosen number of rows per step, because few and
+many rows may use different weights.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ from router.messages import SamplingParams
 PASSAGE = ROOT / "benchmarks" / "data" / "passage.txt"
 """1,550 words of our own: a tale, a recipe, code, a letter, sums. Changing it makes older results incomparable."""
 WINDOWS = 8
-"""The text is read in so many windows side by side: that many rows at least in a step."""
+"""Number of windows of the text that are computed together, and so the least number of rows per step."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """Of N tokens, text after text: the negative log probability of each, and the token that the model would take."""
+    """For N tokens, text after text: each one's negative log probability, and the model's most likely token."""
 
     losses: NDArray[np.float64]
     choices: NDArray[np.int64]
 
     @property
     def perplexity(self) -> float:
-        """exp of the mean loss."""
+        """The exponential of the mean loss."""
         return float(np.exp(self.losses.mean()))
 
     def agreement(self, other: Prediction) -> float:
-        """At which part of the positions both would have taken the same token, 0 to 1."""
+        """Return the share of positions at which both have the same most likely token, 0 to 1."""
         return float((self.choices == other.choices).mean())
 
 
 def passage(model_file: Path) -> list[int]:
-    """The text as token ids of the GGUF's vocabulary."""
+    """Return the text as token ids of the GGUF's vocabulary."""
     return Tokenizer(tokenizer_definition(read_tokenizer(model_file))).encode(PASSAGE.read_text())
 
 
 def windows(ids: list[int], length: int | None = None) -> list[list[int]]:
-    """`WINDOWS` pieces of one length, by default as long as the text allows; a shorter one leaves out their ends."""
+    """Return `WINDOWS` pieces of one length, by default the longest possible, else cut at their ends."""
     step = len(ids) // WINDOWS
     return [ids[start : start + (length or step)] for start in range(0, step * WINDOWS, step)]
 
@@ -68,8 +68,8 @@ def predict(engine: Engine, texts: list[list[int]], rows: int) -> Prediction:
     """Predict every token of every text but the first, from the tokens before it.
 
     Args:
-        engine: without prefix cache (its blocks are overwritten) and without work.
-        texts: of one length; `rows` computed in a step are shared among them.
+        engine: an idle engine without prefix cache (its blocks are overwritten).
+        texts: token ids, all of one length; the `rows` of a step are shared among them.
     """
     runner = model_runner(engine)
     steps = [_losses(runner, entries) for entries in _steps(engine, texts, max(1, rows // len(texts)))]
@@ -79,7 +79,7 @@ def predict(engine: Engine, texts: list[list[int]], rows: int) -> Prediction:
 
 def _steps(engine: Engine, texts: list[list[int]], count: int) -> Iterator[list[ScheduledSequence]]:
     blocks = engine.scheduler.blocks.blocks_for(len(texts[0]))
-    # Prompts that are to be scored: only so does a model owe the states of all their tokens.
+    # Request prompt log probabilities, because only then does the model compute the final states of all tokens.
     scored = SamplingParams(seed=0, prompt_logprobs=0)
     sequences = [Sequence("quality", i, array("q", ids), len(ids), scored, 0) for i, ids in enumerate(texts)]
     for i, sequence in enumerate(sequences):
@@ -90,7 +90,7 @@ def _steps(engine: Engine, texts: list[list[int]], count: int) -> Iterator[list[
 
 
 def _losses(runner: ModelRunner, entries: list[ScheduledSequence]) -> tuple[Tensor, Tensor]:
-    """Of one step of S sequences, [S, T / S] float64 and int64."""
+    """Return the losses and most likely tokens of a step of S sequences, [S, T / S] float64 and int64."""
     inputs = build_inputs(entries, runner.attention.cache.shape.block_size, runner.device)
     hidden = runner.model.forward(inputs.token_ids, inputs.positions, StepAttention(runner.attention, inputs.attention))
     logits = runner.model.logits(hidden).double()

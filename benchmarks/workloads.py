@@ -1,8 +1,8 @@
-"""Seeded workloads: what is asked for, and when. The same seed gives the same requests everywhere.
+"""Seeded workloads: requests and their arrival times. The same seed gives the same requests everywhere.
 
 Prompt ids are random in the vocabulary, never constant: a constant prompt would be one long prefix-cache hit and
 would make sparse shortcuts look fast. Length distributions follow published data sets (ShareGPT for *chat*, Alpaca
-for *short*, nano-vLLM's benchmark for *engine*). Knows no engine and no server.
+for *short*, nano-vLLM's benchmark for *engine*).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 from numpy.random import Generator, default_rng
 
 FIRST_ID = 32
-"""Control tokens come first in most vocabularies (SmolLM2 has 17); a prompt of text holds none of them."""
+"""Lowest token id in prompts: control tokens come first in most vocabularies (SmolLM2 has 17)."""
 SHORTEST, LONGEST = 4, 1024
 
 
 @dataclass(frozen=True)
 class Request:
-    """One prompt, and how many tokens to generate whatever the model says."""
+    """One prompt, and the number of tokens to generate regardless of the end of sequence."""
 
     prompt_ids: list[int]
     output_tokens: int
@@ -28,11 +28,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Conversation:
-    """Turns of one user: each adds its ids to all that was said before, answers included.
+    """The turns of one user: each turn's prompt is all earlier turns and answers followed by its new ids.
 
     Attributes:
         turns: new ids of each turn; the first begins with the tenant's system prompt.
-        output_tokens: of each answer.
+        output_tokens: number of tokens of each answer.
     """
 
     turns: list[list[int]]
@@ -43,22 +43,22 @@ class Conversation:
 
 
 def chat(count: int, vocab_size: int, seed: int = 0) -> list[Request]:
-    """ShareGPT-like: lognormal lengths, a mean of about 200 tokens in and 170 out."""
+    """Return ShareGPT-like requests: lognormal lengths, with means of about 200 tokens in and 170 out."""
     return _requests(count, vocab_size, seed, lambda rng: (_lognormal(rng, 4.70, 1.3), _lognormal(rng, 4.84, 1.0)))
 
 
 def short(count: int, vocab_size: int, seed: int = 0) -> list[Request]:
-    """Alpaca-like: short instructions, short answers."""
+    """Return Alpaca-like requests: short instructions, short answers."""
     return _requests(count, vocab_size, seed, lambda rng: (_lognormal(rng, 2.80, 0.55), _lognormal(rng, 3.66, 0.9)))
 
 
 def fixed(count: int, vocab_size: int, inputs: int, outputs: int, seed: int = 0) -> list[Request]:
-    """All of one length."""
+    """Return requests of one length."""
     return _requests(count, vocab_size, seed, lambda _: (inputs, outputs))
 
 
 def engine(count: int, vocab_size: int, seed: int = 0) -> list[Request]:
-    """nano-vLLM's: input and output uniform in 100..1024 (there are 256 of them there)."""
+    """Return nano-vLLM's requests: input and output lengths uniform in 100..1024 (it uses 256 of them)."""
     return _requests(count, vocab_size, seed, lambda rng: (int(rng.integers(100, 1025)), int(rng.integers(100, 1025))))
 
 
@@ -73,7 +73,7 @@ def shared_prefix(
     answer: int = 32,
     seed: int = 0,
 ) -> list[Conversation]:
-    """`conversations` with each of `tenants`, whose system prompts have `prefix` tokens; tenants take turns."""
+    """Return `conversations` of each of `tenants`, whose system prompts have `prefix` tokens; tenants take turns."""
     rng = default_rng(seed)
     systems = [_ids(rng, prefix, vocab_size) for _ in range(tenants)]
 
@@ -88,12 +88,12 @@ def shared_prefix(
 
 
 def poisson(count: int, rate: float, seed: int = 0) -> list[float]:
-    """Seconds at which `count` independent requests arrive, `rate` a second on average."""
+    """Return the seconds at which `count` independent requests arrive, `rate` per second on average."""
     return burst(count, rate, shape=1.0, seed=seed)
 
 
 def burst(count: int, rate: float, *, shape: float = 0.25, seed: int = 0) -> list[float]:
-    """Arrivals with gamma-distributed gaps; a `shape` below 1 makes them come in bursts."""
+    """Return arrival times with gamma-distributed gaps; a `shape` below 1 makes bursts."""
     gaps = default_rng(seed).gamma(shape, 1 / (rate * shape), count)
     return [float(second) for second in np.cumsum(gaps)]
 

@@ -1,1 +1,1 @@
-"""The peers: each in an environment of its own under `HEADRACE_HOME/peers/`, measured beside ours in one session."""
+"""Peer engines, each in its own environment under `HEADRACE_HOME/peers/`, measured in turns with ours."""

@@ -1,6 +1,6 @@
-"""`python -m benchmarks.peers`: installs the peers, runs them and ours in turns, writes `peers-engine.json`.
+"""`python -m benchmarks.peers`: installs the peers, measures them and our engine in turns, writes `peers-engine.json`.
 
-Arguments after `--` are our engine's, as `python -m benchmarks.engine` takes them.
+Arguments after `--` configure our engine, as those of `python -m benchmarks.engine`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PREFILL = Size(1, 1024, 1)
 
 
 def main() -> None:
-    """Install, alternate, compare, write."""
+    """Install the peers, measure in turns, compare, and write the result."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
     parser.add_argument("--peer", action="append", choices=list(PEERS), help="may be repeated; by default all")
     parser.add_argument("--batches", default="1,4,16,64", help="128 tokens in, 128 out")
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def _installed(peers: list[Peer], console: Console) -> tuple[list[Peer], dict[str, str]]:
-    """Those that could be installed, and why the others could not."""
+    """Install peers; return those that are installed, and the errors of the other peers by name."""
     ready, failures = [], {}
     for peer in peers:
         console.print(f"installing {peer.name} (nothing to do if it is there)")

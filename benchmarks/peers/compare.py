@@ -1,7 +1,4 @@
-"""Ours and the peers in turns, so that a machine that slows down slows all of them: medians, and ratios to the best.
-
-Knows peers by their port only.
-"""
+"""Measures engines in turns, so that a machine that slows down affects all alike; medians, and ratios to the best."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ Seconds = dict[str, dict[Size, list[float]]]
 
 
 def alternate(peers: Sequence[Peer], sizes: Sequence[Size], rounds: int, tell: Tell) -> tuple[Seconds, dict[str, str]]:
-    """Every peer once a round: seconds by peer and size, and why those that failed did (they drop out)."""
+    """Measure every peer once per round; return seconds by peer and size, and the errors of peers that failed."""
     seconds: Seconds = {peer.name: defaultdict(list) for peer in peers}
     failures: dict[str, str] = {}
     for number in range(1, rounds + 1):
@@ -37,12 +34,12 @@ def alternate(peers: Sequence[Peer], sizes: Sequence[Size], rounds: int, tell: T
 
 
 def rate(size: Size, seconds: float) -> float:
-    """Tokens per second: prompt tokens of a prefill, output tokens of anything else."""
+    """Return tokens per second: prompt tokens of a prefill, otherwise output tokens."""
     return size.sequences * (size.inputs if size.outputs == 1 else size.outputs) / seconds
 
 
 def rows(peers: Sequence[Peer], sizes: Sequence[Size], seconds: Seconds, failures: dict[str, str]) -> list[Row]:
-    """One row a peer and size; `of_best_peer` is the ratio to the best that is not ours."""
+    """Return one row per peer and size; `of_best_peer` is the ratio to the best engine that is not ours."""
     own = {peer.name for peer in peers if peer.ours}
     table: list[Row] = []
     for size in sizes:

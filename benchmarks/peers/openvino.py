@@ -1,4 +1,4 @@
-"""OpenVINO GenAI's continuous batching, on the GGUF requantised to Q4_0."""
+"""The peer OpenVINO GenAI: its continuous batching, on the GGUF requantised to Q4_0."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from benchmarks.peers.peer import PythonPeer
 
 
 class OpenVino(PythonPeer):
-    """Q4_0 was faster than Q8_0 at every batch where it was tried."""
+    """OpenVINO GenAI with Q4_0 weights, which were faster than Q8_0 at every batch size tried."""
 
     name = "OpenVINO GenAI"
     setting = "ContinuousBatchingPipeline, Q4_0 GGUF"
@@ -18,5 +18,5 @@ class OpenVino(PythonPeer):
 
     @property
     def model(self) -> Path:
-        """The Q4_0 file, which llama.cpp's program made."""
+        """The Q4_0 file, requantised by llama.cpp."""
         return self.place.gguf("Q4_0")

@@ -1,4 +1,4 @@
-"""Our own engine as one of the peers: in a fresh process like them, with the settings of the command line."""
+"""Our own engine in the comparison with peers: in a fresh process like them, with the settings of the command line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.peers.peer import RUNNERS, Peer, Place, Size, output
 
 
 class Headrace(Peer):
-    """`arguments` are the engine's, as `python -m benchmarks.engine` takes them."""
+    """Our engine. `arguments` configure it, as those of `python -m benchmarks.engine`."""
 
     ours = True
 
@@ -22,10 +22,10 @@ class Headrace(Peer):
         self.setting = " ".join(self._arguments)
 
     def install(self) -> None:
-        """`make setup` did."""
+        """Do nothing: `make setup` installs our engine."""
 
     def version(self) -> str:
-        """Of the checkout: in the result anyway."""
+        """Return a placeholder: the result records the checkout's commit anyway."""
         return "this commit"
 
     def measure(self, sizes: Sequence[Size]) -> dict[Size, float]:

@@ -1,7 +1,7 @@
-"""The port to a peer: install it, and time sizes of work. One file a peer; ours is one of them.
+"""The interface of peers: install an engine, and time sizes of work. Each peer has its own file.
 
-A size is timed in a fresh process after a warm-up, the load not counted: seconds from the prompts (token ids) handed
-over to the last token of the last sequence, of short sizes the median of several runs. Greedy, end of sequence ignored.
+A size is timed in a fresh process after loading and a warm-up: seconds from submitting the prompts (token ids) to the
+last token of the last sequence; for short sizes the median of several runs. Greedy, end of sequence ignored.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from inference_worker.engine.loading.dtypes import weight_dtype
 from infra.install.steps import make_venv, run
 
 RUNNERS = "benchmarks.peers.runners"
-"""Programs for the peers' interpreters; started in the checkout, they find it there."""
+"""Package of the programs that run in the peers' interpreters, with the checkout as their working directory."""
 
 DTYPE = str(weight_dtype("auto", torch.device("cpu"))).removeprefix("torch.")
-"""What PyTorch multiplies fastest on this processor: bfloat16 if it has instructions for it, else float32."""
+"""The dtype that PyTorch multiplies fastest on this processor: bfloat16 if it has instructions for it, else float32."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """So many sequences together, each of so many prompt and output tokens. A prefill has one output token."""
+    """A batch: a number of sequences, with prompt and output tokens of each. A prefill has one output token."""
 
     sequences: int
     inputs: int
@@ -41,7 +41,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Place:
-    """Where peers live: `folder` for environments, `model` is our GGUF, made into what each peer reads."""
+    """The peers' folder of environments, our GGUF `model`, from which theirs are converted, and the thread count."""
 
     folder: Path
     model: Path
@@ -49,7 +49,7 @@ class Place:
 
     @property
     def log(self) -> Path:
-        """Everything that installers say."""
+        """Log file of the installations."""
         return self.folder / "install.log"
 
     @property
@@ -58,20 +58,20 @@ class Place:
         return self.folder / "models" / self.model.stem
 
     def gguf(self, kind: str) -> Path:
-        """The model requantised, for example to Q4_0."""
+        """Return the path of the model requantised to `kind`, for example Q4_0."""
         return self.folder / "models" / f"{self.model.stem}.{kind}.gguf"
 
 
 class PeerFailed(Exception):
-    """A peer could not be installed or run here; the message is its own last word."""
+    """Raised when a peer can't be installed or run; the message is its last line of output."""
 
 
 class Peer(ABC):
-    """One engine with its best setting."""
+    """An engine in its fastest configuration."""
 
     name: str
     setting: str
-    """In words, for the document."""
+    """Description of the configuration for the document."""
     ours: bool = False
 
     def __init__(self, place: Place) -> None:
@@ -79,27 +79,27 @@ class Peer(ABC):
 
     @abstractmethod
     def install(self) -> None:
-        """Make it ready, quickly if it is.
+        """Install the engine unless it is installed.
 
         Raises:
-            StepFailed: it can't be had.
+            StepFailed: the installation failed.
         """
 
     @abstractmethod
     def version(self) -> str:
-        """Of what was installed."""
+        """Return the installed version."""
 
     @abstractmethod
     def measure(self, sizes: Sequence[Size]) -> dict[Size, float]:
-        """Seconds of each size.
+        """Return the seconds of each size.
 
         Raises:
-            PeerFailed: it can't run here.
+            PeerFailed: the peer can't run here.
         """
 
 
 class PythonPeer(Peer):
-    """A peer with a module in `runners/`, in a virtual environment of its own."""
+    """A peer with a module in `runners/` and its own virtual environment."""
 
     environment: str
     packages: tuple[str, ...]
@@ -108,41 +108,41 @@ class PythonPeer(Peer):
 
     @property
     def python(self) -> Path:
-        """Of its environment."""
+        """The interpreter of the peer's environment."""
         return self.place.folder / self.environment / "bin" / "python"
 
     @property
     @abstractmethod
     def model(self) -> Path:
-        """What it loads."""
+        """Path of the model that the peer loads."""
 
     def install(self) -> None:
-        """Its environment with its packages."""
+        """Create the peer's environment with its packages."""
         install_packages(self.python, self.packages, self.place.log)
 
     def version(self) -> str:
-        """Of its first package."""
+        """Return the installed version of the first package."""
         package = re.split("[=<>]", self.packages[0], maxsplit=1)[0]
         return output([str(self.python), "-c", f"from importlib.metadata import version as v; print(v('{package}'))"])
 
     def measure(self, sizes: Sequence[Size]) -> dict[Size, float]:
         """See `Peer.measure`."""
-        asked = json.dumps([[size.sequences, size.inputs, size.outputs] for size in sizes])
-        said = output([str(self.python), "-m", f"{RUNNERS}.{self.runner}", str(self.model), asked], self.variables)
-        lines = [json.loads(line) for line in said.splitlines() if line.startswith('{"size"')]
+        wanted = json.dumps([[size.sequences, size.inputs, size.outputs] for size in sizes])
+        printed = output([str(self.python), "-m", f"{RUNNERS}.{self.runner}", str(self.model), wanted], self.variables)
+        lines = [json.loads(line) for line in printed.splitlines() if line.startswith('{"size"')]
         return {Size(*line["size"]): float(line["seconds"]) for line in lines}
 
 
 class SafetensorsPeer(PythonPeer):
-    """One that reads a Hugging Face folder, which is written when it is first wanted, by our own interpreter."""
+    """A peer that reads a Hugging Face folder, which is written by our interpreter on first use."""
 
     @property
     def model(self) -> Path:
-        """The folder."""
+        """The Hugging Face folder."""
         return self.place.safetensors
 
     def install(self) -> None:
-        """Its environment, and the folder."""
+        """Create the peer's environment and the Hugging Face folder."""
         super().install()
         if not (self.model / "model.safetensors").is_file():
             writer = "benchmarks.peers.write_safetensors"
@@ -150,10 +150,10 @@ class SafetensorsPeer(PythonPeer):
 
 
 def install_packages(python: Path, packages: Sequence[str], log: Path) -> None:
-    """A virtual environment with `packages`, unless it has been made.
+    """Create a virtual environment with `packages`, unless it exists.
 
     Raises:
-        StepFailed: it can't be made.
+        StepFailed: the installation failed.
     """
     stamp = python.parent.parent / "headrace.stamp"
     if stamp.is_file() and stamp.read_text() == " ".join(packages):
@@ -164,10 +164,10 @@ def install_packages(python: Path, packages: Sequence[str], log: Path) -> None:
 
 
 def output(command: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
-    """What a program prints.
+    """Run a program and return its output.
 
     Raises:
-        PeerFailed: it failed; with the last line that it said.
+        PeerFailed: the program failed; the message is its last line of output.
     """
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", **(variables or {})}
     environment.pop("PYTHONPATH", None)

@@ -1,4 +1,4 @@
-"""Hugging Face transformers: `generate` on a batch, and its continuous batching."""
+"""The peer Hugging Face transformers: `generate` on a batch, and its continuous batching."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.peers.peer import DTYPE, SafetensorsPeer
 
 
 class Transformers(SafetensorsPeer):
-    """In what the processor multiplies fastest."""
+    """`generate` in the dtype that the processor multiplies fastest."""
 
     name = "transformers generate"
     setting = f"{DTYPE}, SDPA, one batch of equal lengths"
@@ -20,7 +20,7 @@ class Transformers(SafetensorsPeer):
 
 
 class TransformersBatching(Transformers):
-    """`generate_batch`."""
+    """Continuous batching by `generate_batch`."""
 
     name = "transformers continuous batching"
     setting = f"{DTYPE}, paged SDPA"

@@ -1,4 +1,4 @@
-"""vLLM for the CPU."""
+"""The peer vLLM, in its build for CPUs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNWANTED = ("torchvision", "torchaudio", "torchcodec")
 
 
 class Vllm(SafetensorsPeer):
-    """Its CPU build on all cores (it leaves one alone by default), in what the processor multiplies fastest."""
+    """vLLM's CPU build on all cores (by default it spares one), in the dtype that the processor multiplies fastest."""
 
     name = "vLLM"
     setting = f"{DTYPE}, all cores, prefix caching off"
@@ -27,6 +27,6 @@ class Vllm(SafetensorsPeer):
     }
 
     def install(self) -> None:
-        """Its environment, without what would break it, and the folder."""
+        """Create the environment and the folder, and remove packages that break the import of vLLM."""
         super().install()
         run([str(self.python), "-m", "pip", "uninstall", "--yes", *UNWANTED], self.place.log)

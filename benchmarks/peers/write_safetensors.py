@@ -1,4 +1,4 @@
-"""Writes a GGUF file as a Hugging Face folder in bfloat16: FILE FOLDER."""
+"""Converts a GGUF file to a Hugging Face folder in bfloat16; arguments: FILE FOLDER."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
 source, target = Path(sys.argv[1]), sys.argv[2]
-# Packed weights would be unpacked again in every forward pass.
+# Quantised weights would be dequantised again in every forward pass.
 model = AutoModelForCausalLM.from_pretrained(
     str(source.parent),
     gguf_file=source.name,

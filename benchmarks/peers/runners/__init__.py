@@ -1,1 +1,1 @@
-"""Programs that run inside a peer's own environment: standard library and that peer, nothing of ours."""
+"""Programs that run in a peer's environment; they must import only the standard library and that peer."""

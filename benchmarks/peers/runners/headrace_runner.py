@@ -1,8 +1,8 @@
-"""Our engine, called directly. Arguments after the sizes: the engine's.
+"""Runs our engine, called directly; arguments after the sizes configure it.
 
-Made ready as the others make themselves: its cache of 2 GiB (what vLLM is given) is written before anything is timed,
-since its memory would otherwise be first touched in the steps, and what stays for good is kept from the collector, as
-the engine's own process does it.
+It is prepared as the peers prepare themselves: its cache of 2 GiB (the same as vLLM's) is written before anything is
+timed, because its pages would otherwise be allocated during steps, and long-lived objects are excluded from garbage
+collection, as in the engine process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ gc.freeze()
 
 
 def generate(prompts: list[list[int]], output_tokens: int) -> int:
-    """All at once, greedy, the end of sequence ignored."""
+    """Generate greedily for all prompts at once, ignoring the end of sequence; return the number of tokens."""
     driver = driving.together(engine, [Request(ids, output_tokens) for ids in prompts])
     return sum(timeline.output_tokens for timeline in driver.timelines.values())
 

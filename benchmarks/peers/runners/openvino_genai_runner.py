@@ -1,4 +1,4 @@
-"""OpenVINO GenAI: `ContinuousBatchingPipeline` on a GGUF file."""
+"""Runs OpenVINO GenAI: `ContinuousBatchingPipeline` on a GGUF file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ numbers = itertools.count()
 
 
 def generate(prompts: list[list[int]], output_tokens: int) -> int:
-    """All at once, greedy, the end of sequence ignored."""
+    """Generate greedily for all prompts at once, ignoring the end of sequence; return the number of tokens."""
     config = openvino_genai.GenerationConfig()
     config.max_new_tokens = output_tokens
     config.ignore_eos = True

@@ -1,7 +1,7 @@
-"""What every runner does: sizes come as JSON on the command line, one JSON line with the seconds goes out for each.
+"""The protocol of runners: sizes come as JSON on the command line, and one JSON line with seconds is printed for each.
 
 A size is [sequences, prompt tokens, output tokens]; short ones are run several times, and the median counts.
-Standard library only: it is imported in the peers' environments.
+Must import only the standard library, because it runs in the peers' environments.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from collections.abc import Callable
 FIRST_ID, VOCAB_SIZE = 32, 49152
 
 SPENT_SECONDS = 2.0
-"""On a size at least."""
+"""Least time spent on one size."""
 
 Generate = Callable[[list[list[int]], int], int]
-"""Prompts and output tokens each -> tokens generated in all."""
+"""A function from prompts and the output tokens of each to the number of generated tokens."""
 
 
 def serve(generate: Generate) -> None:
@@ -35,14 +35,14 @@ def serve(generate: Generate) -> None:
 
 
 def run(generate: Generate, rng: random.Random, sequences: int, inputs: int, outputs: int) -> float:
-    """Seconds of one run of a size.
+    """Return the seconds of one run of a size.
 
     Raises:
-        SystemExit: not all tokens came.
+        SystemExit: the peer generated fewer tokens than requested.
     """
-    asked = prompts(rng, sequences, inputs)
+    batch = prompts(rng, sequences, inputs)
     begin = time.perf_counter()
-    tokens = generate(asked, outputs)
+    tokens = generate(batch, outputs)
     seconds = time.perf_counter() - begin
     if tokens != sequences * outputs:
         raise SystemExit(f"{tokens} tokens were generated, {sequences * outputs} were asked for")
@@ -50,5 +50,5 @@ def run(generate: Generate, rng: random.Random, sequences: int, inputs: int, out
 
 
 def prompts(rng: random.Random, count: int, length: int) -> list[list[int]]:
-    """Random ids."""
+    """Return prompts of random token ids."""
     return [[rng.randrange(FIRST_ID, VOCAB_SIZE) for _ in range(length)] for _ in range(count)]

@@ -1,4 +1,4 @@
-"""Hugging Face transformers: `generate` on a batch of prompts of one length, so that no padding is computed."""
+"""Runs Hugging Face transformers' `generate` on a batch of prompts of one length, so that no padding is computed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ model = AutoModelForCausalLM.from_pretrained(sys.argv[1], dtype=getattr(torch, o
 
 
 def generate(prompts: list[list[int]], output_tokens: int) -> int:
-    """All at once, greedy, exactly `output_tokens` each."""
+    """Generate exactly `output_tokens` greedily for all prompts at once; return the number of tokens."""
     ids = torch.tensor(prompts)
     with torch.inference_mode():
         out = model.generate(

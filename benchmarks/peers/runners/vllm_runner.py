@@ -1,4 +1,4 @@
-"""vLLM: its `LLM` class, on the CPU."""
+"""Runs vLLM's `LLM` class on the CPU."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.peers.runners.protocol import serve
 
 
 def main() -> None:
-    """The guard is needed: vLLM starts its engine as a child that imports this file."""
+    """Serve sizes. Must be behind an import guard, because vLLM's engine process imports this file."""
     llm = LLM(
         model=sys.argv[1],
         dtype=os.environ["PEER_DTYPE"],
@@ -22,8 +22,8 @@ def main() -> None:
 
     def generate(prompts: list[list[int]], output_tokens: int) -> int:
         sampling = SamplingParams(temperature=0, max_tokens=output_tokens, ignore_eos=True)
-        asked = [{"prompt_token_ids": ids} for ids in prompts]
-        return sum(len(each.outputs[0].token_ids) for each in llm.generate(asked, sampling, use_tqdm=False))
+        inputs = [{"prompt_token_ids": ids} for ids in prompts]
+        return sum(len(each.outputs[0].token_ids) for each in llm.generate(inputs, sampling, use_tqdm=False))
 
     serve(generate)
 
