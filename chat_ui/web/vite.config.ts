@@ -14,7 +14,7 @@ export default defineConfig({
     include: ["src/**/*.test.ts"],
     maxWorkers: "100%",
     restoreMocks: true,
-    setupFiles: ["src/jsdom_gaps.ts"],
+    setupFiles: ["src/jsdom_stubs.ts"],
     testTimeout: 60_000,
   },
 });

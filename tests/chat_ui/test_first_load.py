@@ -28,6 +28,8 @@ def test_highlighter_and_latex_are_not_in_the_first_load() -> None:
     if not (DIST / "index.html").is_file():
         pytest.skip("the chat page is not built (npm ci && npm run build in chat_ui/web)")
     page = (DIST / "index.html").read_text()
-    later = [file.name for file in (DIST / "assets").glob("*.js") if file.name.startswith(("math-", "colour_code-"))]
+    later = [
+        file.name for file in (DIST / "assets").glob("*.js") if file.name.startswith(("mathml-", "highlight_code-"))
+    ]
     assert len(later) == 2
     assert not [name for name in later if name in page]

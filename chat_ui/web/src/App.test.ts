@@ -3,7 +3,7 @@ import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, it, vi, type MockInstance } from "vitest";
 import * as api from "./api/call";
 import { ApiError, failureOf } from "./api/failure";
-import type { Me } from "./api/shapes";
+import type { Me } from "./api/types";
 import App from "./App.svelte";
 import { router } from "./router/router.svelte";
 

@@ -3,7 +3,7 @@ import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, it, vi } from "vitest";
 import * as api from "../api/call";
 import { ApiError, failureOf } from "../api/failure";
-import type { Role } from "../api/shapes";
+import type { Role } from "../api/types";
 import type { AdminSection } from "../router/routes";
 import { session } from "../session/session.svelte";
 import AdminPage from "./AdminPage.svelte";

@@ -1,12 +1,12 @@
 /** Formats the details of an audit log entry in the person's language. */
-import type { AuditRow } from "../api/shapes";
+import type { AuditRow } from "../api/types";
 import { count, money } from "../ui/format";
 import { texts } from "../ui/messages";
 
 type Detail = AuditRow["details"][string];
 
 /** Returns the details such as `role: Member, address: ada@example.org`; empty values are left out. */
-export function told(details: AuditRow["details"]): string {
+export function detailsText(details: AuditRow["details"]): string {
   const given = Object.entries(details).filter(([, value]) => value !== null && value !== "");
   return given.map(([name, value]) => `${texts.detailNames[name] ?? name}: ${valueOf(name, value)}`).join(", ");
 }

@@ -1,5 +1,5 @@
 /** The display name of a budget. */
-import type { BudgetRow } from "../api/shapes";
+import type { BudgetRow } from "../api/types";
 import { texts } from "../ui/messages";
 
 export function budgetName(row: BudgetRow): string {

@@ -1,5 +1,5 @@
 /** Which roles a member may assign: none above their own, so only owners make owners. */
-import type { Role } from "../api/shapes";
+import type { Role } from "../api/types";
 
 const BELOW: Readonly<Record<Role, readonly Role[]>> = {
   owner: ["owner", "admin", "member", "viewer"],
@@ -8,6 +8,6 @@ const BELOW: Readonly<Record<Role, readonly Role[]>> = {
   viewer: [],
 };
 
-export function rolesToGive(own: Role | undefined): readonly Role[] {
+export function assignableRoles(own: Role | undefined): readonly Role[] {
   return own === undefined ? [] : BELOW[own];
 }

@@ -8,10 +8,10 @@ import { request } from "./http";
 import { ApiError, type Failure } from "./failure";
 
 /** Largest event in characters; the largest valid one is a whole answer. */
-const LONGEST_EVENT = 8_000_000;
-/** Milliseconds before the first reconnection, doubled up to `LONGEST_PAUSE`. */
-const FIRST_PAUSE = 500;
-const LONGEST_PAUSE = 10_000;
+const MAX_EVENT_CHARS = 8_000_000;
+/** Milliseconds before the first reconnection, doubled up to `MAX_DELAY_MS`. */
+const FIRST_DELAY_MS = 500;
+const MAX_DELAY_MS = 10_000;
 
 export type Followed =
   | AnswerEvent
@@ -31,7 +31,7 @@ export async function* followAnswer(
 ): AsyncGenerator<Followed, void, undefined> {
   const address = `/conversations/${encodeURIComponent(conversation)}/messages/${encodeURIComponent(answer)}/events`;
   let last = "";
-  let pause = FIRST_PAUSE;
+  let pause = FIRST_DELAY_MS;
   let ended = false;
   for (;;) {
     try {
@@ -39,7 +39,7 @@ export async function* followAnswer(
         last = message.id ?? last;
         const event = decodeEvent(message.event, message.data);
         if (event === null) continue;
-        pause = FIRST_PAUSE;
+        pause = FIRST_DELAY_MS;
         ended ||= event.type === "ended";
         yield event;
       }
@@ -54,7 +54,7 @@ export async function* followAnswer(
     if (ended) return;
     yield { type: "lost" };
     await wait(pause, signal);
-    pause = Math.min(pause * 2, LONGEST_PAUSE);
+    pause = Math.min(pause * 2, MAX_DELAY_MS);
   }
 }
 
@@ -65,7 +65,7 @@ async function* open(address: string, last: string, signal: AbortSignal) {
   if (response.body === null) return;
   const events = response.body
     .pipeThrough(new TextDecoderStream() as TransformStream<Uint8Array, string>)
-    .pipeThrough(new EventSourceParserStream({ maxBufferSize: LONGEST_EVENT }));
+    .pipeThrough(new EventSourceParserStream({ maxBufferSize: MAX_EVENT_CHARS }));
   const reader = events.getReader();
   try {
     for (let next = await reader.read(); !next.done; next = await reader.read()) yield next.value;

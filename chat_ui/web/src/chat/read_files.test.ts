@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { LARGEST_TOGETHER, MOST_FILES, readFiles } from "./read_files";
+import { MAX_TOTAL_BYTES, MAX_FILES, readFiles } from "./read_files";
 
 /** jsdom's files can't be read, so these bring their bytes with them. */
 function file(name: string, content: string | Uint8Array<ArrayBuffer>): File {
@@ -20,8 +20,8 @@ it("takes text, replaces a file of the same name, and says what it left out", as
 });
 
 it("keeps the API's bounds", async () => {
-  const large = await readFiles([], [file("a", "x".repeat(LARGEST_TOGETHER)), file("b", "x")]);
+  const large = await readFiles([], [file("a", "x".repeat(MAX_TOTAL_BYTES)), file("b", "x")]);
   expect(large.attachments.map(({ name }) => name)).toEqual(["a"]);
-  const many = await readFiles([], Array.from({ length: MOST_FILES + 1 }, (_, index) => file(String(index), "")));
-  expect([many.attachments.length, many.problems.length]).toEqual([MOST_FILES, 1]);
+  const many = await readFiles([], Array.from({ length: MAX_FILES + 1 }, (_, index) => file(String(index), "")));
+  expect([many.attachments.length, many.problems.length]).toEqual([MAX_FILES, 1]);
 });

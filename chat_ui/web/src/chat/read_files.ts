@@ -3,9 +3,9 @@ import type { Attachment } from "../api/chat_types";
 import { count } from "../ui/format";
 import { texts } from "../ui/messages";
 
-export const MOST_FILES = 10;
+export const MAX_FILES = 10;
 /** Bytes of UTF-8 of all files of a message together. */
-export const LARGEST_TOGETHER = 1_048_576;
+export const MAX_TOTAL_BYTES = 1_048_576;
 
 interface Read {
   readonly attachments: readonly Attachment[];
@@ -18,11 +18,11 @@ export async function readFiles(present: readonly Attachment[], files: readonly 
   const kept = new Map(present.map((attachment) => [attachment.name, attachment]));
   const problems: string[] = [];
   for (const file of files) {
-    const text = file.size > LARGEST_TOGETHER ? "" : await textOf(file);
+    const text = file.size > MAX_TOTAL_BYTES ? "" : await textOf(file);
     if (text === null) problems.push(texts.fileNotText(file.name));
-    else if (file.size > LARGEST_TOGETHER || sizeOf([...kept.values()]) + file.size > LARGEST_TOGETHER)
+    else if (file.size > MAX_TOTAL_BYTES || sizeOf([...kept.values()]) + file.size > MAX_TOTAL_BYTES)
       problems.push(texts.filesTooLarge("1 MiB"));
-    else if (kept.size >= MOST_FILES && !kept.has(file.name)) problems.push(texts.filesTooMany(count(MOST_FILES)));
+    else if (kept.size >= MAX_FILES && !kept.has(file.name)) problems.push(texts.filesTooMany(count(MAX_FILES)));
     else kept.set(file.name, { name: file.name, text });
   }
   return { attachments: [...kept.values()], problems };

@@ -1,7 +1,7 @@
 import { render, screen } from "@testing-library/svelte";
 import { tick } from "svelte";
 import { expect, it, vi } from "vitest";
-import { GrowingMarkdown } from "./growing_markdown";
+import { IncrementalMarkdown } from "./incremental_markdown";
 import Markdown from "./Markdown.svelte";
 
 it("keeps the element of a block that did not change while the text grows", async () => {
@@ -14,7 +14,7 @@ it("keeps the element of a block that did not change while the text grows", asyn
 });
 
 it("reads the text once a frame, however often it grows", async () => {
-  const read = vi.spyOn(GrowingMarkdown.prototype, "update");
+  const read = vi.spyOn(IncrementalMarkdown.prototype, "update");
   const frames: FrameRequestCallback[] = [];
   vi.spyOn(window, "requestAnimationFrame").mockImplementation((callback) => frames.push(callback));
   vi.spyOn(window, "cancelAnimationFrame").mockImplementation((frame) => {
@@ -28,7 +28,7 @@ it("reads the text once a frame, however often it grows", async () => {
 });
 
 it("lets frames pass between two drawings of a text that is written, and draws a whole one at once", async () => {
-  const read = vi.spyOn(GrowingMarkdown.prototype, "update");
+  const read = vi.spyOn(IncrementalMarkdown.prototype, "update");
   let frame: FrameRequestCallback = () => undefined;
   vi.spyOn(window, "requestAnimationFrame").mockImplementation((callback) => {
     frame = callback;

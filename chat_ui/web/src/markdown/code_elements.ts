@@ -1,12 +1,12 @@
 /** Builds DOM elements of highlighted code: text nodes and class names only, never markup. */
-import type { Coloured } from "./colour_code";
+import type { Highlighted } from "./highlight_code";
 import "./code_colours.css";
 
-export function codeElements(pieces: readonly Coloured[]): DocumentFragment {
+export function codeElements(pieces: readonly Highlighted[]): DocumentFragment {
   return append(document.createDocumentFragment(), pieces);
 }
 
-function append<T extends Node>(parent: T, pieces: readonly Coloured[]): T {
+function append<T extends Node>(parent: T, pieces: readonly Highlighted[]): T {
   for (const piece of pieces) {
     if (typeof piece === "string") {
       parent.appendChild(document.createTextNode(piece));

@@ -4,7 +4,7 @@ import { href, parse, type Route } from "./routes";
 export class Router {
   route = $state.raw<Route>(parse(location.pathname, location.hash));
   /** Whether the route has changed since the document was loaded. */
-  moved = false;
+  hasNavigated = false;
 
   /** Navigates to a route. `replace`: the current history entry is replaced. */
   go(route: Route, { replace = false } = {}): void {
@@ -26,7 +26,7 @@ export class Router {
   }
 
   #read(): void {
-    this.moved = true;
+    this.hasNavigated = true;
     this.route = parse(location.pathname, location.hash);
   }
 

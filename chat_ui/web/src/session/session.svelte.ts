@@ -5,16 +5,16 @@
 import { call } from "../api/call";
 import { ApiError, type Failure } from "../api/failure";
 import { onSignedOut, refresh } from "../api/http";
-import type { Me, Role, SignIn, SignUp } from "../api/shapes";
+import type { Me, Role, SignIn, SignUp } from "../api/types";
 import { drafts } from "../state/drafts";
 
-export type SessionStatus = "asking" | "signed-in" | "signed-out" | "unreachable";
+export type SessionStatus = "loading" | "signed-in" | "signed-out" | "unreachable";
 
 const RENEW_MS = 10 * 60_000;
 const RANK: readonly Role[] = ["viewer", "member", "admin", "owner"];
 
 export class Session {
-  status = $state<SessionStatus>("asking");
+  status = $state<SessionStatus>("loading");
   me = $state.raw<Me | null>(null);
   /** Why the session could not be read. */
   failure = $state.raw<Failure | null>(null);
@@ -23,7 +23,7 @@ export class Session {
   readonly #tabs = typeof BroadcastChannel === "undefined" ? null : new BroadcastChannel("headrace-session");
 
   /** Reads the signed-in user from the server. */
-  async ask(): Promise<void> {
+  async load(): Promise<void> {
     try {
       this.#begin(await call("GET /me"));
     } catch (error) {
@@ -66,9 +66,9 @@ export class Session {
   }
 
   /** Refreshes the cookies periodically and follows other tabs, until the returned function is called. */
-  keepUp(): () => void {
+  startRefreshing(): () => void {
     const renew = (): void => void this.#renew();
-    const hear = (event: MessageEvent): void => (event.data === "out" ? this.#end() : void this.ask());
+    const hear = (event: MessageEvent): void => (event.data === "out" ? this.#end() : void this.load());
     const timer = setInterval(renew, RENEW_MS);
     const deaf = onSignedOut(() => this.#end());
     document.addEventListener("visibilitychange", renew);

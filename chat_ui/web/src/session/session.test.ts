@@ -2,7 +2,7 @@ import { waitFor } from "@testing-library/svelte";
 import { beforeEach, expect, it, vi, type MockInstance } from "vitest";
 import * as api from "../api/call";
 import { ApiError, failureOf } from "../api/failure";
-import type { Me } from "../api/shapes";
+import type { Me } from "../api/types";
 import { Session } from "./session.svelte";
 
 const ME: Me = {
@@ -21,7 +21,7 @@ beforeEach(() => {
 it("knows who is signed in, and what the role allows", async () => {
   call.mockResolvedValueOnce(ME);
   const session = new Session();
-  await session.ask();
+  await session.load();
   expect([session.status, session.me?.user.name]).toEqual(["signed-in", "Ada"]);
   expect([session.may("member"), session.may("admin"), session.may("owner")]).toEqual([true, true, false]);
 });
@@ -29,17 +29,17 @@ it("knows who is signed in, and what the role allows", async () => {
 it("tells somebody who is not signed in from a server that can't be asked", async () => {
   const session = new Session();
   call.mockRejectedValueOnce(new ApiError(failureOf("unauthorized")));
-  await session.ask();
+  await session.load();
   expect(session.status).toBe("signed-out");
   call.mockRejectedValueOnce(new ApiError(failureOf("network")));
-  await session.ask();
+  await session.load();
   expect([session.status, session.failure?.kind]).toEqual(["unreachable", "network"]);
 });
 
 it("signs in and out, here and everywhere, and other tabs follow", async () => {
   call.mockResolvedValue(ME);
   const [session, other] = [new Session(), new Session()];
-  const stop = other.keepUp();
+  const stop = other.startRefreshing();
   await session.signIn({ email: "ada@example.org", password: "correct horse" });
   expect(session.status).toBe("signed-in");
   await waitFor(() => expect(other.status).toBe("signed-in"));

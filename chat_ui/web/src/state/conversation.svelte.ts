@@ -6,7 +6,7 @@ import * as api from "../api/chat_api";
 import type { Attachment, Message, WholeConversation } from "../api/chat_types";
 import { ApiError, type Failure } from "../api/failure";
 import { followAnswer } from "../api/follow_answer";
-import { Answer } from "./answer.svelte";
+import { ChatMessage } from "./chat_message.svelte";
 import { Settings } from "./settings.svelte";
 import { leafBelow, pathTo, siblingsOf, type Tree } from "./tree";
 
@@ -27,10 +27,10 @@ export class Conversation {
   failure = $state.raw<Failure | null>(null);
   readonly settings = new Settings();
   leaf = $state<string | null>(null);
-  #messages = $state.raw<Tree<Answer>>({});
+  #messages = $state.raw<Tree<ChatMessage>>({});
   /** The messages of the selected branch. */
-  readonly path: readonly Answer[] = $derived(pathTo(this.#messages, this.leaf));
-  readonly running: Answer | null = $derived(this.path.find((message) => message.running) ?? null);
+  readonly path: readonly ChatMessage[] = $derived(pathTo(this.#messages, this.leaf));
+  readonly running: ChatMessage | null = $derived(this.path.find((message) => message.running) ?? null);
   #sending = $state(false);
   readonly #closed = new AbortController();
 
@@ -45,7 +45,7 @@ export class Conversation {
     this.id = id;
     if (this.leaf === null) this.status = "loading";
     try {
-      this.#take(await api.readConversation(id));
+      this.#apply(await api.readConversation(id));
       this.failure = null;
       this.status = "ready";
     } catch (error) {
@@ -69,12 +69,12 @@ export class Conversation {
   }
 
   /** Sends an edited question as a new branch with the files of the old one. */
-  async edit(question: Answer, text: string): Promise<boolean> {
+  async edit(question: ChatMessage, text: string): Promise<boolean> {
     return this.send(text, [], question.parent, question.message.attachments.length > 0 ? question.id : null);
   }
 
   /** Requests another answer to the same question. */
-  async regenerate(answer: Answer): Promise<boolean> {
+  async regenerate(answer: ChatMessage): Promise<boolean> {
     return this.#begin(async (id) => [(await api.regenerate(id, answer.id, this.settings.value)).answer]);
   }
 
@@ -85,12 +85,12 @@ export class Conversation {
   }
 
   /** Returns the message and its siblings, oldest first. */
-  branchesOf(message: Answer): readonly Answer[] {
+  branchesOf(message: ChatMessage): readonly ChatMessage[] {
     return siblingsOf(this.#messages, message);
   }
 
   /** Selects the branch of a sibling, and stores the selection on the server. */
-  async show(sibling: Answer): Promise<void> {
+  async show(sibling: ChatMessage): Promise<void> {
     this.leaf = leafBelow(this.#messages, sibling.id);
     const { id, leaf } = this;
     if (id !== null && leaf !== null) await this.#try(() => api.changeConversation(id, { leaf }));
@@ -130,32 +130,32 @@ export class Conversation {
     }
   }
 
-  #take(whole: WholeConversation): void {
+  #apply(whole: WholeConversation): void {
     this.title = whole.title;
     this.shared = whole.shared;
-    if (this.leaf === null) this.settings.take(whole.settings);
+    if (this.leaf === null) this.settings.replace(whole.settings);
     this.#add(whole.messages);
     this.leaf = whole.leaf;
   }
 
   /** Adds or updates messages, except those that are updated by their stream. */
   #add(messages: readonly Message[]): void {
-    const all: Record<string, Answer> = { ...this.#messages };
+    const all: Record<string, ChatMessage> = { ...this.#messages };
     for (const message of messages) {
       const known = all[message.id];
-      if (known === undefined) all[message.id] = new Answer(message);
-      else if (!known.followed) known.end(message);
+      if (known === undefined) all[message.id] = new ChatMessage(message);
+      else if (!known.streaming) known.end(message);
     }
     this.#messages = all;
     for (const message of Object.values(all)) if (message.running) void this.#follow(message);
   }
 
-  async #follow(answer: Answer): Promise<void> {
-    if (this.id === null || answer.followed) return;
-    answer.followed = true;
+  async #follow(answer: ChatMessage): Promise<void> {
+    if (this.id === null || answer.streaming) return;
+    answer.streaming = true;
     try {
       for await (const event of followAnswer(this.id, answer.id, this.#closed.signal)) {
-        if (event.type === "lost") answer.lost = true;
+        if (event.type === "lost") answer.reconnecting = true;
         else if (event.type === "refused") answer.refused = event.failure;
         else answer.apply(event);
         if (event.type === "title") this.title = event.title;
@@ -164,7 +164,7 @@ export class Conversation {
     } catch (error) {
       if (!this.#closed.signal.aborted) throw error;
     } finally {
-      answer.followed = false;
+      answer.streaming = false;
     }
   }
 }

@@ -42,7 +42,7 @@ export class History {
   }
 
   /** Updates a conversation in the list; an unknown one makes the list reload. */
-  noticed(id: string, changes: Partial<ConversationSummary>): void {
+  update(id: string, changes: Partial<ConversationSummary>): void {
     if (this.list.some((row) => row.id === id)) this.#put(id, changes);
     else if (this.query === "" && !this.archived) void this.load();
   }

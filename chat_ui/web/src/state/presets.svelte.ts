@@ -10,11 +10,11 @@ export class Presets {
   }
 
   /** Saves `settings` under `name`; an existing preset of this name is changed. */
-  async keep(name: string, settings: ChatSettings): Promise<Preset> {
+  async save(name: string, settings: ChatSettings): Promise<Preset> {
     const known = this.list.find((preset) => preset.name === name);
-    const kept = known ? await api.changePreset(known.id, { settings }) : await api.createPreset(name, settings);
-    this.list = [...this.list.filter((preset) => preset.id !== kept.id), kept];
-    return kept;
+    const saved = known ? await api.changePreset(known.id, { settings }) : await api.createPreset(name, settings);
+    this.list = [...this.list.filter((preset) => preset.id !== saved.id), saved];
+    return saved;
   }
 
   async remove(id: string): Promise<void> {

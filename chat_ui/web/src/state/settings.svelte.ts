@@ -22,7 +22,7 @@ export class Settings {
   }
 
   /** Replaces all settings; the model only if `settings` has one. */
-  take(settings: ChatSettings): void {
+  replace(settings: ChatSettings): void {
     this.model = settings.model || this.model;
     this.system = settings.system;
     this.temperature = settings.temperature;

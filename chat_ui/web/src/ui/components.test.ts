@@ -7,7 +7,7 @@ import { count, money, perMillion } from "./format";
 import Menu from "./Menu.svelte";
 import { preferences } from "./preferences";
 import { Theme } from "./theme.svelte";
-import { attempt, Toasts, toasts } from "./toasts.svelte";
+import { withErrorToast, Toasts, toasts } from "./toasts.svelte";
 import { ApiError, failureOf } from "../api/failure";
 
 const snippet = (html: string) => createRawSnippet(() => ({ render: () => html }));
@@ -65,25 +65,25 @@ it("the theme is put on the document and remembered; a broken memory is none", (
   expect([document.documentElement.dataset["theme"], new Theme().chosen]).toEqual(["dark", "dark"]);
   theme.choose("system");
   expect(document.documentElement.dataset["theme"]).toBeUndefined();
-  preferences.remember("theme", "plaid");
+  preferences.set("theme", "plaid");
   expect(new Theme().chosen).toBe("system");
   vi.spyOn(Storage.prototype, "setItem").mockImplementation(() => {
     throw new DOMException("full", "QuotaExceededError");
   });
-  expect(() => preferences.remember("theme", "light")).not.toThrow();
-  expect(preferences.recall("theme")).toBe("plaid");
+  expect(() => preferences.set("theme", "light")).not.toThrow();
+  expect(preferences.get("theme")).toBe("plaid");
 });
 
 it("notices go by themselves, and failures are told in words", async () => {
   vi.useFakeTimers();
   const shown = new Toasts();
-  shown.say("Saved.");
-  shown.say("Broken.", "failed");
+  shown.show("Saved.");
+  shown.show("Broken.", "failed");
   await vi.advanceTimersByTimeAsync(6_000);
   expect(shown.notices.map((notice) => notice.text)).toEqual(["Broken."]);
   await vi.advanceTimersByTimeAsync(10_000);
   expect(shown.notices).toEqual([]);
-  expect(await attempt(() => Promise.reject(new ApiError(failureOf("forbidden", "no", null, "not_permitted"))))).toBe(false);
+  expect(await withErrorToast(() => Promise.reject(new ApiError(failureOf("forbidden", "no", null, "not_permitted"))))).toBe(false);
   expect(toasts.notices.at(-1)).toMatchObject({ kind: "failed", text: "Your role does not allow this." });
   vi.useRealTimers();
 });

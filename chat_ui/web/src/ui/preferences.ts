@@ -1,4 +1,4 @@
 /** Preferences of the page's appearance in local storage. Must never hold tokens or other secrets. */
-import { Memory } from "./memory";
+import { WebStorage } from "./web_storage";
 
-export const preferences = new Memory(() => localStorage, "headrace.");
+export const preferences = new WebStorage(() => localStorage, "headrace.");

@@ -10,7 +10,7 @@ function known(name: string | null): ThemeName {
 }
 
 export class Theme {
-  chosen = $state<ThemeName>(known(preferences.recall(PREFERENCE)));
+  chosen = $state<ThemeName>(known(preferences.get(PREFERENCE)));
 
   /** Sets the theme's attribute on the document. */
   apply(): void {
@@ -20,8 +20,8 @@ export class Theme {
 
   choose(name: ThemeName): void {
     this.chosen = name;
-    if (name === "system") preferences.forget(PREFERENCE);
-    else preferences.remember(PREFERENCE, name);
+    if (name === "system") preferences.remove(PREFERENCE);
+    else preferences.set(PREFERENCE, name);
     this.apply();
   }
 }

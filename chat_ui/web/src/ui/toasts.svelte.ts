@@ -1,8 +1,8 @@
 /** Toast notifications of successful and failed actions. */
 import { ApiError } from "../api/failure";
-import { problemText } from "./problem";
+import { errorText } from "./error_text";
 
-export interface Notice {
+export interface Toast {
   readonly id: number;
   readonly kind: "done" | "failed";
   readonly text: string;
@@ -11,12 +11,12 @@ export interface Notice {
 const SECONDS_SHOWN = { done: 5, failed: 12 } as const;
 
 export class Toasts {
-  notices = $state.raw<readonly Notice[]>([]);
+  notices = $state.raw<readonly Toast[]>([]);
   /** Regions that can show toasts: the page and each open dialog. The last one shows them. */
   regions = $state.raw<readonly string[]>([]);
   #next = 0;
 
-  say(text: string, kind: Notice["kind"] = "done"): void {
+  show(text: string, kind: Toast["kind"] = "done"): void {
     const notice = { id: this.#next++, kind, text };
     this.notices = [...this.notices, notice];
     setTimeout(() => this.dismiss(notice.id), SECONDS_SHOWN[kind] * 1000);
@@ -38,13 +38,13 @@ export class Toasts {
 export const toasts = new Toasts();
 
 /** Performs an API action and shows a toast if it fails. Returns whether it succeeded. */
-export async function attempt(action: () => Promise<unknown>): Promise<boolean> {
+export async function withErrorToast(action: () => Promise<unknown>): Promise<boolean> {
   try {
     await action();
     return true;
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    toasts.say(problemText(error.failure), "failed");
+    toasts.show(errorText(error.failure), "failed");
     return false;
   }
 }

@@ -3,7 +3,7 @@ import userEvent from "@testing-library/user-event";
 import { expect, it, vi } from "vitest";
 import * as api from "../api/call";
 import { ApiError, failureOf } from "../api/failure";
-import * as drawing from "./draw_bars";
+import * as drawing from "./bar_chart";
 import UsagePage from "./UsagePage.svelte";
 
 const today = new Date().toISOString().slice(0, 10);
@@ -22,7 +22,7 @@ const USAGE = {
 
 it("shows balance, budget, limits, and what was used, drawn and as a table", async () => {
   const call = vi.spyOn(api, "call").mockResolvedValue(USAGE);
-  const draw = vi.spyOn(drawing, "drawBars").mockReturnValue(() => undefined);
+  const draw = vi.spyOn(drawing, "drawBarChart").mockReturnValue(() => undefined);
   render(UsagePage);
   expect(await screen.findByText("$5.00")).toBeTruthy();
   expect(screen.getByRole("meter", { name: /organisation’s budget/ })).toBeTruthy();

@@ -16,13 +16,13 @@ export function choose(preferred: readonly string[]): Messages {
 
 export class Language {
   /** The chosen locale; null: the browser's preference. */
-  chosen = $state<string | null>(preferences.recall(PREFERENCE));
+  chosen = $state<string | null>(preferences.get(PREFERENCE));
   readonly messages = $derived(choose(this.chosen === null ? navigator.languages : [this.chosen, ...navigator.languages]));
 
   choose(locale: string | null): void {
     this.chosen = locale;
-    if (locale === null) preferences.forget(PREFERENCE);
-    else preferences.remember(PREFERENCE, locale);
+    if (locale === null) preferences.remove(PREFERENCE);
+    else preferences.set(PREFERENCE, locale);
   }
 }
 

@@ -1,5 +1,5 @@
 /** Texts of sign-in, sign-up and the account page. */
-import type { Role } from "../../../api/shapes";
+import type { Role } from "../../../api/types";
 
 const roles: Record<Role, string> = { owner: "Owner", admin: "Administrator", member: "Member", viewer: "Viewer" };
 

@@ -1,5 +1,5 @@
 /** Texts of the administration pages. */
-import type { AuditRow } from "../../../api/shapes";
+import type { AuditRow } from "../../../api/types";
 import type { AdminSection } from "../../../router/routes";
 
 const plural = new Intl.PluralRules("en");

@@ -1,0 +1,17 @@
+import { expect, it } from "vitest";
+import { parseDollars, formatDollars } from "./dollar_amounts";
+
+it.each([
+  ["", null],
+  [" 12 ", 12_000_000_000],
+  ["$0.5", 500_000_000],
+  ["0,000000001", 1],
+  ["9000000.123456789", 9_000_000_123_456_789],
+])("reads %j as %s", (typed, nano) => {
+  expect(parseDollars(typed)).toBe(nano);
+  expect(parseDollars(formatDollars(nano))).toBe(nano);
+});
+
+it.each(["-1", "1e3", "1.2.3", "1 000", "0.0000000001", "999999999.1", "abc", "∞"])("%j is no amount", (typed) => {
+  expect(parseDollars(typed)).toBeUndefined();
+});

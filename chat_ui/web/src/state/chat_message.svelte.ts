@@ -1,0 +1,79 @@
+/** Reactive state of one message; an answer is updated by the events of its stream. */
+import type { AnswerEvent } from "../api/answer_events";
+import type { Message } from "../api/chat_types";
+import { failureOf, kindOf, type Failure } from "../api/failure";
+
+export interface Queue {
+  /** Number of requests before this one. */
+  readonly position: number | null;
+  readonly seconds: number | null;
+}
+
+export class ChatMessage {
+  message = $state.raw<Message>({} as Message);
+  text = $state("");
+  queue = $state.raw<Queue | null>(null);
+  /** Whether the stream's connection broke and is being retried. */
+  reconnecting = $state(false);
+  /** Whether a task is reading the stream already. */
+  streaming = false;
+  refused = $state.raw<Failure | null>(null);
+  readonly id: string;
+  readonly parent: string | null;
+  readonly created: number;
+
+  constructor(message: Message) {
+    this.id = message.id;
+    this.parent = message.parent;
+    this.created = message.created;
+    this.message = message;
+    this.text = message.text;
+  }
+
+  get running(): boolean {
+    return this.refused === null && (this.message.state === "waiting" || this.message.state === "running");
+  }
+
+  /** Why the answer is missing or incomplete; null if it is neither. */
+  get failure(): Failure | null {
+    if (this.refused !== null) return this.refused;
+    if (this.message.state !== "failed") return null;
+    const error = this.message.error;
+    const code = error?.code ?? "";
+    return failureOf(kindOf(500, code), error?.message ?? "", error?.retry_after ?? null, code);
+  }
+
+  apply(event: AnswerEvent): void {
+    this.reconnecting = false;
+    switch (event.type) {
+      case "waiting":
+        this.queue = { position: event.position, seconds: event.seconds };
+        break;
+      case "text":
+        this.#put(event.at, event.text);
+        break;
+      case "restart":
+        this.#put(0, "");
+        break;
+      case "ended":
+        this.end(event.message);
+        break;
+      case "title":
+        break;
+    }
+  }
+
+  end(message: Message): void {
+    this.message = message;
+    this.text = message.text;
+    this.queue = null;
+    this.reconnecting = false;
+  }
+
+  /** Replaces the text after `at`: a resumed stream may send some of it twice. */
+  #put(at: number, text: string): void {
+    this.queue = null;
+    if (this.message.state === "waiting") this.message = { ...this.message, state: "running" };
+    this.text = this.text.slice(0, at) + text;
+  }
+}

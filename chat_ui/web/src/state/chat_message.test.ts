@@ -1,0 +1,32 @@
+import { expect, it } from "vitest";
+import { chatMessage, apiMessage } from "../chat/messages.fixture";
+
+const waiting = () => chatMessage({ state: "waiting", text: "" });
+
+it("waits, grows and ends", () => {
+  const answer = waiting();
+  answer.apply({ type: "waiting", position: 2, seconds: 3 });
+  expect([answer.running, answer.queue]).toEqual([true, { position: 2, seconds: 3 }]);
+  answer.apply({ type: "text", at: 0, text: "Hel" });
+  answer.apply({ type: "text", at: 3, text: "lo" });
+  expect([answer.text, answer.queue, answer.message.state]).toEqual(["Hello", null, "running"]);
+  answer.apply({ type: "ended", message: apiMessage({ id: answer.id, text: "Hello." }) });
+  expect([answer.running, answer.text]).toEqual([false, "Hello."]);
+});
+
+it("keeps what it has up to where a stream goes on, and begins anew when told", () => {
+  const answer = waiting();
+  answer.apply({ type: "text", at: 0, text: "one two" });
+  answer.reconnecting = true;
+  answer.apply({ type: "text", at: 4, text: "two three" });
+  expect([answer.text, answer.reconnecting]).toEqual(["one two three", false]);
+  answer.apply({ type: "restart" });
+  expect([answer.text, answer.running]).toEqual(["", true]);
+});
+
+it("says why it failed", () => {
+  const error = { code: "insufficient_quota", message: "Budget used up.", retry_after: null };
+  const answer = chatMessage({ state: "failed", error });
+  expect(answer.failure).toMatchObject({ kind: "quota", detail: "Budget used up." });
+  expect(waiting().failure).toBeNull();
+});
