@@ -21,7 +21,7 @@ from router.messages import Job, SamplingParams, TextPrompt
 from router.transport.base import Outgoing
 from router.transport.rabbitmq import RabbitMQTransport
 from runtime.lifecycle import StartupError
-from tests.auth_billing.money.test_settlement import record
+from tests.auth_billing.money.test_usage_records import record
 
 NOWHERE = "127.0.0.1:1"
 

@@ -157,10 +157,10 @@ INDEX: dict[str, list[str]] = {
     ],
     # Billing and administration
     "H88": [
-        f"{KEYS}money/test_amounts.py::test_what_is_no_amount",
-        f"{KEYS}money/test_amounts.py::test_what_is_no_integer_amount",
-        f"{KEYS}store/test_credit.py::test_amounts_that_are_none",
-        f"{KEYS}store/test_credit.py::test_an_account_never_passes_64_bits",
+        f"{KEYS}money/test_amounts.py::test_malformed_amounts_are_refused",
+        f"{KEYS}money/test_amounts.py::test_values_other_than_integers_in_range_are_refused",
+        f"{KEYS}money/test_credit.py::test_invalid_amounts_are_refused",
+        f"{KEYS}money/test_credit.py::test_credit_never_exceeds_64_bits",
     ],
     "H90": [f"{ORGANIZATION}test_refusals.py::test_queries_that_are_none"],
     "H91": [
@@ -177,9 +177,9 @@ INDEX: dict[str, list[str]] = {
         f"{RACES}test_prices_are_edited_while_jobs_are_held",
     ],
     "H95": [
-        f"{KEYS}store/test_credit.py::test_a_job_is_paid_back_in_parts_and_never_more_than_it_cost",
-        f"{KEYS}store/test_credit.py::test_refunds_at_once_do_not_exceed_the_charge",
-        f"{KEYS}store/test_credit.py::test_only_what_the_organisation_was_charged_for_is_paid_back",
+        f"{KEYS}money/test_credit.py::test_refunds_of_a_job_never_exceed_its_cost",
+        f"{KEYS}money/test_credit.py::test_concurrent_refunds_do_not_exceed_the_cost",
+        f"{KEYS}money/test_credit.py::test_only_own_settled_jobs_are_refunded",
     ],
     # Internal plane
     "H114": [

@@ -25,7 +25,7 @@ from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.indexes import create_indexes
 from auth_billing.store.usage import MongoUsageStore
 from router.messages import Outcome, Usage
-from tests.auth_billing.money.test_settlement import record
+from tests.auth_billing.money.test_usage_records import record
 from tests.auth_billing.workload import HELD, ORGANISATION, hold, hold_request, principal
 from tests.fakes.billing_stores import price_book
 

@@ -1,4 +1,4 @@
-"""Amounts: exact both ways, and nothing else is one (docs/design/hostile-input.md#H88)."""
+"""Amounts: parsed and formatted exactly, malformed ones refused (docs/design/hostile-input.md#H88)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from auth_billing.money.amounts import MAX_AMOUNT, check_amount, format_usd, par
 
 
 @given(st.integers(1, MAX_AMOUNT))
-def test_what_is_written_is_what_is_read(nano: int) -> None:
+def test_an_amount_survives_formatting_and_parsing(nano: int) -> None:
     assert parse_usd(format_usd(nano)) == nano
 
 
-def test_how_amounts_look() -> None:
+def test_amounts_are_formatted_with_two_to_nine_places() -> None:
     assert [format_usd(each) for each in (0, 1, 150_000_000, 12_500_000_000, -2_000_000_000)] == [
         "0.00",
         "0.000000001",
@@ -29,7 +29,7 @@ def test_how_amounts_look() -> None:
     "text",
     ["", ".", "-1", "+1", "0", "0.0", "0.0000000001", "1e3", "1e400", "NaN", "१२", "1,5", "1_0", " 1", "9" * 30, "1."],
 )
-def test_what_is_no_amount(text: str) -> None:
+def test_malformed_amounts_are_refused(text: str) -> None:
     with pytest.raises(UnacceptableAmount):
         parse_usd(text)
 
@@ -37,6 +37,6 @@ def test_what_is_no_amount(text: str) -> None:
 @pytest.mark.parametrize(
     "value", [-1, 0, 0.001, 1.0, 1e400, "1e3", 2**63, float("nan"), "१२", True, None, MAX_AMOUNT + 1]
 )
-def test_what_is_no_integer_amount(value: object) -> None:
+def test_values_other_than_integers_in_range_are_refused(value: object) -> None:
     with pytest.raises(UnacceptableAmount):
         check_amount(value)

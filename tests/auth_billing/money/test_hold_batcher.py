@@ -1,4 +1,4 @@
-"""Holds that come while one is under way: together in one update, and each with its own answer."""
+"""Holds requested during an update of the account share the next update; each request gets its own result."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tests.fakes.billing_stores import flat_price
 
 
 class SlowAccount:
-    """An account that answers when it is told to, and remembers what it was asked for at once."""
+    """An account that answers once `open` is set, and records the jobs of each update."""
 
     def __init__(self, available: int) -> None:
         self.available = available
-        self.asked: list[list[str]] = []
+        self.updates: list[list[str]] = []
         self.open = asyncio.Event()
         self.error: Exception | None = None
 
     async def hold(self, jobs: Sequence[JobRecord], budgets: Mapping[str, int]) -> bool:
-        self.asked.append([job.id for job in jobs])
+        self.updates.append([job.id for job in jobs])
         await self.open.wait()
         if self.error is not None:
             raise self.error
@@ -37,8 +37,8 @@ class SlowAccount:
         return True
 
 
-async def begun(holds: HoldBatcher, *requests: list[JobRecord]) -> list[asyncio.Task[bool]]:
-    """Ask for each, in this order; the first is under way then, the others wait."""
+async def started(holds: HoldBatcher, *requests: list[JobRecord]) -> list[asyncio.Task[bool]]:
+    """Request the holds in this order; the first update then runs, the other requests wait."""
     tasks = []
     for jobs in requests:
         tasks.append(asyncio.create_task(holds.hold(jobs, {})))
@@ -65,54 +65,54 @@ def job(name: str, hold: int = 10, organisation: str = ORGANISATION) -> JobRecor
     )
 
 
-async def test_what_comes_meanwhile_is_asked_for_together() -> None:
+async def test_requests_during_an_update_share_the_next_update() -> None:
     account = SlowAccount(available=100)
     holds = HoldBatcher(account)
-    tasks = await begun(holds, [job("a")], [job("b"), job("c")], [job("d")])
+    tasks = await started(holds, [job("a")], [job("b"), job("c")], [job("d")])
     account.open.set()
     assert await asyncio.gather(*tasks) == [True, True, True]
-    assert account.asked == [["a"], ["b", "c", "d"]]
+    assert account.updates == [["a"], ["b", "c", "d"]]
 
 
-async def test_if_not_all_can_have_it_those_that_can_do() -> None:
+async def test_a_refused_batch_is_held_one_by_one() -> None:
     account = SlowAccount(available=30)
     holds = HoldBatcher(account)
-    tasks = await begun(holds, [job("a")], [job("b", 15)], [job("c", 15)], [job("d", 5)])
+    tasks = await started(holds, [job("a")], [job("b", 15)], [job("c", 15)], [job("d", 5)])
     account.open.set()
     assert await asyncio.gather(*tasks) == [True, True, False, True]
 
 
-async def test_more_together_than_the_store_can_count_is_asked_for_one_by_one() -> None:
+async def test_a_batch_above_the_maximum_hold_is_held_one_by_one() -> None:
     account = SlowAccount(available=2 * MAX_HOLD)
     holds = HoldBatcher(account)
-    tasks = await begun(holds, [job("a")], [job("b", MAX_HOLD - 10)], [job("c", MAX_HOLD - 10)])
+    tasks = await started(holds, [job("a")], [job("b", MAX_HOLD - 10)], [job("c", MAX_HOLD - 10)])
     account.open.set()
     assert await asyncio.gather(*tasks) == [True, True, True]
-    assert account.asked == [["a"], ["b"], ["c"]]
+    assert account.updates == [["a"], ["b"], ["c"]]
 
 
-async def test_two_organisations_do_not_wait_for_each_other() -> None:
+async def test_organisations_do_not_wait_for_each_other() -> None:
     account = SlowAccount(available=100)
-    tasks = await begun(HoldBatcher(account), [job("a")], [job("b", organisation="org-2")])
-    assert account.asked == [["a"], ["b"]]
+    tasks = await started(HoldBatcher(account), [job("a")], [job("b", organisation="org-2")])
+    assert account.updates == [["a"], ["b"]]
     account.open.set()
     assert await asyncio.gather(*tasks) == [True, True]
 
 
-async def test_who_leaves_does_not_take_the_others_along() -> None:
+async def test_a_cancelled_request_does_not_cancel_its_batch() -> None:
     account = SlowAccount(available=100)
-    tasks = await begun(HoldBatcher(account), [job("a")], [job("b")])
+    tasks = await started(HoldBatcher(account), [job("a")], [job("b")])
     tasks[0].cancel()
     account.open.set()
     assert await tasks[1]
-    assert account.available == 80  # whoever left knows that it may be held
+    assert account.available == 80  # the cancelled request's outcome is unknown to its caller
 
 
-async def test_all_hear_of_a_store_that_does_not_answer_and_the_next_ask_again() -> None:
+async def test_a_store_error_reaches_every_request_and_later_requests_retry() -> None:
     account = SlowAccount(available=100)
     holds = HoldBatcher(account)
     account.error = StoreUnavailable("away")
-    tasks = await begun(holds, [job("a")], [job("b")], [job("c")])
+    tasks = await started(holds, [job("a")], [job("b")], [job("c")])
     account.open.set()
     for task in tasks:
         with pytest.raises(StoreUnavailable):

@@ -1,4 +1,4 @@
-"""What is written behind a request's back: in order, together, and again when the store did not answer."""
+"""Writes off the request path: holds before documents, batched, repeated when the store did not answer."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.auth_billing.workload import HELD, ORGANISATION, hold, hold_request, 
 from tests.fakes.accounts import Absence, FakeClock
 from tests.fakes.billing_stores import DictBalanceStore, DictJobStore, dict_billing_stores, price_book
 
-PLENTY = 1_000 * HELD
+CREDIT = 1_000 * HELD
 
 
-class Writing:
-    """A gateway's money with a lease, and the store that it is written to."""
+class LeasedGateway:
+    """The billing of a gateway that has a lease, and the stores that it writes to."""
 
     def __init__(self) -> None:
         self.absence = Absence()
@@ -32,7 +32,7 @@ class Writing:
         self.balances, self.jobs = self.stores.balances, self.stores.jobs
 
     async def begin(self) -> None:
-        self.balances.balances[ORGANISATION] = Balance(ORGANISATION, PLENTY, 0)
+        self.balances.balances[ORGANISATION] = Balance(ORGANISATION, CREDIT, 0)
         for job in ("job-1", "job-2"):
             await hold(self.billing, principal(), [hold_request(job)])
 
@@ -44,54 +44,56 @@ class Writing:
 
 
 @pytest.fixture
-async def writing() -> Writing:
-    writing = Writing()
-    await writing.begin()
-    return writing
+async def gateway() -> LeasedGateway:
+    gateway = LeasedGateway()
+    await gateway.begin()
+    return gateway
 
 
-async def test_requests_at_the_same_time_are_written_together(writing: Writing) -> None:
-    before = writing.balances.balances[ORGANISATION].version
-    await asyncio.gather(*(writing.reserve(f"job-{n}") for n in (3, 4, 5)))
-    await writing.billing.flush_jobs(["job-5"])
-    assert all(writing.held(f"job-{n}") and f"job-{n}" in writing.jobs.jobs for n in (3, 4, 5))
-    assert writing.balances.balances[ORGANISATION].version <= before + 2  # their holds, and a larger lease
+async def test_concurrent_requests_are_written_together(gateway: LeasedGateway) -> None:
+    before = gateway.balances.balances[ORGANISATION].version
+    await asyncio.gather(*(gateway.reserve(f"job-{n}") for n in (3, 4, 5)))
+    await gateway.billing.flush_jobs(["job-5"])
+    assert all(gateway.held(f"job-{n}") and f"job-{n}" in gateway.jobs.jobs for n in (3, 4, 5))
+    assert gateway.balances.balances[ORGANISATION].version <= before + 2  # their holds, and a larger lease
 
 
 @pytest.mark.parametrize("answered", [1, 2], ids=["before the holds", "before the documents"])
-async def test_what_the_store_did_not_take_is_written_next_time(writing: Writing, answered: int) -> None:
-    await writing.reserve("job-3")
-    writing.absence.failures_after = answered
+async def test_failed_writes_are_repeated_by_the_next_flush(gateway: LeasedGateway, answered: int) -> None:
+    await gateway.reserve("job-3")
+    gateway.absence.failures_after = answered
     with pytest.raises(StoreUnavailable):
-        await writing.billing.flush_jobs(["job-3"])
-    await writing.billing.flush_jobs(["job-3"])
-    assert writing.held("job-3")
-    assert "job-3" in writing.jobs.jobs
+        await gateway.billing.flush_jobs(["job-3"])
+    await gateway.billing.flush_jobs(["job-3"])
+    assert gateway.held("job-3")
+    assert "job-3" in gateway.jobs.jobs
 
 
-async def test_while_the_store_is_away_leases_end(writing: Writing) -> None:
-    writing.absence.away = True
-    await writing.reserve("job-3")
+async def test_leases_are_suspended_while_the_store_is_unavailable(gateway: LeasedGateway) -> None:
+    gateway.absence.away = True
+    await gateway.reserve("job-3")
     with pytest.raises(StoreUnavailable):
-        await writing.billing.flush_jobs(["job-3"])
+        await gateway.billing.flush_jobs(["job-3"])
     with pytest.raises(StoreUnavailable):
-        await writing.reserve("job-4")
-    writing.absence.away = False
-    await writing.billing.record_heartbeat("gateway-1")
-    assert (writing.held("job-3"), writing.held("job-4")) == (True, False)
-    balance = writing.balances.balances[ORGANISATION]
-    assert sum(each.amount for each in balance.held.values()) + balance.available == PLENTY
+        await gateway.reserve("job-4")
+    gateway.absence.away = False
+    await gateway.billing.record_heartbeat("gateway-1")
+    assert (gateway.held("job-3"), gateway.held("job-4")) == (True, False)
+    balance = gateway.balances.balances[ORGANISATION]
+    assert sum(each.amount for each in balance.held.values()) + balance.available == CREDIT
 
 
-async def test_who_is_slow_to_write_asks_the_account(writing: Writing) -> None:
-    await writing.reserve("job-3")
-    writing.clock.now += MAX_LAG + 0.1
-    version = writing.balances.balances[ORGANISATION].version
-    await writing.reserve("job-4")
-    assert writing.balances.balances[ORGANISATION].version == version + 1
+async def test_a_buffer_that_lags_holds_from_the_account(gateway: LeasedGateway) -> None:
+    await gateway.reserve("job-3")
+    gateway.clock.now += MAX_LAG + 0.1
+    version = gateway.balances.balances[ORGANISATION].version
+    await gateway.reserve("job-4")
+    assert gateway.balances.balances[ORGANISATION].version == version + 1
 
 
-async def test_checkpoints_of_many_jobs_are_several_writes(writing: Writing, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_checkpoints_of_many_jobs_are_written_in_batches(
+    gateway: LeasedGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     checkpoint, sizes = DictJobStore.checkpoint, []
 
     async def counted(store: DictJobStore, usage: Mapping[str, Usage]) -> None:
@@ -100,13 +102,13 @@ async def test_checkpoints_of_many_jobs_are_several_writes(writing: Writing, mon
 
     monkeypatch.setattr(DictJobStore, "checkpoint", counted)
     jobs = [f"many-{n}" for n in range(BATCH_SIZE + 6)]
-    await asyncio.gather(*map(writing.reserve, jobs))
-    await writing.billing.checkpoint(dict.fromkeys(jobs, Usage(prompt_tokens=1, completion_tokens=2)))
+    await asyncio.gather(*map(gateway.reserve, jobs))
+    await gateway.billing.checkpoint(dict.fromkeys(jobs, Usage(prompt_tokens=1, completion_tokens=2)))
     assert sizes == [BATCH_SIZE, 6]
-    assert all(writing.jobs.jobs[job].checkpoint for job in jobs)
+    assert all(gateway.jobs.jobs[job].checkpoint for job in jobs)
 
 
-async def test_a_job_that_the_store_refuses_holds_up_nobody(writing: Writing, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refused_job_does_not_block_other_jobs(gateway: LeasedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     insert = DictJobStore.insert
 
     async def picky(store: DictJobStore, jobs: Sequence[JobRecord]) -> None:
@@ -115,6 +117,6 @@ async def test_a_job_that_the_store_refuses_holds_up_nobody(writing: Writing, mo
         await insert(store, jobs)
 
     monkeypatch.setattr(DictJobStore, "insert", picky)
-    await asyncio.gather(writing.reserve("job-3"), writing.reserve("job-4"))
-    await writing.billing.flush_jobs(["job-3", "job-4"])
-    assert ("job-3" in writing.jobs.jobs, "job-4" in writing.jobs.jobs) == (False, True)
+    await asyncio.gather(gateway.reserve("job-3"), gateway.reserve("job-4"))
+    await gateway.billing.flush_jobs(["job-3", "job-4"])
+    assert ("job-3" in gateway.jobs.jobs, "job-4" in gateway.jobs.jobs) == (False, True)

@@ -1,4 +1,4 @@
-"""A receipt settles its job once, whatever is repeated, reordered, late or away."""
+"""A receipt settles its job once, whatever is repeated, reordered, late or unavailable."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from router.bus import REASON_HEADER, Bus
 from router.messages import Outcome, Receipt, Usage
 from router.transport.memory import MemoryTransport
 from tests.auth_billing.conftest import Buses
-from tests.auth_billing.money.test_settlement import ready, record
-from tests.auth_billing.money.test_settlement import settling as settling_on
+from tests.auth_billing.money.test_usage_records import ready, record
+from tests.auth_billing.money.test_usage_records import settling as settling_on
 from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, hold_request, principal
 from tests.fakes.accounts import Absence, DictUsageStore
 from tests.fakes.billing_stores import DictBalanceStore, dict_billing_stores, price_book
@@ -61,8 +61,8 @@ def settling() -> Settling:
     return Settling()
 
 
-async def test_every_message_thrice_and_in_any_order_settles_once(buses: Buses, settling: Settling, eventually) -> None:
-    """docs/design/reliability-contract.md#F21."""
+async def test_repeated_and_reordered_messages_settle_once(buses: Buses, settling: Settling, eventually) -> None:
+    """Exactly-once settlement (docs/design/reliability-contract.md#F21)."""
     jobs = [f"job-{number}" for number in range(40)]
     await settling.hold(*jobs)
     messages = [message for job in jobs for message in (receipt(job), record(job=job)) for _ in range(3)]
@@ -78,7 +78,7 @@ async def test_every_message_thrice_and_in_any_order_settles_once(buses: Buses, 
     assert await check_idle(settling.stores, ORGANISATION, 40 * HELD, jobs) == 40 * COST
 
 
-async def test_a_second_word_on_a_job_is_ignored_and_counted(buses: Buses, settling: Settling, eventually) -> None:
+async def test_a_conflicting_receipt_is_ignored_and_counted(buses: Buses, settling: Settling, eventually) -> None:
     await settling.hold("job-1")
     async with settling.on(buses.billing):
         for tokens in (3, 4, 5):
@@ -95,7 +95,7 @@ async def test_a_second_word_on_a_job_is_ignored_and_counted(buses: Buses, settl
         (receipt("job-1", 2**63), "64 bits"),
     ],
 )
-async def test_what_nobody_can_settle_is_parked(
+async def test_invalid_and_unknown_receipts_are_parked(
     buses: Buses, settling: Settling, eventually, wrong: Receipt, reason: str
 ) -> None:
     await settling.hold("job-1")
@@ -109,10 +109,8 @@ async def test_what_nobody_can_settle_is_parked(
     assert reason in str((await anext(aiter(parked))).headers[REASON_HEADER])
 
 
-async def test_a_store_that_was_away_settles_everything_when_it_is_back(
-    buses: Buses, settling: Settling, eventually
-) -> None:
-    """docs/design/reliability-contract.md#F14."""
+async def test_receipts_wait_for_an_unavailable_store(buses: Buses, settling: Settling, eventually) -> None:
+    """The store is unavailable and comes back (docs/design/reliability-contract.md#F14)."""
     jobs = [f"job-{number}" for number in range(20)]
     await settling.hold(*jobs)
     settling.absence.away = True
@@ -127,7 +125,7 @@ async def test_a_store_that_was_away_settles_everything_when_it_is_back(
 
 
 @pytest.mark.parametrize("failures", range(1, 12))
-async def test_a_store_that_fails_at_any_step_is_asked_again(
+async def test_a_settlement_that_fails_at_any_step_is_repeated(
     buses: Buses, settling: Settling, eventually, failures: int
 ) -> None:
     await settling.hold("job-1", "job-2")
@@ -136,5 +134,5 @@ async def test_a_store_that_fails_at_any_step_is_asked_again(
         await buses.others.publish_settlement(receipt("job-1"))
         await buses.others.publish_settlement(receipt("job-2", 0))
         await eventually(lambda: settling.receipts("settled") + settling.receipts("repeated") == 2)
-    settling.absence.failures_after = 0  # two that came together have fewer steps
+    settling.absence.failures_after = 0  # receipts of one batch need fewer steps
     assert await check_idle(settling.stores, ORGANISATION, 2 * HELD, ["job-1", "job-2"]) == COST + 200

@@ -1,4 +1,4 @@
-"""What the sweeper settles, what it leaves alone, and when: after an outage, for a silent gateway, past a deadline."""
+"""When the sweeper settles or releases: after an outage, for a silent gateway, past a deadline."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from auth_billing.money.holds import month_of
 from auth_billing.money.settler import Settler
 from auth_billing.money.sweeper import INTERVAL, Sweeper
 from router.messages import Outcome, Usage
-from tests.auth_billing.money.test_settlement import record
+from tests.auth_billing.money.test_usage_records import record
 from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, hold_request, principal
 from tests.fakes.accounts import Absence, DictUsageStore, FakeClock
 from tests.fakes.billing_stores import DictBalanceStore, DictJobStore, dict_billing_stores, price_book
 
-PLENTY = 1_000 * HELD
-SAID = Usage(prompt_tokens=10, completion_tokens=6)
+CREDIT = 1_000 * HELD
+DELIVERED = Usage(prompt_tokens=10, completion_tokens=6)
 
 
-class Sweeping:
-    """A sweeper that looks every `INTERVAL` seconds of a clock of the test's own."""
+class SweeperStage:
+    """A sweeper that runs every `INTERVAL` seconds of a fake clock."""
 
     def __init__(self) -> None:
         self.absence = Absence()
@@ -88,17 +88,17 @@ class Sweeping:
 
 
 @pytest.fixture
-def sweeping() -> Sweeping:
-    return Sweeping()
+def stage() -> SweeperStage:
+    return SweeperStage()
 
 
-async def test_a_job_of_a_live_gateway_is_left_alone_until_its_time_is_over(sweeping: Sweeping) -> None:
-    await sweeping.hold("job-1")
-    await sweeping.pass_time(640)
-    assert sweeping.jobs.jobs["job-1"].state is JobState.HELD
-    await sweeping.pass_time(120)
-    assert sweeping.jobs.jobs["job-1"].final.source is SettlementSource.SWEPT
-    assert await check_idle(sweeping.stores, ORGANISATION, HELD, ["job-1"]) == 0
+async def test_a_job_of_a_live_gateway_is_swept_only_after_its_deadline(stage: SweeperStage) -> None:
+    await stage.hold("job-1")
+    await stage.pass_time(640)
+    assert stage.jobs.jobs["job-1"].state is JobState.HELD
+    await stage.pass_time(120)
+    assert stage.jobs.jobs["job-1"].final.source is SettlementSource.SWEPT
+    assert await check_idle(stage.stores, ORGANISATION, HELD, ["job-1"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -106,116 +106,116 @@ async def test_a_job_of_a_live_gateway_is_left_alone_until_its_time_is_over(swee
     [
         (None, None, 0),
         (None, Usage(prompt_tokens=10, completion_tokens=50), 0),
-        (SAID, None, 80),
-        (SAID, Usage(prompt_tokens=10, completion_tokens=50), 80),
-        (SAID, Usage(prompt_tokens=10, completion_tokens=4), 60),
-        (SAID, Usage(prompt_tokens=10, completion_tokens=4, cached_tokens=5), 55),
-        (SAID, Usage(prompt_tokens=0), 0),  # what the reaper reports of a dead job
+        (DELIVERED, None, 80),
+        (DELIVERED, Usage(prompt_tokens=10, completion_tokens=50), 80),
+        (DELIVERED, Usage(prompt_tokens=10, completion_tokens=4), 60),
+        (DELIVERED, Usage(prompt_tokens=10, completion_tokens=4, cached_tokens=5), 55),
+        (DELIVERED, Usage(prompt_tokens=0), 0),  # what the reaper reports of a dead job
     ],
 )
-async def test_jobs_of_a_silent_gateway_cost_the_least_that_somebody_said(
-    sweeping: Sweeping, checkpoint: Usage | None, reported: Usage | None, cost: int
+async def test_jobs_of_a_silent_gateway_cost_the_lesser_of_checkpoint_and_record(
+    stage: SweeperStage, checkpoint: Usage | None, reported: Usage | None, cost: int
 ) -> None:
-    await sweeping.hold("job-1")
-    await sweeping.pass_time(30)
+    await stage.hold("job-1")
+    await stage.pass_time(30)
     if checkpoint is not None:
-        await sweeping.billing.checkpoint({"job-1": checkpoint})
+        await stage.billing.checkpoint({"job-1": checkpoint})
     if reported is not None:
-        await sweeping.usage.add(record(job="job-1", usage=reported))
-    await sweeping.pass_time(25, gateway_lives=False)
-    assert sweeping.jobs.jobs["job-1"].state is JobState.HELD
-    await sweeping.pass_time(15, gateway_lives=False)
-    assert await check_idle(sweeping.stores, ORGANISATION, HELD, ["job-1"]) == cost
+        await stage.usage.add(record(job="job-1", usage=reported))
+    await stage.pass_time(25, gateway_lives=False)
+    assert stage.jobs.jobs["job-1"].state is JobState.HELD
+    await stage.pass_time(15, gateway_lives=False)
+    assert await check_idle(stage.stores, ORGANISATION, HELD, ["job-1"]) == cost
 
 
-async def test_a_gateway_that_never_gave_a_sign_is_silent(sweeping: Sweeping) -> None:
-    await sweeping.hold("job-1")
-    await sweeping.pass_time(45, gateway_lives=False)
-    assert await check_idle(sweeping.stores, ORGANISATION, HELD, ["job-1"]) == 0
+async def test_a_gateway_without_any_heartbeat_is_silent(stage: SweeperStage) -> None:
+    await stage.hold("job-1")
+    await stage.pass_time(45, gateway_lives=False)
+    assert await check_idle(stage.stores, ORGANISATION, HELD, ["job-1"]) == 0
 
 
-async def test_after_an_outage_receipts_that_waited_come_first(sweeping: Sweeping) -> None:
-    await sweeping.hold("job-1")
-    await sweeping.pass_time(60)
-    sweeping.absence.away = True
-    await sweeping.pass_time(3_600)
-    sweeping.absence.away = False
-    await sweeping.pass_time(25, gateway_lives=False)
-    assert sweeping.jobs.jobs["job-1"].state is JobState.HELD
-    await sweeping.settler.settle({"job-1": UsageStatement(SAID, Outcome.FINISHED, SettlementSource.RECEIPT)})
-    await sweeping.pass_time(900)
-    assert await check_idle(sweeping.stores, ORGANISATION, HELD, ["job-1"]) == 80
+async def test_waiting_receipts_are_settled_first_after_an_outage(stage: SweeperStage) -> None:
+    await stage.hold("job-1")
+    await stage.pass_time(60)
+    stage.absence.away = True
+    await stage.pass_time(3_600)
+    stage.absence.away = False
+    await stage.pass_time(25, gateway_lives=False)
+    assert stage.jobs.jobs["job-1"].state is JobState.HELD
+    await stage.settler.settle({"job-1": UsageStatement(DELIVERED, Outcome.FINISHED, SettlementSource.RECEIPT)})
+    await stage.pass_time(900)
+    assert await check_idle(stage.stores, ORGANISATION, HELD, ["job-1"]) == 80
 
 
-async def test_while_receipts_can_not_come_nothing_is_swept(sweeping: Sweeping) -> None:
-    await sweeping.hold("job-1")
-    sweeping.flowing = False
-    await sweeping.pass_time(3_600, gateway_lives=False)
-    sweeping.flowing = True
-    await sweeping.pass_time(25, gateway_lives=False)
-    assert sweeping.jobs.jobs["job-1"].state is JobState.HELD
+async def test_nothing_is_swept_while_receipts_do_not_flow(stage: SweeperStage) -> None:
+    await stage.hold("job-1")
+    stage.flowing = False
+    await stage.pass_time(3_600, gateway_lives=False)
+    stage.flowing = True
+    await stage.pass_time(25, gateway_lives=False)
+    assert stage.jobs.jobs["job-1"].state is JobState.HELD
 
 
-async def test_a_clock_that_steps_settles_nothing(sweeping: Sweeping) -> None:
-    await sweeping.hold("job-1")
-    await sweeping.pass_time(60)
+async def test_a_clock_that_jumps_settles_nothing(stage: SweeperStage) -> None:
+    await stage.hold("job-1")
+    await stage.pass_time(60)
     for step in (7_200.0, -14_400.0):
-        sweeping.wall.now += step
-        await sweeping.pass_time(120)
-    assert sweeping.jobs.jobs["job-1"].state is JobState.HELD
+        stage.wall.now += step
+        await stage.pass_time(120)
+    assert stage.jobs.jobs["job-1"].state is JobState.HELD
 
 
-async def test_a_settlement_that_nobody_finished_is_finished(sweeping: Sweeping) -> None:
-    await sweeping.hold("job-1")
-    job = sweeping.jobs.jobs["job-1"]
-    await sweeping.jobs.charge(
-        [Charge(job, 80, FinalUsage(SAID, Outcome.FINISHED, SettlementSource.RECEIPT, sweeping.wall.now))]
+async def test_an_abandoned_settlement_is_finished(stage: SweeperStage) -> None:
+    await stage.hold("job-1")
+    job = stage.jobs.jobs["job-1"]
+    await stage.jobs.charge(
+        [Charge(job, 80, FinalUsage(DELIVERED, Outcome.FINISHED, SettlementSource.RECEIPT, stage.wall.now))]
     )
-    await sweeping.pass_time(5)
-    assert sweeping.jobs.jobs["job-1"].state is JobState.SETTLING
-    await sweeping.pass_time(20)
-    assert await check_idle(sweeping.stores, ORGANISATION, HELD, ["job-1"]) == 80
+    await stage.pass_time(5)
+    assert stage.jobs.jobs["job-1"].state is JobState.SETTLING
+    await stage.pass_time(20)
+    assert await check_idle(stage.stores, ORGANISATION, HELD, ["job-1"]) == 80
 
 
-async def test_a_hold_without_a_job_is_given_back_and_a_job_without_a_hold_closed(sweeping: Sweeping) -> None:
-    await sweeping.hold("job-1", "job-2")
-    del sweeping.jobs.jobs["job-1"]
-    balance = sweeping.balances.balances[ORGANISATION]
-    sweeping.balances.balances[ORGANISATION] = replace(balance, held={"job-1": balance.held["job-1"]})
-    await sweeping.pass_time(25)
-    assert set(sweeping.balances.balances[ORGANISATION].held) == {"job-1"}
-    await sweeping.pass_time(720)
-    assert sweeping.balances.balances[ORGANISATION].held == {}
-    assert sweeping.jobs.jobs["job-2"].state is JobState.SETTLED
+async def test_a_hold_without_a_job_is_released_and_a_job_without_a_hold_settled(stage: SweeperStage) -> None:
+    await stage.hold("job-1", "job-2")
+    del stage.jobs.jobs["job-1"]
+    balance = stage.balances.balances[ORGANISATION]
+    stage.balances.balances[ORGANISATION] = replace(balance, held={"job-1": balance.held["job-1"]})
+    await stage.pass_time(25)
+    assert set(stage.balances.balances[ORGANISATION].held) == {"job-1"}
+    await stage.pass_time(720)
+    assert stage.balances.balances[ORGANISATION].held == {}
+    assert stage.jobs.jobs["job-2"].state is JobState.SETTLED
 
 
-async def test_the_lease_of_a_silent_gateway_is_given_back(sweeping: Sweeping) -> None:
-    balances = sweeping.balances
+async def test_the_lease_of_a_silent_gateway_is_released(stage: SweeperStage) -> None:
+    balances = stage.balances
     await balances.create(ORGANISATION)
-    balances.balances[ORGANISATION] = replace(balances.balances[ORGANISATION], available=PLENTY)
+    balances.balances[ORGANISATION] = replace(balances.balances[ORGANISATION], available=CREDIT)
     for job in ("job-1", "job-2"):
-        await hold(sweeping.billing, principal(), [hold_request(job)])
-    await sweeping.settler.settle(
-        {job: UsageStatement(SAID, Outcome.FINISHED, SettlementSource.RECEIPT) for job in ("job-1", "job-2")}
+        await hold(stage.billing, principal(), [hold_request(job)])
+    await stage.settler.settle(
+        {job: UsageStatement(DELIVERED, Outcome.FINISHED, SettlementSource.RECEIPT) for job in ("job-1", "job-2")}
     )
     (lease,) = balances.balances[ORGANISATION].leases.items()
     for _ in range(24):
-        await sweeping.stores.heartbeats.increment("gateway-1")
-        await sweeping.pass_time(5, gateway_lives=False)
+        await stage.stores.heartbeats.increment("gateway-1")
+        await stage.pass_time(5, gateway_lives=False)
     assert dict([lease]) == balances.balances[ORGANISATION].held
-    await sweeping.pass_time(70, gateway_lives=False)
-    assert await check_idle(sweeping.stores, ORGANISATION, PLENTY, ["job-1", "job-2"]) == 2 * 80
+    await stage.pass_time(70, gateway_lives=False)
+    assert await check_idle(stage.stores, ORGANISATION, CREDIT, ["job-1", "job-2"]) == 2 * 80
 
 
-async def test_months_long_past_are_forgotten(sweeping: Sweeping) -> None:
+async def test_past_months_are_deleted(stage: SweeperStage) -> None:
     for month in range(1, 6):
-        sweeping.wall.now += 31 * 86400
-        await sweeping.hold(f"job-{month}")
+        stage.wall.now += 31 * 86400
+        await stage.hold(f"job-{month}")
         if month < 5:
-            await sweeping.settler.settle(
-                {f"job-{month}": UsageStatement(SAID, Outcome.FINISHED, SettlementSource.RECEIPT)}
+            await stage.settler.settle(
+                {f"job-{month}": UsageStatement(DELIVERED, Outcome.FINISHED, SettlementSource.RECEIPT)}
             )
-    await sweeping.pass_time(10)
-    used = sweeping.balances.balances[ORGANISATION].used
+    await stage.pass_time(10)
+    used = stage.balances.balances[ORGANISATION].used
     assert len(used) == 3
-    assert month_of(sweeping.wall.now) in used
+    assert month_of(stage.wall.now) in used

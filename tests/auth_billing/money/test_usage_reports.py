@@ -1,4 +1,4 @@
-"""Usage adds up, in a list and over MongoDB's wire protocol: to the token and the nano-USD, each settled job once."""
+"""Usage reports count each settled job once, exact to the token and the nano-USD, from jobs and from rollups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALL = UsageFilter("org-0", 0, 10 * HOUR)
 
 
 def job(number: int, *, at: float, usage: Usage, **fields: object) -> JobRecord:
-    """A settled one."""
+    """Return a settled job."""
     record = JobRecord(
         id=f"chatcmpl-{number}",
         organisation="org-0",
@@ -52,7 +52,7 @@ def job(number: int, *, at: float, usage: Usage, **fields: object) -> JobRecord:
 
 
 def settled() -> list[JobRecord]:
-    """Thirty jobs over three hours; then some that do not count, and one of another organisation."""
+    """Return thirty jobs over three hours, some jobs that do not count, and one of another organisation."""
     jobs = [
         job(n, at=n * 359.5, usage=Usage(prompt_tokens=1_000_003 + n, completion_tokens=7 * n, cached_tokens=n))
         for n in range(30)
@@ -75,7 +75,7 @@ Report = Callable[[list[JobRecord]], Awaitable[UsageReports]]
 @pytest.fixture(
     params=[
         "list",
-        *(pytest.param(name, marks=pytest.mark.store) for name in ("mongodb", "two hours added up", "all added up")),
+        *(pytest.param(name, marks=pytest.mark.store) for name in ("mongodb", "two hours rolled up", "all added up")),
     ]
 )
 async def report(request: pytest.FixtureRequest) -> AsyncIterator[Report]:
@@ -94,14 +94,14 @@ async def report(request: pytest.FixtureRequest) -> AsyncIterator[Report]:
     async def into_store(jobs: list[JobRecord]) -> UsageReports:
         store = MongoJobStore(connection)
         if request.param != "mongodb":
-            jobs = [each for each in jobs if each.state is not JobState.SETTLING]  # the sums wait for such
+            jobs = [each for each in jobs if each.state is not JobState.SETTLING]  # they would delay the rollup
         await store.insert([replace(each, state=JobState.HELD) for each in jobs])
         charges = [Charge(each, each.cost, each.final) for each in jobs if each.final and each.cost is not None]
         await store.charge(charges)
         await store.finish([each.id for each in jobs if each.state is JobState.SETTLED])
         if request.param != "mongodb":
             await MongoAccountStore(connection).ensure_organisation(Organisation("org-0", "Org 0", created=0.0))
-            hours = 2 if request.param == "two hours added up" else 4
+            hours = 2 if request.param == "two hours rolled up" else 4
             await UsageRollups(
                 MongoRollupStore(connection), clock=lambda: hours * HOUR + SETTLEMENT_DELAY
             ).roll_up_all()
@@ -111,20 +111,20 @@ async def report(request: pytest.FixtureRequest) -> AsyncIterator[Report]:
     connection.close()
 
 
-async def test_the_sum_of_all_rows_is_the_sum_of_the_ledger(report: Report) -> None:
+async def test_rows_add_up_to_the_ledger(report: Report) -> None:
     jobs = settled()
     reports = await report(jobs)
     ledger = [settlement_entry(Charge(each, each.cost or 0, each.final)) for each in jobs[:30] if each.final]
     for by in ([], [Dimension.KEY], list(Dimension)):
         rows = await reports.rows(ALL, HOUR, by, 1_000)
-        assert sum(row.cost for row in rows) == sum(posting.amount for posting in ledger)
+        assert sum(row.cost for row in rows) == sum(entry.amount for entry in ledger)
         assert sum(row.input_cost + row.cached_cost + row.output_cost for row in rows) == sum(row.cost for row in rows)
         assert sum(row.requests for row in rows) == len(ledger) == 30
-        usages = [posting.usage for posting in ledger if posting.usage]
+        usages = [entry.usage for entry in ledger if entry.usage]
         assert sum(row.input_tokens for row in rows) == sum(usage.prompt_tokens for usage in usages)
         assert sum(row.cached_tokens for row in rows) == sum(usage.cached_tokens for usage in usages)
         assert sum(row.output_tokens for row in rows) == sum(usage.completion_tokens for usage in usages)
-    assert sum(posting.amount for posting in ledger) > 2**53  # no number on the way is a float
+    assert sum(entry.amount for entry in ledger) > 2**53  # no number on the way is a float
 
 
 async def test_buckets_groups_and_filters(report: Report) -> None:
@@ -147,7 +147,7 @@ async def test_buckets_groups_and_filters(report: Report) -> None:
     assert await reports.rows(replace(ALL, only={Dimension.MODEL: ["$where"]}), HOUR, [], 4) == []
 
 
-async def test_jobs_one_by_one(report: Report) -> None:
+async def test_jobs_are_listed_in_order_of_settlement(report: Report) -> None:
     jobs = settled()
     reports = await report(jobs)
     assert [each async for each in reports.jobs(ALL)] == jobs[:30]

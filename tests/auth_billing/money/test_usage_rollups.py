@@ -1,4 +1,4 @@
-"""Hours are added up one after the other, once, when nothing can be settled in them any more."""
+"""Hours are rolled up in order, once, when no job can be settled in them any more."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ ORGANISATION = Organisation("org-0", "Org 0", created=1.5 * HOUR)
 
 
 @dataclass
-class ListHours:
-    """Keeps what is asked of it."""
+class MemoryRollupStore:
+    """A rollup store in memory that records the hours that were rolled up."""
 
     known: list[Organisation] = field(default_factory=lambda: [ORGANISATION])
     settling: float | None = None
@@ -49,31 +49,31 @@ class ListHours:
         self.spans[organisation] = RollupSpan(self.spans[organisation].since, hour + HOUR)
 
 
-async def test_an_hour_is_added_up_when_it_has_been_over_for_long_enough() -> None:
-    store, now = ListHours(), 4.0 * HOUR + SETTLEMENT_DELAY - 1
-    chore = UsageRollups(store, clock=lambda: now)
-    await chore.roll_up_all()
-    assert store.hours == [HOUR, 2 * HOUR]  # from the one in which the organisation was made
+async def test_an_hour_is_rolled_up_after_the_settlement_delay() -> None:
+    store, now = MemoryRollupStore(), 4.0 * HOUR + SETTLEMENT_DELAY - 1
+    rollups = UsageRollups(store, clock=lambda: now)
+    await rollups.roll_up_all()
+    assert store.hours == [HOUR, 2 * HOUR]  # from the hour in which the organisation was created
     now += 1
-    await chore.roll_up_all()
-    await chore.roll_up_all()
+    await rollups.roll_up_all()
+    await rollups.roll_up_all()
     assert store.hours == [HOUR, 2 * HOUR, 3 * HOUR]
 
 
-async def test_an_unfinished_settlement_of_such_an_hour_is_waited_for() -> None:
-    store = ListHours(settling=4.0 * HOUR - 1)
-    chore = UsageRollups(store, clock=lambda: 4.0 * HOUR + SETTLEMENT_DELAY)
-    await chore.roll_up_all()
+async def test_an_unfinished_settlement_delays_the_rollup() -> None:
+    store = MemoryRollupStore(settling=4.0 * HOUR - 1)
+    rollups = UsageRollups(store, clock=lambda: 4.0 * HOUR + SETTLEMENT_DELAY)
+    await rollups.roll_up_all()
     assert store.hours == []
-    store.settling = 4.0 * HOUR  # it will count in the next one
-    await chore.roll_up_all()
+    store.settling = 4.0 * HOUR  # it counts in the next hour
+    await rollups.roll_up_all()
     assert store.hours == [HOUR, 2 * HOUR, 3 * HOUR]
 
 
-async def test_of_an_old_organisation_a_month_is_added_up_and_of_a_new_one_nothing_yet() -> None:
+async def test_the_first_rollup_goes_back_a_month_at_most() -> None:
     now = 100 * 24 * HOUR
     new = Organisation("org-1", "Org 1", created=now + SETTLEMENT_DELAY)
-    store = ListHours(known=[ORGANISATION, new])
+    store = MemoryRollupStore(known=[ORGANISATION, new])
     await UsageRollups(store, clock=lambda: now + SETTLEMENT_DELAY).roll_up_all()
     assert store.spans == {"org-0": RollupSpan(now - MAX_BACKFILL, now), "org-1": RollupSpan(now, now)}
 
@@ -82,7 +82,7 @@ async def test_of_an_old_organisation_a_month_is_added_up_and_of_a_new_one_nothi
     ("since", "until", "within"),
     [(0, 9 * HOUR, (HOUR, 5 * HOUR)), (2 * HOUR + 1, 4 * HOUR - 1, (3 * HOUR, 3 * HOUR)), (7 * HOUR, 8 * HOUR, None)],
 )
-def test_whole_hours_of_a_report(since: int, until: int, within: tuple[int, int] | None) -> None:
+def test_a_span_covers_the_whole_hours_of_a_period(since: int, until: int, within: tuple[int, int] | None) -> None:
     found = RollupSpan(HOUR, 5 * HOUR).within(since, until)
     assert (found.since, found.until) == within if within else found.since >= found.until
 
@@ -96,19 +96,19 @@ async def connection(database_url: str) -> AsyncIterator[StoreConnection]:
 
 
 @pytest.mark.store
-async def test_reports_read_the_sums_and_any_number_of_processes_adds_up_once(connection: StoreConnection) -> None:
+async def test_concurrent_rollups_count_once_and_reports_read_them(connection: StoreConnection) -> None:
     jobs, store = [each for each in settled() if each.state is JobState.SETTLED], MongoJobStore(connection)
     await MongoAccountStore(connection).ensure_organisation(ORGANISATION)
     await store.insert([replace(each, state=JobState.HELD) for each in jobs])
     await store.charge([Charge(each, each.cost or 0, each.final) for each in jobs if each.final])
     hours = MongoRollupStore(connection)
-    chore = UsageRollups(hours, clock=lambda: 3 * HOUR + SETTLEMENT_DELAY)
+    rollups = UsageRollups(hours, clock=lambda: 3 * HOUR + SETTLEMENT_DELAY)
     assert await hours.is_settling(3 * HOUR)
     await store.finish([each.id for each in jobs])
     wanted, reports = UsageFilter("org-0", 0, 3 * HOUR), MongoUsageReports(connection)
     before = await reports.rows(wanted, HOUR, list(Dimension), 100)
-    await asyncio.gather(chore.roll_up_all(), chore.roll_up_all(), chore.roll_up_all())
-    await chore.roll_up_all()
+    await asyncio.gather(rollups.roll_up_all(), rollups.roll_up_all(), rollups.roll_up_all())
+    await rollups.roll_up_all()
     assert await hours.span("org-0") == RollupSpan(HOUR, 3 * HOUR)
     assert await reports.rows(wanted, HOUR, list(Dimension), 100) == before
     await connection.durable(COLLECTION).delete_many({"final.at": {"$gte": HOUR}})

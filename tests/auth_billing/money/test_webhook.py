@@ -1,4 +1,4 @@
-"""The webhook: signed so that OpenAI's own SDK believes it, tried again when it makes sense, never led elsewhere."""
+"""The webhook client: signatures that OpenAI's SDK verifies, retries, and no redirects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MESSAGE: dict[str, object] = {"id": "alert:1", "object": "event", "type": "credi
 
 
 class Receiver:
-    """An HTTP server that answers with given statuses, the last one again and again."""
+    """An HTTP server that answers with the given statuses in order, then with the last one."""
 
     def __init__(self) -> None:
         self.statuses = [204]
@@ -56,7 +56,7 @@ async def hook(receiver: tuple[Receiver, str]) -> AsyncIterator[Webhook]:
 
 
 @pytest.mark.parametrize("secret", [SECRET, "a plain text of some length"])
-async def test_openais_sdk_verifies_it(receiver: tuple[Receiver, str], secret: str) -> None:
+async def test_openais_sdk_verifies_the_signature(receiver: tuple[Receiver, str], secret: str) -> None:
     webhook = Webhook(receiver[1], secret)
     await webhook.send("alert:1", MESSAGE)
     await webhook.close()
@@ -68,25 +68,21 @@ async def test_openais_sdk_verifies_it(receiver: tuple[Receiver, str], secret: s
         client.webhooks.verify_signature(body + b" ", headers)
 
 
-async def test_a_receiver_that_is_busy_is_asked_again_with_the_same_id(
-    receiver: tuple[Receiver, str], hook: Webhook
-) -> None:
+async def test_a_busy_receiver_gets_the_same_id_again(receiver: tuple[Receiver, str], hook: Webhook) -> None:
     receiver[0].statuses = [503, 429, 200]
     await hook.send("alert:1", MESSAGE)
     assert [headers["webhook-id"] for headers, _ in receiver[0].requests] == ["alert:1"] * 3
 
 
 @pytest.mark.parametrize(("status", "tries"), [(500, MAX_TRIES), (400, 1), (307, 1), (404, 1)])
-async def test_what_is_not_taken_is_said(
-    receiver: tuple[Receiver, str], hook: Webhook, status: int, tries: int
-) -> None:
+async def test_a_refused_message_raises(receiver: tuple[Receiver, str], hook: Webhook, status: int, tries: int) -> None:
     receiver[0].statuses = [status]
     with pytest.raises(AlertNotSent, match=str(status)):
         await hook.send("alert:1", MESSAGE)
     assert len(receiver[0].requests) == tries
 
 
-async def test_nobody_there_is_said() -> None:
+async def test_an_unreachable_receiver_raises() -> None:
     webhook = Webhook("http://127.0.0.1:1/", SECRET, wait=wait_none())
     with pytest.raises(AlertNotSent, match="can't be reached"):
         await webhook.send("alert:1", MESSAGE)
@@ -94,7 +90,7 @@ async def test_nobody_there_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"alert_url": "ftp://x/"}, "HEADRACE_ALERT_URL"),
         ({"alert_url": "http://"}, "HEADRACE_ALERT_URL"),
@@ -104,9 +100,9 @@ async def test_nobody_there_is_said() -> None:
         ({"alert_credit": "-1"}, "HEADRACE_ALERT_CREDIT=-1"),
     ],
 )
-async def test_settings_that_make_no_sense_are_said(changes: dict[str, str], said: str) -> None:
+async def test_invalid_settings_are_refused(changes: dict[str, str], message: str) -> None:
     settings = BillingSettings(**{"alert_url": "http://127.0.0.1:1/", "alert_secret": SECRET, **changes})
     connection = StoreConnection("mongodb://127.0.0.1:1")
-    with pytest.raises(StartupError, match=said):
+    with pytest.raises(StartupError, match=message):
         Housekeeping(settings, connection)
     connection.close()

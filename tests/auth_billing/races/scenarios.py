@@ -24,7 +24,7 @@ from auth_billing.store.credits import MongoCreditStore
 from auth_billing.store.prices import MongoPriceStore
 from auth_billing.store.usage import MongoUsageStore
 from router.messages import Outcome, Usage
-from tests.auth_billing.money.test_settlement import record
+from tests.auth_billing.money.test_usage_records import record
 from tests.auth_billing.races.process_pool import Race, Racer
 from tests.auth_billing.workload import HELD, hold, hold_request, principal
 from tests.fakes.billing_stores import flat_price

@@ -23,7 +23,7 @@ from infra.accounts.embedded_store import EmbeddedStore
 from router.messages import Outcome
 from tests.auth_billing.conftest import Buses
 from tests.auth_billing.money.test_receipts import receipt
-from tests.auth_billing.money.test_settlement import settling
+from tests.auth_billing.money.test_usage_records import settling
 from tests.auth_billing.races.crash import DIED, lease_and_die, reserve_and_die, settle_and_die
 from tests.auth_billing.races.invariants import check_invariants, open_accounts
 from tests.auth_billing.races.process_pool import OPERATION_MS, Racer, context

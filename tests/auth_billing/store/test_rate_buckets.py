@@ -1,4 +1,4 @@
-"""The buckets in a real store and their twin keep the same promises."""
+"""Token buckets and slots in MongoDB and in memory: shared by processes, never more than there are."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from auth_billing.rate_limits.limits import BucketRate, Dimension, Limits
-from auth_billing.rate_limits.ports import BucketStore, BucketUpdate, LimitStore, SlotUpdate, UnitUpdate, UpdateResult
+from auth_billing.rate_limits.limits import BucketRate, Dimension
+from auth_billing.rate_limits.ports import BucketStore, BucketUpdate, SlotUpdate, UnitUpdate, UpdateResult
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes
 from auth_billing.store.rate_buckets import COLLECTION, MongoBucketStore
-from auth_billing.store.rate_limits import MongoLimitStore
 from tests.fakes.accounts import FakeClock
-from tests.fakes.rate_buckets import DictBucketStore, DictLimitStore
+from tests.fakes.rate_buckets import DictBucketStore
 
 RPM, TPM, RPD = Dimension.REQUESTS_PER_MINUTE, Dimension.TOKENS_PER_MINUTE, Dimension.REQUESTS_PER_DAY
+
+
 DAILY = BucketRate(10, RPD.period)
-"""Comes back so slowly that a test does not see it."""
+"""A refill so slow that it has no effect during a test."""
 
 
 @pytest.fixture
@@ -37,16 +38,11 @@ def buckets(request: pytest.FixtureRequest) -> BucketStore:
     return MongoBucketStore(request.getfixturevalue("connection"))
 
 
-@pytest.fixture(params=["mongo", "dict"])
-def limits(request: pytest.FixtureRequest) -> LimitStore:
-    return DictLimitStore() if request.param == "dict" else MongoLimitStore(request.getfixturevalue("connection"))
-
-
 async def take(buckets: BucketStore, need: int, want: int = 0, *, back: float = 0, who: str = "a") -> UpdateResult:
     return await buckets.update("key:1", BucketUpdate(who, {RPD: UnitUpdate(DAILY, back, need, max(need, want))}))
 
 
-async def test_a_bucket_gives_what_it_holds_and_no_more(buckets: BucketStore) -> None:
+async def test_a_bucket_never_gives_more_than_it_holds(buckets: BucketStore) -> None:
     first = await take(buckets, 3, 6)
     assert first.applied
     assert first.taken == {RPD: 6}
@@ -59,7 +55,7 @@ async def test_a_bucket_gives_what_it_holds_and_no_more(buckets: BucketStore) ->
     assert refused.full_at[RPD] - refused.now == pytest.approx(DAILY.period, rel=0.01)
 
 
-async def test_units_given_back_can_be_taken_again(buckets: BucketStore) -> None:
+async def test_returned_units_can_be_taken_again(buckets: BucketStore) -> None:
     await take(buckets, 10)
     assert (await take(buckets, 2, back=2)).applied
     assert not (await take(buckets, 1)).applied
@@ -67,7 +63,7 @@ async def test_units_given_back_can_be_taken_again(buckets: BucketStore) -> None
     assert (await take(buckets, 10)).taken == {RPD: 10}  # never more than it holds
 
 
-async def test_what_was_used_beyond_is_a_debt_of_a_period_at_most(buckets: BucketStore) -> None:
+async def test_overuse_is_a_debt_of_at_most_one_period(buckets: BucketStore) -> None:
     await take(buckets, 10)
     owed = await take(buckets, 0, back=-5)
     assert owed.full_at[RPD] - owed.now == pytest.approx(15 * DAILY.unit, rel=0.01)
@@ -75,7 +71,7 @@ async def test_what_was_used_beyond_is_a_debt_of_a_period_at_most(buckets: Bucke
     assert owed.full_at[RPD] - owed.now == pytest.approx(2 * DAILY.period, rel=0.01)
 
 
-async def test_all_lines_of_an_order_are_fulfilled_or_none(buckets: BucketStore) -> None:
+async def test_an_order_is_fulfilled_as_a_whole_or_not_at_all(buckets: BucketStore) -> None:
     update = BucketUpdate(
         "a",
         {RPD: UnitUpdate(DAILY, minimum=1, wanted=1), TPM: UnitUpdate(BucketRate(100, 60.0), minimum=101, wanted=101)},
@@ -84,7 +80,7 @@ async def test_all_lines_of_an_order_are_fulfilled_or_none(buckets: BucketStore)
     assert (await take(buckets, 10)).applied
 
 
-async def test_slots_are_shared_and_never_more_than_there_are(buckets: BucketStore) -> None:
+async def test_slots_never_exceed_the_limit(buckets: BucketStore) -> None:
     async def hold(who: str, running: int, need: int, want: int) -> UpdateResult:
         return await buckets.update("key:1", BucketUpdate(who, {}, SlotUpdate(10, running, need, want, 60.0)))
 
@@ -94,30 +90,30 @@ async def test_slots_are_shared_and_never_more_than_there_are(buckets: BucketSto
     refused = await hold("b", 4, 5, 5)
     assert not refused.applied
     assert refused.other_slots == 6
-    assert (await hold("a", 1, 1, 1)).slots == 1  # gives back
+    assert (await hold("a", 1, 1, 1)).slots == 1  # returns slots
     assert (await hold("b", 4, 9, 20)).slots == 9
     kept = await buckets.update("key:1", BucketUpdate("b", {}, SlotUpdate(2, 9, 9, 9, 60.0)))  # the limit is lower now
     assert (kept.applied, kept.slots) == (True, 9)
 
 
-async def test_slots_of_a_holder_that_has_died_are_free_after_its_time(buckets: BucketStore) -> None:
+async def test_slots_of_a_dead_holder_expire(buckets: BucketStore) -> None:
     await buckets.update("key:1", BucketUpdate("dead", {}, SlotUpdate(1, 0, 1, 1, 0.0)))
     assert (await buckets.update("key:1", BucketUpdate("alive", {}, SlotUpdate(1, 0, 1, 1, 60.0)))).applied
 
 
-async def test_subjects_do_not_share(buckets: BucketStore) -> None:
+async def test_subjects_have_separate_buckets(buckets: BucketStore) -> None:
     await take(buckets, 10)
     assert (await buckets.update("key:2", BucketUpdate("a", {RPD: UnitUpdate(DAILY, minimum=10, wanted=10)}))).applied
 
 
-async def test_those_who_come_together_get_what_is_there_once(connection: StoreConnection) -> None:
+async def test_concurrent_orders_never_take_too_much(connection: StoreConnection) -> None:
     stores = [MongoBucketStore(connection) for _ in range(4)]
     results = await asyncio.gather(*(take(stores[i % 4], 1, who=str(i)) for i in range(40)))
     assert sum(result.applied for result in results) == 10
 
 
-async def test_processes_together_take_what_is_there_once(database_url: str) -> None:
-    """Two processes, each of which tries 25 times to take one of ten, and to hold one of seven slots."""
+async def test_concurrent_processes_never_take_too_much(database_url: str) -> None:
+    """Two processes try 25 times each to take one of ten units and one of seven slots."""
     taking = [
         await asyncio.create_subprocess_exec(
             sys.executable, "-m", __name__, database_url, str(number), stdout=asyncio.subprocess.PIPE
@@ -149,26 +145,19 @@ async def test_a_refused_order_writes_nothing(connection: StoreConnection) -> No
     assert await documents.find_one({}) == before
 
 
-async def test_a_bucket_whose_clock_was_set_back_starts_afresh(connection: StoreConnection) -> None:
+async def test_a_bucket_is_reset_after_the_clock_was_set_back(connection: StoreConnection) -> None:
     buckets, documents = MongoBucketStore(connection), connection.unjournaled(COLLECTION)
     await take(buckets, 10)
     await documents.update_one({}, {"$inc": {f"full_at.{RPD}": 3 * RPD.period, "version": 1}})
     assert (await take(buckets, 1)).applied
 
 
-async def test_documents_that_nobody_asks_for_expire(connection: StoreConnection) -> None:
+async def test_unused_buckets_expire(connection: StoreConnection) -> None:
     await create_indexes(connection)
     await take(MongoBucketStore(connection), 1)
     document = await connection.unjournaled(COLLECTION).find_one({})
     assert document["expires"] > datetime.now(UTC).replace(tzinfo=None) + timedelta(days=1)
     assert "expires_1" in await connection.unjournaled(COLLECTION).index_information()
-
-
-async def test_limits_are_set_one_by_one(limits: LimitStore) -> None:
-    assert await limits.find(["key:1", "project:1"]) == {}
-    await limits.change("key:1", Limits(requests_per_minute=5))
-    assert await limits.change("key:1", Limits(concurrent_requests=2)) == Limits(5, None, None, 2)
-    assert await limits.find(["key:1", "project:1"]) == {"key:1": Limits(5, None, None, 2)}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Service accounts over MongoDB's wire protocol and in a dictionary."""
+"""Service accounts in MongoDB and in memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[ServiceAccountS
     connection.close()
 
 
-async def test_a_project_has_its_own(store: ServiceAccountStore) -> None:
+async def test_service_accounts_belong_to_a_project(store: ServiceAccountStore) -> None:
     accounts = ServiceAccounts(store)
     first = await accounts.create(OWNER, "proj_0", "First")
     second = await accounts.create(OWNER, "proj_0", "Second")
@@ -44,6 +44,6 @@ async def test_a_project_has_its_own(store: ServiceAccountStore) -> None:
             await accounts.find(organisation, project, account)
 
 
-async def test_only_administrators_make_them(store: ServiceAccountStore) -> None:
+async def test_only_administrators_create_service_accounts(store: ServiceAccountStore) -> None:
     with pytest.raises(NotPermitted):
         await ServiceAccounts(store).create(Actor("org-0", "user-1", Role.MEMBER), "proj_0", "Mine")

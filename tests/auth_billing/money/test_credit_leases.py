@@ -1,4 +1,4 @@
-"""Credit that a gateway has in hand: as exact as without, never much, given back, and reclaimed from who is gone."""
+"""Credit leases: exact accounts, a bounded share of the credit, and release when idle, closed or lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from auth_billing.money.credit_leases import CONFIRMED_SECONDS, LEASE_SHARE, MIN
 from auth_billing.money.holds import key_budget, month_of
 from auth_billing.money.settler import Settler
 from router.messages import Outcome, Usage
-from tests.auth_billing.store.conftest import SetAccount
+from tests.auth_billing.conftest import SetAccount
 from tests.auth_billing.workload import HELD, ORGANISATION, check_idle, hold, hold_request, principal
 from tests.fakes.accounts import FakeClock
 from tests.fakes.billing_stores import price_book
@@ -23,12 +23,12 @@ from tests.fakes.billing_stores import price_book
 NOW = 1_700_000_000.0
 MONTH = month_of(NOW)
 PLENTY = 1_000 * HELD
-SAID = UsageStatement(Usage(prompt_tokens=100, completion_tokens=7), Outcome.FINISHED, SettlementSource.RECEIPT)
+DELIVERED = UsageStatement(Usage(prompt_tokens=100, completion_tokens=7), Outcome.FINISHED, SettlementSource.RECEIPT)
 COST = 100 * 2 + 7 * 10
 
 
 class Gateway:
-    """One gateway's money, and its clock."""
+    """The billing of one gateway, with a fake clock."""
 
     def __init__(self, stores: BillingStores, name: str = "gateway-1") -> None:
         self.stores = stores
@@ -52,7 +52,7 @@ class Gateway:
 
     async def settle(self) -> None:
         settler = Settler(self.stores, BillingMetrics(CollectorRegistry()), clock=lambda: NOW)
-        await settler.settle(dict.fromkeys(self.jobs, SAID))
+        await settler.settle(dict.fromkeys(self.jobs, DELIVERED))
 
 
 @pytest.fixture
@@ -60,7 +60,9 @@ def gateway(stores: BillingStores) -> Gateway:
     return Gateway(stores)
 
 
-async def test_who_asks_twice_gets_a_lease_and_pays_out_of_it(gateway: Gateway, set_account: SetAccount) -> None:
+async def test_the_second_request_takes_a_lease_and_later_ones_draw_on_it(
+    gateway: Gateway, set_account: SetAccount
+) -> None:
     await set_account(ORGANISATION, available=PLENTY)
     await gateway.hold()
     assert await gateway.leased() == 0
@@ -69,7 +71,7 @@ async def test_who_asks_twice_gets_a_lease_and_pays_out_of_it(gateway: Gateway, 
     before = await gateway.balance()
     await gateway.billing.reserve(principal(), [hold_request("job-leased", gateway="gateway-1")])
     gateway.jobs.append("job-leased")
-    assert await gateway.balance() == before  # it did not wait for the store
+    assert await gateway.balance() == before  # the request did not wait for the store
     await gateway.billing.flush_jobs(["job-leased"])
     after = await gateway.balance()
     assert after.held["job-leased"].amount == HELD
@@ -80,7 +82,7 @@ async def test_who_asks_twice_gets_a_lease_and_pays_out_of_it(gateway: Gateway, 
     assert await check_idle(gateway.stores, ORGANISATION, PLENTY, gateway.jobs) == 3 * COST
 
 
-async def test_what_nobody_asks_for_is_given_back(gateway: Gateway, set_account: SetAccount) -> None:
+async def test_idle_leases_are_released(gateway: Gateway, set_account: SetAccount) -> None:
     await set_account(ORGANISATION, available=PLENTY)
     await gateway.hold(3)
     await gateway.billing.record_heartbeat("gateway-1")
@@ -92,13 +94,13 @@ async def test_what_nobody_asks_for_is_given_back(gateway: Gateway, set_account:
     assert await check_idle(gateway.stores, ORGANISATION, PLENTY, gateway.jobs) == 3 * COST
 
 
-async def test_the_last_of_the_credit_is_no_lease(gateway: Gateway, set_account: SetAccount) -> None:
+async def test_the_last_credit_is_not_leased(gateway: Gateway, set_account: SetAccount) -> None:
     await set_account(ORGANISATION, available=LEASE_SHARE * MIN_REQUESTS * HELD // 2)
     await gateway.hold(6)
     assert not await gateway.leased()
 
 
-async def test_nor_is_the_last_of_a_budget(gateway: Gateway, set_account: SetAccount) -> None:
+async def test_the_last_of_a_budget_is_not_leased(gateway: Gateway, set_account: SetAccount) -> None:
     await set_account(
         ORGANISATION, available=PLENTY, budgets={key_budget("key1"): LEASE_SHARE * MIN_REQUESTS * HELD // 2}
     )
@@ -108,7 +110,7 @@ async def test_nor_is_the_last_of_a_budget(gateway: Gateway, set_account: SetAcc
     assert await gateway.leased()
 
 
-async def test_all_of_the_credit_can_be_held_though_some_is_leased(gateway: Gateway, set_account: SetAccount) -> None:
+async def test_leased_credit_can_still_be_held(gateway: Gateway, set_account: SetAccount) -> None:
     await set_account(ORGANISATION, available=100 * HELD)
     await gateway.hold(3)
     await gateway.hold(3, key="key2")
@@ -125,9 +127,7 @@ async def test_all_of_the_credit_can_be_held_though_some_is_leased(gateway: Gate
     assert await check_idle(gateway.stores, ORGANISATION, 100 * HELD, gateway.jobs) == 100 * COST
 
 
-async def test_two_gateways_never_have_more_than_a_share_and_never_hold_too_much(
-    stores: BillingStores, set_account: SetAccount
-) -> None:
+async def test_leases_of_two_gateways_stay_within_their_share(stores: BillingStores, set_account: SetAccount) -> None:
     credit = 128 * HELD
     await set_account(ORGANISATION, available=credit)
     gateways = [Gateway(stores, f"gateway-{number}") for number in (1, 2)]
@@ -158,17 +158,17 @@ async def test_two_gateways_never_have_more_than_a_share_and_never_hold_too_much
     assert sum(granted) >= 128 * (LEASE_SHARE - 1) // LEASE_SHARE
 
 
-async def test_an_account_that_is_closed_is_closed_for_leases_too(gateway: Gateway, set_account: SetAccount) -> None:
+async def test_a_closed_account_ends_its_leases(gateway: Gateway, set_account: SetAccount) -> None:
     await set_account(ORGANISATION, available=PLENTY)
     await gateway.hold(3)
     await gateway.stores.balances.set_open(ORGANISATION, to=False)
     with pytest.raises(AccountClosed):
-        await gateway.hold(3)  # the first may have been paid for
+        await gateway.hold(3)  # a first one may be drawn from the lease
     await gateway.billing.record_heartbeat("gateway-1")
     assert not await gateway.leased()
 
 
-async def test_a_budget_that_is_cut_counts_for_leases_too(gateway: Gateway, set_account: SetAccount) -> None:
+async def test_a_lower_budget_limits_leases(gateway: Gateway, set_account: SetAccount) -> None:
     await set_account(ORGANISATION, available=PLENTY)
     await gateway.hold(3)
     await set_account(ORGANISATION, budgets={key_budget("key1"): HELD})
@@ -178,9 +178,7 @@ async def test_a_budget_that_is_cut_counts_for_leases_too(gateway: Gateway, set_
     assert not await gateway.leased()
 
 
-async def test_what_the_account_has_not_confirmed_for_long_is_not_given_out(
-    gateway: Gateway, set_account: SetAccount
-) -> None:
+async def test_an_unconfirmed_lease_is_not_drawn_on(gateway: Gateway, set_account: SetAccount) -> None:
     await set_account(ORGANISATION, available=PLENTY)
     await gateway.hold(3)
     await gateway.stores.balances.set_open(ORGANISATION, to=False)
@@ -189,10 +187,10 @@ async def test_what_the_account_has_not_confirmed_for_long_is_not_given_out(
         await gateway.billing.reserve(principal(), [hold_request("job-late", gateway="gateway-1")])
 
 
-async def test_jobs_of_a_lease_that_was_lost_hold_without_it(
+async def test_jobs_of_a_lost_lease_hold_from_the_account(
     gateway: Gateway, set_account: SetAccount, stores: BillingStores
 ) -> None:
-    """A crash of the store forgets what it has not journaled."""
+    """A crash of the store loses writes that were not journaled."""
     await set_account(ORGANISATION, available=PLENTY)
     await gateway.hold(3)
     held = {"held_map": {}, "used": {}}
@@ -206,9 +204,7 @@ async def test_jobs_of_a_lease_that_was_lost_hold_without_it(
     assert await check_idle(stores, ORGANISATION, PLENTY, gateway.jobs) == 4 * COST
 
 
-async def test_a_job_that_was_paid_from_a_lease_can_be_voided_at_once(
-    gateway: Gateway, set_account: SetAccount
-) -> None:
+async def test_a_job_held_from_a_lease_can_be_voided_at_once(gateway: Gateway, set_account: SetAccount) -> None:
     await set_account(ORGANISATION, available=PLENTY)
     await gateway.hold(3)
     await gateway.billing.reserve(principal(), [hold_request("job-leased", gateway="gateway-1")])
@@ -218,7 +214,7 @@ async def test_a_job_that_was_paid_from_a_lease_can_be_voided_at_once(
     assert await check_idle(gateway.stores, ORGANISATION, PLENTY, [*gateway.jobs, "job-leased"]) == 3 * COST
 
 
-def test_leases_are_a_share_of_what_is_left_of_credit_and_budgets() -> None:
+def test_leasable_credit_is_a_share_of_credit_and_budgets() -> None:
     payer = Payer(ORGANISATION, "proj_1", "key1", MONTH)
     assert leasable(Balance(ORGANISATION, 1600, 0), payer) == (100, False)
     assert leasable(Balance(ORGANISATION, 1600, 0, is_open=False), payer) == (0, True)

@@ -1,5 +1,7 @@
-"""Credit in both kinds of books: moved once, however often and by however many processes it is requested
-(docs/design/money.md#races, docs/design/hostile-input.md#H88, H95)."""
+"""Credit with stores in memory and in MongoDB: credited once, however often and concurrently it is requested.
+
+See docs/design/money.md#races and docs/design/hostile-input.md#H88, H95.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ async def settled_job(stores: BillingStores, job: str = "job-1") -> None:
     await settler.settle({job: UsageStatement(USED, Outcome.FINISHED, SettlementSource.RECEIPT)})
 
 
-async def test_what_is_paid_in_can_be_spent(credit: Credit, stores: BillingStores) -> None:
+async def test_a_top_up_is_available(credit: Credit, stores: BillingStores) -> None:
     entry = await credit.top_up(ORGANISATION, 5 * HELD, "payment-1")
     assert entry == CreditEntry(ORGANISATION, 1, CreditKind.TOP_UP, "payment-1", 5 * HELD, 5.5)
     await settled_job(stores)
@@ -71,9 +73,7 @@ async def test_what_is_paid_in_can_be_spent(credit: Credit, stores: BillingStore
     assert (now.available, now.spent, now.credited) == (5 * HELD - COST, COST, 5 * HELD)
 
 
-async def test_a_webhook_that_is_repeated_counts_once(
-    credit: Credit, store: CreditStore, stores: BillingStores
-) -> None:
+async def test_a_repeated_payment_is_credited_once(credit: Credit, store: CreditStore, stores: BillingStores) -> None:
     replays = [Credit(store, stores.jobs).top_up(ORGANISATION, 7, f"payment-{number % 3}") for number in range(18)]
     await asyncio.gather(*replays)
     await credit.top_up(ORGANISATION, 7, "payment-0")
@@ -81,9 +81,7 @@ async def test_a_webhook_that_is_repeated_counts_once(
     assert [each.number for each in await credit.newest(ORGANISATION)] == [3, 2, 1]
 
 
-async def test_a_reference_belongs_to_an_organisation_a_kind_and_an_amount(
-    credit: Credit, stores: BillingStores
-) -> None:
+async def test_a_reference_is_unique_per_organisation_and_kind(credit: Credit, stores: BillingStores) -> None:
     await credit.top_up(ORGANISATION, 7, "payment-1")
     await credit.top_up("org-2", 8, "payment-1")
     await credit.promo(ORGANISATION, 9, "payment-1")
@@ -92,7 +90,7 @@ async def test_a_reference_belongs_to_an_organisation_a_kind_and_an_amount(
     assert (await balance(stores)).credited == 16
 
 
-async def test_what_was_entered_and_not_taken_in_is_taken_in_by_the_next(
+async def test_unapplied_entries_are_applied_by_the_next_caller(
     credit: Credit, store: CreditStore, stores: BillingStores
 ) -> None:
     """The writer died between its two writes."""
@@ -106,7 +104,7 @@ async def test_what_was_entered_and_not_taken_in_is_taken_in_by_the_next(
     assert (await balance(stores)).available == 14
 
 
-async def test_an_entry_whose_answer_was_lost_counts_once() -> None:
+async def test_an_entry_whose_answer_was_lost_is_credited_once() -> None:
     balances = DictBalanceStore(absence=Absence())
     store = DictCreditStore(balances)
     credit = Credit(store, dict_billing_stores().jobs)
@@ -117,7 +115,7 @@ async def test_an_entry_whose_answer_was_lost_counts_once() -> None:
     assert balances.balances[ORGANISATION].available == 7
 
 
-async def test_a_job_is_paid_back_in_parts_and_never_more_than_it_cost(credit: Credit, stores: BillingStores) -> None:
+async def test_refunds_of_a_job_never_exceed_its_cost(credit: Credit, stores: BillingStores) -> None:
     await credit.top_up(ORGANISATION, HELD, "payment-1")
     await settled_job(stores)
     first = await credit.refund(ORGANISATION, "job-1", COST - 10, "sorry")
@@ -131,7 +129,7 @@ async def test_a_job_is_paid_back_in_parts_and_never_more_than_it_cost(credit: C
     assert (now.available, now.spent) == (HELD, COST)
 
 
-async def test_refunds_at_once_do_not_exceed_the_charge(
+async def test_concurrent_refunds_do_not_exceed_the_cost(
     store: CreditStore, credit: Credit, stores: BillingStores
 ) -> None:
     await credit.top_up(ORGANISATION, HELD, "payment-1")
@@ -143,7 +141,7 @@ async def test_refunds_at_once_do_not_exceed_the_charge(
     assert (await balance(stores)).credited == HELD + COST // 100 * 100
 
 
-async def test_only_what_the_organisation_was_charged_for_is_paid_back(credit: Credit, stores: BillingStores) -> None:
+async def test_only_own_settled_jobs_are_refunded(credit: Credit, stores: BillingStores) -> None:
     await credit.top_up(ORGANISATION, 3 * HELD, "payment-1")
     await settled_job(stores)
     await hold(Billing(stores, price_book()), principal(), [hold_request("running")])
@@ -153,20 +151,20 @@ async def test_only_what_the_organisation_was_charged_for_is_paid_back(credit: C
 
 
 @pytest.mark.parametrize("amount", [-1, 0, 0.001, 1e400, "1e3", 2**63, float("nan"), "१२", True])
-async def test_amounts_that_are_none(amount: object) -> None:
+async def test_invalid_amounts_are_refused(amount: object) -> None:
     credit = Credit(DictCreditStore(DictBalanceStore(Absence())), dict_billing_stores().jobs)
     with pytest.raises(UnacceptableAmount):
         await credit.top_up(ORGANISATION, amount, "payment-1")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("reference", ["", "x" * 129, "a\r\nb", "é", "\0"])
-async def test_references_that_are_none(reference: str) -> None:
+async def test_invalid_references_are_refused(reference: str) -> None:
     credit = Credit(DictCreditStore(DictBalanceStore(Absence())), dict_billing_stores().jobs)
     with pytest.raises(UnacceptableReference):
         await credit.top_up(ORGANISATION, 1, reference)
 
 
-async def test_an_account_never_passes_64_bits(credit: Credit, stores: BillingStores) -> None:
+async def test_credit_never_exceeds_64_bits(credit: Credit, stores: BillingStores) -> None:
     for number in range(8):
         await credit.promo(ORGANISATION, 10**18, f"gift-{number}")
     with pytest.raises(TooMuchCredit):

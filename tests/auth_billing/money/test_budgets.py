@@ -1,4 +1,4 @@
-"""Budgets over both kinds of books: set at any time, kept to by the next hold, told apart from what is only held."""
+"""Budgets with stores in memory and in MongoDB (`money/budgets.py`, `store/budgets.py`): in force for the next hold."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from auth_billing.money.budgets import Budgets, BudgetUse
 from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, project_budget
 from auth_billing.store.budgets import MongoBudgetStore
 from auth_billing.store.connection import StoreConnection
-from tests.auth_billing.store.conftest import SetAccount
+from tests.auth_billing.conftest import SetAccount
 from tests.auth_billing.workload import HELD, ORGANISATION, hold, hold_request, principal
 from tests.fakes.billing_stores import DictBalanceStore, price_book
 
@@ -30,7 +30,7 @@ async def budgets(stores: BillingStores, request: pytest.FixtureRequest) -> Asyn
     connection.close()
 
 
-async def test_a_budget_counts_for_the_next_request(
+async def test_a_budget_limits_the_next_request(
     budgets: Budgets, stores: BillingStores, set_account: SetAccount
 ) -> None:
     await set_account(ORGANISATION, available=9 * HELD)
@@ -50,7 +50,7 @@ async def test_a_budget_counts_for_the_next_request(
     ]
 
 
-async def test_a_budget_of_nothing_allows_nothing(
+async def test_a_budget_of_zero_allows_nothing(
     budgets: Budgets, stores: BillingStores, set_account: SetAccount
 ) -> None:
     await budgets.set(ORGANISATION, ORGANISATION_BUDGET, 0)
@@ -61,7 +61,7 @@ async def test_a_budget_of_nothing_allows_nothing(
         await budgets.set(ORGANISATION, ORGANISATION_BUDGET, -1)
 
 
-async def test_a_key_that_takes_anothers_place_has_what_is_left_of_its_budget(
+async def test_a_successor_key_inherits_the_budget_and_its_use(
     budgets: Budgets, stores: BillingStores, set_account: SetAccount
 ) -> None:
     await set_account(ORGANISATION, available=9 * HELD)

@@ -1,4 +1,4 @@
-"""Alerts over both kinds of books: once per threshold and month, by whoever looks, and not for what is held."""
+"""Alerts with stores in memory and in MongoDB (`money/alerts.py`, `store/alerts.py`): once per threshold and month."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from auth_billing.money.billing_records import BillingStores, Hold
 from auth_billing.money.holds import month_of
 from auth_billing.store.alerts import MongoAlertStore
 from auth_billing.store.connection import StoreConnection
-from tests.auth_billing.store.conftest import SetAccount
+from tests.auth_billing.conftest import SetAccount
 from tests.fakes.accounts import FakeClock
 from tests.fakes.alerts import DictAlertStore, Receiver
 from tests.fakes.billing_stores import DictBalanceStore
@@ -48,43 +48,43 @@ def alerts(store: AlertStore, receiver: Receiver, clock: FakeClock) -> Alerts:
     return Alerts(store, receiver, thresholds=[50, 80, 100], low_credit=LOW, clock=clock)
 
 
-def said(receiver: Receiver) -> list[tuple[object, object, object]]:
+def alerts_of(receiver: Receiver) -> list[tuple[object, object, object]]:
     data = [message["data"] for message in receiver.messages]
     assert all(isinstance(each, dict) for each in data)
     return sorted((each["organization"], each.get("budget", ""), each.get("percent", 0)) for each in data)  # type: ignore[attr-defined]
 
 
-async def test_each_threshold_of_a_budget_once_a_month(
+async def test_each_threshold_of_a_budget_alerts_once_a_month(
     alerts: Alerts, receiver: Receiver, clock: FakeClock, set_account: SetAccount
 ) -> None:
     await set_account(
         "org-1", available=LOW, budgets={"organisation": 100, "key:k": 0}, used={MONTH: {"organisation": 49}}
     )
     await alerts.run_once()
-    assert said(receiver) == []
+    assert alerts_of(receiver) == []
     await set_account("org-1", used={MONTH: {"organisation": 85, "key:k": 3}})
     for _ in range(3):
         await alerts.run_once()
-    assert said(receiver) == [("org-1", "organisation", 50), ("org-1", "organisation", 80)]
+    assert alerts_of(receiver) == [("org-1", "organisation", 50), ("org-1", "organisation", 80)]
     await set_account("org-1", used={MONTH: {"organisation": 100}})
     await alerts.run_once()
-    assert len(said(receiver)) == 3
+    assert len(alerts_of(receiver)) == 3
     clock.now += 31 * 86400
     await alerts.run_once()
-    assert len(said(receiver)) == 3
+    assert len(alerts_of(receiver)) == 3
     await set_account("org-1", used={month_of(clock.now): {"organisation": 50}})
     await alerts.run_once()
-    assert len(said(receiver)) == 4
+    assert len(alerts_of(receiver)) == 4
 
 
-async def test_credit_that_runs_low_is_told_and_an_account_that_never_had_any_is_not(
+async def test_low_credit_alerts_unless_the_account_never_had_any(
     alerts: Alerts, receiver: Receiver, set_account: SetAccount
 ) -> None:
     await set_account("org-1", available=LOW - 1, credited=LOW * 2, spent=LOW + 1)
     await set_account("org-2", available=0)
     await set_account("org-3", available=LOW, credited=LOW)
     await alerts.run_once()
-    assert said(receiver) == [("org-1", "", 0)]
+    assert alerts_of(receiver) == [("org-1", "", 0)]
     assert receiver.messages[0]["type"] == "credit.low"
     assert receiver.messages[0]["data"] == {
         "organization": "org-1",
@@ -96,7 +96,7 @@ async def test_credit_that_runs_low_is_told_and_an_account_that_never_had_any_is
     }
 
 
-async def test_what_is_only_held_is_not_spent(
+async def test_holds_do_not_count_as_spent(
     alerts: Alerts, store: AlertStore, receiver: Receiver, set_account: SetAccount
 ) -> None:
     hold: dict[str, Any] = {"amount": 90, "month": MONTH, "project": "p", "key": "k"}
@@ -110,19 +110,19 @@ async def test_what_is_only_held_is_not_spent(
         used={MONTH: {"organisation": 90}},
     )
     await alerts.run_once()
-    assert said(receiver) == []
+    assert alerts_of(receiver) == []
 
 
-async def test_several_that_look_at_once_send_it_once(
+async def test_concurrent_processes_send_an_alert_once(
     store: AlertStore, receiver: Receiver, clock: FakeClock, set_account: SetAccount
 ) -> None:
     await set_account("org-1", available=LOW, budgets={"organisation": 100}, used={MONTH: {"organisation": 100}})
-    lookers = [Alerts(store, receiver, thresholds=[50, 80, 100], low_credit=LOW, clock=clock) for _ in range(4)]
-    await asyncio.gather(*(each.run_once() for each in lookers))
-    assert len(said(receiver)) == 3
+    processes = [Alerts(store, receiver, thresholds=[50, 80, 100], low_credit=LOW, clock=clock) for _ in range(4)]
+    await asyncio.gather(*(each.run_once() for each in processes))
+    assert len(alerts_of(receiver)) == 3
 
 
-async def test_a_receiver_that_is_away_is_told_later_and_one_who_died_sending_is_followed(
+async def test_failed_and_abandoned_alerts_are_sent_later(
     alerts: Alerts, store: AlertStore, receiver: Receiver, clock: FakeClock, set_account: SetAccount
 ) -> None:
     await set_account("org-1", available=LOW, budgets={"organisation": 100}, used={MONTH: {"organisation": 50}})
@@ -130,17 +130,17 @@ async def test_a_receiver_that_is_away_is_told_later_and_one_who_died_sending_is
     await alerts.run_once()
     receiver.away = False
     await alerts.run_once()
-    assert said(receiver) == []
+    assert alerts_of(receiver) == []
     clock.now += 61
-    assert await store.claim(clock.now, clock.now + CLAIM_SECONDS) is not None  # and its sender dies
+    assert await store.claim(clock.now, clock.now + CLAIM_SECONDS) is not None  # the claiming process dies
     await alerts.run_once()
-    assert said(receiver) == []
+    assert alerts_of(receiver) == []
     clock.now += CLAIM_SECONDS + 1
     await alerts.run_once()
-    assert said(receiver) == [("org-1", "organisation", 50)]
+    assert alerts_of(receiver) == [("org-1", "organisation", 50)]
 
 
-async def test_a_receiver_that_stays_away_is_given_up(
+async def test_an_alert_is_dropped_after_the_last_round(
     alerts: Alerts, receiver: Receiver, clock: FakeClock, set_account: SetAccount
 ) -> None:
     await set_account("org-1", available=LOW, budgets={"organisation": 100}, used={MONTH: {"organisation": 50}})
@@ -151,4 +151,4 @@ async def test_a_receiver_that_stays_away_is_given_up(
     receiver.away = False
     await set_account("org-1", budgets={})
     await alerts.run_once()
-    assert said(receiver) == []
+    assert alerts_of(receiver) == []

@@ -1,4 +1,4 @@
-"""Keys in a real store and in its twin are found, changed and ended alike."""
+"""API keys in MongoDB and in memory: stored, listed, changed and revoked alike."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from auth_billing.access.scopes import PROJECT_SCOPES, Scope
 from auth_billing.keys.key_records import ApiKeyRecord, ApiKeyStore
 from auth_billing.store.api_keys import MongoApiKeyStore
 from auth_billing.store.connection import StoreConnection
@@ -15,6 +16,8 @@ from router.messages import KeySet
 from tests.fakes.accounts import DictApiKeyStore
 
 KEY = ApiKeyRecord("k0", b"\0digest\xff", "abcd", "org", "proj", "name", created=1.5, user="user-1")
+
+
 KEYS = (
     KEY,
     replace(KEY, key_id="k1", created=2.5, user=""),
@@ -49,7 +52,7 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[ApiKeyStore]:
         (KeySet(key="k0", organisation="rival"), set()),
     ],
 )
-async def test_ending(store: ApiKeyStore, ended: KeySet, which: set[str]) -> None:
+async def test_revocation_selects_keys_by_their_fields(store: ApiKeyStore, ended: KeySet, which: set[str]) -> None:
     for key in KEYS:
         await store.add(key)
     assert await store.revoke(ended, 5.0) == len(which)
@@ -68,7 +71,7 @@ async def test_unrevoked_keys_are_listed_newest_first(store: ApiKeyStore) -> Non
     assert await store.unrevoked("org", "proj") == [KEYS[0]]
 
 
-async def test_a_name_an_end_and_uses_are_kept(store: ApiKeyStore) -> None:
+async def test_rename_expiry_and_last_use_are_stored(store: ApiKeyStore) -> None:
     for key in KEYS[:2]:
         await store.add(key)
     await store.rename("k0", "new")
@@ -80,3 +83,31 @@ async def test_a_name_an_end_and_uses_are_kept(store: ApiKeyStore) -> None:
     await store.expire("k0", 8.0)
     assert await store.find("k0") == replace(KEY, name="new", expires=8.0, last_used=5.0)
     assert await store.find("k1") == replace(KEYS[1], last_used=4.0)
+
+
+@pytest.mark.store
+async def test_a_key_is_read_as_stored(connection: StoreConnection) -> None:
+    keys = MongoApiKeyStore(connection)
+    await keys.add(KEY)
+    assert await keys.find("k0") == KEY
+    assert await keys.find("k1") is None
+
+
+@pytest.mark.store
+async def test_scopes_and_models_of_a_key_are_read_as_stored(connection: StoreConnection) -> None:
+    keys = MongoApiKeyStore(connection)
+    scopes = frozenset({Scope.EMBEDDINGS, Scope.MODELS_READ})
+    key = replace(KEY, scopes=scopes, models=frozenset({"b", "a"}), user="user-1", last_used=3.5)
+    await keys.add(key)
+    assert await keys.find("k0") == key
+
+
+@pytest.mark.store
+async def test_a_key_stored_before_scopes_has_all_scopes(
+    connection: StoreConnection,
+) -> None:
+    old = {"digest": b"d", "last4": "abcd", "organisation": "org", "project": "p", "name": "n", "created": 1.5}
+    await connection.durable("api_keys").insert_one({"_id": "k9", **old})
+    key = await MongoApiKeyStore(connection).find("k9")
+    assert key is not None
+    assert (key.rights, key.models, key.user) == (PROJECT_SCOPES, None, "")

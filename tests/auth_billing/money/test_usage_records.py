@@ -1,4 +1,4 @@
-"""A usage record is stored once, whatever is repeated, reordered or away; what can't be true is parked."""
+"""A usage record is stored once, whatever is repeated, reordered or unavailable; impossible ones are parked."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def settling(
 
 
 def ready(broker: MemoryBroker, queue: str = topology.SETTLE_QUEUE) -> int:
-    """Messages in a queue; those that a closed bus had not acknowledged are back in it."""
+    """Return the number of messages in a queue, with those that a closed bus left unacknowledged."""
     return len(broker.queue(queue))
 
 
@@ -78,7 +78,7 @@ async def test_repeats_in_any_order_are_stored_once(numbers: list[int]) -> None:
     assert set(store.records.values()) == {record(number) for number in numbers}
 
 
-async def test_records_that_come_during_a_write_are_written_together(buses: Buses, eventually) -> None:
+async def test_records_that_arrive_during_a_write_are_written_together(buses: Buses, eventually) -> None:
     store = DictUsageStore()
     store.writing = asyncio.Event()
     async with settling(buses.billing, store):
@@ -94,7 +94,7 @@ async def test_records_that_come_during_a_write_are_written_together(buses: Buse
     assert ready(buses.broker) == 0
 
 
-async def test_one_record_that_is_refused_does_not_keep_the_others_out(buses: Buses, eventually) -> None:
+async def test_a_refused_record_does_not_block_its_batch(buses: Buses, eventually) -> None:
     store = DictUsageStore()
     store.writing = asyncio.Event()
     store.refused = {"chatcmpl-3"}
@@ -110,7 +110,7 @@ async def test_one_record_that_is_refused_does_not_keep_the_others_out(buses: Bu
     assert ready(buses.broker) == 0
 
 
-async def test_an_answer_that_was_lost_is_asked_again_and_stored_once(buses: Buses, eventually) -> None:
+async def test_a_record_whose_answer_was_lost_is_stored_once(buses: Buses, eventually) -> None:
     store = DictUsageStore()
     store.lose_answer = 2
     async with settling(buses.billing, store):
@@ -121,7 +121,7 @@ async def test_an_answer_that_was_lost_is_asked_again_and_stored_once(buses: Bus
     assert list(store.records.values()) == [record()]
 
 
-async def test_a_store_that_was_away_gets_everything_when_it_is_back(buses: Buses, eventually) -> None:
+async def test_records_wait_for_an_unavailable_store(buses: Buses, eventually) -> None:
     store = DictUsageStore()
     store.absence.away = True
     async with settling(buses.billing, store):
@@ -134,7 +134,7 @@ async def test_a_store_that_was_away_gets_everything_when_it_is_back(buses: Buse
     assert ready(buses.broker) == 0
 
 
-async def test_stopping_while_the_store_is_away_leaves_records_queued(buses: Buses, eventually, monkeypatch) -> None:
+async def test_a_stop_during_an_outage_leaves_records_queued(buses: Buses, eventually, monkeypatch) -> None:
     monkeypatch.setattr("auth_billing.money.settlement.STOP_SECONDS", 0.01)
     store = DictUsageStore()
     store.absence.away = True
@@ -155,12 +155,12 @@ async def test_stopping_while_the_store_is_away_leaves_records_queued(buses: Bus
         (record(at=float("inf")), "time"),
     ],
 )
-def test_what_cannot_be_true_is_named(wrong: UsageRecord, reason: str) -> None:
+def test_impossible_records_are_refused_with_a_reason(wrong: UsageRecord, reason: str) -> None:
     assert reason in (record_error(wrong) or "")
     assert record_error(record()) is None
 
 
-async def test_a_record_that_contradicts_a_stored_one_is_parked_with_its_reason(buses: Buses, eventually) -> None:
+async def test_a_conflicting_record_is_parked_with_its_reason(buses: Buses, eventually) -> None:
     store = DictUsageStore()
     async with settling(buses.billing, store):
         await buses.others.publish_settlement(record(tokens=3))

@@ -1,0 +1,27 @@
+"""Memberships in MongoDB and in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from auth_billing.access.roles import Role
+from auth_billing.people.people_records import Membership
+from tests.auth_billing.store.conftest import PeopleStores
+
+
+async def test_memberships_are_listed_changed_and_removed(people: PeopleStores) -> None:
+    first = Membership("org-1", "user-ada", Role.OWNER, 1.0)
+    second = Membership("org-1", "user-bob", Role.MEMBER, 2.0)
+    elsewhere = Membership("org-2", "user-ada", Role.VIEWER, 3.0)
+    for each in (elsewhere, second, first, replace(second, role=Role.OWNER)):
+        await people.memberships.add(each)
+    assert await people.memberships.of_organisation("org-1") == [first, second]
+    assert await people.memberships.of_user("user-ada") == [first, elsewhere]
+    assert [await people.memberships.has_owner(each) for each in ("org-1", "org-2")] == [True, False]
+    assert not await people.memberships.has_owner("org-1", besides="user-ada")
+    assert await people.memberships.has_owner("org-1", besides="user-bob")
+    assert await people.memberships.set_role("org-1", "user-bob", Role.VIEWER)
+    assert await people.memberships.find("org-1", "user-bob") == replace(second, role=Role.VIEWER)
+    assert not await people.memberships.set_role("org-2", "user-bob", Role.OWNER)
+    assert await people.memberships.remove("org-1", "user-bob")
+    assert not await people.memberships.remove("org-1", "user-bob")

@@ -1,0 +1,32 @@
+"""Rate limits of subjects in MongoDB and in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from auth_billing.rate_limits.limits import Limits
+from auth_billing.rate_limits.ports import LimitStore
+from auth_billing.store.connection import StoreConnection
+from auth_billing.store.rate_limits import MongoLimitStore
+from tests.fakes.rate_buckets import DictLimitStore
+
+
+@pytest.fixture
+async def connection(database_url: str) -> AsyncIterator[StoreConnection]:
+    connection = StoreConnection(database_url, operation_ms=20_000)
+    yield connection
+    connection.close()
+
+
+@pytest.fixture(params=["mongo", "dict"])
+def limits(request: pytest.FixtureRequest) -> LimitStore:
+    return DictLimitStore() if request.param == "dict" else MongoLimitStore(request.getfixturevalue("connection"))
+
+
+async def test_limits_are_changed_one_by_one(limits: LimitStore) -> None:
+    assert await limits.find(["key:1", "project:1"]) == {}
+    await limits.change("key:1", Limits(requests_per_minute=5))
+    assert await limits.change("key:1", Limits(concurrent_requests=2)) == Limits(5, None, None, 2)
+    assert await limits.find(["key:1", "project:1"]) == {"key:1": Limits(5, None, None, 2)}

@@ -1,0 +1,32 @@
+"""Browser sessions in MongoDB and in memory: one rotation of a token, final revocation."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from auth_billing.people.session_records import SessionRecord
+from tests.auth_billing.store.conftest import PeopleStores
+
+SESSION = SessionRecord("sess-1", "user-ada", "org-1", 0, 1.0, 4e9, 1.0, b"0")
+
+
+async def test_a_refresh_token_is_rotated_once(people: PeopleStores) -> None:
+    await people.sessions.add(SESSION)
+    assert await people.sessions.find("sess-1") == SESSION
+    exchanges = [people.sessions.rotate("sess-1", b"0", b"new%d" % number, b"seal", 5.0) for number in range(8)]
+    exchanged = await asyncio.gather(*exchanges)
+    assert exchanged.count(True) == 1
+    new = b"new%d" % exchanged.index(True)
+    assert await people.sessions.find("sess-1") == replace(
+        SESSION, current=new, previous=b"0", sealed=b"seal", used=5.0
+    )
+
+
+async def test_a_revoked_session_stays_revoked(people: PeopleStores) -> None:
+    await people.sessions.add(SESSION)
+    for now in (5.0, 6.0):
+        await people.sessions.revoke("sess-1", now)
+    assert not await people.sessions.rotate("sess-1", b"0", b"1", b"seal", 7.0)
+    assert await people.sessions.find("sess-1") == replace(SESSION, revoked=5.0)
+    assert await people.sessions.find("sess-2") is None
