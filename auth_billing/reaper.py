@@ -17,16 +17,17 @@ import uuid
 import msgspec
 import structlog
 from prometheus_client import CollectorRegistry
+from tenacity.wait import wait_base
 
 from auth_billing.consumer_runner import run_consumer
 from auth_billing.metrics import BillingMetrics
-from auth_billing.retry import RetryDelay, exponential_delay
 from router import messages, topology
 from router.bus import Bus
 from router.diagnosis import REASON_HEADER, Diagnosis
 from router.errors import PublishError, UndecodableMessage
 from router.messages import REAPER, Failed, FailureCode, Job, Outcome, Usage, UsageRecord, Window
 from router.transport.base import Consumer, Delivery
+from runtime.retry import DEFAULT_WAIT, Backoff
 
 PREFETCH = 32
 STOP_SECONDS = 5.0
@@ -59,11 +60,11 @@ class Reaper:
     """Consumes dead-lettered jobs and closes them."""
 
     def __init__(
-        self, bus: Bus, *, metrics: BillingMetrics | None = None, retry_delay: RetryDelay = exponential_delay
+        self, bus: Bus, *, metrics: BillingMetrics | None = None, retry_wait: wait_base = DEFAULT_WAIT
     ) -> None:
         self._bus = bus
         self._metrics = metrics or BillingMetrics(CollectorRegistry())
-        self._retry_delay = retry_delay
+        self._retry_wait = retry_wait
 
     async def run(self, stop: asyncio.Event) -> None:
         """Close dead-lettered jobs one by one until `stop` is set.
@@ -80,16 +81,15 @@ class Reaper:
             await self._reap(delivery)
 
     async def _reap(self, delivery: Delivery) -> None:
-        tries = 0
+        backoff = Backoff(self._retry_wait)
         while not delivery.lost:
             try:
                 await self._try_to_reap(delivery)
                 return
             except PublishError as error:
-                _log.warning("reaping delayed", tries=tries, reason=str(error))
+                _log.warning("reaping delayed", tries=backoff.failures, reason=str(error))
                 self._metrics.retries.inc()
-                await asyncio.sleep(self._retry_delay(tries))
-                tries += 1
+                await backoff.sleep()
 
     async def _try_to_reap(self, delivery: Delivery) -> None:
         try:

@@ -10,17 +10,18 @@ from __future__ import annotations
 import asyncio
 
 import structlog
+from tenacity.wait import wait_base
 
 from auth_billing.errors import StoreUnavailable
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.billing_records import SettlementSource, UsageStatement
 from auth_billing.money.message_validation import ids_error, usage_error
 from auth_billing.money.settler import SettlementResult, Settler
-from auth_billing.retry import RetryDelay
 from router import topology
 from router.bus import Bus, Envelope
 from router.errors import PublishError
 from router.messages import Receipt
+from runtime.retry import Backoff
 
 _log = structlog.get_logger(__name__)
 
@@ -28,11 +29,11 @@ _log = structlog.get_logger(__name__)
 class ReceiptHandler:
     """Settles batches of receipts."""
 
-    def __init__(self, bus: Bus, settler: Settler, metrics: BillingMetrics, retry_delay: RetryDelay) -> None:
+    def __init__(self, bus: Bus, settler: Settler, metrics: BillingMetrics, retry_wait: wait_base) -> None:
         self._bus = bus
         self._settler = settler
         self._metrics = metrics
-        self._retry_delay = retry_delay
+        self._retry_wait = retry_wait
 
     async def handle(self, batch: list[Envelope[Receipt]], group: asyncio.TaskGroup) -> None:
         """Settle a batch; return when each receipt is settled, passed to a task of `group`, or redelivered elsewhere.
@@ -53,15 +54,14 @@ class ReceiptHandler:
             batch = rest
 
     async def _settle(self, receipts: dict[str, Envelope[Receipt]]) -> dict[str, SettlementResult]:
-        tries = 0
+        backoff = Backoff(self._retry_wait)
         while receipts := {job: each for job, each in receipts.items() if not each.delivery.lost}:
             try:
                 return await self._settler.settle({job: _statement(each.message) for job, each in receipts.items()})
             except StoreUnavailable as error:
-                _log.warning("settlement delayed", receipts=len(receipts), tries=tries, reason=str(error))
+                _log.warning("settlement delayed", receipts=len(receipts), tries=backoff.failures, reason=str(error))
                 self._metrics.retries.inc()
-                await asyncio.sleep(self._retry_delay(tries))
-                tries += 1
+                await backoff.sleep()
         return {}
 
     def _close(self, envelope: Envelope[Receipt], result: SettlementResult, group: asyncio.TaskGroup) -> None:
@@ -75,13 +75,12 @@ class ReceiptHandler:
             _log.warning("receipt ignored: the job is settled", job=receipt.job, gateway=receipt.gateway)
 
     async def _park(self, envelope: Envelope[Receipt], reason: str) -> None:
-        tries = 0
+        backoff = Backoff(self._retry_wait)
         while not envelope.delivery.lost:
             try:
                 await self._bus.park(envelope.delivery, reason)
             except PublishError:
-                await asyncio.sleep(self._retry_delay(tries))
-                tries += 1
+                await backoff.sleep()
                 continue
             self._metrics.parked.labels(topology.SETTLE_QUEUE).inc()
             _log.error("receipt parked", job=envelope.message.job[:128], reason=reason)

@@ -10,6 +10,7 @@ import asyncio
 from typing import Any
 
 from prometheus_client import CollectorRegistry
+from tenacity.wait import wait_base
 
 from auth_billing.consumer_runner import run_consumer
 from auth_billing.metrics import BillingMetrics
@@ -18,9 +19,9 @@ from auth_billing.money.receipts import ReceiptHandler
 from auth_billing.money.settler import Settler
 from auth_billing.money.usage_records import UsageRecordHandler
 from auth_billing.money.usage_store import UsageStore
-from auth_billing.retry import RetryDelay, exponential_delay
 from router.bus import Bus, TypedConsumer
 from router.messages import Receipt
+from runtime.retry import DEFAULT_WAIT
 
 PREFETCH = 1024
 """Unacknowledged messages, two a job: enough that the prefetch does not limit throughput while a batch is written."""
@@ -38,13 +39,13 @@ class SettlementConsumer:
         settler: Settler,
         *,
         metrics: BillingMetrics | None = None,
-        retry_delay: RetryDelay = exponential_delay,
+        retry_wait: wait_base = DEFAULT_WAIT,
     ) -> None:
         metrics = metrics or BillingMetrics(CollectorRegistry())
         self._bus = bus
         self._metrics = metrics
-        self._records = Batcher(UsageRecordHandler(bus, usage_store, metrics, retry_delay).handle)
-        self._receipts = Batcher(ReceiptHandler(bus, settler, metrics, retry_delay).handle)
+        self._records = Batcher(UsageRecordHandler(bus, usage_store, metrics, retry_wait).handle)
+        self._receipts = Batcher(ReceiptHandler(bus, settler, metrics, retry_wait).handle)
 
     @property
     def keeps_up(self) -> bool:

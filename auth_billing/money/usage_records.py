@@ -11,16 +11,17 @@ import asyncio
 import math
 
 import structlog
+from tenacity.wait import wait_base
 
 from auth_billing.errors import RecordRefused, StoreUnavailable
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.message_validation import ids_error, usage_error
 from auth_billing.money.usage_store import Insertion, UsageStore
-from auth_billing.retry import RetryDelay
 from router import topology
 from router.bus import Bus, Envelope
 from router.errors import PublishError
 from router.messages import UsageRecord
+from runtime.retry import Backoff
 
 MAX_TEXT = 256
 
@@ -30,11 +31,11 @@ _log = structlog.get_logger(__name__)
 class UsageRecordHandler:
     """Stores batches of usage records."""
 
-    def __init__(self, bus: Bus, usage_store: UsageStore, metrics: BillingMetrics, retry_delay: RetryDelay) -> None:
+    def __init__(self, bus: Bus, usage_store: UsageStore, metrics: BillingMetrics, retry_wait: wait_base) -> None:
         self._bus = bus
         self._usage_store = usage_store
         self._metrics = metrics
-        self._retry_delay = retry_delay
+        self._retry_wait = retry_wait
 
     async def handle(self, batch: list[Envelope[UsageRecord]], group: asyncio.TaskGroup) -> None:
         """Store and acknowledge a batch in one write; tasks of `group` handle the records that it did not store.
@@ -64,16 +65,15 @@ class UsageRecordHandler:
         return left
 
     async def _settle(self, envelope: Envelope[UsageRecord]) -> None:
-        tries = 0
+        backoff = Backoff(self._retry_wait)
         while not envelope.delivery.lost:  # lost: the broker delivers it again
             try:
                 await self._try_to_settle(envelope)
                 return
             except (StoreUnavailable, PublishError) as error:
-                _log.warning("settlement delayed", job=envelope.message.job, tries=tries, reason=str(error))
+                _log.warning("settlement delayed", job=envelope.message.job, tries=backoff.failures, reason=str(error))
                 self._metrics.retries.inc()
-                await asyncio.sleep(self._retry_delay(tries))
-                tries += 1
+                await backoff.sleep()
         self._metrics.unsettled.dec()
 
     async def _try_to_settle(self, envelope: Envelope[UsageRecord]) -> None:

@@ -19,11 +19,12 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import httpx2
-from tenacity import AsyncRetrying, RetryError, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from tenacity import AsyncRetrying, RetryError, retry_if_exception_type, stop_after_attempt
 from tenacity.wait import wait_base
 
 from auth_billing.errors import AlertNotSent
 from runtime.lifecycle import StartupError
+from runtime.retry import exponential_backoff
 
 MAX_TRIES = 4
 TIMEOUT = 10.0
@@ -32,7 +33,7 @@ MIN_SECRET_LENGTH = 24
 PREFIX = "whsec_"
 """The prefix of a secret that is written in base64."""
 
-_WAIT = wait_random_exponential(multiplier=0.5, max=10)
+_WAIT = exponential_backoff(first=0.5, longest=10.0)
 _RETRYABLE = (408, 425, 429)
 
 

@@ -12,7 +12,6 @@ import structlog
 
 from auth_billing.access.principal import Principal
 from auth_billing.errors import AccountError, StoreUnavailable
-from auth_billing.retry import exponential_delay
 from chat_ui.generations.live_answer import LiveAnswer
 from chat_ui.generations.model_client import (
     AnswerEnd,
@@ -37,6 +36,7 @@ from chat_ui.history.records import (
     State,
     TokenUsage,
 )
+from runtime.retry import Backoff
 
 LEASE_SECONDS = 10.0
 """Duration of a writer's lease; after it an answer without renewal counts as abandoned."""
@@ -222,14 +222,13 @@ class AnswerWriter:
 
     async def _store_final(self, message: Message) -> Message | None:
         """Store the final message, retrying until the store answers; `None` if the lease was lost meanwhile."""
-        tries = 0
+        backoff = Backoff()
         while True:
             try:
                 stored = await self._context.answers.finish(message, self._context.writer)
             except StoreUnavailable as error:
                 _log.warning("an answer's end was not stored, retrying", reason=str(error))
-                await asyncio.sleep(exponential_delay(tries))
-                tries += 1
+                await backoff.sleep()
                 continue
             if stored:
                 self.live.final = message

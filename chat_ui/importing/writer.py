@@ -6,7 +6,6 @@ whose conversation was not stored are deleted by the next import or by the clean
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,10 +15,10 @@ from typing import TypeVar
 import structlog
 
 from auth_billing.errors import StoreUnavailable
-from auth_billing.retry import exponential_delay
 from chat_ui.history.records import ConversationStore, MessageStore, Owner
 from chat_ui.importing.frames import Batch, ConversationRecords
 from chat_ui.importing.records import Import, ImportState, ImportStore
+from runtime.retry import Backoff
 
 LEASE_SECONDS = 60.0
 """Duration of an import's lease; after it an import without renewal counts as abandoned."""
@@ -122,7 +121,7 @@ class ImportWriter:
             raise Superseded
 
     async def _retry(self, action: Callable[[], Awaitable[T]]) -> T:
-        until, tries = time.monotonic() + STORE_TIMEOUT_SECONDS, 0
+        until, backoff = time.monotonic() + STORE_TIMEOUT_SECONDS, Backoff()
         while True:
             try:
                 return await action()
@@ -130,5 +129,4 @@ class ImportWriter:
                 if time.monotonic() > until:
                     raise
                 _log.info("an import is waiting for the store", reason=str(error))
-            await asyncio.sleep(exponential_delay(tries))
-            tries += 1
+            await backoff.sleep()

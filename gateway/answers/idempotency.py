@@ -17,10 +17,10 @@ from starlette.types import ASGIApp
 
 from auth_billing.errors import AccountError, AnswerNotKept, KeyInUse, RecordRefused, StoreUnavailable
 from auth_billing.idempotency import LEASE_SECONDS, Claim, IdempotencyKeys, KeptAnswer, KeyedRequest
-from auth_billing.retry import exponential_delay
 from gateway.answers.event_frames import DONE
 from gateway.answers.shared_response import ResponseHead, ResponseRecorder, SharedResponse
 from gateway.errors import ServerShutdown
+from runtime.retry import DEFAULT_WAIT, Backoff
 
 RETRYABLE_STATUSES = frozenset({408, 409, 429, 499})
 """Client errors that are not stored, because a later request may succeed."""
@@ -112,7 +112,7 @@ class IdempotentRequests:
 
     async def _record(self, claim: Claim, kept: KeptAnswer | None) -> None:
         """Store the response, or release the key for the next request; retry while the store is unavailable."""
-        deadline, tries = time.monotonic() + STORE_RETRY_SECONDS, 0
+        deadline, backoff = time.monotonic() + STORE_RETRY_SECONDS, Backoff(DEFAULT_WAIT)
         while True:
             try:
                 if kept is None:
@@ -126,8 +126,7 @@ class IdempotentRequests:
                 if time.monotonic() > deadline:
                     _log.warning("answer not kept", record=claim.record_id, reason=str(error))
                     return
-            await asyncio.sleep(exponential_delay(tries))
-            tries += 1
+            await backoff.sleep()
 
 
 def _replay(kept: KeptAnswer, answer: SharedResponse) -> None:

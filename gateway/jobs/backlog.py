@@ -7,7 +7,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
-from auth_billing.retry import RetryDelay, exponential_delay
+from tenacity.wait import wait_base
+
+from runtime.retry import DEFAULT_WAIT, Backoff
 
 T = TypeVar("T")
 
@@ -18,10 +20,10 @@ class Backlog(Generic[T]):
     """Things to do. `do` is given some of them, and returns those that were not done and are to be tried again."""
 
     def __init__(
-        self, do: Callable[[Sequence[T]], Awaitable[Sequence[T]]], *, retry_delay: RetryDelay = exponential_delay
+        self, do: Callable[[Sequence[T]], Awaitable[Sequence[T]]], *, retry_wait: wait_base = DEFAULT_WAIT
     ) -> None:
         self._do = do
-        self._retry_delay = retry_delay
+        self._backoff = Backoff(retry_wait)
         self._left: deque[T] = deque()
         self._some = asyncio.Event()
         self._none = asyncio.Event()
@@ -39,7 +41,6 @@ class Backlog(Generic[T]):
 
     async def run(self) -> None:
         """Do what comes, for ever."""
-        tries = 0
         while True:
             await self._some.wait()
             batch = [self._left[number] for number in range(min(BATCH, len(self._left)))]
@@ -51,8 +52,9 @@ class Backlog(Generic[T]):
                 self._some.clear()
                 self._none.set()
             if undone:
-                await asyncio.sleep(self._retry_delay(tries))
-            tries = tries + 1 if undone else 0
+                await self._backoff.sleep()
+            else:
+                self._backoff.reset()
 
     async def emptied(self, seconds: float) -> bool:
         """Wait until nothing is left to do; false if something is after so long."""

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from tenacity import wait_fixed
 
 from auth_billing.reaper import Reaper
 from router import messages, topology
@@ -37,7 +38,7 @@ def job(number: int = 0, *, seconds: float = 60) -> Job:
 @asynccontextmanager
 async def reaping(buses: Buses) -> AsyncIterator[None]:
     stop = asyncio.Event()
-    task = asyncio.create_task(Reaper(buses.billing, retry_delay=lambda _tries: 0.001).run(stop))
+    task = asyncio.create_task(Reaper(buses.billing, retry_wait=wait_fixed(0.001)).run(stop))
     try:
         yield
     finally:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
+from tenacity import wait_fixed
 
 from auth_billing.metrics import BillingMetrics
 from auth_billing.money.settlement import SettlementConsumer
@@ -47,7 +48,7 @@ async def settling(
     stop = asyncio.Event()
     metrics = metrics or BillingMetrics(CollectorRegistry())
     settler = settler or Settler(dict_billing_stores(), metrics)
-    consumer = SettlementConsumer(bus, store, settler, metrics=metrics, retry_delay=lambda _tries: 0.001)
+    consumer = SettlementConsumer(bus, store, settler, metrics=metrics, retry_wait=wait_fixed(0.001))
     task = asyncio.create_task(consumer.run(stop))
     try:
         yield

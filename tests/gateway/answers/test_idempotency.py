@@ -12,6 +12,7 @@ import httpx
 import openai
 import pytest
 from structlog.testing import capture_logs
+from tenacity import wait_fixed
 
 from router.messages import Delta, FailureCode, Finished, Job, Started
 from tests.fakes.accounts import DictIdempotencyStore
@@ -328,7 +329,7 @@ async def test_a_running_request_says_that_it_lives(set_stage: SetStage, monkeyp
 
 
 async def test_an_answer_is_kept_when_the_store_is_back(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.answers.idempotency.exponential_delay", lambda _tries: 0.01)
+    monkeypatch.setattr("gateway.answers.idempotency.DEFAULT_WAIT", wait_fixed(0.01))
     held = Held()
     stage = await set_stage(held)
     first = asyncio.create_task(ask(stage))
