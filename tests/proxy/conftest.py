@@ -68,9 +68,9 @@ class Stage:
         return record
 
     @property
-    def asked(self) -> list[int]:
+    def request_counts(self) -> list[int]:
         """Number of requests to each upstream."""
-        return [len(upstream.asked) for upstream in self.upstreams]
+        return [len(upstream.requests) for upstream in self.upstreams]
 
 
 SetStage = Callable[..., Awaitable[Stage]]

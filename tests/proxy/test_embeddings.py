@@ -70,8 +70,8 @@ async def test_through_the_gateway(set_stage: SetStage) -> None:
     answer = (await embed(stage)).json()
     assert [each["embedding"] for each in answer["data"]] == [[1.0, 0.0], [0.0, 1.0]]
     assert answer["usage"]["prompt_tokens"] == 9
-    (asked,) = stage.upstreams[0].asked
-    assert (asked.path, asked.body["model"], asked.body["input"]) == ("/v1/embeddings", "their-0", ["one", "two"])
+    (request,) = stage.upstreams[0].requests
+    assert (request.path, request.body["model"], request.body["input"]) == ("/v1/embeddings", "their-0", ["one", "two"])
     assert (await stage.record()).usage.prompt_tokens == 9
     assert (await stage.chat()).status_code == 400  # it only embeds
 

@@ -94,13 +94,13 @@ async def test_a_fault_before_the_first_token_fails_over_to_the_next_upstream(se
     stage = await set_stage(script, answer("from", " the second"), first_event=1 if expected == 504 else 20)
     response = await stage.chat()
     assert response.json()["choices"][0]["message"]["content"] == "from the second"
-    assert stage.upstreams[1].asked[0].body["model"] == "their-1"
+    assert stage.upstreams[1].requests[0].body["model"] == "their-1"
 
 
 async def test_a_lost_connection_is_retried_before_the_next_upstream(set_stage: SetStage) -> None:
     stage = await set_stage(hang_up, answer("second"), tries=3)
     assert (await stage.chat()).json()["choices"][0]["message"]["content"] == "second"
-    assert stage.asked == [3, 1]
+    assert stage.request_counts == [3, 1]
 
 
 AFTER: dict[str, tuple[Script, str]] = {
@@ -124,7 +124,7 @@ async def test_a_fault_after_the_first_token_is_an_error_event_without_failover(
     assert "".join(_text(event) for event in received) == "one two "
     assert received[-1]["error"]["code"] == code
     assert UPSTREAM_KEY not in str(received)
-    assert stage.asked == [1, 0]
+    assert stage.request_counts == [1, 0]
     record = await stage.record()
     assert (record.outcome, record.usage.completion_tokens) == (Outcome.FAILED, 2)
 
@@ -173,11 +173,11 @@ async def test_a_complete_answer_without_usage_is_finished(set_stage: SetStage) 
 
 
 async def test_unknown_events_and_fields_are_not_passed_on(set_stage: SetStage) -> None:
-    async def script(asked: Any) -> None:
-        await asked.begin_stream()
-        await asked.write(b'event: execute\ndata: {"code": "alert(1)"}\n\n: comment\n\nid: 5\n\n')
+    async def script(request: Any) -> None:
+        await request.begin_stream()
+        await request.write(b'event: execute\ndata: {"code": "alert(1)"}\n\n: comment\n\nid: 5\n\n')
         evil = chunk("one", execute="alert(1)", tool_calls=None)
-        await asked.say(evil | {"html": "<script>"}, {"unknown": 1}, chunk(finish="stop"), "[DONE]")
+        await request.send_events(evil | {"html": "<script>"}, {"unknown": 1}, chunk(finish="stop"), "[DONE]")
 
     stage = await set_stage(script)
     received = str(await stage.events())
@@ -197,7 +197,7 @@ async def test_a_rejected_request_is_the_client_s_error_with_a_sanitised_message
     assert error["param"] == "top_k"
     assert error["message"].startswith("Unknown field 'top_k' for key [redacted].x")
     assert len(error["message"]) <= 500
-    assert stage.asked == [1, 0]
+    assert stage.request_counts == [1, 0]
 
 
 async def test_context_length_exceeded_is_passed_on(set_stage: SetStage) -> None:
@@ -211,7 +211,7 @@ async def test_repeated_failures_open_the_circuit_breaker(set_stage: SetStage) -
     stage = await set_stage(status(500), tries=1)
     for _ in range(7):
         response = await stage.chat()
-    assert stage.asked == [5]
+    assert stage.request_counts == [5]
     assert response.status_code == 503
     assert 1 <= int(response.headers["retry-after"]) <= 15
     await eventually(lambda: len(stage.records) == 7)
@@ -222,7 +222,7 @@ async def test_retry_after_of_an_upstream_is_respected(set_stage: SetStage) -> N
     stage = await set_stage([status(429, None, retry_after="30"), answer("never")], answer("second"))
     assert (await stage.chat()).status_code == 200
     assert (await stage.chat()).status_code == 200
-    assert stage.asked == [1, 2]
+    assert stage.request_counts == [1, 2]
 
 
 async def test_a_disconnect_closes_the_upstream_s_connection_and_bills_what_was_delivered(
@@ -233,7 +233,7 @@ async def test_a_disconnect_closes_the_upstream_s_connection_and_bills_what_was_
     streamed = stage.gateway.metrics.tokens.labels(MODEL)
     await eventually(lambda: streamed._value.get() == 2)
     reading.cancel()
-    await asyncio.wait_for(stage.upstreams[0].asked[0].gone.wait(), 20)
+    await asyncio.wait_for(stage.upstreams[0].requests[0].disconnected.wait(), 20)
     record = await stage.record()
     assert record.outcome is Outcome.CANCELLED
     assert record.usage.completion_tokens == 2
@@ -242,10 +242,10 @@ async def test_a_disconnect_closes_the_upstream_s_connection_and_bills_what_was_
 async def test_concurrency_is_limited(set_stage: SetStage) -> None:
     stage = await set_stage([events_then_silence(chunk("one ")), answer("second")], concurrency=1)
     first = asyncio.create_task(stage.chat(stream=True))
-    await eventually(lambda: stage.asked == [1])
+    await eventually(lambda: stage.request_counts == [1])
     second = asyncio.create_task(stage.chat())
     await asyncio.sleep(0.05)
-    assert stage.asked == [1]
+    assert stage.request_counts == [1]
     first.cancel()
     assert (await second).json()["choices"][0]["message"]["content"] == "second"
 
@@ -256,13 +256,13 @@ async def test_clients_can_set_neither_the_upstream_s_url_nor_its_api_key(set_st
     stage = await set_stage(answer("one"))
     response = await stage.chat(**evil, user="alice", metadata={"a": "b"})
     assert response.status_code == 200
-    (asked,) = stage.upstreams[0].asked
-    assert asked.headers["authorization"] == f"Bearer {UPSTREAM_KEY}"
-    assert not evil.keys() & asked.body.keys()
-    assert "x-evil" not in asked.headers
-    assert not {"user", "metadata", "service_tier", "cache_salt"} & asked.body.keys()
-    assert asked.path == "/v1/chat/completions"
-    assert asked.body["model"] == "their-0"
+    (request,) = stage.upstreams[0].requests
+    assert request.headers["authorization"] == f"Bearer {UPSTREAM_KEY}"
+    assert not evil.keys() & request.body.keys()
+    assert "x-evil" not in request.headers
+    assert not {"user", "metadata", "service_tier", "cache_salt"} & request.body.keys()
+    assert request.path == "/v1/chat/completions"
+    assert request.body["model"] == "their-0"
 
 
 def _text(event: dict[str, Any]) -> str:
@@ -286,8 +286,8 @@ async def test_tool_calls_are_forwarded(set_stage: SetStage) -> None:
     assert choice["finish_reason"] == "tool_calls"
     (call,) = choice["message"]["tool_calls"]
     assert call == {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city":"Rome"}'}}
-    (asked,) = stage.upstreams[0].asked
-    assert (asked.body["tools"], asked.body["tool_choice"]) == (tools, "required")
+    (request,) = stage.upstreams[0].requests
+    assert (request.body["tools"], request.body["tool_choice"]) == (tools, "required")
 
 
 async def test_a_proxied_model_is_listed_and_streams_like_a_local_one(set_stage: SetStage) -> None:

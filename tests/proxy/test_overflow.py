@@ -56,11 +56,11 @@ async def test_a_full_worker_overflows_and_after_its_end_the_upstream_gets_all_j
             await bench.send(make_job("a", max_tokens=2), make_job("b", max_tokens=2))
             await bench.submitted(2)
             await asyncio.sleep(0.05)
-            assert upstream.asked == []
+            assert upstream.requests == []
             await bench.send(make_job("c"))
             await bench.ended("c")
             assert bench.text("c") == "outside"
-            assert len(upstream.asked) == 1
+            assert len(upstream.requests) == 1
             bench.engine.step(4)
             await bench.ended("a")
             await bench.ended("b")
@@ -68,7 +68,7 @@ async def test_a_full_worker_overflows_and_after_its_end_the_upstream_gets_all_j
             await bench.submitted(3)
             bench.engine.step()
             await bench.ended("d")
-            assert len(upstream.asked) == 1
+            assert len(upstream.requests) == 1
             bench.stop.set()
             assert bench.running is not None
             await asyncio.wait_for(bench.running, 10)
@@ -90,8 +90,8 @@ async def test_overflow_on_rabbitmq(rabbitmq_url: str) -> None:
     async def answer_resumption_requests() -> None:
         async for window in inbox:
             finished.extend(reply.job_id for reply in window.replies if isinstance(reply, Finished))
-            for asked in [reply for reply in window.replies if isinstance(reply, ResumeRequest)]:
-                start = Resume(job=asked.job_id, attempt=asked.attempt_id, decision=ResumeDecision.START)
+            for request in [reply for reply in window.replies if isinstance(reply, ResumeRequest)]:
+                start = Resume(job=request.job_id, attempt=request.attempt_id, decision=ResumeDecision.START)
                 gateway.send_control(control_targets.worker(window.worker_id), start)
 
     def job(name: str) -> Job:
@@ -116,8 +116,8 @@ async def test_overflow_on_rabbitmq(rabbitmq_url: str) -> None:
                     break
             for name in ("a", "b"):
                 await gateway.publish_job(job(name), {})
-            await eventually(lambda: len(local.asked) == 2)
-            assert upstream.asked == []
+            await eventually(lambda: len(local.requests) == 2)
+            assert upstream.requests == []
             await gateway.publish_job(job("c"), {})
             await eventually(lambda: finished == ["c"])
         # The local worker has stopped: the upstream gets the jobs that it held.
