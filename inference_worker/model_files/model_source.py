@@ -16,10 +16,10 @@ from router.messages import Task
 
 ModelKind = Literal["gguf", "safetensors"]
 
-FETCHED = ["*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.jinja", "*.model", "*.tiktoken"]
-NOT_FETCHED = ["*/*", "consolidated*"]
+DOWNLOADED = ["*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.jinja", "*.model", "*.tiktoken"]
+NOT_DOWNLOADED = ["*/*", "consolidated*"]
 """File patterns not downloaded: sub-folders hold other formats, `consolidated*` the same weights in another layout."""
-POOLING = ["*_Pooling/config.json"]
+POOLING_CONFIG = ["*_Pooling/config.json"]
 """Pooling configuration of a Sentence Transformers model, the one sub-folder that is needed."""
 
 _READ = frozenset({".json", ".jinja", ".safetensors"})
@@ -141,9 +141,9 @@ def _download(repository: str) -> Path:
     from huggingface_hub import errors, snapshot_download  # noqa: PLC0415 - slow, and needed for hub ids only
 
     try:
-        folder = Path(snapshot_download(repository, allow_patterns=FETCHED, ignore_patterns=NOT_FETCHED))
+        folder = Path(snapshot_download(repository, allow_patterns=DOWNLOADED, ignore_patterns=NOT_DOWNLOADED))
         if (folder / "modules.json").is_file():
-            snapshot_download(repository, allow_patterns=POOLING)
+            snapshot_download(repository, allow_patterns=POOLING_CONFIG)
     except errors.GatedRepoError as error:
         raise ModelNotFound(f"{repository} is gated on Hugging Face: accept its licence and set HF_TOKEN") from error
     except errors.RepositoryNotFoundError as error:

@@ -1,4 +1,4 @@
-"""An engine for a child process that counts as `counting_engine.py` does; `POISON` in a prompt aborts the process.
+"""A fake engine process that counts as `counting_engine.py` does, and aborts on a prompt with the token `POISON`.
 
 Imports little, so that it restarts quickly.
 """
@@ -15,11 +15,11 @@ from tests.fakes.counting_text import END, FIRST, VOCAB_SIZE
 
 POISON = 7
 """A token id."""
-PLACES = 32
+SLOTS = 32
 
 
 class AbortingEngine:
-    """Gives each request a token a step, unless one of them is poison."""
+    """Generates a token per request and step; aborts the process if a prompt contains `POISON`."""
 
     def __init__(self) -> None:
         self._positions: dict[str, int] = {}
@@ -29,8 +29,8 @@ class AbortingEngine:
         return Ready(
             max_model_len=2048,
             vocab_size=VOCAB_SIZE,
-            max_num_seqs=PLACES,
-            kv_blocks=PLACES,
+            max_num_seqs=SLOTS,
+            kv_blocks=SLOTS,
             block_size=16,
             device="cpu",
             dtype="float32",
@@ -75,7 +75,7 @@ class AbortingEngine:
 
 
 def run(_settings: EngineSettings, commands: Connection, reports: Connection) -> None:
-    """The child's main function."""
+    """Run the engine; the child's main function."""
     writer = EventWriter(reports)
     writer.write(AbortingEngine().ready())
     try:

@@ -1,6 +1,6 @@
-"""An engine that counts: the token at position i is the number i. No torch, no child process.
+"""A fake engine whose token at position i is the number i, without torch and child process.
 
-With `step_time` it steps by itself, as a real one does; without, a test calls `step`.
+With `step_time` it steps continuously, as a real engine does; without, the test calls `step`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Counting:
 
 
 class CountingEngine(EngineClient):
-    """Counts for at most `capacity` choices at once; the rest wait."""
+    """Counting engine of at most `capacity` running choices; further ones wait."""
 
     def __init__(self, *, step_time: float | None = None, capacity: int = 64, max_model_len: int = 2048) -> None:
         self._step_time = step_time
@@ -57,11 +57,11 @@ class CountingEngine(EngineClient):
 
     @property
     def requests(self) -> list[GenerationRequest]:
-        """What it has now."""
+        """Unfinished requests."""
         return [counting.request for counting in self._requests.values()]
 
     async def start(self) -> Ready:
-        """See `EngineClient.start`."""
+        """Start, or fail if `failing_starts` is set."""
         self.starts += 1
         if self.failing_starts:
             self.failing_starts -= 1
@@ -83,7 +83,7 @@ class CountingEngine(EngineClient):
         )
 
     def submit(self, request: GenerationRequest) -> None:
-        """See `EngineClient.submit`."""
+        """Add a request."""
         if not self.alive:
             raise EngineDied("dead")
         self.submitted.append(request.id)
@@ -94,7 +94,7 @@ class CountingEngine(EngineClient):
         self._busy.set()
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """See `EngineClient.abort`."""
+        """Stop a request, or one choice of it."""
         self.aborted.append((request, choice))
         counting = self._requests.get(request)
         if counting is None:
@@ -104,7 +104,7 @@ class CountingEngine(EngineClient):
             del self._requests[request]
 
     async def reports(self) -> AsyncIterator[StepReport]:
-        """See `EngineClient.reports`."""
+        """Yield the step reports; raise `EngineDied` after `kill` and `die`."""
         reports = self._reports
         while (report := await reports.get()) is not None:
             if isinstance(report, EngineDied):
@@ -112,27 +112,27 @@ class CountingEngine(EngineClient):
             yield report
 
     async def stop(self) -> None:
-        """See `EngineClient.stop`."""
+        """Stop the engine."""
         self._end()
         self._reports.put_nowait(None)
 
     def kill(self) -> None:
-        """See `EngineClient.kill`."""
+        """Crash, as after a kill by the worker."""
         self.die()
 
     def die(self) -> None:
-        """Go as if killed."""
+        """Crash."""
         self._end()
         self._reports.put_nowait(EngineDied("killed by the test"))
 
     def fail(self, request: str) -> None:
-        """Fail one request."""
+        """Report that one request failed in a step."""
         self._requests.pop(request, None)
         failed = [RequestFailed(request=request, message="told to", in_step=True)]
         self._reports.put_nowait(StepReport(failed=failed, load=self._load()))
 
     def step(self, steps: int = 1) -> None:
-        """Give each running choice its next token, `steps` times."""
+        """Generate the next token of each running choice, `steps` times."""
         for _ in range(steps):
             self._steps += 1
             running = [(each, choice) for each in self._requests.values() for choice in each.counts][: self._capacity]

@@ -1,6 +1,6 @@
-"""A real tokenizer and template whose ids past `FIRST` are numbers: id FIRST+i is the text f"{i} ".
+"""A real tokenizer and chat template whose ids from `FIRST` on are numbers: id FIRST+i is the text f"{i} ".
 
-With it loss, repetition and disorder of tokens can be seen in a client's text. Prompts are bytes, one id each.
+So lost, repeated and reordered tokens are visible in a client's text. Prompts are encoded as bytes.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ TEMPLATE = (
 
 
 def counting_text() -> TextProcessor:
-    """The text side of the counting engine."""
+    """Return the text processor of the counting engine."""
     tokenizer = Tokenizer(definition())
     return TextProcessor(tokenizer, ChatTemplate(TEMPLATE, {"eos_token": "<|end|>"}))
 
 
 def definition() -> dict[str, Any]:
-    """Its `tokenizer.json`."""
+    """Return the content of its `tokenizer.json`."""
     vocabulary = dict(byte_alphabet())
     vocabulary |= {"<|begin|>": BEGIN, "<|end|>": END}
     vocabulary |= {f"{number}Ġ": FIRST + number for number in range(NUMBERS)}

@@ -1,4 +1,4 @@
-"""A real worker process around the counting engine: `python -m tests.fakes.counting_worker --amqp-url ... --id ...`."""
+"""A real worker process with the counting engine: `python -m tests.fakes.counting_worker --amqp-url ... --id ...`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def _run(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Read the command line and run."""
+    """Read the command line and run the worker."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--amqp-url", required=True)
     parser.add_argument("--id", default="worker-1")

@@ -1,4 +1,4 @@
-"""Runs requests through an engine and gathers what came out."""
+"""Runs requests through an engine and collects its output."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def prompts(count: int, *, seed: int = 0, longest: int = 40, vocab_size: int = 6
 
 
 def take(outcome: Outcome, events: list[TokenEvent]) -> None:
-    """Add events to what is known, checking that positions are consecutive and nothing follows an end."""
+    """Add events, checking that positions are consecutive and that no event follows the end."""
     for event in events:
         choice = outcome.setdefault((event.request, event.choice), Choice())
         assert choice.reason is None
@@ -56,7 +56,7 @@ def take(outcome: Outcome, events: list[TokenEvent]) -> None:
 
 
 def finish(engine: Engine, outcome: Outcome | None = None, *, steps: int = 20_000) -> Outcome:
-    """Step until there is nothing to do."""
+    """Step until the engine has no work."""
     outcome = {} if outcome is None else outcome
     while engine.has_work():
         take(outcome, engine.step())

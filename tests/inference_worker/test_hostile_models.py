@@ -1,5 +1,5 @@
-"""Folders of models that would do harm
-(docs/design/hostile-input.md#H117): each is refused in one line, and nothing in it is run."""
+"""Hostile model folders are rejected in one line, and no code of theirs runs
+(docs/design/hostile-input.md#H117)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def header(described: dict[str, Any]) -> bytes:
     return struct.pack("<Q", len(encoded)) + encoded
 
 
-def test_the_folder_that_the_others_spoil_is_served(folder: Path) -> None:
+def test_the_unmodified_folder_is_served(folder: Path) -> None:
     read(folder)
 
 
@@ -89,7 +89,7 @@ def test_code_of_a_repository_is_never_run(folder: Path, model_type: str, tmp_pa
     ],
     ids=["empty", "long header", "1e15 elements", "overflow", "another model's"],
 )
-def test_weights_whose_header_lies(folder: Path, content: bytes) -> None:
+def test_weights_with_a_false_header(folder: Path, content: bytes) -> None:
     (folder / "model.safetensors").write_bytes(content)
     refused(folder, BadWeights)
 
@@ -126,14 +126,14 @@ def added(id_: int) -> dict[str, Any]:
     ],
     ids=["huge id", "huger id", "named token", "layers", "template"],
 )
-def test_numbers_and_shapes_that_nothing_has(folder: Path, spoil: Callable[[Path], None]) -> None:
+def test_impossible_numbers_and_shapes(folder: Path, spoil: Callable[[Path], None]) -> None:
     spoil(folder)
     refused(folder, UnsupportedModel)
 
 
 @pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "tokenizer_config.json"])
 @pytest.mark.parametrize("content", ["{", "[]", "[" * 100_000])
-def test_files_that_are_no_json(folder: Path, file: str, content: str) -> None:
+def test_invalid_json_files(folder: Path, file: str, content: str) -> None:
     (folder / file).write_text(content)
     refused(folder, BadWeights)
 
@@ -152,7 +152,7 @@ def test_files_that_are_no_json(folder: Path, file: str, content: str) -> None:
         "{% include '/etc/passwd' %}",
     ],
 )
-def test_templates_that_would_take_the_machine(source: str) -> None:
+def test_templates_that_would_exhaust_the_machine(source: str) -> None:
     began = time.process_time()
     template = ChatTemplate(source, {})
     with pytest.raises(PromptRejected):

@@ -1,4 +1,4 @@
-"""`--model` with a Hugging Face id: what is fetched from a hub, and the line that says why nothing was.
+"""`--model` with a Hugging Face id: the downloaded files, and the one-line error if the download fails.
 
 In a process of its own, as `huggingface_hub` reads its settings when it is imported.
 """
@@ -30,7 +30,7 @@ for model in sys.argv[1:]:
 """
 TINY, PICKLED, BARE = "org/Tiny-Llama", "org/pickled", "org/bare"
 BESIDE = {"tokenizer.json": b"{}", "tokenizer_config.json": b"{ }", "chat_template.jinja": b"{{ messages }}"}
-NOT_FETCHED = [
+NOT_DOWNLOADED = [
     *("pytorch_model.bin", "model.pt", "model.pth", "tokenizer.pkl", "modeling_tiny.py", "onnx/model.onnx"),
     *("original/model.safetensors", "consolidated.safetensors", ".gitattributes", "README.md"),
 ]
@@ -47,13 +47,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 @pytest.fixture
 def hub(model: dict[str, bytes]) -> Iterator[ModelHub]:
     pickled = {"config.json": model["config.json"], "pytorch_model.bin": PICKLE}
-    tiny = model | dict.fromkeys(NOT_FETCHED, PICKLE)
+    tiny = model | dict.fromkeys(NOT_DOWNLOADED, PICKLE)
     with ModelHub({TINY: tiny, PICKLED: pickled, BARE: {"model.pt": PICKLE}}).running() as hub:
         yield hub
 
 
 def resolved(home: Path, endpoint: str, *models: str) -> list[list[str]]:
-    """What `resolve` says of each, in another process with an empty or earlier cache."""
+    """Return the output of `resolve` for each model, in another process with an empty or earlier cache."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     environment |= {"HF_HOME": str(home), "HF_ENDPOINT": endpoint, "HF_HUB_DISABLE_TELEMETRY": "1"}
     command = [sys.executable, "-c", RESOLVE, *models]
@@ -61,7 +61,7 @@ def resolved(home: Path, endpoint: str, *models: str) -> list[list[str]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_a_model_is_fetched_without_pickles_and_code_and_then_found_offline(
+def test_a_model_is_downloaded_without_pickles_and_code_and_then_found_offline(
     hub: ModelHub, model: dict[str, bytes], tmp_path: Path
 ) -> None:
     ((kind, path, name), *refused) = resolved(tmp_path, hub.url, TINY, "org/none", PICKLED, BARE)

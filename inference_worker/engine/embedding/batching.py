@@ -63,7 +63,7 @@ class Batcher:
         batch, width, tokens = [longest], len(longest.ids), len(longest.ids)
         for each in self._no_longer_than(width):
             size = (len(batch) + 1) * width
-            if size > self._max_tokens or not _worth(size, size - tokens - len(each.ids)):
+            if size > self._max_tokens or not _padding_allowed(size, size - tokens - len(each.ids)):
                 break
             batch.append(each)
             tokens += len(each.ids)
@@ -84,5 +84,5 @@ class Batcher:
             del self._lengths[length]
 
 
-def _worth(size: int, padding: int) -> bool:
+def _padding_allowed(size: int, padding: int) -> bool:
     return padding <= max(FREE_PADDING, MAX_PADDING * size)

@@ -40,7 +40,7 @@ class Encoder:
         self._device = next(model.parameters()).device
         self._padding = getattr(model.config, "pad_token_id", None) or 0
         self.vocab_size: int = model.config.vocab_size
-        self.dimensions = self._try()
+        self.dimensions = self._check_padding()
         self.positions = _positions(model)
         """Longest input in tokens that can be computed."""
         self.max_tokens = min(config.max_tokens or self.positions, self.positions)
@@ -56,7 +56,7 @@ class Encoder:
         states = self._model(input_ids=padded.to(self._device), attention_mask=mask.to(self._device)).last_hidden_state
         return pool(states, lengths.to(self._device), self._pooling).cpu()
 
-    def _try(self) -> int:
+    def _check_padding(self) -> int:
         name = self._model.config.model_type
         texts = [self._some_ids(5), self._some_ids(12)]
         try:

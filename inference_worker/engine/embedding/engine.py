@@ -13,7 +13,7 @@ import torch
 from inference_worker.engine.embedding import encoder
 from inference_worker.engine.embedding.batching import Batcher, PendingInput
 from inference_worker.engine.embedding.encoder import Encoder
-from inference_worker.engine.embedding.pooling import shortened
+from inference_worker.engine.embedding.pooling import truncated
 from inference_worker.engine.loading.dtypes import weight_dtype
 from inference_worker.engine_protocol import EmbeddingRequest, EngineLoad, Ready, RequestFailed, VectorEvent
 from inference_worker.errors import ModelError
@@ -38,7 +38,7 @@ class EmbeddingEngine:
         """
         self._model = model
         self._settings = settings
-        self._max_tokens = _longest(model, settings)
+        self._max_tokens = _max_tokens_of(model, settings)
         most = settings.max_num_batched_tokens
         self._batcher = Batcher(min(most, CPU_BATCH_TOKENS) if settings.device == "cpu" else most)
         self._dimensions: dict[str, int | None] = {}
@@ -124,7 +124,7 @@ class EmbeddingEngine:
         return [event for each, vector in zip(batch, vectors, strict=True) for event in self._event(each, vector)]
 
     def _event(self, pending: PendingInput, vector: torch.Tensor) -> list[VectorEvent]:
-        vector = shortened(vector, self._dimensions.get(pending.request))
+        vector = truncated(vector, self._dimensions.get(pending.request))
         if not bool(vector.isfinite().all()):
             self._fail(pending.request, "its vector is not finite")
             return []
@@ -136,7 +136,7 @@ class EmbeddingEngine:
         self.abort(request)
 
 
-def _longest(model: Encoder, settings: EngineSettings) -> int:
+def _max_tokens_of(model: Encoder, settings: EngineSettings) -> int:
     if settings.max_model_len is None:
         return model.max_tokens
     if settings.max_model_len > model.positions:

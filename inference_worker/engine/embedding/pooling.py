@@ -28,6 +28,6 @@ def pool(states: Tensor, lengths: Tensor, pooling: Pooling) -> Tensor:
     return (states * real).sum(dim=1) / lengths[:, None]
 
 
-def shortened(vectors: Tensor, dimensions: int | None) -> Tensor:
+def truncated(vectors: Tensor, dimensions: int | None) -> Tensor:
     """Return the leading `dimensions` numbers of each vector (`None`: all), normalised."""
     return F.normalize(vectors[..., :dimensions], dim=-1)

@@ -1,4 +1,4 @@
-"""Reference vectors: `transformers` alone, one text at a time, and texts of all lengths and scripts."""
+"""Reference vectors computed with `transformers` one text at a time, and texts of many lengths and scripts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LENGTHS = (1, 2, 4, 7, 11)
 
 
 def texts() -> list[str]:
-    """A hundred, from one letter to about what the model takes."""
+    """Return a hundred texts, from one letter to about the model's maximum length."""
     return [" ".join([sentence] * _times(sentence, length)) for length in LENGTHS for sentence in SENTENCES]
 
 
@@ -44,7 +44,7 @@ def _times(sentence: str, length: int) -> int:
 
 
 def vectors(folder: Path, inputs: list[str]) -> torch.Tensor:
-    """[inputs, dimensions], by mean pooling; control tokens in texts are spelled apart, as we never let them be any."""
+    """Return the vectors by mean pooling, [inputs, dimensions]; control tokens in texts are encoded as plain text."""
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     model = AutoModel.from_pretrained(folder, local_files_only=True).eval()
     with torch.inference_mode():

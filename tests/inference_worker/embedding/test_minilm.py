@@ -1,4 +1,4 @@
-"""The real MiniLM: our vectors beside those of `transformers` alone."""
+"""Vectors of the real MiniLM equal those of `transformers`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def load(folder: Path, **settings: object) -> EmbeddingEngine:
 
 
 def run(engine: EmbeddingEngine, *requests: EmbeddingRequest) -> dict[str, torch.Tensor]:
-    """The vectors of each request, in order of its inputs."""
+    """Return the vectors by request, in order of its inputs."""
     events: list[VectorEvent] = []
     for request in requests:
         engine.add(request)
@@ -63,7 +63,7 @@ async def prepared(
     return await text.prepare(job, "a", engine.ready())
 
 
-async def test_a_hundred_texts_are_as_the_reference(
+async def test_a_hundred_texts_equal_the_reference(
     engine: EmbeddingEngine, text: EmbeddingProcessor, embedding_folder: Path
 ) -> None:
     inputs = reference.texts()
@@ -87,13 +87,13 @@ async def test_fewer_dimensions_are_the_leading_ones_normalised(
     assert torch.allclose(both["b"], leading / leading.norm(dim=1, keepdim=True), atol=1e-6)
 
 
-async def test_token_ids_are_taken_as_they_are(engine: EmbeddingEngine, text: EmbeddingProcessor) -> None:
+async def test_token_ids_are_embedded_unchanged(engine: EmbeddingEngine, text: EmbeddingProcessor) -> None:
     written = await prepared(text, engine, ["one text"])
     given = await prepared(text, engine, [written.inputs[0], "one text"])
     assert given.inputs == [written.inputs[0]] * 2
 
 
-async def test_an_aborted_request_is_gone_at_the_next_batch(engine: EmbeddingEngine, text: EmbeddingProcessor) -> None:
+async def test_an_aborted_request_is_not_in_the_next_batch(engine: EmbeddingEngine, text: EmbeddingProcessor) -> None:
     request = await prepared(text, engine, ["word " * 20] * 200)
     engine.add(request)
     engine.step()
@@ -101,12 +101,12 @@ async def test_an_aborted_request_is_gone_at_the_next_batch(engine: EmbeddingEng
     assert not engine.has_work()
 
 
-def test_what_was_loaded(engine: EmbeddingEngine) -> None:
+def test_ready_describes_the_model(engine: EmbeddingEngine) -> None:
     ready = engine.ready()
     assert (ready.dimensions, ready.max_model_len, ready.vocab_size) == (384, 256, 30522)
 
 
-def test_the_operator_may_ask_for_all_positions_and_no_more(embedding_folder: Path) -> None:
+def test_max_model_len_is_at_most_the_model_s_positions(embedding_folder: Path) -> None:
     assert load(embedding_folder, max_model_len=512).ready().max_model_len == 512
     with pytest.raises(ModelError, match="512 positions"):
         load(embedding_folder, max_model_len=513)

@@ -17,7 +17,7 @@ from router.topology import JOB_DELIVERY_LIMIT
 from router.transport.base import Transport
 from router.transport.memory import MemoryBroker, MemoryTransport
 from tests.fakes import aborting_engine
-from tests.fakes.aborting_engine import PLACES, POISON
+from tests.fakes.aborting_engine import POISON, SLOTS
 from tests.fakes.fleet import GATEWAY, Fleet, until
 from tests.inference_worker.worker_bench import Bench, make_job
 
@@ -27,12 +27,12 @@ TOKENS = 5
 async def test_a_poison_message_fails_alone_among_thirty_two_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_handler, "RESTART_BACKOFF", 0.0)
     engine = ProcessEngine(EngineSettings(model="m"), target=aborting_engine.run)
-    others = [f"j{number}" for number in range(PLACES - 1)]
-    async with Bench(engine, max_num_seqs=PLACES).up() as bench:
+    others = [f"j{number}" for number in range(SLOTS - 1)]
+    async with Bench(engine, max_num_seqs=SLOTS).up() as bench:
         jobs = [make_job(id_, prompt=TokenPrompt([1, 2, 3]), max_tokens=TOKENS) for id_ in others]
-        jobs.insert(PLACES // 2, make_job("poison", prompt=TokenPrompt([1, POISON, 3]), max_tokens=TOKENS))
+        jobs.insert(SLOTS // 2, make_job("poison", prompt=TokenPrompt([1, POISON, 3]), max_tokens=TOKENS))
         await bench.send(*jobs)
-        await bench.until(lambda: len(bench.records) == PLACES, 60)
+        await bench.until(lambda: len(bench.records) == SLOTS, 60)
         for id_ in others:
             terminal, record = await bench.ended(id_)
             assert isinstance(terminal, Finished)
@@ -47,7 +47,7 @@ async def test_a_poison_message_fails_alone_among_thirty_two_jobs(monkeypatch: p
             (kept,) = [letter async for letter in letters]
     assert (kept.id, kept.deaths, kept.by) == ("poison", 3, "worker-1")
     assert "signal 6" in kept.reason
-    assert len(bench.records) == PLACES
+    assert len(bench.records) == SLOTS
 
 
 async def test_without_an_answering_gateway_the_delivery_limit_and_the_reaper_end_a_poison_message() -> None:

@@ -1,4 +1,4 @@
-"""Batches: every input once, within the budget, little padding, requests in turns."""
+"""Batches contain every input once, respect the token budget, have little padding, and serve requests in turns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def all_batches(batcher: Batcher) -> list[list[PendingInput]]:
     st.lists(st.lists(st.integers(1, 600), min_size=1, max_size=40), min_size=1, max_size=6),
     st.integers(16, 2048),
 )
-def test_every_input_once_within_the_budget(requests: list[list[int]], budget: int) -> None:
+def test_every_input_is_batched_once_within_the_budget(requests: list[list[int]], budget: int) -> None:
     batcher = Batcher(budget)
     for number, lengths in enumerate(requests):
         batcher.add(str(number), [ids(length) for length in lengths])
@@ -42,7 +42,7 @@ def test_every_input_once_within_the_budget(requests: list[list[int]], budget: i
     assert len(batcher) == 0
 
 
-def test_most_of_many_lengths_is_no_padding() -> None:
+def test_little_padding_with_many_lengths() -> None:
     lengths = [int(random.Random(7).paretovariate(1.2) * 8) % 256 + 2 for _ in range(2048)]
     batcher = Batcher(2048)
     batcher.add("a", [ids(length) for length in lengths])
@@ -66,7 +66,7 @@ def test_inputs_of_several_requests_share_a_batch() -> None:
     assert batcher.next_batch() == []
 
 
-def test_a_dropped_request_is_gone() -> None:
+def test_a_dropped_request_is_not_batched() -> None:
     batcher = Batcher(32)
     batcher.add("a", [ids(16)] * 9)
     batcher.add("b", [ids(16)])
