@@ -373,7 +373,7 @@ async def test_jobs_suspected_beside_a_poison_message_finish_in_isolation(monkey
         await bench.submitted(9)
         (alone,) = bench.engine.requests
         poison = next(taken for taken in bench.worker._consumer.attempts if taken.job.id == "poison")
-        assert alone.id == poison.attempt
+        assert alone.id == poison.attempt_id
         bench.engine.die()
         failed, _ = await bench.ended("poison")
         assert isinstance(failed, Failed)
@@ -532,7 +532,7 @@ async def test_replies_wait_for_a_blocked_broker(monkeypatch: pytest.MonkeyPatch
                 raise BrokerUnavailable("away")
             post(message, mandatory=mandatory)
 
-        monkeypatch.setattr(bench.transport, "post", blocked)
+        monkeypatch.setattr(bench.transport, "publish_unconfirmed", blocked)
         await bench.send(make_job("j", max_tokens=5))
         await bench.submitted(1)
         bench.engine.step(5)
@@ -606,7 +606,7 @@ async def test_a_job_redelivered_after_a_reconnect_continues_and_acknowledges_th
         assert running is not None
         running.delivery = cast(Delivery, Redelivered(lost=True))
         again = Redelivered()
-        bench.worker._consumer._take(Envelope(running.job, cast(Delivery, again)))
+        bench.worker._consumer._receive(Envelope(running.job, cast(Delivery, again)))
         bench.engine.step(3)
         await bench.ended("j")
     assert again.settled == ["ack"]
@@ -623,7 +623,7 @@ async def test_a_finished_job_that_is_redelivered_is_only_acknowledged() -> None
         bench.engine.step(3)
         await bench.ended("j")
         again = Redelivered()
-        bench.worker._consumer._take(Envelope(running.job, cast(Delivery, again)))
+        bench.worker._consumer._receive(Envelope(running.job, cast(Delivery, again)))
         assert again.settled == ["ack"]
         assert len(bench.worker._consumer.attempts) == 0
     assert len(bench.terminals("j")) == 1
