@@ -1,0 +1,37 @@
+"""Idempotent insertion: duplicates are skipped, every other write error is raised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pymongo.errors import BulkWriteError
+
+from auth_billing.store.connection import StoreConnection
+from auth_billing.store.insertion import insert_new
+
+
+@pytest.mark.store
+async def test_stored_documents_are_not_changed(connection: StoreConnection) -> None:
+    collection = connection.durable("things")
+    await insert_new(collection, [{"_id": "a", "value": 1}])
+    await insert_new(collection, [{"_id": "a", "value": 2}, {"_id": "b", "value": 3}])
+    assert {each["_id"]: each["value"] async for each in collection.find()} == {"a": 1, "b": 3}
+
+
+class _Failing:
+    def __init__(self, codes: list[int], concern: list[dict[str, int]]) -> None:
+        self._details = {"writeErrors": [{"code": code} for code in codes], "writeConcernErrors": concern}
+
+    async def insert_many(self, documents: Any, ordered: bool) -> None:
+        raise BulkWriteError(self._details)
+
+
+@pytest.mark.parametrize(("codes", "concern"), [([11000, 121], []), ([], [{"code": 64}]), ([11000], [{"code": 64}])])
+async def test_other_errors_are_raised(codes: list[int], concern: list[dict[str, int]]) -> None:
+    with pytest.raises(BulkWriteError):
+        await insert_new(_Failing(codes, concern), [{"_id": "a"}])
+
+
+async def test_duplicates_alone_are_no_error() -> None:
+    await insert_new(_Failing([11000, 11000], []), [{"_id": "a"}, {"_id": "b"}])
