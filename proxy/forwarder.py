@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-import random
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+
+from tenacity import wait_random
 
 from proxy import embeddings
 from proxy.catalogue import ModelSpec
@@ -32,9 +33,10 @@ from proxy.usage import with_token_limit
 from router.consumer.job_consumer import JobConsumer
 from router.messages import Cancelled, Embedded, EmbeddingPrompt, Failed, FailureCode, Finished, Job, Started, Terminal
 from router.transport.base import Delivery
+from runtime.retry import delay_after
 
-RETRY_DELAY = 0.25
-"""Mean seconds before a retry at the same upstream."""
+RETRY_WAIT = wait_random(0.125, 0.375)
+"""Delay before a retry at the same upstream."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class Forwarder:
                     failure = failure or UpstreamBusy(reason, rest)
                     break
                 if retry:
-                    await asyncio.sleep(RETRY_DELAY * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, no secret
+                    await asyncio.sleep(delay_after(retry, RETRY_WAIT))
                 try:
                     await self._request(taken, target)
                     return

@@ -27,6 +27,7 @@ from inference_worker.worker.text.errors import PromptRejected
 from router.consumer.job_consumer import JobConsumer
 from router.messages import Cancelled, Failed, FailureCode, Finished, Job, PromptBounds, Started, Task, Terminal
 from router.transport.base import Delivery
+from runtime.retry import delay_after, exponential_backoff
 
 MAX_CRASHES = 3
 CRASH_WINDOW = 60.0
@@ -36,8 +37,8 @@ CRASHES_TO_GIVE_UP = 3
 (docs/design/queue-topology.md#poison)."""
 CRASHES_TO_ISOLATE = 2
 """Consecutive crashes without progress after which a job runs alone, so that no other job is suspected with it."""
-RESTART_BACKOFF = 0.2
-"""Seconds before the first restart; doubled with each crash within `CRASH_WINDOW`."""
+RESTART_WAIT = exponential_backoff(first=0.2, longest=5.0)
+"""Delays before a restart, by the number of crashes within `CRASH_WINDOW`."""
 
 J = TypeVar("J", bound=EngineJob)
 
@@ -204,7 +205,7 @@ class EngineJobHandler(ABC, Generic[J]):
                 raise EngineDied(
                     f"the engine crashed {len(self._crashes)} times within {CRASH_WINDOW:.0f} s, lastly: {reason}"
                 )
-            await asyncio.sleep(RESTART_BACKOFF * 2 ** (len(self._crashes) - 1))
+            await asyncio.sleep(delay_after(len(self._crashes), RESTART_WAIT))
             try:
                 await self.start()
             except EngineStartFailed as error:

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -26,6 +25,7 @@ import psutil
 
 from infra.home.process_records import ProcessRecord, ProcessRecords, ProcessState, kill_group
 from runtime.lifecycle import EXIT_CANNOT_START
+from runtime.retry import delay_after, exponential_backoff
 
 LOG_LIMIT_BYTES = 32 * 1024 * 1024
 HURRY_SECONDS = 5.0
@@ -61,12 +61,10 @@ class Backoff:
     """The pause after a process that said it can't start."""
     poll: float = 0.1
     """How often readiness is asked."""
-    jitter: Callable[[], float] = field(default=random.SystemRandom().random)
 
     def pause(self, deaths: int) -> float:
-        """The pause after the `deaths`-th early death in a row (from 1): between half and all of the doubled time."""
-        full = min(self.limit, self.first * 2.0 ** min(deaths - 1, 16))
-        return full * (0.5 + 0.5 * self.jitter())
+        """Return the seconds to wait after the `deaths`-th early exit in a row (from 1)."""
+        return delay_after(deaths, exponential_backoff(self.first, self.limit))
 
 
 class SupervisedProcess:

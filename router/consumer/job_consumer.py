@@ -7,7 +7,6 @@ acknowledgement of the job (docs/design/queue-topology.md#acknowledgement). A `J
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -49,13 +48,14 @@ from router.messages import (
     WorkerStatus,
 )
 from router.transport.base import Delivery
+from runtime.retry import Backoff, exponential_backoff
 
 T = TypeVar("T", bound=Attempt)
 
 HEARTBEAT = 1.0
 """Seconds between two heartbeats, and between two checks of the running jobs' deadlines."""
-SETTLE_BACKOFF = (0.2, 5.0)
-"""Delay between retries of publishing a usage record, in seconds: first and maximum."""
+SETTLE_WAIT = exponential_backoff(first=0.2, longest=5.0)
+"""Delays between retries of publishing a usage record."""
 
 BUSY_SHARE = 0.5
 """Share of the slots in use from which usage records are published at once: waiting for a group would hold prefetch."""
@@ -268,7 +268,7 @@ class JobConsumer(Generic[T]):
     async def _settle(self, attempt: T, record: UsageRecord) -> None:
         if self.state is WorkerState.READY and len(self.attempts) < BUSY_SHARE * self._slots:
             await self._settling.wait()
-        delay, longest = SETTLE_BACKOFF
+        backoff = Backoff(SETTLE_WAIT)
         while True:
             try:
                 await self._bus.publish_settlement(record)
@@ -277,8 +277,7 @@ class JobConsumer(Generic[T]):
                 break
             except PublishError as error:
                 attempt.log.warning("usage record not confirmed, retrying", reason=str(error))
-                await asyncio.sleep(delay * random.uniform(0.5, 1))  # noqa: S311 - jitter, no secret
-                delay = min(2 * delay, longest)
+                await backoff.sleep()
         if attempt.delivery.lost and attempt.attempt_id in self.outbox.replay_buffer:
             self._done.add(attempt.job.id)
         if attempt.diagnosis is None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
+from tenacity import wait_fixed
 
 from proxy import forwarder
 from router.messages import FailureCode, Outcome
@@ -64,7 +65,7 @@ BEFORE: dict[str, tuple[Script, int, str]] = {
 
 @pytest.fixture(autouse=True)
 def _short_retry_delay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forwarder, "RETRY_DELAY", 0.001)
+    monkeypatch.setattr(forwarder, "RETRY_WAIT", wait_fixed(0.001))
 
 
 @pytest.mark.parametrize("fault", BEFORE)

@@ -7,7 +7,6 @@ set up each new one.
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from typing import Protocol
 
@@ -18,27 +17,11 @@ from pika import exceptions
 from router.errors import BrokerRefused
 from router.transport.rabbitmq.channel import Channel, Connection
 from router.transport.rabbitmq.conversion import describe
+from runtime.retry import Backoff, exponential_backoff
 
-_FIRST_DELAY = 0.2
-_LONGEST_DELAY = 5.0
+_RECONNECT_WAIT = exponential_backoff(first=0.2, longest=5.0)
 
 _log = structlog.get_logger(__name__)
-
-
-class Backoff:
-    """Exponential backoff from 0.2 to 5 seconds, jittered so that a fleet does not reconnect all at once."""
-
-    def __init__(self) -> None:
-        self._delay = _FIRST_DELAY
-
-    async def wait(self) -> None:
-        """Wait between half and all of the current delay, then double it."""
-        await asyncio.sleep(self._delay * random.uniform(0.5, 1.0))  # noqa: S311 - not a secret
-        self._delay = min(self._delay * 2, _LONGEST_DELAY)
-
-    def reset(self) -> None:
-        """Restart from the shortest delay, after a success."""
-        self._delay = _FIRST_DELAY
 
 
 class ConnectionSupervisor:
@@ -70,20 +53,20 @@ class ConnectionSupervisor:
 
     async def run(self) -> None:
         """Keep the connection open until cancelled."""
-        backoff = Backoff()
+        backoff = Backoff(_RECONNECT_WAIT)
         while True:
             try:
                 connection = await Connection.open(self._parameters)
             except (exceptions.AMQPError, OSError) as error:
                 self.failure = describe(error)
                 _log.debug("broker not reached", connection=self._name, reason=self.failure)
-                await backoff.wait()
+                await backoff.sleep()
                 continue
             backoff.reset()
             self._opened(connection)
             reason = await asyncio.shield(connection.closed)  # cancelling us must not cancel it
             self._lost(reason)
-            await backoff.wait()
+            await backoff.sleep()
 
     async def close(self) -> None:
         """Close the connection gracefully. Cancel `run` first."""
@@ -133,7 +116,7 @@ class ChannelSupervisor:
 
     async def run(self) -> None:
         """Keep the channel open until its user has finished, or until cancelled."""
-        backoff = Backoff()
+        backoff = Backoff(_RECONNECT_WAIT)
         while not self._user.finished:
             connection = await self._connection.connection()
             channel: Channel | None = None
@@ -145,7 +128,7 @@ class ChannelSupervisor:
                     channel.close("set-up failed")
                 if self._refused(error):
                     return
-                await backoff.wait()
+                await backoff.sleep()
                 continue
             backoff.reset()
             if not self.ready.done():
@@ -154,7 +137,7 @@ class ChannelSupervisor:
                 channel.close()
             reason = await asyncio.shield(channel.closed)
             _log.debug("channel closed", reason=describe(reason))
-            await backoff.wait()
+            await backoff.sleep()
 
     def _refused(self, error: BaseException) -> bool:
         """Whether the broker refused the first set-up by closing the channel: a retry would not help."""

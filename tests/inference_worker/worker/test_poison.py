@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tenacity import wait_none
 
 from auth_billing.reaper import Reaper
 from inference_worker.settings import EngineSettings
@@ -25,7 +26,7 @@ TOKENS = 5
 
 
 async def test_a_poison_message_fails_alone_among_thirty_two_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_handler, "RESTART_BACKOFF", 0.0)
+    monkeypatch.setattr(job_handler, "RESTART_WAIT", wait_none())
     engine = ProcessEngine(EngineSettings(model="m"), target=aborting_engine.run)
     others = [f"j{number}" for number in range(SLOTS - 1)]
     async with Bench(engine, max_num_seqs=SLOTS).up() as bench:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import cast
 
 import pytest
+from tenacity import wait_fixed, wait_none
 
 from inference_worker.engine_protocol import StepReport, TokenEvent
 from inference_worker.errors import EngineDied, EngineStartFailed
@@ -346,7 +347,7 @@ async def test_after_an_engine_crash_jobs_continue_after_their_last_token() -> N
 
 async def test_a_hung_engine_is_restarted_and_its_jobs_continue(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_watchdog, "CHECK_INTERVAL", 0.02)
-    monkeypatch.setattr(job_handler, "RESTART_BACKOFF", 0.0)
+    monkeypatch.setattr(job_handler, "RESTART_WAIT", wait_none())
     async with Bench(stall_seconds=0.4).up() as bench:
         await bench.send(make_job("j", max_tokens=6))
         await bench.submitted(1)
@@ -363,7 +364,7 @@ async def test_a_hung_engine_is_restarted_and_its_jobs_continue(monkeypatch: pyt
 
 async def test_jobs_suspected_beside_a_poison_message_finish_in_isolation(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three crashes at the first step: only the job that crashes the engine alone is given up."""
-    monkeypatch.setattr(job_handler, "RESTART_BACKOFF", 0.0)
+    monkeypatch.setattr(job_handler, "RESTART_WAIT", wait_none())
     async with Bench(max_num_seqs=4).up() as bench:
         await bench.send(make_job("poison"), *(make_job(f"j{number}", max_tokens=2) for number in range(3)))
         await bench.submitted(4)
@@ -402,7 +403,7 @@ async def test_discarded_tokens_of_a_cancelled_job_are_counted() -> None:
 
 
 async def test_a_job_that_crashes_the_engine_repeatedly_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_handler, "RESTART_BACKOFF", 0.0)
+    monkeypatch.setattr(job_handler, "RESTART_WAIT", wait_none())
     async with Bench().up() as bench:
         await bench.send(make_job("poison"))
         for deaths in range(1, 4):
@@ -449,7 +450,7 @@ async def test_an_engine_whose_steps_fail_repeatedly_is_restarted(
 
 
 async def test_an_engine_that_crashes_too_often_ends_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_handler, "RESTART_BACKOFF", 0.0)
+    monkeypatch.setattr(job_handler, "RESTART_WAIT", wait_none())
     async with Bench().up() as bench:
         await bench.send(make_job("waiting"))
         await bench.submitted(1)
@@ -504,7 +505,7 @@ async def test_a_second_signal_hands_running_jobs_back_at_once() -> None:
 
 
 async def test_the_job_is_acknowledged_only_after_its_record_is_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_consumer, "SETTLE_BACKOFF", (0.01, 0.01))
+    monkeypatch.setattr(job_consumer, "SETTLE_WAIT", wait_fixed(0.01))
     async with Bench().up() as bench:
         publish, tries = bench.bus.publish_settlement, []
 
