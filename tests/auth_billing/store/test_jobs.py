@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from auth_billing.money.billing_records import (
     BillingStores,
     Charge,
     FinalUsage,
+    JobState,
     SettlementSource,
 )
 from auth_billing.store.connection import StoreConnection
@@ -72,3 +74,29 @@ async def test_kill_9_loses_no_inserted_job(own_store: Callable[[], EmbeddedStor
     await asyncio.to_thread(store.start)
     assert set(await jobs.find([each.id for each in accepted])) == {each.id for each in accepted}
     connection.close()
+
+
+async def test_held_jobs_are_listed_by_deadline_and_by_gateway(stores: BillingStores) -> None:
+    jobs = [replace(job(number, at=1.0, usage=USED), state=JobState.HELD, cost=None, final=None) for number in range(3)]
+    late, soon, other = (
+        replace(each, deadline=deadline, gateway=gateway)
+        for each, deadline, gateway in zip(jobs, (9.0, 3.0, 6.0), ("gateway-1", "gateway-1", "gateway-2"), strict=True)
+    )
+    await stores.jobs.insert([late, soon, other])
+    await stores.jobs.insert([replace(late, hold=0)])  # stored already
+    assert list(await stores.jobs.held(9)) == [soon, other, late]
+    assert list(await stores.jobs.held(1)) == [soon]
+    assert list(await stores.jobs.held_by({"gateway-1"}, 9)) == [soon, late]
+    assert set(await stores.jobs.gateways()) == {"gateway-1", "gateway-2"}
+
+
+async def test_an_unfinished_settlement_is_listed_until_it_is_finished(stores: BillingStores) -> None:
+    held = replace(job(1, at=1.0, usage=USED), state=JobState.HELD, cost=None, final=None)
+    await stores.jobs.insert([held])
+    final = FinalUsage(USED, Outcome.FINISHED, SettlementSource.RECEIPT, NOW)
+    await stores.jobs.charge([Charge(held, 3, final)])
+    assert list(await stores.jobs.settling_since(NOW, 9)) == []
+    assert [each.cost for each in await stores.jobs.settling_since(NOW + 1, 9)] == [3]
+    await stores.jobs.finish([held.id])
+    assert list(await stores.jobs.settling_since(NOW + 1, 9)) == []
+    assert (await stores.jobs.find([held.id]))[held.id].state is JobState.SETTLED
