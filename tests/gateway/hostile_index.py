@@ -8,14 +8,14 @@ GATEWAY = "tests/gateway/"
 AUTHENTICATION = f"{GATEWAY}http/test_authentication.py::"
 KEYS = "tests/auth_billing/"
 RACES = f"{KEYS}races/test_races.py::"
-ORGANIZATION = f"{GATEWAY}http/organization/"
+ORGANIZATION = f"{GATEWAY}http/routes/organization/"
 REFUSALS = f"{GATEWAY}test_refusals.py::"
-HTTP = f"{GATEWAY}test_hostile_http.py::"
+HTTP = f"{GATEWAY}http/test_http_protocol.py::"
 SERVER = f"{GATEWAY}http/test_server.py::"
 CLIENTS = f"{GATEWAY}test_hostile_clients.py::"
 MESSAGES = "tests/contract/test_hostile_messages.py::"
 MODELS = "tests/inference_worker/test_hostile_models.py::"
-OPERATORS = f"{GATEWAY}test_operators_window.py::"
+OPERATORS = f"{GATEWAY}http/routes/test_health.py::"
 STRICT = "tests/runtime/test_strict_json.py::"
 TEXT = "tests/inference_worker/worker/text/"
 STRUCTURED = "tests/inference_worker/structured/"
@@ -25,7 +25,7 @@ NO_SUCH_URL = f"{REFUSALS}test_what_there_is_not_is_404_with_and_without_a_key"
 
 INDEX: dict[str, list[str]] = {
     # Transport and JSON
-    "H1": [TABLE, f"{GATEWAY}test_request_validation.py::test_bodies_that_are_no_request"],
+    "H1": [TABLE, f"{GATEWAY}openai/test_base.py::test_bodies_that_are_no_request"],
     "H2": [TABLE, f"{STRICT}test_refuses"],
     "H3": [TABLE, f"{STRICT}test_reads_declared_length_first", f"{STRICT}test_reads_no_more_than_it_may"],
     "H4": [f"{HTTP}test_chunks_without_end", f"{SERVER}test_a_body_that_never_ends_is_cut"],
@@ -59,7 +59,7 @@ INDEX: dict[str, list[str]] = {
     "H33": [TABLE, f"{TEXT}test_chat_template.py::test_a_failing_template_rejects_the_messages"],
     "H37": [
         TABLE,
-        f"{GATEWAY}test_structured_output.py::test_bad_schemas_are_refused_at_once",
+        f"{GATEWAY}openai/test_structured_output.py::test_bad_schemas_are_refused_at_once",
         f"{STRUCTURED}test_matchers.py::test_an_invalid_grammar_is_rejected_in_one_line",
         f"{STRUCTURED}test_sandbox.py::test_bombs_do_not_delay_other_checks",
         f"{STRUCTURED}test_sandbox.py::test_a_check_that_exceeds_a_limit_is_killed",
@@ -71,7 +71,7 @@ INDEX: dict[str, list[str]] = {
         f"{STRUCTURED}test_bombs.py::test_many_schemas_leak_neither_memory_nor_processes_nor_files",
         f"{STRUCTURED}test_bombs.py::test_the_result_cache_s_memory_is_bounded",
     ],
-    "H40": [TABLE, f"{GATEWAY}test_tools.py::test_what_is_wrong_is_named"],
+    "H40": [TABLE, f"{GATEWAY}openai/test_tools.py::test_what_is_wrong_is_named"],
     "H41": [
         f"{TEXT}tool_calls/test_call_parser.py::test_text_that_is_not_a_call",
         f"{TEXT}tool_calls/test_call_parser.py::test_an_incomplete_call_keeps_its_arguments_so_far",
@@ -82,7 +82,7 @@ INDEX: dict[str, list[str]] = {
     "H48": [f"{REFUSALS}test_fields_of_others_are_ignored_and_used_for_nothing"],
     "H50": [f"{REFUSALS}test_fields_of_others_are_ignored_and_used_for_nothing"],
     "H51": [
-        f"{GATEWAY}test_chat_completions.py::test_cache_salt_of_a_client_narrows_its_tenants",
+        f"{GATEWAY}http/routes/test_chat_completions.py::test_cache_salt_of_a_client_narrows_its_tenants",
         f"{KEYS}test_authenticator.py::test_tenants_have_different_stable_cache_salts",
         "tests/inference_worker/engine/scheduling/test_prefix_cache.py::test_salts_separate",
     ],
@@ -103,7 +103,7 @@ INDEX: dict[str, list[str]] = {
         f"{CLIENTS}test_those_that_do_not_read_are_dropped_and_are_felt_by_nobody",
         f"{CLIENTS}test_the_kernel_keeps_little_of_what_is_not_read",
     ],
-    "H56": [f"{GATEWAY}test_chat_completions.py::test_text_of_a_model_never_breaks_a_frame"],
+    "H56": [f"{GATEWAY}http/routes/test_chat_completions.py::test_text_of_a_model_never_breaks_a_frame"],
     "H57": [f"{REFUSALS}test_there_is_nothing_to_resume_by_last_event_id"],
     "H59": [
         f"{GATEWAY}http/test_rate_limits.py::test_streams_hold_their_slots_until_they_end",
@@ -113,10 +113,10 @@ INDEX: dict[str, list[str]] = {
     # Other endpoints
     "H61": [
         TABLE,
-        f"{GATEWAY}test_request_validation.py::test_wrong_prompts",
-        f"{GATEWAY}test_request_validation.py::test_prompts_that_cannot_fit",
+        f"{GATEWAY}openai/test_prompts.py::test_wrong_prompts",
+        f"{GATEWAY}openai/test_base.py::test_prompts_that_cannot_fit",
     ],
-    "H63": [f"{GATEWAY}test_embeddings.py::test_refusals"],
+    "H63": [f"{GATEWAY}http/routes/test_embeddings.py::test_refusals"],
     "H64": [
         f"{REFUSALS}test_no_model_by_a_strange_name",
         f"{AUTHENTICATION}test_wrong_credentials",
@@ -162,15 +162,15 @@ INDEX: dict[str, list[str]] = {
         f"{KEYS}money/test_credit.py::test_invalid_amounts_are_refused",
         f"{KEYS}money/test_credit.py::test_credit_never_exceeds_64_bits",
     ],
-    "H90": [f"{ORGANIZATION}test_refusals.py::test_queries_that_are_none"],
+    "H90": [f"{ORGANIZATION}test_access.py::test_queries_that_are_none"],
     "H91": [
         "tests/runtime/test_tables.py::test_xlsx_has_text_and_numbers_and_no_formula",
         "tests/runtime/test_tables.py::test_csv_has_no_cell_that_begins_as_a_formula_does",
     ],
     "H92": [f"{ORGANIZATION}test_export.py::test_a_table_is_bounded"],
     "H93": [
-        f"{ORGANIZATION}test_refusals.py::test_only_administrators_get_in",
-        f"{ORGANIZATION}test_refusals.py::test_there_is_one_way_to_each_route",
+        f"{ORGANIZATION}test_access.py::test_only_administrators_get_in",
+        f"{ORGANIZATION}test_access.py::test_there_is_one_way_to_each_route",
     ],
     "H94": [
         f"{KEYS}prices/test_pricing.py::test_an_invalid_file_is_a_one_line_error",

@@ -1,6 +1,6 @@
 """What OpenAI's own client makes of our errors: which it tries again, and which exception the others become.
 
-The table itself is tested in `test_errors.py`; here its answers are read by the `openai` package over a real port.
+The table itself is tested in `http/test_http_errors.py`; here its answers are read by the `openai` package on a port.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import pytest
 from auth_billing.access.principal import Principal
 from auth_billing.audit_log import Event
 from tests.gateway.conftest import MODEL
-from tests.gateway.http.organization.conftest import OURS, Office
+from tests.gateway.http.routes.organization.conftest import OURS, Office
 
 MANY = 1_000_000_000
 

@@ -13,8 +13,6 @@ from tests.gateway.conftest import MODEL, SetStage
 
 HI = [{"role": "user", "content": "hi"}]
 CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-RESULT = {"role": "tool", "content": "x", "tool_call_id": "call_1"}
-ANSWER = {"role": "assistant", "content": ""}
 
 BAD_FIELDS: list[tuple[str, Any]] = [
     *(("n", value) for value in (10**9, 0, -1, True, "3", 2.0, [1])),
@@ -192,28 +190,6 @@ def test_fields_that_contradict_each_other(fields: dict[str, Any]) -> None:
 )
 def test_what_is_fine(fields: dict[str, Any]) -> None:
     chat(**fields)
-
-
-WRONG_PROMPTS: list[Any] = [None, "", [], [""], [[]], [[], [1]], ["a", 1], [1, "a"], [[1], "a"], [[1.0]], [True], [-1]]
-WRONG_PROMPTS += [[[2**31]], {}, 5, ["a"] * 10_000, [[["a"]]], ["a", ""], [None]]
-
-
-@pytest.mark.parametrize("prompt", WRONG_PROMPTS)
-def test_wrong_prompts(prompt: Any) -> None:
-    with pytest.raises(InvalidRequest) as caught:
-        CompletionRequest.parse({"model": MODEL, "prompt": prompt})
-    assert caught.value.param == "prompt"
-
-
-def test_prompt_shapes() -> None:
-    shapes: list[tuple[Any, Any]] = [
-        ("a", ["a"]),
-        (["a", "b"], ["a", "b"]),
-        ([1, 2], [[1, 2]]),
-        ([[1], [2]], [[1], [2]]),
-    ]
-    for given, read in shapes:
-        assert CompletionRequest.parse({"model": MODEL, "prompt": given}).prompt == read
 
 
 @pytest.mark.parametrize("logprobs", [6, -1, True, 1.0])

@@ -10,7 +10,7 @@ from fastapi.routing import iter_route_contexts
 from auth_billing.access.principal import Principal
 from gateway.http.routes import organization
 from tests.gateway.conftest import KEY
-from tests.gateway.http.organization.conftest import FOREIGN, OURS, Office, key_of
+from tests.gateway.http.routes.organization.conftest import FOREIGN, OURS, Office, key_of
 
 ROUTES = [
     (method, str(route.path))

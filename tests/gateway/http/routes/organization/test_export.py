@@ -11,8 +11,8 @@ import pytest
 
 from auth_billing.audit_log import Event
 from gateway.http.routes.organization import export
-from tests.gateway.http.organization.conftest import Office
-from tests.gateway.http.organization.test_usage import DAY, START, put
+from tests.gateway.http.routes.organization.conftest import Office
+from tests.gateway.http.routes.organization.test_usage import DAY, START, put
 
 ASK = f"/usage/export?start_time={START}&end_time={START + DAY}"
 

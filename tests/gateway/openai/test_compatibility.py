@@ -9,7 +9,7 @@ import pytest
 from gateway.openai.base import RequestBody
 from gateway.openai.compatibility import ENDPOINTS, page, rows
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "openai-compatibility.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "openai-compatibility.md"
 
 SPECIFIED = {
     "/v1/chat/completions": """

@@ -1,4 +1,4 @@
-"""Keys, service accounts and budgets by the stock SDK: made within rights, told once, ended everywhere."""
+"""Service accounts and their keys, through the stock SDK's admin client."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import openai
 import pytest
 
-from auth_billing.access.scopes import ADMIN_SCOPES, Scope
+from auth_billing.access.scopes import Scope
 from auth_billing.audit_log import Event
 from auth_billing.authenticator import Authenticator
 from router.messages import KeySet
-from tests.gateway.http.organization.conftest import OURS, Office, key_of
+from tests.gateway.http.routes.organization.conftest import OURS, Office
 
 CENTS: Any = {"currency": "USD", "interval": "month"}
 
@@ -83,39 +83,6 @@ async def test_a_service_accounts_life(office: Office) -> None:
     ]
 
 
-async def test_keys_end_with_their_project_and_their_owner(office: Office) -> None:
-    made = await office.sdk.projects.service_accounts.create("proj_0", name="Importer")
-    await office.sdk.projects.archive("proj_0")
-    with pytest.raises(Exception, match="revoked"):
-        await accounts_of(office).authenticate(made.api_key.value)
-    with pytest.raises(openai.NotFoundError):
-        await office.sdk.projects.service_accounts.create("proj_0", name="Another")
-    admin = await office.client(key_of("admin")).admin.organization.admin_api_keys.create(name="mine")
-    await office.sdk.users.delete("user-admin")
-    with pytest.raises(Exception, match="revoked"):
-        await accounts_of(office).authenticate(admin.value)
-
-
-async def test_an_admin_keys_life(office: Office) -> None:
-    keys = office.sdk.admin_api_keys
-    made = await keys.create(name="Console", expires_in_seconds=60)
-    principal = await accounts_of(office).authenticate(made.value)
-    assert (principal.project, principal.scopes, principal.user) == ("", ADMIN_SCOPES, "user-owner")
-    assert (made.owner.type, made.owner.role, made.expires_at - made.created_at) == ("user", "owner", 60)
-    reading = await keys.create(name="Reader", extra_body={"scopes": ["organization.read"]})
-    assert (await accounts_of(office).authenticate(reading.value)).scopes == {Scope.ORGANIZATION_READ}
-    found = await keys.retrieve(made.id)
-    assert not hasattr(found, "value")
-    assert [each.name async for each in keys.list(order="desc")] == [
-        each.name for each in reversed((await keys.list()).data)
-    ]
-    assert (await keys.delete(made.id)).deleted
-    with pytest.raises(openai.NotFoundError):
-        await keys.retrieve(made.id)
-    by_operator = await office.client(key_of("operator")).admin.organization.admin_api_keys.create(name="Operator's")
-    assert (by_operator.owner.type, by_operator.owner.name) == ("service_account", "operator")
-
-
 async def test_no_key_makes_one_with_more_rights(office: Office) -> None:
     """H86."""
     refused = await office.ask("POST", "/admin_api_keys", json={"name": "x", "scopes": ["chat.completions"]})
@@ -137,35 +104,3 @@ async def test_no_key_makes_one_with_more_rights(office: Office) -> None:
         refused = await office.ask("POST", path, json=body)
         assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
     assert office.stage.organisation.api_keys.records == {}
-
-
-async def test_budgets_of_organisation_project_and_key(office: Office) -> None:
-    made = await office.sdk.projects.service_accounts.create("proj_0", name="Importer")
-    for limit, ids in ((office.sdk.spend_limit, {}), (office.sdk.projects.spend_limit, {"project_id": "proj_0"})):
-        with pytest.raises(openai.NotFoundError):
-            await limit.retrieve(**ids)
-        setting = await limit.update(threshold_amount=10_000, **CENTS, **ids)
-        assert (setting.threshold_amount, setting.currency, setting.interval) == (10_000, "USD", "month")
-        assert setting.enforcement.status == "inactive"
-        assert (await limit.retrieve(**ids)).threshold_amount == 10_000
-    path = f"/projects/proj_0/api_keys/{made.api_key.id}/spend_limit"
-    assert (await office.ask("POST", path, json={"threshold_amount": 7, **CENTS})).json()["threshold_amount"] == 7
-    kid = made.api_key.id.removeprefix("key_")
-    budgets = office.stage.organisation.balances.balances[OURS].budgets
-    assert budgets == {"organisation": 10**11, "project:proj_0": 10**11, f"key:{kid}": 7 * 10**7}
-    assert (await office.sdk.spend_limit.delete()).deleted
-    assert (await office.sdk.projects.spend_limit.delete("proj_0")).object == "project.spend_limit.deleted"
-    assert (await office.ask("DELETE", path)).json() == {
-        "object": "project.api_key.spend_limit.deleted",
-        "deleted": True,
-    }
-    assert office.stage.organisation.balances.balances[OURS].budgets == {}
-    for wrong in (
-        {"threshold_amount": 0},
-        {"threshold_amount": 10**12},
-        {"threshold_amount": "1"},
-        {"currency": "EUR"},
-    ):
-        refused = await office.ask("POST", "/spend_limit", json={"threshold_amount": 1, **CENTS, **wrong})
-        assert (refused.status_code, refused.json()["error"]["param"]) == (400, next(iter(wrong)))
-    assert {act.event for act in office.acts[2:]} == {Event.BUDGET_UPDATED, Event.BUDGET_DELETED}

@@ -13,8 +13,8 @@ from gateway.openai.chat_completions import ChatCompletion, ChatCompletionChunk
 from router.messages import Delta, Finished, FinishReason, Job, Started, ToolCallDelta
 from tests.fakes.scripted_worker import Script, ScriptedWorker, logprob, say, usage
 from tests.gateway.conftest import KEY, MODEL, SetStage, Stage
-from tests.gateway.test_chat_completions import frames
-from tests.gateway.test_tools import CITY, HI, tool
+from tests.gateway.http.routes.test_chat_completions import frames
+from tests.gateway.openai.test_tools import CITY, HI, tool
 
 TOOLS = [tool("weather", parameters=CITY), tool("f")]
 FIRST = ToolCallDelta(index=0, id="call_a", name="weather")

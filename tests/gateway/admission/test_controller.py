@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable
 
 import msgspec
 import pytest
 
-from gateway.admission import controller, self_protection
-from gateway.errors import Overloaded
+from gateway.admission import controller
 from router import control_targets
 from router.messages import Delta, Finished, GatewayLoad, Job, QueuedWork, ServiceClass, Started
 from tests.fakes.scripted_worker import ScriptedWorker, count, never, status, usage
@@ -88,43 +86,6 @@ async def test_a_line_of_unknown_speed_is_bounded_by_its_length(set_stage: SetSt
     for task in asked:
         task.cancel()
     await asyncio.gather(*asked, return_exceptions=True)
-
-
-@pytest.mark.parametrize(("unconfirmed", "status_code"), [(500, 200), (501, 503)])
-async def test_too_many_publishes_without_an_answer(
-    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch, unconfirmed: int, status_code: int
-) -> None:
-    stage = await set_stage()
-    monkeypatch.setattr(type(stage.gateway.bus), "unconfirmed", unconfirmed)
-    answer = await stage.chat()
-    assert answer.status_code == status_code
-    assert (await stage.client.get("/readyz")).status_code == status_code
-    if status_code == 503:
-        assert answer.json()["error"]["code"] == "overloaded"
-
-
-async def test_an_event_loop_that_is_late_for_long(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(self_protection, "PROBE_SECONDS", 0.01)
-    stage = await set_stage(max_loop_lag=0.02)
-
-    async def keep(condition: Callable[[], bool], *, busy: float) -> None:
-        async with asyncio.timeout(20):
-            while not condition():
-                time.sleep(busy)  # noqa: ASYNC251 - that is what it is about
-                await asyncio.sleep(0)
-
-    def is_late() -> bool:
-        try:
-            stage.gateway.protection.check()
-        except Overloaded:
-            return True
-        return False
-
-    await keep(is_late, busy=0.05)
-    answer = await stage.chat()
-    assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
-    await keep(lambda: not is_late(), busy=0.0)
-    assert (await stage.chat()).status_code == 200
 
 
 async def test_a_refusal_reads_no_body_and_takes_nothing_from_a_limit(set_stage: SetStage) -> None:

@@ -11,7 +11,7 @@ from auth_billing.money.billing_records import JobRecord
 from gateway.http.routes.organization import usage as usage_routes
 from router.messages import ServiceClass, Usage
 from tests.auth_billing.money.test_usage_reports import job
-from tests.gateway.http.organization.conftest import OURS, Office
+from tests.gateway.http.routes.organization.conftest import OURS, Office
 
 DAY = 86_400
 START = 20_000 * DAY

@@ -1,0 +1,24 @@
+"""Invitations, through the stock SDK's admin client."""
+
+from __future__ import annotations
+
+from auth_billing.audit_log import Event
+from tests.gateway.http.routes.organization.conftest import Office
+
+
+async def test_an_invitations_life(office: Office) -> None:
+    invites = office.sdk.invites
+    made = await invites.create(email="new@example.org", role="reader")
+    assert (made.object, made.role, made.status, made.projects) == ("organization.invite", "reader", "pending", [])
+    opened = await office.stage.organisation.administration.invitations.open(made.token)
+    assert opened.id == made.id
+    again = await invites.retrieve(made.id)
+    assert not hasattr(again, "token")
+    assert [each.id async for each in invites.list()] == [made.id]
+    assert (await invites.delete(made.id)).deleted
+    assert [each.id async for each in invites.list()] == []
+    assert [(act.event, act.target) for act in office.acts] == [
+        (Event.INVITE_SENT, made.id),
+        (Event.INVITE_DELETED, made.id),
+    ]
+    assert made.token not in repr(office.acts)

@@ -1,0 +1,44 @@
+"""Members and roles, through the stock SDK's admin client."""
+
+from __future__ import annotations
+
+import openai
+import pytest
+
+from auth_billing.audit_log import Event
+from tests.gateway.http.routes.organization.conftest import Office, key_of
+
+
+async def test_people_and_their_roles(office: Office) -> None:
+    users = office.sdk.users
+    assert [each.role async for each in users.list(limit=3)] == ["owner", "admin", "member", "viewer"]
+    assert [each.id for each in (await users.list(emails=["VIEWER@example.org"])).data] == ["user-viewer"]
+    assert (await users.update("user-viewer", role="reader")).role == "member"
+    assert (await users.retrieve("user-viewer")).role == "member"
+    assert (await users.delete("user-viewer")).deleted
+    with pytest.raises(openai.NotFoundError):
+        await users.retrieve("user-viewer")
+    members = await office.sdk.projects.users.list("proj_0")
+    assert [each.role for each in members.data] == ["owner", "owner", "member"]
+    assert (await office.sdk.projects.users.retrieve("user-admin", project_id="proj_0")).email == "admin@example.org"
+    assert [(act.event, act.target) for act in office.acts] == [
+        (Event.USER_UPDATED, "user-viewer"),
+        (Event.USER_DELETED, "user-viewer"),
+    ]
+
+
+async def test_nobody_gives_or_takes_more_than_he_has(office: Office) -> None:
+    admin = office.client(key_of("admin")).admin.organization
+    for refused in (
+        admin.users.update("user-member", role="owner"),
+        admin.users.delete("user-owner"),
+        admin.invites.create(email="new@example.org", role="owner"),
+    ):
+        with pytest.raises(openai.PermissionDeniedError) as raised:
+            await refused
+        assert raised.value.code == "insufficient_permissions"
+    assert (await admin.users.update("user-member", role="viewer")).role == "viewer"  # type: ignore[arg-type]
+    with pytest.raises(openai.BadRequestError) as last:
+        await office.sdk.users.delete("user-owner")
+    assert last.value.code == "last_owner"
+    assert [act.target for act in office.acts] == ["user-member"]
