@@ -1,4 +1,5 @@
 """Inference worker: takes jobs of one model from RabbitMQ and computes them on one device.
 
-`worker` consumes the job queues, `text/` handles characters, `engine` computes token ids. No HTTP and no billing here.
+`worker/` is the process that consumes job queues and handles text, `engine/` the child process that runs the model on
+token ids, `engine_protocol` the messages between them. No HTTP and no billing here.
 """

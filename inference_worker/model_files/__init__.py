@@ -1,1 +1,1 @@
-"""Readers of model folders and GGUF metadata; no torch."""
+"""Locates models and reads the metadata of their files. Must not import torch."""

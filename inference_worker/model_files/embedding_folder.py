@@ -43,12 +43,12 @@ def read_config(folder: Path) -> EmbeddingConfig:
         UnsupportedModel: the model has a step or a pooling that is not served.
         BadWeights: a file is damaged, or leads out of the folder.
     """
-    own = _object(folder / "sentence_bert_config.json")
-    longest = own.get("max_seq_length")
+    config = _object(folder / "sentence_bert_config.json")
+    max_tokens = config.get("max_seq_length")
     return EmbeddingConfig(
         pooling=_pooling(folder),
-        max_tokens=longest if type(longest) is int and longest > 0 else None,
-        lowercase=own.get("do_lower_case") is True,
+        max_tokens=max_tokens if type(max_tokens) is int and max_tokens > 0 else None,
+        lowercase=config.get("do_lower_case") is True,
     )
 
 
@@ -65,8 +65,8 @@ def _modules(folder: Path) -> list[dict[str, Any]]:
         return []
     if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
         raise BadWeights(f"{folder / 'modules.json'} holds no list of modules")
-    if strange := sorted({_kind(module) for module in modules} - _SERVED):
-        raise UnsupportedModel(f"its embeddings go through a step that is not served: {', '.join(strange)}")
+    if unsupported := sorted({_kind(module) for module in modules} - _SERVED):
+        raise UnsupportedModel(f"its embeddings go through a step that is not served: {', '.join(unsupported)}")
     return modules
 
 

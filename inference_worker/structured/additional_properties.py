@@ -2,7 +2,7 @@
 
 A model that may add keys does so until its tokens are used up, and output without them matches the schema too. vLLM
 with xgrammar does the same. Schemas composed of several parts (`allOf` and the like) stay unchanged, because a
-property that one part does not name may be another's.
+property that one part does not name may belong to another part.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""A model's tokenizer, read from its files."""
+"""Tokenizers, built from the files of a model; used by the worker and by the engine."""

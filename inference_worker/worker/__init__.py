@@ -1,1 +1,1 @@
-"""The worker process: jobs in, text, the engine process, replies out."""
+"""The worker process: consumes jobs, tokenises prompts, supervises the engine process, and publishes replies."""

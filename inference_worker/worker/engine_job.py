@@ -40,12 +40,13 @@ class GenerationJob(EngineJob):
     """Per choice, the token ids released to the gateway, including those of earlier attempts."""
     cached_tokens: int = 0
     """Prompt tokens that the first attempt found in the prefix cache."""
-    first_token: float | None = None
-    last_token: float | None = None
+    first_token_at: float | None = None
+    """Monotonic time of the first token of this attempt."""
+    last_token_at: float | None = None
 
     def remaining(self, request: EngineRequest) -> EngineRequest:
         """Return `request` continuing after all generated tokens, including those not yet released."""
-        if not isinstance(request, GenerationRequest) or self.last_token is None:
+        if not isinstance(request, GenerationRequest) or self.last_token_at is None:
             return request
         known = [ids + output.held_ids for ids, output in zip(self.ids, self.outputs, strict=True)]
         ended = [choice for choice, output in enumerate(self.outputs) if output.finished]
@@ -59,11 +60,11 @@ class GenerationJob(EngineJob):
         for choice in job.ended:
             self.outputs[choice].finished = True
 
-    def delivered(self, choice: int) -> int:
+    def delivered_tokens(self, choice: int) -> int:
         """Return the number of tokens of a choice that earlier attempts released."""
         return len(self.job.delivered[choice]) if choice < len(self.job.delivered) else 0
 
-    def accept(self, choice: int, release: Release) -> None:
+    def add_released(self, choice: int, release: Release) -> None:
         """Record the tokens of a choice that are released to the gateway."""
         self.ids[choice].extend(release.ids)
 

@@ -44,7 +44,7 @@ class GenerationHandler(EngineJobHandler[GenerationJob]):
         job = running.job
         limits = ModelLimits(self._ready.max_model_len, self._ready.vocab_size)
         request = await self._text.prepare(job, running.attempt_id, limits)
-        running.outputs = [self._text.open(job, choice) for choice in range(job.n)]
+        running.outputs = [self._text.open_output(job, choice) for choice in range(job.n)]
         running.resume(job)
         running.request = request
 
@@ -68,9 +68,9 @@ class GenerationHandler(EngineJobHandler[GenerationJob]):
         release = running.outputs[event.choice].push(event)
         if release is None:
             return
-        first_of_choice = len(running.ids[event.choice]) == running.delivered(event.choice)
+        first_of_choice = len(running.ids[event.choice]) == running.delivered_tokens(event.choice)
         first_of_job = not any(running.ids)
-        running.accept(event.choice, release)
+        running.add_released(event.choice, release)
         delta = _delta(running, event.choice, release, cached=running.usage.cached_tokens if first_of_job else 0)
         self._outbox.put(running.job.reply_to, delta, urgent=first_of_choice)
         if release.finish is not None:
@@ -90,19 +90,19 @@ class GenerationHandler(EngineJobHandler[GenerationJob]):
 
     def _observe(self, running: GenerationJob, event: TokenEvent) -> None:
         now = time.monotonic()
-        if running.last_token is None:
-            running.first_token = now
+        if running.last_token_at is None:
+            running.first_token_at = now
             self._metrics.time_to_first_token.observe(now - running.received_at)
         elif running.job.n == 1 and event.token_ids:
-            self._metrics.inter_token_latency.observe((now - running.last_token) / len(event.token_ids))
-        running.last_token = now
+            self._metrics.inter_token_latency.observe((now - running.last_token_at) / len(event.token_ids))
+        running.last_token_at = now
 
     def _count_finished(self, running: GenerationJob) -> None:
         super()._count_finished(running)
         now = time.monotonic()
         longest = max(map(len, running.ids))
-        if running.first_token is not None and longest > 1 and not running.job.begun:
-            self._metrics.time_per_output_token.observe((now - running.first_token) / (longest - 1))
+        if running.first_token_at is not None and longest > 1 and not running.job.begun:
+            self._metrics.time_per_output_token.observe((now - running.first_token_at) / (longest - 1))
 
 
 def _delta(running: GenerationJob, choice: int, release: Release, *, cached: int) -> Delta:

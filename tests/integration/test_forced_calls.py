@@ -82,7 +82,7 @@ class Bench:
         self.limits = ModelLimits(1024, self.engine.ready().vocab_size)
 
     def run(self, jobs: list[Job]) -> list[Said]:
-        outputs = {(job.id, choice): self.text.open(job, choice) for job in jobs for choice in range(job.n)}
+        outputs = {(job.id, choice): self.text.open_output(job, choice) for job in jobs for choice in range(job.n)}
         releases: dict[tuple[str, int], list[Release]] = {key: [] for key in outputs}
         for job in jobs:
             self.engine.add(asyncio.run(self.text.prepare(job, job.id, self.limits)))

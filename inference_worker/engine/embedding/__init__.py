@@ -1,1 +1,1 @@
-"""Embedding models: encoders that compute one normalised vector per text, fed by the same kind of queues."""
+"""Engine of embedding models: encoders that compute one normalised vector per text."""

@@ -1,1 +1,1 @@
-"""Embedding jobs in the worker process."""
+"""Embedding jobs in the worker process: tokenising inputs and publishing vectors."""

@@ -1,4 +1,4 @@
-"""Text side of a generating model: `prepare` turns a job into an engine request, `open` decodes its output.
+"""Text side of a generating model: `prepare` turns a job into an engine request, `open_output` decodes its output.
 
 Validates what a gateway can't, because it needs the vocabulary or the context length.
 """
@@ -115,7 +115,7 @@ class TextProcessor:
             message = f"Invalid '{grammar.param}': {error}."
             raise PromptRejected(FailureCode.INVALID_PARAMETER, message, grammar.param) from error
 
-    def open(self, job: Job, choice: int) -> OutputText:
+    def open_output(self, job: Job, choice: int) -> OutputText:
         """Create the output text of one choice, resumed after the job's delivered ids."""
         delivered = job.delivered[choice] if choice < len(job.delivered) else ()
         return OutputText(self.tokenizer, job.sampling, job.text, delivered, self._calls(job, choice))
@@ -201,9 +201,9 @@ class TextProcessor:
         if job.text.truncate_prompt_tokens is not None:
             return
         # The factor 4 allows for normalisers that shorten a text.
-        least = len(text) // (4 * max(1, self.tokenizer.max_token_bytes))
-        if least >= limits.max_model_len:
-            raise _too_long(least, job, limits)
+        min_tokens = len(text) // (4 * max(1, self.tokenizer.max_token_bytes))
+        if min_tokens >= limits.max_model_len:
+            raise _too_long(min_tokens, job, limits)
 
 
 def _is_short(job: Job) -> bool:

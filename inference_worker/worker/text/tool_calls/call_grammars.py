@@ -34,8 +34,8 @@ _OPEN = frozenset(
 def calls_grammar(tools: Sequence[Mapping[str, Any]], *, parallel: bool) -> Grammar:
     """Return a grammar whose matches are one call of these tools, or a list of calls if `parallel`."""
     definitions: Schema = {}
-    one = _call(tools, definitions)
-    return _grammar(_list_of(one) if parallel else one, definitions, "tools")
+    call = _call(tools, definitions)
+    return _grammar(_list_of(call) if parallel else call, definitions, "tools")
 
 
 def calls_or_response_grammar(tools: Sequence[Mapping[str, Any]], response: Grammar, *, parallel: bool) -> Grammar:
@@ -45,9 +45,9 @@ def calls_or_response_grammar(tools: Sequence[Mapping[str, Any]], response: Gram
         PromptRejected: `response` is not a grammar of JSON.
     """
     definitions: Schema = {}
-    one = _call(tools, definitions)
+    call = _call(tools, definitions)
     definitions["response"] = _relocated(_response_schema(response), "#/$defs/response")
-    choices = [{"$ref": "#/$defs/response"}, one, *([_list_of(one)] if parallel else [])]
+    choices = [{"$ref": "#/$defs/response"}, call, *([_list_of(call)] if parallel else [])]
     return _grammar({"anyOf": choices}, definitions, response.param)
 
 

@@ -29,7 +29,7 @@ class ToolCallParser:
         self._broken = False
         self.markup = markup
         self._names = names
-        self._several = several
+        self._allow_several = several
         self._only_calls = only_calls
         self._step: Callable[[str], bool] = self._content
         self._spans: list[Span] = []
@@ -40,7 +40,7 @@ class ToolCallParser:
         """Whether there was text since the last call."""
         self._in_list = False
         self._call: CallAutomaton = JsonCall(names)
-        self._call_at = 0
+        self._call_start = 0
         """Index in `_held` where the call begins."""
         self._call_sent = False
         """Whether the beginning of the call was output."""
@@ -139,7 +139,7 @@ class ToolCallParser:
         return self._fail()
 
     def _begin_call(self, call: CallAutomaton) -> bool:
-        self._call, self._call_at, self._call_sent = call, len(self._held), False
+        self._call, self._call_start, self._call_sent = call, len(self._held), False
         self._step = self._in_call
         return False
 
@@ -160,12 +160,12 @@ class ToolCallParser:
         self._incomplete = self._call_sent and call.arguments_end < 0 and not call.done
         if call.done:
             self._step = self._between
-            self.finished = not self._several
+            self.finished = not self._allow_several
         return True
 
     def _flush_call(self) -> None:
         """Output the held characters as a call, with its first arguments, or all of them if the name came last."""
-        call, at = self._call, self._call_at
+        call, at = self._call, self._call_start
         begin = at + call.arguments_at
         if call.arguments_at >= 0:
             end = at + call.arguments_end if call.arguments_end >= 0 else len(self._held)
