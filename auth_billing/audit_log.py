@@ -58,7 +58,7 @@ class Event(StrEnum):
 
 
 @dataclass(frozen=True)
-class Actor:
+class AuditActor:
     """Who acted: an API key, a user, both (a user's key), or neither (the operator at the command line)."""
 
     key_id: str = ""
@@ -68,7 +68,7 @@ class Actor:
     """The client's network address; empty for the command line."""
 
 
-OPERATOR = Actor()
+OPERATOR = AuditActor()
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class AuditEntry:
     organisation: str
     event: Event
     target: str
-    actor: Actor
+    actor: AuditActor
     at: float
     project: str = ""
     details: Mapping[str, Detail] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class AuditLog:
         organisation: str,
         event: Event,
         target: str,
-        actor: Actor = OPERATOR,
+        actor: AuditActor = OPERATOR,
         *,
         project: str = "",
         details: Mapping[str, Detail] | None = None,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from auth_billing.access.principal import Principal
-from auth_billing.audit_log import Actor, AuditLog
+from auth_billing.audit_log import AuditActor, AuditLog
 from auth_billing.people.browser_access import BrowserAccess
 from auth_billing.people.people_records import User
 from auth_billing.people.sessions import BrowserSession
@@ -54,6 +54,6 @@ def client_address(request: Request) -> str:
     return request.client.host if request.client is not None else ""
 
 
-def audit_actor(request: Request, user: User) -> Actor:
+def audit_actor(request: Request, user: User) -> AuditActor:
     """Return the audit log's actor for a request of `user`."""
-    return Actor(user=user.id, email=user.email, address=client_address(request))
+    return AuditActor(user=user.id, email=user.email, address=client_address(request))

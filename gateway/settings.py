@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, PositiveFloat, PositiveInt, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from auth_billing.rate_limits.limits import Kind, Limits, parse_limits
+from auth_billing.rate_limits.limits import Limits, SubjectKind, parse_limits
 from router.messages import ServiceClass
 from runtime.logging import LogStyle
 
@@ -112,11 +112,11 @@ class GatewaySettings(BaseSettings):
         return {each: flex if each is ServiceClass.FLEX else self.max_wait for each in ServiceClass}
 
     @property
-    def default_limits(self) -> dict[Kind, Limits]:
+    def default_limits(self) -> dict[SubjectKind, Limits]:
         """Rate limits of keys, projects and models without limits of their own."""
         texts = {
-            Kind.KEY: self.limits_per_key,
-            Kind.PROJECT: self.limits_per_project,
-            Kind.MODEL: self.limits_per_model,
+            SubjectKind.KEY: self.limits_per_key,
+            SubjectKind.PROJECT: self.limits_per_project,
+            SubjectKind.MODEL: self.limits_per_model,
         }
         return {kind: parse_limits(text) for kind, text in texts.items()}

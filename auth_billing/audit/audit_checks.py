@@ -24,7 +24,7 @@ CREDIT_KINDS = {"topup": "cash", "promo": "promo", "refund": "refunds"}
 """Ledger account that each kind of credit comes from."""
 
 
-def account_alone(balance: Balance) -> Iterator[Difference]:
+def check_account(balance: Balance) -> Iterator[Difference]:
     """Check an account's document; true at every moment, since one update changes all of it."""
     name = balance.organisation
     held = sum(hold.amount for hold in balance.held.values())
@@ -45,7 +45,7 @@ def account_alone(balance: Balance) -> Iterator[Difference]:
                 yield Difference(Check.BUDGETS_ADD_UP, name, f"{month} {budget}", f"used {amount}, held {holding}")
 
 
-def holds_and_jobs(balance: Balance, jobs: Mapping[str, JobRecord]) -> Iterator[Difference]:
+def check_holds(balance: Balance, jobs: Mapping[str, JobRecord]) -> Iterator[Difference]:
     """Check an account's holds against their jobs, read after the account."""
     for job_id, hold in balance.held.items():
         if hold.gateway:
@@ -58,7 +58,7 @@ def holds_and_jobs(balance: Balance, jobs: Mapping[str, JobRecord]) -> Iterator[
             yield Difference(Check.HOLD_IS_JOBS, balance.organisation, job_id, detail)
 
 
-def leases_alone(balance: Balance, now: float) -> Iterator[Difference]:
+def check_leases(balance: Balance, now: float) -> Iterator[Difference]:
     """Check that credit leased to gateways is renewed or returned in time."""
     for id, lease in balance.leases.items():
         if lease.at < now - LATE_SECONDS:
@@ -66,7 +66,7 @@ def leases_alone(balance: Balance, now: float) -> Iterator[Difference]:
             yield Difference(Check.LEASE_IN_TIME, balance.organisation, id, detail)
 
 
-def ledger_and_account(before: Balance, sums: LedgerSums, pending: int, after: Balance) -> Iterator[Difference]:
+def check_ledger_sums(before: Balance, sums: LedgerSums, pending: int, after: Balance) -> Iterator[Difference]:
     """Check an account, read before and after the ledger's sums; `pending`: amounts that may still reach the ledger.
 
     An account is charged before the ledger has the entry. So all that was spent before is in the ledger or pending, and
@@ -81,13 +81,13 @@ def ledger_and_account(before: Balance, sums: LedgerSums, pending: int, after: B
         yield Difference(Check.CREDIT_IS_LEDGER, name, name, detail)
 
 
-def credit_waiting(organisation: str, sums: LedgerSums, now: float) -> Iterator[Difference]:
+def check_pending_credit(organisation: str, sums: LedgerSums, now: float) -> Iterator[Difference]:
     """Check that credit in the ledger has reached the account."""
     if sums.oldest_waiting is not None and sums.oldest_waiting < now - CREDIT_SECONDS:
         yield Difference(Check.CREDIT_TAKEN_IN, organisation, organisation, f"since {sums.oldest_waiting:.0f}")
 
 
-def job_alone(job: JobRecord, now: float) -> Iterator[Difference]:
+def check_job(job: JobRecord, now: float) -> Iterator[Difference]:
     """Check a job's document."""
     if job.state is not JobState.SETTLED and job.deadline + LATE_SECONDS < now:
         late = now - job.deadline
@@ -102,7 +102,7 @@ def job_alone(job: JobRecord, now: float) -> Iterator[Difference]:
         yield Difference(Check.COST_IS_PRICE, job.organisation, job.id, f"cost {job.cost}, should be {right}")
 
 
-def job_and_account(job: JobRecord, balance: Balance | None, now: float) -> Iterator[Difference]:
+def check_hold_of_job(job: JobRecord, balance: Balance | None, now: float) -> Iterator[Difference]:
     """Check that a running job has its hold; the account is read after the job."""
     if job.state is not JobState.HELD or job.created > now - YOUNG_SECONDS:
         return
@@ -110,7 +110,7 @@ def job_and_account(job: JobRecord, balance: Balance | None, now: float) -> Iter
         yield Difference(Check.JOB_HAS_HOLD, job.organisation, job.id, f"{job.hold} should be held")
 
 
-def job_and_ledger(job: JobRecord, row: RawLedgerEntry | None) -> Iterator[Difference]:
+def check_entry_of_job(job: JobRecord, row: RawLedgerEntry | None) -> Iterator[Difference]:
     """Check a job against its ledger entry, read after the job."""
     if row is None:
         if job.state is JobState.SETTLED and job.cost:
@@ -129,7 +129,7 @@ def job_and_ledger(job: JobRecord, row: RawLedgerEntry | None) -> Iterator[Diffe
             yield Difference(Check.LEDGER_IS_JOBS, job.organisation, job.id, detail)
 
 
-def job_and_work(job: JobRecord, worked: Sequence[Usage], now: float) -> Iterator[Difference]:
+def check_usage_of_job(job: JobRecord, worked: Sequence[Usage], now: float) -> Iterator[Difference]:
     """Check that a finished job is not charged more than its workers' usage records say. Other jobs are skipped: a
     crashed worker sends no record, and a record may arrive after the receipt.
     """
@@ -143,7 +143,7 @@ def job_and_work(job: JobRecord, worked: Sequence[Usage], now: float) -> Iterato
         yield Difference(Check.WORKED, job.organisation, job.id, detail)
 
 
-def row_alone(row: RawLedgerEntry) -> Iterator[Difference]:
+def check_entry(row: RawLedgerEntry) -> Iterator[Difference]:
     """Check a ledger entry: a positive amount between the two accounts that its kind has."""
     own = customer_account(row.organisation)
     expected = (own, REVENUE) if row.kind == SETTLE else (CREDIT_KINDS.get(str(row.kind)), own)
@@ -155,7 +155,7 @@ def row_alone(row: RawLedgerEntry) -> Iterator[Difference]:
         yield Difference(Check.SETTLED_ONCE, row.organisation, row.id, f"job {row.job}, {row.amount}")
 
 
-def row_and_job(row: RawLedgerEntry, jobs: Mapping[str, JobRecord]) -> Iterator[Difference]:
+def check_job_of_entry(row: RawLedgerEntry, jobs: Mapping[str, JobRecord]) -> Iterator[Difference]:
     """Check that the job of a ledger entry exists."""
     if row.job is None and row.kind != SETTLE:
         return

@@ -17,12 +17,12 @@ from auth_billing.audit.audit_records import AuditReport, AuditStore, Check, Dif
 from auth_billing.money.billing_records import Balance
 
 PAGE = 200
-LOOKS = 3
+CHECK_ROUNDS = 3
 """Number of times that a difference must be found."""
-PAUSE = 3.0
+PAUSE_SECONDS = 3.0
 """Seconds between repeated checks: longer than a settlement takes."""
 
-Look = Callable[[Collection[str]], Awaitable[list[Difference]]]
+CheckSubjects = Callable[[Collection[str]], Awaitable[list[Difference]]]
 """Returns the differences of some subjects, given by id."""
 
 
@@ -32,7 +32,7 @@ class Auditor:
     Args:
         store: read access to the books.
         clock: Unix seconds.
-        pause: seconds between repeated checks; by default `PAUSE`.
+        pause: seconds between repeated checks; by default `PAUSE_SECONDS`.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Auditor:
     ) -> None:
         self._store = store
         self._clock = clock
-        self._pause = PAUSE if pause is None else pause
+        self._pause = PAUSE_SECONDS if pause is None else pause
 
     async def audit(self) -> AuditReport:
         """Check all accounts, jobs and ledger entries.
@@ -54,20 +54,20 @@ class Auditor:
         return AuditReport(accounts, jobs, rows, [*of_accounts, *of_jobs, *of_rows])
 
     async def _all(
-        self, page: Callable[[str, int], Awaitable[Sequence[str]]], look: Look
+        self, page: Callable[[str, int], Awaitable[Sequence[str]]], check: CheckSubjects
     ) -> tuple[int, list[Difference]]:
         """Check all subjects; return their number and the persistent differences."""
         count, wrong = 0, {}
         async for ids in _pages(page):
             count += len(ids)
-            if await look(ids):
-                wrong.update(await _each(ids, look))
-        for _ in range(LOOKS - 1):
+            if await check(ids):
+                wrong.update(await _each(ids, check))
+        for _ in range(CHECK_ROUNDS - 1):
             if not wrong:
                 break
             await asyncio.sleep(self._pause)
-            again = await _each(wrong, look)
-            wrong = {each: same for each, found in again.items() if (same := _again(found, wrong[each]))}
+            again = await _each(wrong, check)
+            wrong = {each: same for each, found in again.items() if (same := _persistent(found, wrong[each]))}
         return count, [difference for found in wrong.values() for difference in found]
 
     async def _accounts(self, organisations: Collection[str]) -> list[Difference]:
@@ -87,11 +87,11 @@ class Auditor:
         pending = sum(job.cost or 0 for job in settling if job.id not in rows and job.id not in after.held)
         jobs = await self._store.read_jobs(after.held.keys())
         return [
-            *audit_checks.account_alone(after),
-            *audit_checks.holds_and_jobs(after, jobs.jobs),
-            *audit_checks.leases_alone(after, self._clock()),
-            *audit_checks.ledger_and_account(before, sums, pending, after),
-            *audit_checks.credit_waiting(organisation, sums, self._clock()),
+            *audit_checks.check_account(after),
+            *audit_checks.check_holds(after, jobs.jobs),
+            *audit_checks.check_leases(after, self._clock()),
+            *audit_checks.check_ledger_sums(before, sums, pending, after),
+            *audit_checks.check_pending_credit(organisation, sums, self._clock()),
         ]
 
     async def _jobs(self, ids: Collection[str]) -> list[Difference]:
@@ -103,10 +103,10 @@ class Auditor:
         found = [Difference(Check.READABLE, "", job, why) for job, why in read.unreadable.items()]
         for job in read.jobs.values():
             balance = balances[job.organisation]
-            found += audit_checks.job_alone(job, now)
-            found += audit_checks.job_and_account(job, balance if isinstance(balance, Balance) else None, now)
-            found += audit_checks.job_and_ledger(job, rows.get(job.id))
-            found += audit_checks.job_and_work(job, worked.get(job.id, ()), now)
+            found += audit_checks.check_job(job, now)
+            found += audit_checks.check_hold_of_job(job, balance if isinstance(balance, Balance) else None, now)
+            found += audit_checks.check_entry_of_job(job, rows.get(job.id))
+            found += audit_checks.check_usage_of_job(job, worked.get(job.id, ()), now)
         return found
 
     async def _rows(self) -> tuple[int, list[Difference]]:
@@ -122,9 +122,9 @@ class Auditor:
         read = await self._store.read_jobs({row.job for row in rows if row.job is not None})
         found: list[Difference] = []
         for row in rows:
-            found += audit_checks.row_alone(row)
+            found += audit_checks.check_entry(row)
             if row.job not in read.unreadable:
-                found += audit_checks.row_and_job(row, read.jobs)
+                found += audit_checks.check_job_of_entry(row, read.jobs)
         return found
 
 
@@ -135,12 +135,12 @@ async def _pages(page: Callable[[str, int], Awaitable[Sequence[str]]]) -> AsyncI
         after = ids[-1]
 
 
-async def _each(ids: Collection[str], look: Look) -> dict[str, list[Difference]]:
+async def _each(ids: Collection[str], check: CheckSubjects) -> dict[str, list[Difference]]:
     """Return the differences by subject, for subjects that have any."""
-    return {each: found for each in ids if (found := await look([each]))}
+    return {each: found for each in ids if (found := await check([each]))}
 
 
-def _again(found: Sequence[Difference], before: Sequence[Difference]) -> list[Difference]:
+def _persistent(found: Sequence[Difference], before: Sequence[Difference]) -> list[Difference]:
     """Return the differences that were found before too. (Work in progress concerns other jobs by then.)"""
     known = {(each.check, each.subject) for each in before}
     return [each for each in found if (each.check, each.subject) in known]

@@ -21,7 +21,7 @@ class Projects:
         self._accounts = accounts
         self._clock = clock
 
-    async def found(self, name: str) -> Organisation:
+    async def create_organisation(self, name: str) -> Organisation:
         """Create an organisation with one project. It has no members and no credit yet."""
         organisation = Organisation(new_id("org-"), checked_name(name, "organisation"), self._clock())
         await self._accounts.ensure_organisation(organisation)

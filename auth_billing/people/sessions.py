@@ -1,7 +1,7 @@
 """Browser sessions: opened by sign-in, extended by refresh tokens, ended at every gateway within seconds.
 
 A session is active while its record is not revoked, the user's version is unchanged and the user is still a member of
-the organisation. This is looked up again every `REMEMBERED_SECONDS`; while the store is away, only sessions in the
+the organisation. This is looked up again every `CACHE_SECONDS`; while the store is away, only sessions in the
 cache are accepted.
 """
 
@@ -25,11 +25,11 @@ from auth_billing.people.refresh_tokens import RefreshToken
 from auth_billing.people.session_records import SessionRecord, SessionStore
 from auth_billing.ttl_cache import TtlCache
 
-SECONDS_AT_MOST = 30 * 86_400.0
-SECONDS_IDLE = 7 * 86_400.0
+MAX_SESSION_SECONDS = 30 * 86_400.0
+IDLE_SECONDS = 7 * 86_400.0
 GRACE_SECONDS = 10.0
 """Seconds in which a used refresh token still yields its successor: for two tabs, or a lost response."""
-REMEMBERED_SECONDS = 5.0
+CACHE_SECONDS = 5.0
 CAPACITY = 10_000
 
 _log = structlog.get_logger(__name__)
@@ -87,7 +87,7 @@ class Sessions:
         self._projects = projects
         self._tokens = tokens
         self._clock = clock
-        self._known: TtlCache[str, BrowserSession] = TtlCache(REMEMBERED_SECONDS, CAPACITY, clock)
+        self._cache: TtlCache[str, BrowserSession] = TtlCache(CACHE_SECONDS, CAPACITY, clock)
 
     async def begin(self, user: User, organisation: str) -> SignedIn:
         """Open a session for a user whose password was just verified or set.
@@ -103,14 +103,14 @@ class Sessions:
             organisation=organisation,
             version=user.version,
             created=now,
-            expires=now + SECONDS_AT_MOST,
+            expires=now + MAX_SESSION_SECONDS,
             used=now,
             current=token.digest,
         )
         await self._store.add(record)
         return await self._signed_in(record, token)
 
-    async def of(self, access_token: str) -> BrowserSession:
+    async def authenticate(self, access_token: str) -> BrowserSession:
         """Return the session of an access token.
 
         Raises:
@@ -118,10 +118,10 @@ class Sessions:
             StoreUnavailable: the session is not cached and the store does not answer.
         """
         claims = self._tokens.read(access_token)
-        session = self._known.get(claims.session)
+        session = self._cache.get(claims.session)
         if session is None:
-            session = await self._alive(await self._record(claims.session))
-            self._known.put(claims.session, session)
+            session = await self._require_active(await self._record(claims.session))
+            self._cache.put(claims.session, session)
         if session.user.id != claims.user or session.user.version != claims.version:
             raise InvalidSession(
                 f"session {claims.session} belongs to another user, or was ended with all of the user's sessions"
@@ -135,32 +135,32 @@ class Sessions:
             InvalidSession: the session has ended, or is ended by this call.
         """
         record = await self._record(token.session)
-        await self._alive(record)
+        await self._require_active(record)
         if hmac.compare_digest(token.digest, record.current):
             successor = refresh_tokens.new_token(token.session)
             sealed = token.seal(successor)
             if await self._store.rotate(record.id, token.digest, successor.digest, sealed, self._clock()):
                 return await self._signed_in(record, successor)
             record = await self._record(token.session)  # another tab was quicker
-        return await self._signed_in(record, await self._given_before(record, token))
+        return await self._signed_in(record, await self._successor_of(record, token))
 
     async def end(self, session: BrowserSession) -> None:
-        """End one session; its tokens are rejected within `REMEMBERED_SECONDS`."""
+        """End one session; its tokens are rejected within `CACHE_SECONDS`."""
         await self._store.revoke(session.id, self._clock())
-        self._known.forget(session.id)
+        self._cache.forget(session.id)
 
     async def end_all(self, session: BrowserSession) -> None:
         """End all sessions of the user."""
         await self._users.end_sessions(session.user.id)
-        self._known.forget(session.id)
+        self._cache.forget(session.id)
 
-    async def _given_before(self, record: SessionRecord, used: RefreshToken) -> RefreshToken:
+    async def _successor_of(self, record: SessionRecord, used: RefreshToken) -> RefreshToken:
         """Return the successor of a used token, if that was used within `GRACE_SECONDS` and the successor was not."""
         in_time = self._clock() - record.used <= GRACE_SECONDS
         if in_time and hmac.compare_digest(used.digest, record.previous):
             return used.unseal(record.sealed)
         await self._store.revoke(record.id, self._clock())
-        self._known.forget(record.id)
+        self._cache.forget(record.id)
         _log.warning("refresh token reused: session ended", session=record.id, user=record.user)
         raise InvalidSession(f"a refresh token of {record.id} was used again")
 
@@ -170,14 +170,14 @@ class Sessions:
             raise InvalidSession(f"no session {session_id}")
         return record
 
-    async def _alive(self, record: SessionRecord) -> BrowserSession:
+    async def _require_active(self, record: SessionRecord) -> BrowserSession:
         """Read the session's user, membership and project.
 
         Raises:
             InvalidSession: the session has ended.
         """
         now = self._clock()
-        if record.revoked is not None or now >= record.expires or now - record.used >= SECONDS_IDLE:
+        if record.revoked is not None or now >= record.expires or now - record.used >= IDLE_SECONDS:
             raise InvalidSession(f"session {record.id} was revoked or has expired")
         user = await self._users.find(record.user)
         membership = await self._memberships.find(record.organisation, record.user)
@@ -195,6 +195,6 @@ class Sessions:
             return ""
 
     async def _signed_in(self, record: SessionRecord, token: RefreshToken) -> SignedIn:
-        session = await self._alive(record)
+        session = await self._require_active(record)
         access = self._tokens.issue(AccessClaims(record.id, record.user, record.version))
         return SignedIn(session, access, token.text)

@@ -44,13 +44,13 @@ class SignIn:
             InvalidCredentials: unknown address, wrong password, or not a member of the organisation.
             TooManySignIns, PasswordsBusy
         """
-        user = await self.known(email, password, address)
+        user = await self.verify(email, password, address)
         if user is None:
             raise InvalidCredentials("unknown address or wrong password")
         memberships = await self._memberships.of_user(user.id)
-        return await self._sessions.begin(user, _chosen(memberships, organisation).organisation)
+        return await self._sessions.begin(user, _membership_of(memberships, organisation).organisation)
 
-    async def known(self, email: str, password: str, address: str) -> User | None:
+    async def verify(self, email: str, password: str, address: str) -> User | None:
         """Return the user with this address if the password is right; `None` if there is no such user.
 
         Raises:
@@ -66,7 +66,7 @@ class SignIn:
             return None
         if not right:
             raise InvalidCredentials("wrong password")
-        return await self._with_strong_hash(user, password)
+        return await self._rehashed(user, password)
 
     async def change_password(self, session: BrowserSession, old: str, new: str, address: str) -> SignedIn:
         """Change the password: end all sessions of the user, and open a new one.
@@ -75,7 +75,7 @@ class SignIn:
             InvalidCredentials: the old password is wrong, or was changed concurrently.
             UnacceptableValue, TooManySignIns, PasswordsBusy
         """
-        user = await self.known(session.user.email, old, address)
+        user = await self.verify(session.user.email, old, address)
         changed = None
         if user is not None:
             changed = await self._users.change_password(user.id, user.password, await self._passwords.hash(new))
@@ -83,7 +83,7 @@ class SignIn:
             raise InvalidCredentials("the password has been changed meanwhile")
         return await self._sessions.begin(changed, session.organisation)
 
-    async def _with_strong_hash(self, user: User, password: str) -> User:
+    async def _rehashed(self, user: User, password: str) -> User:
         """Replace the stored hash if it is weaker than the current parameters, while the password is known."""
         strong = await self._passwords.rehash(user.password, password)
         if strong == user.password or not await self._users.rehash(user.id, user.password, strong):
@@ -91,7 +91,7 @@ class SignIn:
         return replace(user, password=strong)
 
 
-def _chosen(memberships: list[Membership], organisation: str) -> Membership:
+def _membership_of(memberships: list[Membership], organisation: str) -> Membership:
     for membership in memberships:
         if organisation in ("", membership.organisation):
             return membership

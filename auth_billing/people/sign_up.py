@@ -72,7 +72,7 @@ class SignUp:
         email = checked_email(sign_up.email)
         if invitation.email and fold_email(invitation.email) != fold_email(email):
             raise InvitationVoid("for another e-mail address")
-        user = await self._sign_in.known(email, sign_up.password, sign_up.address)
+        user = await self._sign_in.verify(email, sign_up.password, sign_up.address)
         if invitation.accepted is not None and (user is None or user.id != invitation.accepted_by):
             raise InvitationVoid("accepted by another user")
         user = user or await self._add(email, sign_up)
@@ -91,15 +91,15 @@ class SignUp:
             raise SignUpClosed("by invitation only")
         email, name = checked_email(sign_up.email), checked_name(organisation, "organisation")
         try:
-            user = await self._sign_in.known(email, sign_up.password, sign_up.address)
+            user = await self._sign_in.verify(email, sign_up.password, sign_up.address)
         except InvalidCredentials as error:
             raise EmailTaken("another user has this address") from error
         if user is not None and await self._memberships.of_user(user.id):
             raise EmailTaken("has an account and an organisation")
         user = user or await self._add(email, sign_up)
-        founded = await self._projects.found(name)
-        await self._members.join(founded.id, user.id, Role.OWNER, self._clock())
-        return await self._sessions.begin(user, founded.id)
+        created = await self._projects.create_organisation(name)
+        await self._members.join(created.id, user.id, Role.OWNER, self._clock())
+        return await self._sessions.begin(user, created.id)
 
     async def _add(self, email: str, sign_up: SignUpInput) -> User:
         name = checked_name(sign_up.name)

@@ -37,7 +37,7 @@ from pydantic import (
     model_validator,
 )
 
-from auth_billing.prices.pricing import MOST, PriceList, Rate, Rates
+from auth_billing.prices.pricing import MOST, PriceList, RateCard, TokenRate
 from router.messages import ServiceClass
 from router.topology import check_model_name
 from runtime.lifecycle import StartupError
@@ -96,7 +96,7 @@ class Tokens(_Table):
         self.rate(Decimal(1))
         return self
 
-    def rate(self, factor: Decimal) -> Rate:
+    def rate(self, factor: Decimal) -> TokenRate:
         """Return nano-USD per token, times `factor`.
 
         Raises:
@@ -104,10 +104,10 @@ class Tokens(_Table):
         """
         if self.embedding is not None:
             price = _nano(self.embedding * factor, "`embedding`")
-            return Rate(price, price, 0)
+            return TokenRate(price, price, 0)
         given = {"input": self.input, "cached_input": self.cached_input, "output": self.output}
         prices = {name: _nano(each * factor, f"`{name}`") for name, each in given.items() if each is not None}
-        rate = Rate(prices["input"], prices.get("cached_input", prices["input"]), prices["output"])
+        rate = TokenRate(prices["input"], prices.get("cached_input", prices["input"]), prices["output"])
         if rate.cached_input > rate.input:
             raise ValueError("`cached_input` is more than `input`")
         return rate
@@ -136,11 +136,11 @@ class Entry(Tokens):
         self.rates()
         return self
 
-    def rates(self) -> Rates:
+    def rates(self) -> RateCard:
         """Return nano-USD per token in every service class."""
         return {each: self._of(each) for each in ServiceClass}
 
-    def _of(self, service_class: ServiceClass) -> Rate:
+    def _of(self, service_class: ServiceClass) -> TokenRate:
         tier = self.tiers.get(service_class, Decimal(1))
         if isinstance(tier, Tokens):
             return tier.rate(Decimal(1))

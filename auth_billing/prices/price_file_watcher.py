@@ -17,7 +17,7 @@ from auth_billing.prices.price_book import PriceBook
 from auth_billing.prices.price_file import Source
 from runtime.lifecycle import StartupError
 
-EVERY = 5.0
+POLL_SECONDS = 5.0
 """Seconds between reads of the file."""
 
 _log = structlog.get_logger(__name__)
@@ -32,12 +32,12 @@ class PriceFileWatcher:
     """
 
     def __init__(
-        self, book: PriceBook, path: Path | None, catalogue: Path | None = None, *, every: float = EVERY
+        self, book: PriceBook, path: Path | None, catalogue: Path | None = None, *, every: float = POLL_SECONDS
     ) -> None:
         self._book = book
         self._paths = [path or price_file.DEFAULT_FILE, *([] if catalogue is None else [catalogue])]
         self._every = every
-        self._seen: list[Source] = []
+        self._last_read: list[Source] = []
         self._loaded: list[Source] = []
 
     async def load(self) -> None:
@@ -49,21 +49,21 @@ class PriceFileWatcher:
         """
         await self._put_in_force(await self._read())
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Put the prices of the file in force if it has changed and two reads agree (so it is not just being written).
 
         Raises: as `load`.
         """
-        before, self._seen = self._seen, await self._read()
-        if before == self._seen != self._loaded:
-            await self._put_in_force(self._seen)
+        before, self._last_read = self._last_read, await self._read()
+        if before == self._last_read != self._loaded:
+            await self._put_in_force(self._last_read)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Check the file repeatedly until `stop` is set."""
         said = ""
         while not stop.is_set():
             try:
-                await self.look()
+                await self.check()
                 said = ""
             except (StartupError, StoreUnavailable) as error:
                 if str(error) != said:  # once, not every five seconds

@@ -15,7 +15,7 @@ MOST = 1_000_000_000
 
 
 @dataclass(frozen=True)
-class Rate:
+class TokenRate:
     """Nano-USD per token. `cached_input` is at most `input`, since a hold counts the prompt as not cached.
 
     An embedding model has no `output`.
@@ -27,7 +27,7 @@ class Rate:
 
 
 @dataclass(frozen=True)
-class Price(Rate):
+class Price(TokenRate):
     """The rate that a job was accepted at: later versions of the price list do not change the job's cost."""
 
     version: int
@@ -38,7 +38,7 @@ class Price(Rate):
         return fresh * self.input + usage.cached_tokens * self.cached_input + usage.completion_tokens * self.output
 
 
-Rates = Mapping[ServiceClass, Rate]
+RateCard = Mapping[ServiceClass, TokenRate]
 """Rate of one model in every service class."""
 
 
@@ -47,8 +47,8 @@ class PriceList:
     """One version of all prices; versions begin at 1. `default` applies to models without an entry."""
 
     version: int
-    models: Mapping[str, Rates]
-    default: Rates | None = None
+    models: Mapping[str, RateCard]
+    default: RateCard | None = None
 
     def price(self, model: str, service_class: ServiceClass) -> Price:
         """Return the current price of `model`.

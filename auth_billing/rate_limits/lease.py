@@ -62,7 +62,7 @@ class LimitStatus:
 
 
 @dataclass
-class _Budget:
+class _LocalUnits:
     """Local units of one dimension. `left`: taken from the store and unused (negative: overdrawn)."""
 
     left: int = 0
@@ -92,7 +92,7 @@ class Lease:
         self._store = store
         self._holder = holder
         self._circuit = circuit
-        self._budgets = {dimension: _Budget() for dimension in Dimension}
+        self._local = {dimension: _LocalUnits() for dimension in Dimension}
         self._running = 0
         self._granted = 0
         self._granted_until = -1e9
@@ -107,7 +107,7 @@ class Lease:
     def used(self) -> bool:
         """Whether it holds state, or was used recently."""
         lately = self._circuit.now() - self._used_at < FORGOTTEN_SECONDS
-        return lately or bool(self._running) or any(budget.left for budget in self._budgets.values())
+        return lately or bool(self._running) or any(local.left for local in self._local.values())
 
     def reserve_at_once(self, units: Mapping[Dimension, int], *, slot: bool) -> Charge | None:
         """Reserve from memory; `None` if the store must be called (then use `reserve`)."""
@@ -147,13 +147,13 @@ class Lease:
             return
         still_there = (charge.gone_at[dimension] - self._circuit.now()) / rate.unit
         back = taken - used
-        self._budgets[dimension].left += min(back, max(0, int(still_there)))
+        self._local[dimension].left += min(back, max(0, int(still_there)))
         charge.units = {**charge.units, dimension: used}
 
     def undo(self, charge: Charge) -> None:
         """Revert a charge completely."""
         for dimension, units in charge.units.items():
-            self._budgets[dimension].left += units
+            self._local[dimension].left += units
         self.release(charge)
 
     def release(self, charge: Charge) -> None:
@@ -166,9 +166,9 @@ class Lease:
         """Return the state of each limit, as known in this process."""
         now = self._circuit.now()
         rates = self.limits.rates
-        return {dimension: _status(rate, self._budgets[dimension], now) for dimension, rate in rates.items()}
+        return {dimension: _status(rate, self._local[dimension], now) for dimension, rate in rates.items()}
 
-    async def tend(self) -> None:
+    async def maintain(self) -> None:
         """Give unused units back, and renew the slots in use. Called often; mostly a no-op.
 
         Raises:
@@ -176,7 +176,7 @@ class Lease:
         """
         async with self._lock:
             now = self._circuit.now()
-            idle = [d for d, b in self._budgets.items() if b.left and now - b.taken_at >= AHEAD_SECONDS]
+            idle = [d for d, b in self._local.items() if b.left and now - b.taken_at >= AHEAD_SECONDS]
             slots = self._slots_in_use(spare=True) if self._slots_need_care(now) else None
             await self._give_back(idle, slots, now)
 
@@ -187,7 +187,7 @@ class Lease:
             StoreUnavailable: they expire by themselves instead.
         """
         async with self._lock:
-            left = [dimension for dimension, budget in self._budgets.items() if budget.left]
+            left = [dimension for dimension, local in self._local.items() if local.left]
             await self._give_back(left, self._slots_in_use(spare=False) if self._granted else None, self._circuit.now())
 
     # --- in memory --------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ class Lease:
         return Charge({dimension: n for dimension, n in units.items() if n and dimension in rates}, slot=slot)
 
     def _covers(self, charge: Charge) -> bool:
-        if any(self._budgets[dimension].left < units for dimension, units in charge.units.items()):
+        if any(self._local[dimension].left < units for dimension, units in charge.units.items()):
             return False
         if not charge.slot or self.limits.concurrent is None:
             return True
@@ -206,15 +206,15 @@ class Lease:
 
     def _wait_for(self, charge: Charge, sign: int) -> None:
         for dimension, units in charge.units.items():
-            self._budgets[dimension].waited_for += sign * units
+            self._local[dimension].waited_for += sign * units
         self._slots_waited_for += sign * charge.slot
 
     def _debit(self, charge: Charge) -> None:
         for dimension, units in charge.units.items():
-            budget = self._budgets[dimension]
-            budget.left -= units
-            budget.spent += units
-        charge.gone_at = {dimension: self._budgets[dimension].full_at for dimension in charge.units}
+            local = self._local[dimension]
+            local.left -= units
+            local.spent += units
+        charge.gone_at = {dimension: self._local[dimension].full_at for dimension in charge.units}
         self._running += charge.slot
 
     # --- with the store ---------------------------------------------------------------------------
@@ -222,7 +222,7 @@ class Lease:
     async def _take(self, charge: Charge) -> None:
         """Take units from the store until the local ones cover `charge`; local units are reserved meanwhile."""
         now = self._circuit.now()
-        held = {d: min(units, max(0, self._budgets[d].left)) for d, units in charge.units.items()}
+        held = {d: min(units, max(0, self._local[d].left)) for d, units in charge.units.items()}
         update = self._update_for(charge, held, now)
         if now - self._refused_at < REFUSED_SECONDS:
             self._refuse(charge, update, now)
@@ -239,10 +239,10 @@ class Lease:
     def _update_for(self, charge: Charge, held: Mapping[Dimension, int], now: float) -> BucketUpdate:
         lines = {}
         for dimension, rate in self.limits.rates.items():
-            budget = self._budgets[dimension]
+            local = self._local[dimension]
             need = charge.units.get(dimension, 0) - held.get(dimension, 0)
-            want = max(need, budget.waited_for + _ahead(rate, budget, now) - max(0, budget.left))
-            lines[dimension] = UnitUpdate(rate, min(0, budget.left), need, want)
+            want = max(need, local.waited_for + _ahead(rate, local, now) - max(0, local.left))
+            lines[dimension] = UnitUpdate(rate, min(0, local.left), need, want)
         return BucketUpdate(self._holder, lines, self._slots_for(charge))
 
     def _slots_for(self, charge: Charge) -> SlotUpdate | None:
@@ -264,10 +264,10 @@ class Lease:
             self._move(back, +1)
             raise
         for dimension, units in update.units.items():
-            budget = self._budgets[dimension]
-            budget.full_at = now + result.full_at[dimension] - result.now
+            local = self._local[dimension]
+            local.full_at = now + result.full_at[dimension] - result.now
             if result.applied and units.wanted:
-                budget.spent, budget.taken_at = 0, now
+                local.spent, local.taken_at = 0, now
         self._move(result.taken if result.applied else back, +1)
         self._others = result.other_slots
         if result.applied and update.slots is not None:
@@ -276,7 +276,7 @@ class Lease:
 
     def _move(self, units: Mapping[Dimension, int], sign: int) -> None:
         for dimension, number in units.items():
-            self._budgets[dimension].left += sign * number
+            self._local[dimension].left += sign * number
 
     def _refuse(self, charge: Charge, update: BucketUpdate, now: float) -> None:
         """Raise the refusal that follows from the store's last answer, if the update can't be applied."""
@@ -284,7 +284,7 @@ class Lease:
         if slots is not None and charge.slot and slots.limit - self._others < slots.minimum:
             raise self._refusal(charge, None, wait=CONCURRENT_WAIT)
         waits = {
-            dimension: bucket.wait(units.rate, self._budgets[dimension].full_at, now, units.minimum)
+            dimension: bucket.wait(units.rate, self._local[dimension].full_at, now, units.minimum)
             for dimension, units in update.units.items()
             if units.minimum
         }
@@ -293,17 +293,17 @@ class Lease:
             raise self._refusal(charge, longest, wait=waits[longest])
 
     def _refusal(self, charge: Charge, dimension: Dimension | None, *, wait: float) -> RateLimitExceeded:
-        reached = f"Rate limit reached for {self.subject.shown} on "
+        reached = f"Rate limit reached for {self.subject.display_name} on "
         if dimension is None:
             limit = self.limits.concurrent or 0
             used = min(limit, self._others + self._running)
             return RateLimitExceeded(
                 f"{reached}concurrent requests: Limit {limit}, Used {used}, Requested 1.", wait=wait
             )
-        standing = self.statuses()[dimension]
+        status = self.statuses()[dimension]
         kind = TokenLimitExceeded if dimension.counts_tokens else RateLimitExceeded
         return kind(
-            f"{reached}{_NAMES[dimension]}: Limit {standing.limit}, Used {standing.limit - standing.remaining}, "
+            f"{reached}{_NAMES[dimension]}: Limit {status.limit}, Used {status.limit - status.remaining}, "
             f"Requested {charge.units[dimension]}. Please try again in {wait:.3f}s.",
             wait=wait,
         )
@@ -329,8 +329,8 @@ class Lease:
         rates = self.limits.rates
         for dimension in dimensions:
             if dimension not in rates:
-                self._budgets[dimension].left = 0
-        lines = {d: UnitUpdate(rates[d], self._budgets[d].left) for d in dimensions if d in rates}
+                self._local[dimension].left = 0
+        lines = {d: UnitUpdate(rates[d], self._local[d].left) for d in dimensions if d in rates}
         if lines or slots is not None:
             await self._send(BucketUpdate(self._holder, lines, slots), now)
 
@@ -341,14 +341,14 @@ def _in_sixteenths(limit: int, slots: int) -> int:
     return -(-max(slots, 1) // share) * share if share else slots
 
 
-def _ahead(rate: BucketRate, budget: _Budget, now: float) -> int:
+def _ahead(rate: BucketRate, local: _LocalUnits, now: float) -> int:
     """Return the units expected in the next `AHEAD_SECONDS` from the recent use, at most doubling it at a time."""
-    since = now - budget.taken_at
-    expected = budget.spent * AHEAD_SECONDS / since if since > AHEAD_SECONDS else 2 * budget.spent
+    since = now - local.taken_at
+    expected = local.spent * AHEAD_SECONDS / since if since > AHEAD_SECONDS else 2 * local.spent
     return min(int(expected), rate.capacity // LARGEST_SHARE)
 
 
-def _status(rate: BucketRate, budget: _Budget, now: float) -> LimitStatus:
-    used = bucket.missing_seconds(rate, budget.full_at, now) - budget.left * rate.unit
-    remaining = bucket.available(rate, budget.full_at, now) + budget.left
+def _status(rate: BucketRate, local: _LocalUnits, now: float) -> LimitStatus:
+    used = bucket.missing_seconds(rate, local.full_at, now) - local.left * rate.unit
+    remaining = bucket.available(rate, local.full_at, now) + local.left
     return LimitStatus(rate.capacity, min(max(0, remaining), rate.capacity), max(0.0, used))

@@ -1,6 +1,6 @@
 """Resolves the limits of a subject: those configured for it, else the operator's defaults; cached.
 
-A change takes effect here at once, and in other gateways within `REMEMBERED_SECONDS`.
+A change takes effect here at once, and in other gateways within `CACHE_SECONDS`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from auth_billing.errors import StoreUnavailable
-from auth_billing.rate_limits.limits import Kind, Limits, Subject
+from auth_billing.rate_limits.limits import Limits, Subject, SubjectKind
 from auth_billing.rate_limits.ports import LimitStore
 from auth_billing.rate_limits.store_circuit import StoreCircuit
 
-REMEMBERED_SECONDS = 10.0
+CACHE_SECONDS = 10.0
 CAPACITY = 10_000
 
 _NONE = Limits()
@@ -28,7 +28,7 @@ class LimitRegistry:
         circuit: circuit breaker of the store; its clock is used here too.
     """
 
-    def __init__(self, store: LimitStore, defaults: Mapping[Kind, Limits], circuit: StoreCircuit) -> None:
+    def __init__(self, store: LimitStore, defaults: Mapping[SubjectKind, Limits], circuit: StoreCircuit) -> None:
         self._store = store
         self._defaults = defaults
         self._circuit = circuit
@@ -43,7 +43,7 @@ class LimitRegistry:
             StoreUnavailable: some limits are not cached and the store does not answer.
         """
         now = self._circuit.now()
-        old = [s for s in subjects if now >= self._known.get(s.id, (-1e9, _NONE))[0] + REMEMBERED_SECONDS]
+        old = [s for s in subjects if now >= self._known.get(s.id, (-1e9, _NONE))[0] + CACHE_SECONDS]
         if old:
             await asyncio.shield(self._reading_of(old, now))
         return [self._known[subject.id][1] for subject in subjects]

@@ -17,9 +17,9 @@ from auth_billing.rate_limits.lease import Charge, Lease, LimitStatus
 from auth_billing.rate_limits.limit_registry import LimitRegistry
 from auth_billing.rate_limits.limits import (
     Dimension,
-    Kind,
     Limits,
     Subject,
+    SubjectKind,
     key_subject,
     model_subject,
     project_subject,
@@ -27,7 +27,7 @@ from auth_billing.rate_limits.limits import (
 from auth_billing.rate_limits.ports import BucketStore
 from auth_billing.rate_limits.store_circuit import StoreCircuit
 
-TEND_SECONDS = 0.1
+MAINTENANCE_SECONDS = 0.1
 ONE_REQUEST = {Dimension.REQUESTS_PER_MINUTE: 1, Dimension.REQUESTS_PER_DAY: 1}
 
 
@@ -59,13 +59,13 @@ class RateLimiter:
     async def run(self) -> None:
         """Maintain the leases until cancelled."""
         while True:
-            await asyncio.sleep(TEND_SECONDS)
-            await self.tend()
+            await asyncio.sleep(MAINTENANCE_SECONDS)
+            await self.maintain()
 
-    async def tend(self) -> None:
+    async def maintain(self) -> None:
         """Give unused units back, renew slots, and drop unused leases."""
         for lease in list(self._leases.values()):
-            await _ignoring_store_outage(lease.tend())
+            await _ignoring_store_outage(lease.maintain())
             if not lease.used:
                 del self._leases[lease.subject.id]
 
@@ -147,12 +147,12 @@ class Allowance:
             lease.correct(charge, Dimension.TOKENS_PER_MINUTE, used)
             lease.release(charge)
 
-    def statuses(self) -> list[tuple[Kind, Dimension, LimitStatus]]:
+    def statuses(self) -> list[tuple[SubjectKind, Dimension, LimitStatus]]:
         """Return the state of each limit that applies to the request."""
         return [
-            (lease.subject.kind, dimension, standing)
+            (lease.subject.kind, dimension, status)
             for lease in self._leases
-            for dimension, standing in lease.statuses().items()
+            for dimension, status in lease.statuses().items()
         ]
 
     async def _reserve(self, wanted: Sequence[tuple[Lease, Mapping[Dimension, int], bool]]) -> None:
@@ -185,7 +185,7 @@ def _tokens(lease: Lease, most: int, least: int) -> dict[Dimension, int]:
         return {}
     if least > rate.capacity:
         raise LargerThanLimit(
-            f"Request too large for {lease.subject.shown} on tokens per min (TPM): Limit {rate.capacity}, "
+            f"Request too large for {lease.subject.display_name} on tokens per min (TPM): Limit {rate.capacity}, "
             f"Requested at least {least}. The input must be reduced in order to run successfully.",
             wait=0.0,
         )

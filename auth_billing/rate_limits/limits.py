@@ -102,7 +102,7 @@ def parse_limits(text: str) -> Limits:
     return Limits(**found)
 
 
-class Kind(StrEnum):
+class SubjectKind(StrEnum):
     """Kind of subject that a limit applies to."""
 
     KEY = "key"
@@ -116,22 +116,26 @@ class Kind(StrEnum):
 class Subject:
     """A key, project or model that has limits. `id` is unique among all subjects."""
 
-    kind: Kind
+    kind: SubjectKind
     id: str
-    shown: str
+    display_name: str
     """Name for error messages to the caller."""
 
 
 def key_subject(key_id: str, user: str) -> Subject:
     """Return the subject of an API key, or of a signed-in user (`key_id` is empty)."""
-    return Subject(Kind.KEY, f"key:{key_id}", "this API key") if key_id else Subject(Kind.KEY, f"user:{user}", "you")
+    return (
+        Subject(SubjectKind.KEY, f"key:{key_id}", "this API key")
+        if key_id
+        else Subject(SubjectKind.KEY, f"user:{user}", "you")
+    )
 
 
 def project_subject(project: str) -> Subject:
     """Return the subject of a project over all its models."""
-    return Subject(Kind.PROJECT, f"project:{project}", f"project {project}")
+    return Subject(SubjectKind.PROJECT, f"project:{project}", f"project {project}")
 
 
 def model_subject(project: str, model: str) -> Subject:
     """Return the subject of a model within a project."""
-    return Subject(Kind.MODEL, f"project:{project}:{model}", f"{model} in project {project}")
+    return Subject(SubjectKind.MODEL, f"project:{project}:{model}", f"{model} in project {project}")

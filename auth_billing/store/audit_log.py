@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from auth_billing.audit_log import Actor, AuditEntry, AuditQuery, Event
+from auth_billing.audit_log import AuditActor, AuditEntry, AuditQuery, Event
 from auth_billing.store.connection import StoreConnection, translated_errors
 
 COLLECTION = "audit_log"
@@ -70,4 +70,6 @@ def _plain(value: Any) -> Any:
 
 def _from_document(document: dict[str, Any]) -> AuditEntry:
     fields = {name: document[name] for name in ("organisation", "target", "at", "project", "details")}
-    return AuditEntry(id=document["_id"], event=Event(document["event"]), actor=Actor(**document["actor"]), **fields)
+    return AuditEntry(
+        id=document["_id"], event=Event(document["event"]), actor=AuditActor(**document["actor"]), **fields
+    )

@@ -10,7 +10,7 @@ from typing import Any
 from pymongo.errors import DuplicateKeyError
 
 from auth_billing.prices.price_book import PriceVersion
-from auth_billing.prices.pricing import PriceList, Rate, Rates
+from auth_billing.prices.pricing import PriceList, RateCard, TokenRate
 from auth_billing.store.connection import StoreConnection, translated_errors
 from router.messages import ServiceClass
 
@@ -51,10 +51,10 @@ def _to_document(version: PriceVersion) -> dict[str, Any]:
 
 
 def _from_document(document: dict[str, Any]) -> PriceVersion:
-    tables: dict[str | None, dict[ServiceClass, Rate]] = {}
+    tables: dict[str | None, dict[ServiceClass, TokenRate]] = {}
     for row in document["rates"]:
-        rate = Rate(row["input"], row["cached_input"], row["output"])
+        rate = TokenRate(row["input"], row["cached_input"], row["output"])
         tables.setdefault(row["model"], {})[ServiceClass(row["class"])] = rate
-    default: Rates | None = tables.pop(None, None)
-    models: dict[str, Rates] = {model: rates for model, rates in tables.items() if model is not None}
+    default: RateCard | None = tables.pop(None, None)
+    models: dict[str, RateCard] = {model: rates for model, rates in tables.items() if model is not None}
     return PriceVersion(PriceList(document["_id"], models, default), document["at"])

@@ -11,13 +11,12 @@ lose a state, so writes do not wait for the journal. A TTL index deletes a bucke
 
 from __future__ import annotations
 
-import asyncio
-import random
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pymongo.errors import DuplicateKeyError
+from tenacity import wait_random_exponential
 
 from auth_billing.errors import StoreUnavailable
 from auth_billing.rate_limits.bucket_update import SlotHolding, SubjectState, apply_update
@@ -25,14 +24,15 @@ from auth_billing.rate_limits.limits import Dimension
 from auth_billing.rate_limits.ports import BucketUpdate, UpdateResult
 from auth_billing.store.connection import StoreConnection, translated_errors
 from auth_billing.store.server_clock import ServerClock
+from runtime.retry import Backoff
 
 COLLECTION = "rate_buckets"
 RETENTION = timedelta(days=2)
 CACHE_SIZE = 10_000
 """Most documents that are remembered as last seen."""
 MAX_TRIES = 50
-MAX_PAUSE = 0.02
-"""Longest pause in seconds between two tries, when several gateways write the same document."""
+CONTENTION_WAIT = wait_random_exponential(multiplier=0.002, max=0.02)
+"""Pauses between two tries, when several gateways write the same document."""
 
 
 class MongoBucketStore:
@@ -50,7 +50,8 @@ class MongoBucketStore:
             StoreUnavailable: the store does not answer, or too many processes write the same bucket.
         """
         seen = self._seen.pop(subject, None)
-        for tries in range(MAX_TRIES):
+        backoff = Backoff(CONTENTION_WAIT)
+        for _ in range(MAX_TRIES):
             document = seen if seen is not None else await self._read(subject)
             state, result = apply_update(_state(document), update, await self._clock.now())
             if state is None and seen is None:
@@ -58,7 +59,7 @@ class MongoBucketStore:
             if state is not None and await self._write(subject, document, state, result.now):
                 return result
             if seen is None:
-                await asyncio.sleep(random.uniform(0, MAX_PAUSE * min(1.0, tries / 5)))  # noqa: S311 - no secret
+                await backoff.sleep()
             seen = None
         raise StoreUnavailable("too many processes write the same bucket")
 

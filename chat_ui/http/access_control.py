@@ -57,7 +57,7 @@ async def signed_in(request: Request) -> BrowserSession:
     access = services_of(request).access
     if request.method not in SAFE:
         await same_origin(request)
-    session = await access.sessions.of(cookies.read(request, cookies.ACCESS))
+    session = await access.sessions.authenticate(cookies.read(request, cookies.ACCESS))
     if request.method not in SAFE:
         check_csrf(request, access.csrf_token(session.id))
     return session

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from auth_billing.access.principal import Principal
 from auth_billing.rate_limits.lease import LimitStatus
 from auth_billing.rate_limits.limiter import Allowance
-from auth_billing.rate_limits.limits import UNLIMITED, Kind
+from auth_billing.rate_limits.limits import UNLIMITED, SubjectKind
 from gateway.admission.controller import AdmittedRequest
 from gateway.http.gateway import gateway_of
 from router.messages import Job, TokenPrompt, Usage
@@ -103,7 +103,7 @@ def headers(scope: Mapping[str, Any]) -> dict[str, str]:
     tokens = _tightest(status for _, dimension, status in statuses if dimension.counts_tokens)
     by_name = {"requests": requests or _NO_LIMIT, "tokens": tokens or _NO_LIMIT}
     of_project = _tightest(
-        status for kind, dimension, status in statuses if dimension.counts_tokens and kind is not Kind.KEY
+        status for kind, dimension, status in statuses if dimension.counts_tokens and kind is not SubjectKind.KEY
     )
     if of_project is not None:
         by_name["project-tokens"] = of_project

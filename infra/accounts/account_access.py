@@ -31,7 +31,7 @@ from auth_billing.prices.price_book import PriceBook
 from auth_billing.prices.pricing import NANO
 from auth_billing.rate_limits.limit_registry import LimitRegistry
 from auth_billing.rate_limits.limiter import RateLimiter
-from auth_billing.rate_limits.limits import Kind, Limits
+from auth_billing.rate_limits.limits import Limits, SubjectKind
 from auth_billing.rate_limits.store_circuit import StoreCircuit
 from auth_billing.store.accounts import MongoAccountStore
 from auth_billing.store.api_keys import MongoApiKeyStore
@@ -108,7 +108,7 @@ class AccountAccess:
         """What moves money into accounts."""
         return Credit(MongoCreditStore(self.connection), MongoJobStore(self.connection))
 
-    def rate_limiter(self, gateway_id: str, defaults: Mapping[Kind, Limits]) -> RateLimiter:
+    def rate_limiter(self, gateway_id: str, defaults: Mapping[SubjectKind, Limits]) -> RateLimiter:
         """What a gateway asks about rate limits."""
         circuit = StoreCircuit(time.monotonic)
         book = LimitRegistry(MongoLimitStore(self.connection), defaults, circuit)

@@ -12,7 +12,7 @@ from auth_billing.money.amounts import format_usd
 from auth_billing.money.billing_records import Balance
 from auth_billing.money.budgets import BudgetUse
 from auth_billing.money.credit import CreditEntry
-from auth_billing.prices.pricing import PriceList, Rate, Rates
+from auth_billing.prices.pricing import PriceList, RateCard, TokenRate
 from router.messages import ServiceClass
 
 OTHERS = "(any other)"
@@ -86,7 +86,7 @@ def _table(title: str, texts: list[str], numbers: list[str]) -> Table:
     return table
 
 
-def _add_rates(table: Table, model: str, rates: Rates) -> None:
+def _add_rates(table: Table, model: str, rates: RateCard) -> None:
     usual = rates[ServiceClass.DEFAULT]
     table.add_row(model, ServiceClass.DEFAULT.value, *_cells(usual))
     for service_class, rate in rates.items():
@@ -94,5 +94,5 @@ def _add_rates(table: Table, model: str, rates: Rates) -> None:
             table.add_row("", service_class.value, *_cells(rate))
 
 
-def _cells(rate: Rate) -> list[str]:
+def _cells(rate: TokenRate) -> list[str]:
     return [format_usd(each * MILLION) for each in (rate.input, rate.cached_input, rate.output)]

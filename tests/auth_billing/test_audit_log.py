@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from auth_billing.audit_log import MAX_TEXT, Actor, AuditEntry, AuditLog, AuditLogStore, AuditQuery, Event
+from auth_billing.audit_log import MAX_TEXT, AuditActor, AuditEntry, AuditLog, AuditLogStore, AuditQuery, Event
 from auth_billing.store.audit_log import MongoAuditLogStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.indexes import create_indexes
 from tests.fakes.accounts import FakeClock
 from tests.fakes.audit_log import ListAuditLogStore
 
-OWNER = Actor(key_id="k0", user="user-0", email="owner@example.org", address="192.0.2.7")
-MEMBER = Actor(user="user-1", email="member@example.org")
+OWNER = AuditActor(key_id="k0", user="user-0", email="owner@example.org", address="192.0.2.7")
+MEMBER = AuditActor(user="user-1", email="member@example.org")
 QUERY = AuditQuery("org-0", limit=100)
 
 
@@ -35,11 +35,11 @@ async def acted(store: AuditLogStore) -> list[AuditEntry]:
     """Five entries, a second apart; the last one of another organisation."""
     clock = FakeClock()
     log = AuditLog(store, clock=clock)
-    acts: list[tuple[str, Event, str, Actor, str, dict[str, Any]]] = [
+    acts: list[tuple[str, Event, str, AuditActor, str, dict[str, Any]]] = [
         ("org-0", Event.PROJECT_CREATED, "proj_0", OWNER, "proj_0", {"name": "First"}),
         ("org-0", Event.API_KEY_CREATED, "key_0", MEMBER, "proj_0", {"scopes": ["chat", "models"], "budget": 5}),
         ("org-0", Event.API_KEY_DELETED, "key_0", OWNER, "proj_0", {}),
-        ("org-0", Event.USER_UPDATED, "user-1", Actor(), "", {"role": "admin"}),
+        ("org-0", Event.USER_UPDATED, "user-1", AuditActor(), "", {"role": "admin"}),
         ("org-1", Event.PROJECT_CREATED, "proj_1", OWNER, "proj_1", {}),
     ]
     entries = []

@@ -10,7 +10,7 @@ from dataclasses import replace
 from auth_billing.money.billing_records import Balance, BillingStores, Charge, Hold, JobRecord, JobState, LedgerEntry
 from auth_billing.money.message_validation import MAX_INT
 from auth_billing.prices.price_book import PriceBook, PriceVersion
-from auth_billing.prices.pricing import PriceList, Rate
+from auth_billing.prices.pricing import PriceList, TokenRate
 from router.messages import ServiceClass, Usage
 from tests.fakes.accounts import Absence
 
@@ -280,7 +280,7 @@ class OneVersion:
 
 def flat_price(input: int = 2, cached_input: int = 1, output: int = 10, version: int = 1) -> PriceList:
     """The same price for every model and class."""
-    rate = Rate(input, cached_input, output)
+    rate = TokenRate(input, cached_input, output)
     return PriceList(version, {}, dict.fromkeys(ServiceClass, rate))
 
 

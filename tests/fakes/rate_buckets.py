@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from auth_billing.rate_limits.bucket_update import SubjectState, apply_update
 from auth_billing.rate_limits.limit_registry import LimitRegistry
 from auth_billing.rate_limits.limiter import RateLimiter
-from auth_billing.rate_limits.limits import Kind, Limits
+from auth_billing.rate_limits.limits import Limits, SubjectKind
 from auth_billing.rate_limits.ports import BucketUpdate, UpdateResult
 from auth_billing.rate_limits.store_circuit import StoreCircuit
 from tests.fakes.accounts import Absence
@@ -48,7 +48,9 @@ class DictBucketStore:
 
 
 def rate_limiter(
-    defaults: Mapping[Kind, Limits] | None = None, buckets: DictBucketStore | None = None, holder: str = "gateway"
+    defaults: Mapping[SubjectKind, Limits] | None = None,
+    buckets: DictBucketStore | None = None,
+    holder: str = "gateway",
 ) -> RateLimiter:
     """As a gateway has it."""
     circuit = StoreCircuit(time.monotonic)

@@ -11,7 +11,7 @@ import pytest
 from auth_billing.access.principal import Principal
 from auth_billing.errors import InsufficientCredit, NoPrice, RateLimitExceeded
 from auth_billing.prices.price_book import PriceBook, PriceVersion
-from auth_billing.prices.pricing import PriceList, Rate
+from auth_billing.prices.pricing import PriceList, TokenRate
 from gateway import in_process
 from gateway.errors import InvalidRequest, JobFailed, ModelNotFound
 from gateway.in_process import Heard, InLine
@@ -21,7 +21,7 @@ from tests.fakes.scripted_worker import fail, never, start_and_wait, status
 from tests.gateway.conftest import HI, MODEL, SetStage, Stage, eventually
 
 ADA = Principal(key_id="", tenant="org-acme", cache_salt="salt", project="project-1", user="user-ada")
-RATE = Rate(input=3, cached_input=2, output=6)
+RATE = TokenRate(input=3, cached_input=2, output=6)
 
 
 def prices() -> PriceBook:

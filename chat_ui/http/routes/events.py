@@ -84,7 +84,7 @@ async def _sse(request: Request, stream: AsyncIterator[StreamEvent | None]) -> A
                 yield {"event": event.name, "data": _shape(event).model_dump_json(), "id": event.id or None}
             if time.monotonic() - checked >= SESSION_SECONDS:
                 checked = time.monotonic()
-                await services_of(request).access.sessions.of(cookies.read(request, cookies.ACCESS))
+                await services_of(request).access.sessions.authenticate(cookies.read(request, cookies.ACCESS))
     except InvalidSession:
         return
     except StoreUnavailable as error:

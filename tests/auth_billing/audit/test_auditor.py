@@ -270,7 +270,7 @@ SEEDED: dict[str, tuple[str, str, dict[str, Any], set[Check]]] = {
 async def test_each_check_finds_its_seeded_difference(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auditor, "LOOKS", 1)  # nobody is at work
+    monkeypatch.setattr(auditor, "CHECK_ROUNDS", 1)  # nobody is at work
     found = {}
     for name, (collection, id, change, _) in SEEDED.items():
         documents = installation.connection.unjournaled(collection)

@@ -203,7 +203,7 @@ async def test_a_new_first_owner_link_voids_the_previous_one(house: House) -> No
 
 
 async def test_projects(house: House) -> None:
-    organisation = await house.projects.found("Acme")
+    organisation = await house.projects.create_organisation("Acme")
     owner = Actor(organisation.id, "owner", Role.OWNER)
     default = await house.projects.default(organisation.id)
     house.clock.now += 1

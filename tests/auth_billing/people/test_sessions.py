@@ -15,7 +15,7 @@ from auth_billing.people import refresh_tokens
 from auth_billing.people.access_tokens import SECONDS_VALID
 from auth_billing.people.browser_access import BrowserAccess
 from auth_billing.people.refresh_tokens import parse
-from auth_billing.people.sessions import GRACE_SECONDS, REMEMBERED_SECONDS, SECONDS_AT_MOST, SECONDS_IDLE, SignedIn
+from auth_billing.people.sessions import CACHE_SECONDS, GRACE_SECONDS, IDLE_SECONDS, MAX_SESSION_SECONDS, SignedIn
 from tests.fakes.sessions import ORGANISATION, PASSWORD, PeopleHouse
 
 
@@ -46,11 +46,11 @@ async def ada(house: PeopleHouse, access: BrowserAccess) -> SignedIn:
 async def dead(access: BrowserAccess, *tokens: str) -> None:
     for token in tokens:
         with pytest.raises(InvalidSession):
-            await access.sessions.of(token)
+            await access.sessions.authenticate(token)
 
 
 async def test_an_access_token_authenticates_its_session(access: BrowserAccess, ada: SignedIn) -> None:
-    session = await access.sessions.of(ada.access)
+    session = await access.sessions.authenticate(ada.access)
     assert session == ada.session
     assert (session.user.email, session.role, session.project) == (
         "owner@example.org",
@@ -69,7 +69,7 @@ async def test_the_store_sees_no_token(house: PeopleHouse, ada: SignedIn, access
 
 async def test_an_access_token_lasts_15_minutes(house: PeopleHouse, access: BrowserAccess, ada: SignedIn) -> None:
     house.clock.now += SECONDS_VALID + 29
-    await access.sessions.of(ada.access)
+    await access.sessions.authenticate(ada.access)
     house.clock.now += 1
     await dead(access, ada.access)
 
@@ -80,7 +80,7 @@ async def test_a_refresh_token_is_exchanged_for_another(
     house.clock.now += SECONDS_VALID
     second = await access.sessions.refresh(parse(ada.refresh))
     assert second.refresh != ada.refresh
-    assert (await access.sessions.of(second.access)).user == ada.session.user
+    assert (await access.sessions.authenticate(second.access)).user == ada.session.user
     third = await access.sessions.refresh(parse(second.refresh))
     assert len({ada.refresh, second.refresh, third.refresh}) == 3
 
@@ -139,9 +139,9 @@ async def test_access_and_refresh_tokens_are_not_interchangeable(access: Browser
 async def test_a_session_ends_after_a_week_of_inactivity(
     house: PeopleHouse, access: BrowserAccess, ada: SignedIn
 ) -> None:
-    house.clock.now += SECONDS_IDLE - 1
+    house.clock.now += IDLE_SECONDS - 1
     second = await access.sessions.refresh(parse(ada.refresh))
-    house.clock.now += SECONDS_IDLE
+    house.clock.now += IDLE_SECONDS
     with pytest.raises(InvalidSession):
         await access.sessions.refresh(parse(second.refresh))
 
@@ -150,10 +150,10 @@ async def test_a_session_ends_after_thirty_days_of_use(
     house: PeopleHouse, access: BrowserAccess, ada: SignedIn
 ) -> None:
     token, began = ada.refresh, house.clock()
-    while house.clock() + SECONDS_IDLE / 2 < began + SECONDS_AT_MOST:
-        house.clock.now += SECONDS_IDLE / 2
+    while house.clock() + IDLE_SECONDS / 2 < began + MAX_SESSION_SECONDS:
+        house.clock.now += IDLE_SECONDS / 2
         token = (await access.sessions.refresh(parse(token))).refresh
-    house.clock.now = began + SECONDS_AT_MOST
+    house.clock.now = began + MAX_SESSION_SECONDS
     with pytest.raises(InvalidSession):
         await access.sessions.refresh(parse(token))
 
@@ -163,14 +163,14 @@ async def test_sign_out_is_immediate_locally_and_within_seconds_elsewhere(
 ) -> None:
     elsewhere = house.process()
     phone = await access.sign_in.sign_in("owner@example.org", PASSWORD, "10.9.9.9")
-    await elsewhere.sessions.of(ada.access)
+    await elsewhere.sessions.authenticate(ada.access)
     await access.sessions.end(ada.session)
     await dead(access, ada.access)
-    house.clock.now += REMEMBERED_SECONDS
+    house.clock.now += CACHE_SECONDS
     await dead(elsewhere, ada.access)
     with pytest.raises(InvalidSession):
         await elsewhere.sessions.refresh(parse(ada.refresh))
-    assert (await elsewhere.sessions.of(phone.access)).user == ada.session.user
+    assert (await elsewhere.sessions.authenticate(phone.access)).user == ada.session.user
 
 
 async def everywhere(access: BrowserAccess, ada: SignedIn) -> None:
@@ -179,7 +179,7 @@ async def everywhere(access: BrowserAccess, ada: SignedIn) -> None:
 
 async def password(access: BrowserAccess, ada: SignedIn) -> None:
     signed_in = await access.sign_in.change_password(ada.session, PASSWORD, "another password", "10.1.1.1")
-    assert await access.sessions.of(signed_in.access)
+    assert await access.sessions.authenticate(signed_in.access)
 
 
 async def removal(access: BrowserAccess, ada: SignedIn) -> None:
@@ -195,9 +195,9 @@ async def test_all_sessions_of_a_user_end_within_seconds_at_each_gateway(
     elsewhere = house.process()
     phone = await access.sign_in.sign_in("owner@example.org", PASSWORD, "10.9.9.9")
     for signed_in in (ada, phone):
-        await elsewhere.sessions.of(signed_in.access)
+        await elsewhere.sessions.authenticate(signed_in.access)
     await end(access, ada)
-    house.clock.now += REMEMBERED_SECONDS
+    house.clock.now += CACHE_SECONDS
     for signed_in in (ada, phone):
         await dead(elsewhere, signed_in.access)
         await dead(access, signed_in.access)
@@ -209,18 +209,18 @@ async def test_a_role_change_takes_effect_within_seconds(
     house: PeopleHouse, access: BrowserAccess, ada: SignedIn
 ) -> None:
     viewer = await house.settle(access, Role.VIEWER)
-    await access.sessions.of(viewer.access)
+    await access.sessions.authenticate(viewer.access)
     await access.members.change_role(ada.session.actor, viewer.session.user.id, Role.ADMIN)
-    house.clock.now += REMEMBERED_SECONDS
-    assert (await access.sessions.of(viewer.access)).role is Role.ADMIN
+    house.clock.now += CACHE_SECONDS
+    assert (await access.sessions.authenticate(viewer.access)).role is Role.ADMIN
 
 
 async def test_while_the_store_is_away_cached_sessions_are_accepted(
     house: PeopleHouse, access: BrowserAccess, ada: SignedIn
 ) -> None:
-    await access.sessions.of(ada.access)
+    await access.sessions.authenticate(ada.access)
     house.sessions.absence.away = True
-    await access.sessions.of(ada.access)
-    house.clock.now += REMEMBERED_SECONDS
+    await access.sessions.authenticate(ada.access)
+    house.clock.now += CACHE_SECONDS
     with pytest.raises(StoreUnavailable):
-        await access.sessions.of(ada.access)
+        await access.sessions.authenticate(ada.access)

@@ -8,7 +8,7 @@ import pytest
 
 from auth_billing.errors import NoPrice
 from auth_billing.prices import price_file
-from auth_billing.prices.pricing import MOST, Price, PriceList, Rate
+from auth_billing.prices.pricing import MOST, Price, PriceList, TokenRate
 from router.messages import ServiceClass, Usage
 from runtime.lifecycle import StartupError
 
@@ -49,17 +49,17 @@ def test_a_million_tokens_cost_what_the_file_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "service_class", "rate"),
     [
-        ("org/m:4.1", ServiceClass.DEFAULT, Rate(150, 75, 600)),
-        ("org/m:4.1", ServiceClass.FLEX, Rate(80, 80, 300)),
-        ("org/m:4.1", ServiceClass.PRIORITY, Rate(150, 75, 600)),
-        ("embedder", ServiceClass.FLEX, Rate(4, 4, 0)),
-        ("any other", ServiceClass.DEFAULT, Rate(20, 20, 60)),
-        ("any other", ServiceClass.PRIORITY, Rate(40, 40, 120)),
-        ("any other", ServiceClass.FLEX, Rate(10, 10, 30)),
+        ("org/m:4.1", ServiceClass.DEFAULT, TokenRate(150, 75, 600)),
+        ("org/m:4.1", ServiceClass.FLEX, TokenRate(80, 80, 300)),
+        ("org/m:4.1", ServiceClass.PRIORITY, TokenRate(150, 75, 600)),
+        ("embedder", ServiceClass.FLEX, TokenRate(4, 4, 0)),
+        ("any other", ServiceClass.DEFAULT, TokenRate(20, 20, 60)),
+        ("any other", ServiceClass.PRIORITY, TokenRate(40, 40, 120)),
+        ("any other", ServiceClass.FLEX, TokenRate(10, 10, 30)),
     ],
 )
 def test_prices_of_a_file_by_model_and_service_class(
-    tmp_path: Path, model: str, service_class: ServiceClass, rate: Rate
+    tmp_path: Path, model: str, service_class: ServiceClass, rate: TokenRate
 ) -> None:
     price = read(tmp_path, GOOD).price(model, service_class)
     assert price == Price(rate.input, rate.cached_input, rate.output, version=7)

@@ -11,7 +11,7 @@ import pytest
 from auth_billing.access.principal import Principal
 from auth_billing.rate_limits.limit_registry import LimitRegistry
 from auth_billing.rate_limits.limiter import Allowance, RateLimiter
-from auth_billing.rate_limits.limits import Kind, Limits
+from auth_billing.rate_limits.limits import Limits, SubjectKind
 from auth_billing.rate_limits.store_circuit import StoreCircuit
 from tests.fakes.accounts import FakeClock
 from tests.fakes.rate_buckets import DictBucketStore, DictLimitStore
@@ -24,7 +24,7 @@ BOB = Principal("key-2", "org-1", "salt", project="proj_1")
 class Fleet:
     """Gateways and the stores and clock that they share."""
 
-    defaults: Mapping[Kind, Limits]
+    defaults: Mapping[SubjectKind, Limits]
     clock: FakeClock = field(default_factory=FakeClock)
     limits: DictLimitStore = field(default_factory=DictLimitStore)
     gateways: list[RateLimiter] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Fleet:
         for _ in range(steps):
             self.clock.now += seconds / steps
             for gateway in self.gateways:
-                await gateway.tend()
+                await gateway.maintain()
 
 
 async def enter(gateway: RateLimiter, principal: Principal = ALICE) -> Allowance:
@@ -69,4 +69,4 @@ async def at_once(gateway: RateLimiter, requests: int) -> int:
 def fleet(request: pytest.FixtureRequest) -> Fleet:
     """A fleet with the limits of a key and of a model, given as the test's parameter."""
     key, model = request.param
-    return Fleet({Kind.KEY: key, Kind.MODEL: model})
+    return Fleet({SubjectKind.KEY: key, SubjectKind.MODEL: model})

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from auth_billing.errors import LargerThanLimit, RateLimitExceeded, StoreUnavailable, TokenLimitExceeded
-from auth_billing.rate_limits.limits import UNLIMITED, Dimension, Kind, Limits, key_subject
+from auth_billing.rate_limits.limits import UNLIMITED, Dimension, Limits, SubjectKind, key_subject
 from tests.auth_billing.rate_limits.conftest import ALICE, BOB, Fleet, at_once, charged, enter
 
 RPM, TPM = Dimension.REQUESTS_PER_MINUTE, Dimension.TOKENS_PER_MINUTE
@@ -74,8 +74,8 @@ async def test_tokens_are_charged_in_advance_and_corrected_at_the_end(fleet: Fle
         await charged(gateway, 200)
     allowance.close()
     second = await charged(gateway, 900)
-    ((_, _, standing),) = second.statuses()
-    assert (standing.limit, standing.remaining) == (1000, 0)
+    ((_, _, status),) = second.statuses()
+    assert (status.limit, status.remaining) == (1000, 0)
 
 
 @limited(model=Limits(tokens_per_minute=1000))
@@ -254,7 +254,7 @@ async def test_a_change_of_limits_reaches_each_gateway_within_seconds(fleet: Fle
 
 
 async def test_a_project_is_limited_across_its_keys() -> None:
-    fleet = Fleet({Kind.PROJECT: Limits(requests_per_minute=4)})
+    fleet = Fleet({SubjectKind.PROJECT: Limits(requests_per_minute=4)})
     gateway = fleet.add()
     await enter(gateway, ALICE)
     await enter(gateway, BOB)

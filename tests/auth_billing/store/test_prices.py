@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from auth_billing.prices.price_book import PriceVersion
-from auth_billing.prices.pricing import PriceList, Rate
+from auth_billing.prices.pricing import PriceList, TokenRate
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.prices import MongoPriceStore
 from router.messages import ServiceClass
 
 pytestmark = pytest.mark.store
 
-RATES = {each: Rate(number + 3, number + 1, number + 5) for number, each in enumerate(ServiceClass)}
+RATES = {each: TokenRate(number + 3, number + 1, number + 5) for number, each in enumerate(ServiceClass)}
 VERSION = PriceVersion(PriceList(1, {"org/model-1.5": RATES, "plain": dict(RATES)}, dict(RATES)), 7.5)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from auth_billing.errors import AccountError, BudgetExhausted, InsufficientCredit
 from auth_billing.prices.price_book import PriceBook, PriceVersion
-from auth_billing.prices.pricing import NANO, PriceList, Rate
+from auth_billing.prices.pricing import NANO, PriceList, TokenRate
 from chat_ui.generations.model_client import (
     AnswerEnd,
     AnswerEvent,
@@ -48,7 +48,7 @@ async def here() -> AsyncIterator[Stage]:
 def engine_of(here: Stage) -> GatewayEngine:
     """On a price list with the model in it."""
     store = ListPriceStore()
-    store.versions.append(PriceVersion(PriceList(1, {MODEL: {ServiceClass.DEFAULT: Rate(3, 2, 6)}}), 0.0))
+    store.versions.append(PriceVersion(PriceList(1, {MODEL: {ServiceClass.DEFAULT: TokenRate(3, 2, 6)}}), 0.0))
     return GatewayEngine(here.gateway, PriceBook(store))
 
 

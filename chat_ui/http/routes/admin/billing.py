@@ -11,7 +11,7 @@ from auth_billing.errors import NoSuchRecord
 from auth_billing.money.billing_records import Balance
 from auth_billing.money.holds import ORGANISATION_BUDGET, key_budget, project_budget
 from auth_billing.people.sessions import BrowserSession
-from auth_billing.prices.pricing import Rate
+from auth_billing.prices.pricing import TokenRate
 from chat_ui.http.access_control import Admin
 from chat_ui.http.request_bodies import body_of
 from chat_ui.http.responses import schema_response
@@ -116,5 +116,5 @@ async def _labels(request: Request, caller: BrowserSession) -> dict[str, str]:
     return labels
 
 
-def _price(rate: Rate) -> TokenPrice:
+def _price(rate: TokenRate) -> TokenPrice:
     return TokenPrice(input_nano=rate.input, cached_input_nano=rate.cached_input, output_nano=rate.output)

@@ -52,7 +52,7 @@ class Administrator:
         Raises:
             StoreUnavailable: The entry may be missing, although the action was performed.
         """
-        actor = audit_log.Actor(self.principal.key_id, self.actor.user, await self._email(), self.address)
+        actor = audit_log.AuditActor(self.principal.key_id, self.actor.user, await self._email(), self.address)
         await self.administration.audit_log.record(
             self.organisation, event, target, actor, project=project, details=details
         )

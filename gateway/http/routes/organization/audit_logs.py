@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Response
 
-from auth_billing.audit_log import Actor, AuditEntry, AuditQuery
+from auth_billing.audit_log import AuditActor, AuditEntry, AuditQuery
 from gateway.errors import InvalidRequest
 from gateway.http.api_documentation import document_route
 from gateway.http.routes.organization.access import Reader
@@ -82,7 +82,7 @@ def _details(entry: AuditEntry) -> dict[str, Any]:
     return {"id": entry.target, **({"data": dict(entry.details)} if entry.details else {})}
 
 
-def _actor(actor: Actor) -> AuditLogActor | None:
+def _actor(actor: AuditActor) -> AuditLogActor | None:
     user = AuditLogUser(id=actor.user, email=actor.email) if actor.user else None
     if actor.key_id:
         kind: Any = "user" if user else "service_account"
