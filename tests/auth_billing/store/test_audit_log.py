@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from auth_billing.audit_log import Actor, AuditEntry, AuditQuery, Event
+from auth_billing.audit_log import AuditActor, AuditEntry, AuditQuery, Event
 from auth_billing.store.audit_log import MongoAuditLogStore
 from auth_billing.store.connection import StoreConnection
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.store
 
 async def test_an_entry_is_stored_as_plain_values_and_read_back(connection: StoreConnection) -> None:
     log = MongoAuditLogStore(connection)
-    actor = Actor(key_id="k0", user="user-0", email="a@example.org", address="192.0.2.7")
+    actor = AuditActor(key_id="k0", user="user-0", email="a@example.org", address="192.0.2.7")
     entry = AuditEntry(
         id="audit-1",
         organisation="org-1",

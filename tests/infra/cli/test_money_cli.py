@@ -27,7 +27,7 @@ def money(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Money:
     """Runs a command; what it says, after its exit status if that is not 0."""
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
     monkeypatch.setattr(money_cli, "console", Console(highlight=False, width=300))
-    monkeypatch.setattr(auditor, "PAUSE", 0.0)
+    monkeypatch.setattr(auditor, "PAUSE_SECONDS", 0.0)
 
     def run(*arguments: str) -> str:
         done = CliRunner().invoke(app, arguments)
