@@ -2,13 +2,10 @@ import { render, screen } from "@testing-library/svelte";
 import userEvent from "@testing-library/user-event";
 import { createRawSnippet } from "svelte";
 import { expect, it, vi } from "vitest";
+import CopyButton from "./CopyButton.svelte";
 import Dialog from "./Dialog.svelte";
-import { count, money, perMillion } from "./format";
 import Menu from "./Menu.svelte";
-import { preferences } from "./preferences";
-import { Theme } from "./theme.svelte";
-import { withErrorToast, Toasts, toasts } from "./toasts.svelte";
-import { ApiError, failureOf } from "../api/failure";
+import Tabs from "./Tabs.svelte";
 
 const snippet = (html: string) => createRawSnippet(() => ({ render: () => html }));
 
@@ -47,43 +44,26 @@ it("a dialog is named, is closed, and gives the focus back", async () => {
   expect(document.activeElement).toBe(opener);
 });
 
-it("money is never nothing when it is something", () => {
-  expect([0, 1, 1_234_000, 99_000_000, 1_500_000_000, -2_000_000_000].map(money)).toEqual([
-    "$0.00",
-    "$0.000000001",
-    "$0.0012",
-    "$0.099",
-    "$1.50",
-    "-$2.00",
-  ]);
-  expect([perMillion(150), count(1234567)]).toEqual(["$0.15", "1,234,567"]);
+it("tabs move by arrow keys, and show the panel of the selected one", async () => {
+  const user = userEvent.setup();
+  const tabs = [["a", "One"], ["b", "Two"]] as const;
+  const panel = snippet("<p>Panel</p>");
+  render(Tabs<"a" | "b">, { label: "Parts", tabs, chosen: "a", panel });
+  screen.getByRole("tab", { name: "One" }).focus();
+  await user.keyboard("{ArrowLeft}");
+  const two = screen.getByRole("tab", { name: "Two" });
+  expect([document.activeElement, two.getAttribute("aria-selected")]).toEqual([two, "true"]);
+  expect(screen.getByRole("tabpanel", { name: "Two" }).textContent).toBe("Panel");
+  await user.keyboard("{Home}");
+  expect(screen.getByRole("tabpanel", { name: "One" })).toBeTruthy();
 });
 
-it("the theme is put on the document and remembered; a broken memory is none", () => {
-  const theme = new Theme();
-  theme.choose("dark");
-  expect([document.documentElement.dataset["theme"], new Theme().chosen]).toEqual(["dark", "dark"]);
-  theme.choose("system");
-  expect(document.documentElement.dataset["theme"]).toBeUndefined();
-  preferences.set("theme", "plaid");
-  expect(new Theme().chosen).toBe("system");
-  vi.spyOn(Storage.prototype, "setItem").mockImplementation(() => {
-    throw new DOMException("full", "QuotaExceededError");
-  });
-  expect(() => preferences.set("theme", "light")).not.toThrow();
-  expect(preferences.get("theme")).toBe("plaid");
-});
-
-it("notices go by themselves, and failures are told in words", async () => {
-  vi.useFakeTimers();
-  const shown = new Toasts();
-  shown.show("Saved.");
-  shown.show("Broken.", "failed");
-  await vi.advanceTimersByTimeAsync(6_000);
-  expect(shown.notices.map((notice) => notice.text)).toEqual(["Broken."]);
-  await vi.advanceTimersByTimeAsync(10_000);
-  expect(shown.notices).toEqual([]);
-  expect(await withErrorToast(() => Promise.reject(new ApiError(failureOf("forbidden", "no", null, "not_permitted"))))).toBe(false);
-  expect(toasts.notices.at(-1)).toMatchObject({ kind: "failed", text: "Your role does not allow this." });
-  vi.useRealTimers();
+it("a copy button says whether it could copy", async () => {
+  const user = userEvent.setup();
+  const write = vi.spyOn(navigator.clipboard, "writeText").mockRejectedValueOnce(new DOMException("no", "NotAllowedError"));
+  render(CopyButton, { text: "abc" });
+  await user.click(screen.getByRole("button", { name: "Copy" }));
+  await user.click(await screen.findByRole("button", { name: "Cannot copy" }));
+  expect(await screen.findByRole("button", { name: "Copied" })).toBeTruthy();
+  expect(write).toHaveBeenCalledWith("abc");
 });
