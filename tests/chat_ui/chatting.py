@@ -16,7 +16,7 @@ from tests.chat_ui.browsers import HTTPS, Browser
 from tests.fakes.audit_log import ListAuditLogStore
 from tests.fakes.chat import ChatHouse
 from tests.fakes.scripted_engine import MODEL
-from tests.fakes.sessions import ORGANISATION, PeopleHouse
+from tests.fakes.sessions import ORGANISATION, PeopleFixture
 
 SETTINGS: dict[str, Any] = {"model": MODEL}
 
@@ -32,26 +32,26 @@ class Scene:
     """One gateway's chat (more by `gateway`), and people."""
 
     def __init__(self) -> None:
-        self.house = PeopleHouse()
+        self.people = PeopleFixture()
         self.audit = ListAuditLogStore()
         self.chats = ChatHouse()
-        self.chats.organisation.users = self.house.users
-        self.chats.organisation.memberships = self.house.memberships
-        self.chats.organisation.accounts = self.house.accounts
+        self.chats.organisation.users = self.people.users
+        self.chats.organisation.memberships = self.people.memberships
+        self.chats.organisation.accounts = self.people.accounts
         self.apps: list[FastAPI] = []
         self.app = self.gateway()
         self.engine = self.chats.engine
 
     def gateway(self) -> FastAPI:
         """One more gateway on the same stores."""
-        app = create_api(self.chats.chat(self.house.process(), self.audit))
+        app = create_api(self.chats.chat(self.people.process(), self.audit))
         self.apps.append(app)
         return app
 
     async def person(self, role: Role = Role.MEMBER, name: str = "", organisation: str = ORGANISATION) -> Person:
         """Somebody with this role, signed in, at an address of his own."""
-        browser = Browser(self.app, HTTPS, f"10.1.{len(self.house.users.users)}.1")
-        token = await self.house.invite(role, organisation)
+        browser = Browser(self.app, HTTPS, f"10.1.{len(self.people.users.users)}.1")
+        token = await self.people.invite(role, organisation)
         assert (await browser.sign_up(token, name or role.value)).status_code == 200
         return Person(browser)
 
@@ -59,7 +59,7 @@ class Scene:
         for app in self.apps:
             await app.state.services.generations.close()
             await app.state.services.importer.close()
-        self.house.passwords.close()
+        self.people.passwords.close()
 
 
 class Person:

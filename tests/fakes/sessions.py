@@ -54,8 +54,8 @@ class DictSessionStore:
 
 
 @dataclass
-class PeopleHouse:
-    """The real thing over dictionaries, on a clock that stands still."""
+class PeopleFixture:
+    """User accounts on in-memory stores, with a clock that tests set."""
 
     clock: FakeClock = field(default_factory=lambda: FakeClock(float(int(time.time()))))
     users: DictUserStore = field(default_factory=DictUserStore)
@@ -70,7 +70,7 @@ class PeopleHouse:
         self.ended_keys: list[KeySet] = []
 
     def process(self, *, open_sign_up: bool = False, passwords: Passwords | None = None) -> BrowserAccess:
-        """One gateway's access: it remembers nothing of what another one knows."""
+        """Return the access of one gateway process, with caches of its own."""
         return BrowserAccess(
             PeopleStores(self.users, self.memberships, self.invitations, self.accounts, self.sessions, self.buckets),
             pepper=PEPPER,
@@ -85,18 +85,18 @@ class PeopleHouse:
         self.ended_keys.append(keys)
 
     async def invite(self, role: Role, organisation: str = ORGANISATION, email: str = "") -> str:
-        """The token of an invitation into an organisation, which is made if there is none."""
+        """Create an invitation, and its organisation if necessary; return the token."""
         await self.accounts.ensure_organisation(Organisation(organisation, "Acme & Söhne", self.clock()))
         await self.accounts.ensure_project(Project(f"proj_{organisation}", organisation, "Default", self.clock()))
         operator = Actor(organisation, "", Role.OWNER)
         return (await self.process().invitations.invite(operator, role, email))[1]
 
-    async def settle(self, access: BrowserAccess, role: Role, organisation: str = ORGANISATION) -> SignedIn:
-        """Somebody with this role, signed in: `owner@example.org` with `PASSWORD`, and so on."""
+    async def sign_up_member(self, access: BrowserAccess, role: Role, organisation: str = ORGANISATION) -> SignedIn:
+        """Sign up a user with this role, `owner@example.org` with `PASSWORD` for example; return the session."""
         token = await self.invite(role, organisation)
-        return await access.sign_up.accept_invitation(token, newcomer(role.value))
+        return await access.sign_up.accept_invitation(token, sign_up_input(role.value))
 
 
-def newcomer(name: str, password: str = PASSWORD) -> SignUpInput:
-    """Somebody who signs up, from an address of his own."""
+def sign_up_input(name: str, password: str = PASSWORD) -> SignUpInput:
+    """Return the input of a sign-up, from a network address that depends on the name."""
     return SignUpInput(f"{name}@example.org", name, password, f"10.0.0.{sum(name.encode()) % 250}")

@@ -189,7 +189,7 @@ SEEDED: dict[str, tuple[str, str, dict[str, Any], set[Check]]] = {
         {"$unset": {"held_map.running": ""}, "$inc": {"available": HELD}},
         {Check.JOB_HAS_HOLD},
     ),
-    "a lease that nobody gives back": (
+    "a lease that is not returned": (
         "accounts",
         ORGANISATION,
         {"$set": {"held_map.lease-1": LEASE}, "$inc": {"available": -10, "used.2023-11.organisation": 10}},
@@ -225,7 +225,7 @@ SEEDED: dict[str, tuple[str, str, dict[str, Any], set[Check]]] = {
     ),
     "fewer tokens worked": ("usage", "done:attempt-0", {"$set": {"usage.completion_tokens": 6}}, {Check.WORKED}),
     "a shorter prompt worked": ("usage", "done:attempt-0", {"$set": {"usage.prompt_tokens": 99}}, {Check.WORKED}),
-    "nobody worked": ("usage", "done:attempt-0", {}, {Check.WORKED}),
+    "no usage record": ("usage", "done:attempt-0", {}, {Check.WORKED}),
     "a row that is gone": ("ledger", "done:settle:0", {}, {Check.JOB_IN_LEDGER, Check.SPENT_IS_LEDGER}),
     "a row that changed": (
         "ledger",
@@ -270,7 +270,7 @@ SEEDED: dict[str, tuple[str, str, dict[str, Any], set[Check]]] = {
 async def test_each_check_finds_its_seeded_difference(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auditor, "CHECK_ROUNDS", 1)  # nobody is at work
+    monkeypatch.setattr(auditor, "CHECK_ROUNDS", 1)  # no concurrent writes
     found = {}
     for name, (collection, id, change, _) in SEEDED.items():
         documents = installation.connection.unjournaled(collection)

@@ -22,7 +22,7 @@ ORG = "org-1"
 
 
 @dataclass
-class House:
+class PeopleFixture:
     clock: FakeClock = field(default_factory=FakeClock)
     users: DictUserStore = field(default_factory=DictUserStore)
     memberships: DictMembershipStore = field(default_factory=DictMembershipStore)
@@ -38,7 +38,7 @@ class House:
     async def _end_keys(self, keys: KeySet) -> None:
         self.ended_keys.append(keys)
 
-    async def settle(self, **roles: Role) -> None:
+    async def add_members(self, **roles: Role) -> None:
         await self.accounts.ensure_organisation(Organisation(ORG, "Org", 1.0))
         for name, role in roles.items():
             await self.users.add(User(name, f"{name}@example.org", name, 1.0, "hash"))
@@ -50,19 +50,19 @@ class House:
 
 
 @pytest.fixture
-def house() -> House:
-    return House()
+def people() -> PeopleFixture:
+    return PeopleFixture()
 
 
-EVERYBODY = {"owner": Role.OWNER, "admin": Role.ADMIN, "member": Role.MEMBER, "viewer": Role.VIEWER}
+ONE_PER_ROLE = {"owner": Role.OWNER, "admin": Role.ADMIN, "member": Role.MEMBER, "viewer": Role.VIEWER}
 
 
-async def test_members_are_listed_with_their_roles(house: House) -> None:
-    await house.settle(**EVERYBODY)
-    assert {each.user.id: each.role for each in await house.members.all(ORG)} == EVERYBODY
-    assert await house.members.all("org-2") == []
+async def test_members_are_listed_with_their_roles(people: PeopleFixture) -> None:
+    await people.add_members(**ONE_PER_ROLE)
+    assert {each.user.id: each.role for each in await people.members.all(ORG)} == ONE_PER_ROLE
+    assert await people.members.all("org-2") == []
     with pytest.raises(NoSuchRecord):
-        await house.members.find("org-2", "owner")
+        await people.members.find("org-2", "owner")
 
 
 @pytest.mark.parametrize(
@@ -76,96 +76,98 @@ async def test_members_are_listed_with_their_roles(house: House) -> None:
         ("admin", "owner", Role.MEMBER),
     ],
 )
-async def test_an_actor_cannot_assign_or_remove_a_higher_role(house: House, actor: str, whom: str, role: Role) -> None:
-    await house.settle(**EVERYBODY)
+async def test_an_actor_cannot_assign_or_remove_a_higher_role(
+    people: PeopleFixture, actor: str, whom: str, role: Role
+) -> None:
+    await people.add_members(**ONE_PER_ROLE)
     with pytest.raises(NotPermitted):
-        await house.members.change_role(house.actor(actor), whom, role)
-    assert (await house.members.find(ORG, whom)).role is EVERYBODY[whom]
+        await people.members.change_role(people.actor(actor), whom, role)
+    assert (await people.members.find(ORG, whom)).role is ONE_PER_ROLE[whom]
 
 
-async def test_an_administrator_changes_roles_below_owner(house: House) -> None:
-    await house.settle(**EVERYBODY)
-    assert (await house.members.change_role(house.actor("admin"), "viewer", Role.ADMIN)).role is Role.ADMIN
-    await house.members.remove(house.actor("admin"), "member")
+async def test_an_administrator_changes_roles_below_owner(people: PeopleFixture) -> None:
+    await people.add_members(**ONE_PER_ROLE)
+    assert (await people.members.change_role(people.actor("admin"), "viewer", Role.ADMIN)).role is Role.ADMIN
+    await people.members.remove(people.actor("admin"), "member")
     with pytest.raises(NoSuchRecord):
-        await house.members.find(ORG, "member")
+        await people.members.find(ORG, "member")
     with pytest.raises(NotPermitted):
-        await house.members.remove(house.actor("admin"), "owner")
+        await people.members.remove(people.actor("admin"), "owner")
 
 
-async def test_keys_with_more_rights_than_the_new_role_are_revoked(house: House) -> None:
-    await house.settle(**EVERYBODY)
-    owner = house.actor("owner")
-    await house.members.change_role(owner, "viewer", Role.ADMIN)
-    assert house.ended_keys == []
-    await house.members.change_role(owner, "viewer", Role.MEMBER)
-    await house.members.change_role(owner, "member", Role.VIEWER)
-    await house.members.remove(owner, "admin")
-    assert house.ended_keys == [
+async def test_keys_with_more_rights_than_the_new_role_are_revoked(people: PeopleFixture) -> None:
+    await people.add_members(**ONE_PER_ROLE)
+    owner = people.actor("owner")
+    await people.members.change_role(owner, "viewer", Role.ADMIN)
+    assert people.ended_keys == []
+    await people.members.change_role(owner, "viewer", Role.MEMBER)
+    await people.members.change_role(owner, "member", Role.VIEWER)
+    await people.members.remove(owner, "admin")
+    assert people.ended_keys == [
         KeySet(organisation=ORG, user="viewer", admin_only=True),
         KeySet(organisation=ORG, user="member"),
         KeySet(organisation=ORG, user="admin"),
     ]
 
 
-async def test_the_last_owner_cannot_be_removed(house: House) -> None:
-    await house.settle(**EVERYBODY)
-    owner = house.actor("owner")
+async def test_the_last_owner_cannot_be_removed(people: PeopleFixture) -> None:
+    await people.add_members(**ONE_PER_ROLE)
+    owner = people.actor("owner")
     with pytest.raises(LastOwner):
-        await house.members.remove(owner, "owner")
+        await people.members.remove(owner, "owner")
     with pytest.raises(LastOwner):
-        await house.members.change_role(owner, "owner", Role.ADMIN)
-    await house.members.change_role(owner, "admin", Role.OWNER)
-    await house.members.remove(owner, "owner")
+        await people.members.change_role(owner, "owner", Role.ADMIN)
+    await people.members.change_role(owner, "admin", Role.OWNER)
+    await people.members.remove(owner, "owner")
     with pytest.raises(LastOwner):
-        await house.members.remove(house.actor("admin"), "admin")
+        await people.members.remove(people.actor("admin"), "admin")
 
 
-async def test_each_member_may_leave(house: House) -> None:
-    await house.settle(**EVERYBODY)
-    await house.members.remove(house.actor("viewer"), "viewer")
+async def test_each_member_may_leave(people: PeopleFixture) -> None:
+    await people.add_members(**ONE_PER_ROLE)
+    await people.members.remove(people.actor("viewer"), "viewer")
     with pytest.raises(NotPermitted):
-        await house.members.remove(house.actor("member"), "admin")
+        await people.members.remove(people.actor("member"), "admin")
 
 
-async def test_joining_again_keeps_the_role(house: House) -> None:
-    await house.settle(**EVERYBODY)
-    await house.members.join(ORG, "viewer", Role.OWNER, 9.0)
-    assert (await house.members.find(ORG, "viewer")).role is Role.VIEWER
+async def test_joining_again_keeps_the_role(people: PeopleFixture) -> None:
+    await people.add_members(**ONE_PER_ROLE)
+    await people.members.join(ORG, "viewer", Role.OWNER, 9.0)
+    assert (await people.members.find(ORG, "viewer")).role is Role.VIEWER
     with pytest.raises(LastOwner):
-        await house.members.remove(house.actor("owner"), "owner")
+        await people.members.remove(people.actor("owner"), "owner")
 
 
-async def test_a_token_opens_its_invitation_and_is_not_stored(house: House) -> None:
-    await house.settle(admin=Role.ADMIN)
-    invitation, token = await house.invitations.invite(house.actor("admin"), Role.MEMBER, "Bob@Example.org")
-    assert await house.invitations.open(token) == invitation
+async def test_a_token_opens_its_invitation_and_is_not_stored(people: PeopleFixture) -> None:
+    await people.add_members(admin=Role.ADMIN)
+    invitation, token = await people.invitations.invite(people.actor("admin"), Role.MEMBER, "Bob@Example.org")
+    assert await people.invitations.open(token) == invitation
     assert token not in repr(vars(invitation))
     assert (invitation.email, invitation.invited_by) == ("Bob@Example.org", "admin")
 
 
 @pytest.mark.parametrize("token", ["", "x", "' OR '1'='1", '{"$ne": 1}', "\0", "\ud800", "é" * 43, "x" * 1_000_000])
-async def test_unknown_tokens_are_refused(house: House, token: str) -> None:
-    await house.settle(admin=Role.ADMIN)
-    await house.invitations.invite(house.actor("admin"), Role.MEMBER)
+async def test_unknown_tokens_are_refused(people: PeopleFixture, token: str) -> None:
+    await people.add_members(admin=Role.ADMIN)
+    await people.invitations.invite(people.actor("admin"), Role.MEMBER)
     with pytest.raises(InvitationVoid):
-        await house.invitations.open(token)
+        await people.invitations.open(token)
 
 
-async def test_expired_accepted_and_revoked_invitations_are_refused(house: House) -> None:
-    await house.settle(admin=Role.ADMIN)
+async def test_expired_accepted_and_revoked_invitations_are_refused(people: PeopleFixture) -> None:
+    await people.add_members(admin=Role.ADMIN)
     (used, a), (revoked, b), (expired, c) = [
-        await house.invitations.invite(house.actor("admin"), Role.MEMBER) for _ in range(3)
+        await people.invitations.invite(people.actor("admin"), Role.MEMBER) for _ in range(3)
     ]
-    await house.invitations.claim(a, "somebody")
-    await house.invitations.revoke(house.actor("admin"), revoked.id)
-    house.clock.now += DAYS_VALID * 86_400
+    await people.invitations.claim(a, "user-1")
+    await people.invitations.revoke(people.actor("admin"), revoked.id)
+    people.clock.now += DAYS_VALID * 86_400
     for token in (a, b, c):
         with pytest.raises(InvitationVoid):
-            await house.invitations.open(token)
+            await people.invitations.open(token)
         with pytest.raises(InvitationVoid):
-            await house.invitations.claim(token, "somebody else")
-    statuses = {each.id: each.status(house.clock()) for each in await house.invitations.all(ORG)}
+            await people.invitations.claim(token, "user-2")
+    statuses = {each.id: each.status(people.clock()) for each in await people.invitations.all(ORG)}
     assert statuses == {
         used.id: InvitationStatus.ACCEPTED,
         revoked.id: InvitationStatus.REVOKED,
@@ -177,45 +179,45 @@ async def test_expired_accepted_and_revoked_invitations_are_refused(house: House
     ("actor", "role"),
     [("viewer", Role.VIEWER), ("member", Role.VIEWER), ("member", Role.OWNER), ("admin", Role.OWNER)],
 )
-async def test_an_actor_cannot_invite_to_a_higher_role(house: House, actor: str, role: Role) -> None:
-    await house.settle(**EVERYBODY)
+async def test_an_actor_cannot_invite_to_a_higher_role(people: PeopleFixture, actor: str, role: Role) -> None:
+    await people.add_members(**ONE_PER_ROLE)
     with pytest.raises(NotPermitted):
-        await house.invitations.invite(house.actor(actor), role)
+        await people.invitations.invite(people.actor(actor), role)
 
 
-async def test_an_administrator_does_not_revoke_an_owners_invitation(house: House) -> None:
-    await house.settle(**EVERYBODY)
-    invitation, _ = await house.invitations.invite(house.actor("owner"), Role.OWNER)
+async def test_an_administrator_does_not_revoke_an_owners_invitation(people: PeopleFixture) -> None:
+    await people.add_members(**ONE_PER_ROLE)
+    invitation, _ = await people.invitations.invite(people.actor("owner"), Role.OWNER)
     with pytest.raises(NotPermitted):
-        await house.invitations.revoke(house.actor("admin"), invitation.id)
+        await people.invitations.revoke(people.actor("admin"), invitation.id)
     with pytest.raises(NotPermitted):
-        await house.invitations.revoke(house.actor("viewer"), "invite-unknown")  # and is not told that there is none
+        await people.invitations.revoke(people.actor("viewer"), "invite-unknown")  # and is not told that there is none
     with pytest.raises(NoSuchRecord):
-        await house.invitations.revoke(Actor("org-2", "", Role.OWNER), invitation.id)
+        await people.invitations.revoke(Actor("org-2", "", Role.OWNER), invitation.id)
 
 
-async def test_a_new_first_owner_link_voids_the_previous_one(house: House) -> None:
-    first = await house.invitations.invite_first_owner(ORG)
-    second = await house.invitations.invite_first_owner(ORG)
+async def test_a_new_first_owner_link_voids_the_previous_one(people: PeopleFixture) -> None:
+    first = await people.invitations.invite_first_owner(ORG)
+    second = await people.invitations.invite_first_owner(ORG)
     with pytest.raises(InvitationVoid):
-        await house.invitations.open(first)
-    assert (await house.invitations.open(second)).role is Role.OWNER
+        await people.invitations.open(first)
+    assert (await people.invitations.open(second)).role is Role.OWNER
 
 
-async def test_projects(house: House) -> None:
-    organisation = await house.projects.create_organisation("Acme")
+async def test_projects(people: PeopleFixture) -> None:
+    organisation = await people.projects.create_organisation("Acme")
     owner = Actor(organisation.id, "owner", Role.OWNER)
-    default = await house.projects.default(organisation.id)
-    house.clock.now += 1
-    web = await house.projects.create(owner, "Web")
-    assert await house.projects.all(organisation.id) == [default, web]
-    assert (await house.projects.rename(owner, web.id, " Site ")).name == "Site"
-    await house.projects.archive(owner, default.id)
-    assert (await house.projects.default(organisation.id)).id == web.id
-    assert len(await house.projects.all(organisation.id, archived=True)) == 2
+    default = await people.projects.default(organisation.id)
+    people.clock.now += 1
+    web = await people.projects.create(owner, "Web")
+    assert await people.projects.all(organisation.id) == [default, web]
+    assert (await people.projects.rename(owner, web.id, " Site ")).name == "Site"
+    await people.projects.archive(owner, default.id)
+    assert (await people.projects.default(organisation.id)).id == web.id
+    assert len(await people.projects.all(organisation.id, archived=True)) == 2
     for stranger in (Actor("org-2", "x", Role.OWNER), Actor(organisation.id, "x", Role.MEMBER)):
         with pytest.raises((NoSuchRecord, NotPermitted)):
-            await house.projects.archive(stranger, web.id)
+            await people.projects.archive(stranger, web.id)
 
 
 @pytest.mark.parametrize(

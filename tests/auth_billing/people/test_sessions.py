@@ -16,31 +16,31 @@ from auth_billing.people.access_tokens import SECONDS_VALID
 from auth_billing.people.browser_access import BrowserAccess
 from auth_billing.people.refresh_tokens import parse
 from auth_billing.people.sessions import CACHE_SECONDS, GRACE_SECONDS, IDLE_SECONDS, MAX_SESSION_SECONDS, SignedIn
-from tests.fakes.sessions import ORGANISATION, PASSWORD, PeopleHouse
+from tests.fakes.sessions import ORGANISATION, PASSWORD, PeopleFixture
 
 
 @pytest.fixture
-def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[PeopleHouse]:
-    house = PeopleHouse()
+def people(monkeypatch: pytest.MonkeyPatch) -> Iterator[PeopleFixture]:
+    people = PeopleFixture()
 
     class Datetime(real_datetime.datetime):
         @classmethod
         def now(cls, tz: Any = None) -> Any:
-            return cls.fromtimestamp(house.clock(), tz)
+            return cls.fromtimestamp(people.clock(), tz)
 
     monkeypatch.setattr("jwt.api_jwt.datetime", Datetime)  # pyjwt knows no clock but the machine's
-    yield house
-    house.passwords.close()
+    yield people
+    people.passwords.close()
 
 
 @pytest.fixture
-def access(house: PeopleHouse) -> BrowserAccess:
-    return house.process()
+def access(people: PeopleFixture) -> BrowserAccess:
+    return people.process()
 
 
 @pytest.fixture
-async def ada(house: PeopleHouse, access: BrowserAccess) -> SignedIn:
-    return await house.settle(access, Role.OWNER)
+async def ada(people: PeopleFixture, access: BrowserAccess) -> SignedIn:
+    return await people.sign_up_member(access, Role.OWNER)
 
 
 async def dead(access: BrowserAccess, *tokens: str) -> None:
@@ -60,24 +60,24 @@ async def test_an_access_token_authenticates_its_session(access: BrowserAccess, 
     assert session.actor == Actor(ORGANISATION, session.user.id, Role.OWNER)
 
 
-async def test_the_store_sees_no_token(house: PeopleHouse, ada: SignedIn, access: BrowserAccess) -> None:
+async def test_the_store_sees_no_token(people: PeopleFixture, ada: SignedIn, access: BrowserAccess) -> None:
     again = await access.sessions.refresh(parse(ada.refresh))
-    (record,) = house.sessions.sessions.values()
+    (record,) = people.sessions.sessions.values()
     for token in (ada.refresh, again.refresh):
         assert parse(token).secret not in vars(record).values()
 
 
-async def test_an_access_token_lasts_15_minutes(house: PeopleHouse, access: BrowserAccess, ada: SignedIn) -> None:
-    house.clock.now += SECONDS_VALID + 29
+async def test_an_access_token_lasts_15_minutes(people: PeopleFixture, access: BrowserAccess, ada: SignedIn) -> None:
+    people.clock.now += SECONDS_VALID + 29
     await access.sessions.authenticate(ada.access)
-    house.clock.now += 1
+    people.clock.now += 1
     await dead(access, ada.access)
 
 
 async def test_a_refresh_token_is_exchanged_for_another(
-    house: PeopleHouse, access: BrowserAccess, ada: SignedIn
+    people: PeopleFixture, access: BrowserAccess, ada: SignedIn
 ) -> None:
-    house.clock.now += SECONDS_VALID
+    people.clock.now += SECONDS_VALID
     second = await access.sessions.refresh(parse(ada.refresh))
     assert second.refresh != ada.refresh
     assert (await access.sessions.authenticate(second.access)).user == ada.session.user
@@ -86,10 +86,10 @@ async def test_a_refresh_token_is_exchanged_for_another(
 
 
 async def test_reusing_a_refresh_token_ends_the_session(
-    house: PeopleHouse, access: BrowserAccess, ada: SignedIn
+    people: PeopleFixture, access: BrowserAccess, ada: SignedIn
 ) -> None:
     second = await access.sessions.refresh(parse(ada.refresh))
-    house.clock.now += GRACE_SECONDS + 1
+    people.clock.now += GRACE_SECONDS + 1
     with pytest.raises(InvalidSession):
         await access.sessions.refresh(parse(ada.refresh))
     with pytest.raises(InvalidSession):
@@ -106,13 +106,13 @@ async def test_the_grace_period_covers_only_the_previous_token(access: BrowserAc
         await access.sessions.refresh(parse(third.refresh))
 
 
-async def test_two_tabs_get_the_same_successor(house: PeopleHouse, ada: SignedIn) -> None:
-    tabs = [house.process().sessions.refresh(parse(ada.refresh)) for _ in range(4)]
+async def test_two_tabs_get_the_same_successor(people: PeopleFixture, ada: SignedIn) -> None:
+    tabs = [people.process().sessions.refresh(parse(ada.refresh)) for _ in range(4)]
     refreshed = {signed_in.refresh for signed_in in await asyncio.gather(*tabs)}
     assert len(refreshed) == 1
-    house.clock.now += GRACE_SECONDS
-    assert (await house.process().sessions.refresh(parse(ada.refresh))).refresh in refreshed  # its answer had got lost
-    await house.process().sessions.refresh(parse(refreshed.pop()))
+    people.clock.now += GRACE_SECONDS
+    assert (await people.process().sessions.refresh(parse(ada.refresh))).refresh in refreshed  # its answer had got lost
+    await people.process().sessions.refresh(parse(refreshed.pop()))
 
 
 @pytest.mark.parametrize("other", ["", ".", "x", "sess-1.x", ".AAAA", "é", "\0", "x" * 1_000_000, "a.b.c"])
@@ -137,36 +137,36 @@ async def test_access_and_refresh_tokens_are_not_interchangeable(access: Browser
 
 
 async def test_a_session_ends_after_a_week_of_inactivity(
-    house: PeopleHouse, access: BrowserAccess, ada: SignedIn
+    people: PeopleFixture, access: BrowserAccess, ada: SignedIn
 ) -> None:
-    house.clock.now += IDLE_SECONDS - 1
+    people.clock.now += IDLE_SECONDS - 1
     second = await access.sessions.refresh(parse(ada.refresh))
-    house.clock.now += IDLE_SECONDS
+    people.clock.now += IDLE_SECONDS
     with pytest.raises(InvalidSession):
         await access.sessions.refresh(parse(second.refresh))
 
 
 async def test_a_session_ends_after_thirty_days_of_use(
-    house: PeopleHouse, access: BrowserAccess, ada: SignedIn
+    people: PeopleFixture, access: BrowserAccess, ada: SignedIn
 ) -> None:
-    token, began = ada.refresh, house.clock()
-    while house.clock() + IDLE_SECONDS / 2 < began + MAX_SESSION_SECONDS:
-        house.clock.now += IDLE_SECONDS / 2
+    token, began = ada.refresh, people.clock()
+    while people.clock() + IDLE_SECONDS / 2 < began + MAX_SESSION_SECONDS:
+        people.clock.now += IDLE_SECONDS / 2
         token = (await access.sessions.refresh(parse(token))).refresh
-    house.clock.now = began + MAX_SESSION_SECONDS
+    people.clock.now = began + MAX_SESSION_SECONDS
     with pytest.raises(InvalidSession):
         await access.sessions.refresh(parse(token))
 
 
 async def test_sign_out_is_immediate_locally_and_within_seconds_elsewhere(
-    house: PeopleHouse, access: BrowserAccess, ada: SignedIn
+    people: PeopleFixture, access: BrowserAccess, ada: SignedIn
 ) -> None:
-    elsewhere = house.process()
+    elsewhere = people.process()
     phone = await access.sign_in.sign_in("owner@example.org", PASSWORD, "10.9.9.9")
     await elsewhere.sessions.authenticate(ada.access)
     await access.sessions.end(ada.session)
     await dead(access, ada.access)
-    house.clock.now += CACHE_SECONDS
+    people.clock.now += CACHE_SECONDS
     await dead(elsewhere, ada.access)
     with pytest.raises(InvalidSession):
         await elsewhere.sessions.refresh(parse(ada.refresh))
@@ -190,14 +190,14 @@ async def removal(access: BrowserAccess, ada: SignedIn) -> None:
 
 @pytest.mark.parametrize("end", [everywhere, password, removal])
 async def test_all_sessions_of_a_user_end_within_seconds_at_each_gateway(
-    house: PeopleHouse, access: BrowserAccess, ada: SignedIn, end: Any
+    people: PeopleFixture, access: BrowserAccess, ada: SignedIn, end: Any
 ) -> None:
-    elsewhere = house.process()
+    elsewhere = people.process()
     phone = await access.sign_in.sign_in("owner@example.org", PASSWORD, "10.9.9.9")
     for signed_in in (ada, phone):
         await elsewhere.sessions.authenticate(signed_in.access)
     await end(access, ada)
-    house.clock.now += CACHE_SECONDS
+    people.clock.now += CACHE_SECONDS
     for signed_in in (ada, phone):
         await dead(elsewhere, signed_in.access)
         await dead(access, signed_in.access)
@@ -206,21 +206,21 @@ async def test_all_sessions_of_a_user_end_within_seconds_at_each_gateway(
 
 
 async def test_a_role_change_takes_effect_within_seconds(
-    house: PeopleHouse, access: BrowserAccess, ada: SignedIn
+    people: PeopleFixture, access: BrowserAccess, ada: SignedIn
 ) -> None:
-    viewer = await house.settle(access, Role.VIEWER)
+    viewer = await people.sign_up_member(access, Role.VIEWER)
     await access.sessions.authenticate(viewer.access)
     await access.members.change_role(ada.session.actor, viewer.session.user.id, Role.ADMIN)
-    house.clock.now += CACHE_SECONDS
+    people.clock.now += CACHE_SECONDS
     assert (await access.sessions.authenticate(viewer.access)).role is Role.ADMIN
 
 
 async def test_while_the_store_is_away_cached_sessions_are_accepted(
-    house: PeopleHouse, access: BrowserAccess, ada: SignedIn
+    people: PeopleFixture, access: BrowserAccess, ada: SignedIn
 ) -> None:
     await access.sessions.authenticate(ada.access)
-    house.sessions.absence.away = True
+    people.sessions.absence.away = True
     await access.sessions.authenticate(ada.access)
-    house.clock.now += CACHE_SECONDS
+    people.clock.now += CACHE_SECONDS
     with pytest.raises(StoreUnavailable):
         await access.sessions.authenticate(ada.access)

@@ -27,73 +27,73 @@ from auth_billing.people.passwords import Passwords
 from auth_billing.people.throttle import PER_MINUTE, network_of
 from tests.auth_billing.people.test_passwords import Counting
 from tests.fakes.accounts import DictApiKeyStore
-from tests.fakes.sessions import CHEAP, ORGANISATION, PASSWORD, PEPPER, PeopleHouse, newcomer
+from tests.fakes.sessions import CHEAP, ORGANISATION, PASSWORD, PEPPER, PeopleFixture, sign_up_input
 
 
 @pytest.fixture
-def house() -> Iterator[PeopleHouse]:
-    house = PeopleHouse()
-    yield house
-    house.passwords.close()
+def people() -> Iterator[PeopleFixture]:
+    people = PeopleFixture()
+    yield people
+    people.passwords.close()
 
 
 @pytest.fixture
-def access(house: PeopleHouse) -> BrowserAccess:
-    return house.process()
+def access(people: PeopleFixture) -> BrowserAccess:
+    return people.process()
 
 
 def addresses() -> Iterator[str]:
     return (f"10.{number // 250}.{number % 250}.1" for number in range(10**6))
 
 
-async def test_the_address_is_compared_case_folded(house: PeopleHouse, access: BrowserAccess) -> None:
-    await house.settle(access, Role.MEMBER)
+async def test_the_address_is_compared_case_folded(people: PeopleFixture, access: BrowserAccess) -> None:
+    await people.sign_up_member(access, Role.MEMBER)
     for email in ("member@example.org", "MEMBER@Example.ORG", "ｍember@example.org"):
         assert (await access.sign_in.sign_in(email, PASSWORD, "10.0.0.1")).session.role is Role.MEMBER
 
 
-async def test_an_unknown_address_costs_the_same_as_a_wrong_password(house: PeopleHouse) -> None:
+async def test_an_unknown_address_costs_the_same_as_a_wrong_password(people: PeopleFixture) -> None:
     hasher = Counting()
-    access = house.process(passwords=Passwords(hasher))
-    await house.settle(access, Role.MEMBER)
+    access = people.process(passwords=Passwords(hasher))
+    await people.sign_up_member(access, Role.MEMBER)
     hasher.checked.clear()
     work = []
-    for email in ("member@example.org", "nobody@example.org", "x" * 100_000):
-        before = house.users.absence.asked
+    for email in ("member@example.org", "unknown@example.org", "x" * 100_000):
+        before = people.users.absence.asked
         with pytest.raises(InvalidCredentials) as caught:
             await access.sign_in.sign_in(email, "wrong password", "10.0.0.1")
-        work.append((house.users.absence.asked - before, len(hasher.checked)))
+        work.append((people.users.absence.asked - before, len(hasher.checked)))
         hasher.checked.clear()
         assert email not in str(caught.value)
     assert work == [(1, 1), (1, 1), (0, 1)]
 
 
 @pytest.mark.parametrize("wrong", ["", "x", "\0", "x" * 1_000_000, "correct horsе", "Correct horse", "\ud800"])
-async def test_wrong_passwords_are_refused(house: PeopleHouse, access: BrowserAccess, wrong: str) -> None:
-    await house.settle(access, Role.MEMBER)
+async def test_wrong_passwords_are_refused(people: PeopleFixture, access: BrowserAccess, wrong: str) -> None:
+    await people.sign_up_member(access, Role.MEMBER)
     with pytest.raises(InvalidCredentials):
         await access.sign_in.sign_in("member@example.org", wrong, "10.0.0.1")
 
 
-async def test_ten_attempts_a_minute_per_account(house: PeopleHouse) -> None:
+async def test_ten_attempts_a_minute_per_account(people: PeopleFixture) -> None:
     hasher = Counting()
-    access = house.process(passwords=Passwords(hasher))
-    await house.settle(access, Role.MEMBER)
-    house.clock.now += 60
+    access = people.process(passwords=Passwords(hasher))
+    await people.sign_up_member(access, Role.MEMBER)
+    people.clock.now += 60
     hasher.checked.clear()
     outcomes: list[type[Exception]] = []
     for address, email in zip(addresses(), ["member@example.org", "MEMBER@example.org"] * 15, strict=False):
-        gateway = house.process(passwords=Passwords(hasher))  # whichever gateway it meets
+        gateway = people.process(passwords=Passwords(hasher))  # whichever gateway it meets
         with pytest.raises((InvalidCredentials, TooManySignIns)) as caught:
             await gateway.sign_in.sign_in(email, "wrong password", address)
         outcomes.append(caught.type)
     assert outcomes == [InvalidCredentials] * PER_MINUTE + [TooManySignIns] * 20
     assert len(hasher.checked) == PER_MINUTE  # who is throttled costs nothing
-    house.clock.now += 60
+    people.clock.now += 60
     assert await access.sign_in.sign_in("member@example.org", PASSWORD, "10.0.0.1")
 
 
-async def test_ten_attempts_a_minute_per_network_address(house: PeopleHouse, access: BrowserAccess) -> None:
+async def test_ten_attempts_a_minute_per_network_address(people: PeopleFixture, access: BrowserAccess) -> None:
     refused = 0
     for number in range(100):
         with pytest.raises((InvalidCredentials, TooManySignIns)) as caught:
@@ -119,21 +119,21 @@ def test_ipv6_addresses_count_by_network(address: str, network: str) -> None:
     assert network_of(address) == network
 
 
-async def test_a_weak_hash_is_replaced_at_sign_in(house: PeopleHouse) -> None:
+async def test_a_weak_hash_is_replaced_at_sign_in(people: PeopleFixture) -> None:
     weak = Passwords(argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1, hash_len=16))
-    signed_in = await house.settle(house.process(passwords=weak), Role.MEMBER)
-    before = house.users.users[signed_in.session.user.id]
-    access = house.process(passwords=Passwords(CHEAP))
+    signed_in = await people.sign_up_member(people.process(passwords=weak), Role.MEMBER)
+    before = people.users.users[signed_in.session.user.id]
+    access = people.process(passwords=Passwords(CHEAP))
     assert await access.sign_in.sign_in("member@example.org", PASSWORD, "10.0.0.1")
-    after = house.users.users[before.id]
+    after = people.users.users[before.id]
     assert after.password != before.password
-    assert after.version == before.version  # nobody is signed out by it
+    assert after.version == before.version  # no session is ended by it
     await access.sign_in.sign_in("member@example.org", PASSWORD, "10.0.0.1")
-    assert house.users.users[before.id] == after
+    assert people.users.users[before.id] == after
 
 
-async def test_changing_the_password_needs_the_old_one(house: PeopleHouse, access: BrowserAccess) -> None:
-    signed_in = await house.settle(access, Role.MEMBER)
+async def test_changing_the_password_needs_the_old_one(people: PeopleFixture, access: BrowserAccess) -> None:
+    signed_in = await people.sign_up_member(access, Role.MEMBER)
     with pytest.raises(InvalidCredentials):
         await access.sign_in.change_password(signed_in.session, "wrong", "another password", "10.0.0.1")
     with pytest.raises(UnacceptableValue):
@@ -144,41 +144,41 @@ async def test_changing_the_password_needs_the_old_one(house: PeopleHouse, acces
     assert await access.sign_in.sign_in("member@example.org", "another password", "10.0.0.1")
 
 
-async def test_an_invitation_grants_its_role_once(house: PeopleHouse, access: BrowserAccess) -> None:
-    token = await house.invite(Role.ADMIN)
-    signed_in = await access.sign_up.accept_invitation(token, newcomer("ada"))
+async def test_an_invitation_grants_its_role_once(people: PeopleFixture, access: BrowserAccess) -> None:
+    token = await people.invite(Role.ADMIN)
+    signed_in = await access.sign_up.accept_invitation(token, sign_up_input("ada"))
     assert (signed_in.session.role, signed_in.session.organisation) == (Role.ADMIN, ORGANISATION)
     with pytest.raises(InvitationVoid):
-        await access.sign_up.accept_invitation(token, newcomer("eve"))
-    assert await house.users.find_by_email("eve@example.org") is None
-    again = await access.sign_up.accept_invitation(token, newcomer("ada"))  # the first answer had got lost
+        await access.sign_up.accept_invitation(token, sign_up_input("eve"))
+    assert await people.users.find_by_email("eve@example.org") is None
+    again = await access.sign_up.accept_invitation(token, sign_up_input("ada"))  # the first answer had got lost
     assert again.session.user == signed_in.session.user
 
 
 async def test_an_invitation_with_an_address_is_for_that_address_only(
-    house: PeopleHouse, access: BrowserAccess
+    people: PeopleFixture, access: BrowserAccess
 ) -> None:
-    token = await house.invite(Role.MEMBER, email="Ada@Example.org")
+    token = await people.invite(Role.MEMBER, email="Ada@Example.org")
     with pytest.raises(InvitationVoid):
-        await access.sign_up.accept_invitation(token, newcomer("eve"))
-    assert (await access.sign_up.accept_invitation(token, newcomer("ada"))).session.role is Role.MEMBER
+        await access.sign_up.accept_invitation(token, sign_up_input("eve"))
+    assert (await access.sign_up.accept_invitation(token, sign_up_input("ada"))).session.role is Role.MEMBER
 
 
 async def test_without_an_invitation_existing_accounts_are_not_revealed(
-    house: PeopleHouse, access: BrowserAccess
+    people: PeopleFixture, access: BrowserAccess
 ) -> None:
-    await house.settle(access, Role.MEMBER)
-    for who in (newcomer("member"), newcomer("member", "wrong password"), newcomer("nobody")):
+    await people.sign_up_member(access, Role.MEMBER)
+    for who in (sign_up_input("member"), sign_up_input("member", "wrong password"), sign_up_input("unknown")):
         with pytest.raises(InvitationVoid):
             await access.sign_up.accept_invitation("x" * 43, who)
 
 
-async def test_an_existing_account_joins_with_its_password(house: PeopleHouse, access: BrowserAccess) -> None:
-    first = await house.settle(access, Role.MEMBER)
-    token = await house.invite(Role.OWNER, "org-other")
+async def test_an_existing_account_joins_with_its_password(people: PeopleFixture, access: BrowserAccess) -> None:
+    first = await people.sign_up_member(access, Role.MEMBER)
+    token = await people.invite(Role.OWNER, "org-other")
     with pytest.raises(InvalidCredentials):
-        await access.sign_up.accept_invitation(token, newcomer("member", "wrong password"))
-    joined = await access.sign_up.accept_invitation(token, newcomer("member"))
+        await access.sign_up.accept_invitation(token, sign_up_input("member", "wrong password"))
+    joined = await access.sign_up.accept_invitation(token, sign_up_input("member"))
     assert joined.session.user.id == first.session.user.id
     assert (joined.session.organisation, joined.session.role) == ("org-other", Role.OWNER)
     sign_in = access.sign_in.sign_in
@@ -189,10 +189,10 @@ async def test_an_existing_account_joins_with_its_password(house: PeopleHouse, a
         await sign_in("member@example.org", PASSWORD, "10.0.0.1", "org-foreign")
 
 
-async def test_the_first_owner_is_counted_as_an_owner(house: PeopleHouse, access: BrowserAccess) -> None:
-    await house.accounts.ensure_organisation(Organisation("org-new", "New", 1.0))
+async def test_the_first_owner_is_counted_as_an_owner(people: PeopleFixture, access: BrowserAccess) -> None:
+    await people.accounts.ensure_organisation(Organisation("org-new", "New", 1.0))
     token = await access.invitations.invite_first_owner("org-new")
-    owner = await access.sign_up.accept_invitation(token, newcomer("ada"))
+    owner = await access.sign_up.accept_invitation(token, sign_up_input("ada"))
     assert owner.session.project == ""
     with pytest.raises(LastOwner):
         await access.members.remove(owner.session.actor, owner.session.user.id)
@@ -210,39 +210,39 @@ async def test_the_first_owner_is_counted_as_an_owner(house: PeopleHouse, access
     ],
 )
 async def test_invalid_sign_ups_are_refused(
-    house: PeopleHouse, access: BrowserAccess, change: dict[str, str], param: str
+    people: PeopleFixture, access: BrowserAccess, change: dict[str, str], param: str
 ) -> None:
-    token = await house.invite(Role.MEMBER)
+    token = await people.invite(Role.MEMBER)
     with pytest.raises(UnacceptableValue) as caught:
-        await access.sign_up.accept_invitation(token, replace(newcomer("ada"), **change))
+        await access.sign_up.accept_invitation(token, replace(sign_up_input("ada"), **change))
     assert caught.value.param == param
-    assert await access.sign_up.accept_invitation(token, newcomer("ada"))  # the invitation is not used up
+    assert await access.sign_up.accept_invitation(token, sign_up_input("ada"))  # the invitation is not used up
 
 
-async def test_self_registration_is_off_by_default(house: PeopleHouse, access: BrowserAccess) -> None:
+async def test_self_registration_is_off_by_default(people: PeopleFixture, access: BrowserAccess) -> None:
     with pytest.raises(SignUpClosed):
-        await access.sign_up.register(newcomer("ada"), "Ada's")
+        await access.sign_up.register(sign_up_input("ada"), "Ada's")
 
 
-async def test_self_registration_creates_an_organisation(house: PeopleHouse) -> None:
-    access = house.process(open_sign_up=True)
-    ada = await access.sign_up.register(newcomer("ada"), "Ada's")
-    bob = await access.sign_up.register(newcomer("bob"), "Bob's")
+async def test_self_registration_creates_an_organisation(people: PeopleFixture) -> None:
+    access = people.process(open_sign_up=True)
+    ada = await access.sign_up.register(sign_up_input("ada"), "Ada's")
+    bob = await access.sign_up.register(sign_up_input("bob"), "Bob's")
     assert ada.session.organisation != bob.session.organisation
     assert (ada.session.role, ada.session.project) != (Role.OWNER, "")
-    for who in (newcomer("ada"), newcomer("ADA", "another password")):
+    for who in (sign_up_input("ada"), sign_up_input("ADA", "another password")):
         with pytest.raises(EmailTaken):
             await access.sign_up.register(who, "Another")
     assert len(await access.members.all(ada.session.organisation)) == 1
 
 
 async def test_a_sessions_principal_is_its_user_in_the_default_project(
-    house: PeopleHouse, access: BrowserAccess
+    people: PeopleFixture, access: BrowserAccess
 ) -> None:
     accounts = Authenticator(DictApiKeyStore(), PEPPER)
     rights = {}
     for role in Role:
-        session = (await house.settle(access, role)).session
+        session = (await people.sign_up_member(access, role)).session
         principal = accounts.principal_of(session)
         assert (principal.key_id, principal.tenant, principal.project, principal.user) == (
             "",
@@ -258,7 +258,7 @@ async def test_a_sessions_principal_is_its_user_in_the_default_project(
     assert Scope.CHAT_COMPLETIONS not in rights[Role.VIEWER]
 
 
-async def test_an_api_key_is_not_a_password(house: PeopleHouse, access: BrowserAccess) -> None:
-    await house.settle(access, Role.MEMBER)
+async def test_an_api_key_is_not_a_password(people: PeopleFixture, access: BrowserAccess) -> None:
+    await people.sign_up_member(access, Role.MEMBER)
     with pytest.raises(InvalidCredentials):
         await access.sign_in.sign_in("member@example.org", generate().text, "10.0.0.1")

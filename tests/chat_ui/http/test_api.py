@@ -18,26 +18,26 @@ from chat_ui.http.api import create_api
 from tests.chat_ui.browsers import HTTP, HTTPS, Browser
 from tests.fakes.audit_log import ListAuditLogStore
 from tests.fakes.chat import ChatHouse
-from tests.fakes.sessions import ORGANISATION, PASSWORD, PeopleHouse
+from tests.fakes.sessions import ORGANISATION, PASSWORD, PeopleFixture
 
 
 class Scene:
     """A gateway's chat, and people with browsers."""
 
     def __init__(self) -> None:
-        self.house = PeopleHouse()
+        self.people = PeopleFixture()
         self.audit = ListAuditLogStore()
         self.chats = ChatHouse()
         self.app = self.gateway()
 
     def gateway(self, *, open_sign_up: bool = False) -> FastAPI:
-        access = self.house.process(open_sign_up=open_sign_up)
+        access = self.people.process(open_sign_up=open_sign_up)
         return create_api(self.chats.chat(access, self.audit))
 
     async def browser(self, role: Role, origin: str = HTTPS) -> Browser:
         """Somebody with this role, signed in, at an address of his own."""
-        browser = Browser(self.app, origin, f"10.1.{len(self.house.users.users)}.1")
-        assert (await browser.sign_up(await self.house.invite(role), role.value)).status_code == 200
+        browser = Browser(self.app, origin, f"10.1.{len(self.people.users.users)}.1")
+        assert (await browser.sign_up(await self.people.invite(role), role.value)).status_code == 200
         return browser
 
     @property
@@ -49,7 +49,7 @@ class Scene:
 def scene() -> Iterator[Scene]:
     scene = Scene()
     yield scene
-    scene.house.passwords.close()
+    scene.people.passwords.close()
 
 
 def error_of(response: Any) -> str:
@@ -63,8 +63,8 @@ def error_of(response: Any) -> str:
 
 
 async def test_the_launchers_link_lets_the_local_owner_in_once(scene: Scene) -> None:
-    await scene.house.invite(Role.MEMBER)
-    invitations = scene.house.process().invitations
+    await scene.people.invite(Role.MEMBER)
+    invitations = scene.people.process().invitations
     browser = Browser(scene.app)
     first = await browser.send("POST", "/start", {"invitation": await invitations.invite_first_owner(ORGANISATION)})
     assert (first.status_code, first.json()["role"]) == (200, "owner")
@@ -75,10 +75,10 @@ async def test_the_launchers_link_lets_the_local_owner_in_once(scene: Scene) -> 
 
 
 async def test_what_does_not_let_the_local_owner_in(scene: Scene) -> None:
-    invitations = scene.house.process().invitations
+    invitations = scene.people.process().invitations
     used, late = [await invitations.invite_first_owner(ORGANISATION) for _ in range(2)]
     stranger = Browser(scene.app, address="10.9.0.1")
-    others = [await scene.house.invite(role) for role in (Role.ADMIN, Role.MEMBER)]
+    others = [await scene.people.invite(role) for role in (Role.ADMIN, Role.MEMBER)]
     for token in ("", "x" * 500, used, *others):
         assert error_of(await stranger.send("POST", "/start", {"invitation": token})) == "invitation_void"
     elsewhere = await stranger.send("POST", "/start", {"invitation": late}, origin="https://evil.example")
@@ -89,8 +89,8 @@ async def test_what_does_not_let_the_local_owner_in(scene: Scene) -> None:
 
 
 async def test_nobody_knows_the_local_owners_password(scene: Scene) -> None:
-    await scene.house.invite(Role.MEMBER)
-    invitations = scene.house.process().invitations
+    await scene.people.invite(Role.MEMBER)
+    invitations = scene.people.process().invitations
     browser = Browser(scene.app)
     me = await browser.send("POST", "/start", {"invitation": await invitations.invite_first_owner(ORGANISATION)})
     email = me.json()["user"]["email"]
@@ -100,7 +100,7 @@ async def test_nobody_knows_the_local_owners_password(scene: Scene) -> None:
 
 
 async def test_a_person_signs_up_and_is_known(scene: Scene) -> None:
-    token = await scene.house.invite(Role.ADMIN)
+    token = await scene.people.invite(Role.ADMIN)
     browser = Browser(scene.app)
     shown = await browser.get(f"/invitations/{token}")
     assert {**shown.json(), "expires_at": 0} == {
@@ -125,7 +125,7 @@ async def test_a_person_signs_up_and_is_known(scene: Scene) -> None:
 
 
 async def test_cookies_over_https_are_out_of_reach(scene: Scene) -> None:
-    response = await Browser(scene.app).sign_up(await scene.house.invite(Role.MEMBER), "ada")
+    response = await Browser(scene.app).sign_up(await scene.people.invite(Role.MEMBER), "ada")
     cookies = {cookie.partition("=")[0]: cookie for cookie in response.headers.get_list("set-cookie")}
     assert list(cookies) == ["__Host-headrace-access", "__Host-headrace-refresh", "__Host-headrace-csrf"]
     for name, cookie in cookies.items():
@@ -166,7 +166,7 @@ async def test_signing_out_everywhere(scene: Scene) -> None:
     phone = Browser(scene.app)
     await phone.sign_in("member")
     assert (await phone.send("DELETE", "/sessions")).status_code == 204
-    scene.house.clock.now += CACHE_SECONDS
+    scene.people.clock.now += CACHE_SECONDS
     assert error_of(await laptop.get("/me")) == "not_signed_in"
     assert error_of(await laptop.send("POST", "/session/refresh")) == "not_signed_in"
     assert laptop.cookies == {}
@@ -180,9 +180,9 @@ async def test_a_session_is_refreshed_and_a_stolen_token_ends_it(scene: Scene) -
     assert (await browser.send("POST", "/session/refresh")).status_code == 204
     assert browser.cookies["__Host-headrace-refresh"] != before["__Host-headrace-refresh"]
     assert (await browser.get("/me")).status_code == 200
-    scene.house.clock.now += GRACE_SECONDS + 1
+    scene.people.clock.now += GRACE_SECONDS + 1
     assert error_of(await thief.send("POST", "/session/refresh")) == "not_signed_in"
-    scene.house.clock.now += CACHE_SECONDS
+    scene.people.clock.now += CACHE_SECONDS
     assert error_of(await browser.get("/me")) == "not_signed_in"
 
 
@@ -204,7 +204,7 @@ async def test_a_password_is_changed(scene: Scene) -> None:
     assert (await browser.send("POST", "/password", short)).json()["error"]["param"] == "password"
     right = {"old_password": PASSWORD, "password": "another password"}
     assert (await browser.send("POST", "/password", right)).status_code == 200
-    scene.house.clock.now += CACHE_SECONDS
+    scene.people.clock.now += CACHE_SECONDS
     assert (await browser.get("/me")).status_code == 200
     assert error_of(await phone.get("/me")) == "not_signed_in"
     assert (await phone.sign_in("member", "another password")).status_code == 200
@@ -257,7 +257,7 @@ async def test_administrators_change_roles_and_remove_people(scene: Scene) -> No
     assert error_of(await admin.send("DELETE", f"/people/{people['owner']}")) == "not_permitted"
     assert error_of(await owner.send("DELETE", f"/people/{people['owner']}")) == "last_owner"
     assert (await owner.send("DELETE", f"/people/{people['member']}")).status_code == 204
-    scene.house.clock.now += CACHE_SECONDS
+    scene.people.clock.now += CACHE_SECONDS
     assert error_of(await member.get("/me")) == "not_signed_in"
     assert error_of(await member.sign_in("member")) == "invalid_credentials"
     assert scene.events[-2:] == ["user.updated", "user.deleted"]
@@ -265,7 +265,7 @@ async def test_administrators_change_roles_and_remove_people(scene: Scene) -> No
 
 async def test_people_and_invitations_of_others_do_not_exist(scene: Scene) -> None:
     owner, stranger = await scene.browser(Role.OWNER), Browser(scene.app, address="10.7.7.7")
-    await stranger.sign_up(await scene.house.invite(Role.OWNER, "org-other"), "stranger")
+    await stranger.sign_up(await scene.people.invite(Role.OWNER, "org-other"), "stranger")
     me = (await owner.get("/me")).json()["user"]["id"]
     invitation = (await owner.send("POST", "/invitations", {"role": "member"})).json()["id"]
     for method, path, unknown, body in (
@@ -295,14 +295,14 @@ async def test_open_sign_up_only_where_the_operator_says_so(scene: Scene) -> Non
 
 
 async def test_nobody_gives_himself_what_was_not_given(scene: Scene) -> None:
-    token = await scene.house.invite(Role.VIEWER)
+    token = await scene.people.invite(Role.VIEWER)
     more = {"role": "owner", "balance": 10**9, "is_verified": True, "id": "user-1", "version": -1, "created": 0}
     body = {"email": "eve@example.org", "name": "<script>alert(1)</script>", "password": PASSWORD, **more}
     browser = Browser(scene.app)
     me = (await browser.send("POST", "/sign-up", {**body, "invitation": token})).json()
     assert me["role"] == "viewer"
-    (user,) = scene.house.users.users.values()
-    assert (user.id != "user-1", user.version, user.created) == (True, 0, scene.house.clock())
+    (user,) = scene.people.users.users.values()
+    assert (user.id != "user-1", user.version, user.created) == (True, 0, scene.people.clock())
     assert user.name == "<script>alert(1)</script>"  # text; JSON is never shown as a page
     shown = await browser.get("/me")
     assert shown.headers["content-type"] == "application/json"
@@ -325,14 +325,14 @@ async def test_nobody_gives_himself_what_was_not_given(scene: Scene) -> None:
     ],
 )
 async def test_fields_that_nobody_can_have(scene: Scene, change: dict[str, Any], param: str) -> None:
-    token = await scene.house.invite(Role.MEMBER)
+    token = await scene.people.invite(Role.MEMBER)
     body = {"email": "ada@example.org", "name": "Ada", "password": PASSWORD, "invitation": token, **change}
     response = await Browser(scene.app).send("POST", "/sign-up", body)
     assert error_of(response) == "invalid_value"
     assert response.json()["error"]["param"] == param
     assert "Bcc" not in response.text
     assert "$gt" not in response.text
-    assert scene.house.users.users == {}
+    assert scene.people.users.users == {}
 
 
 EVIL: list[dict[str, str | None]] = [
@@ -446,8 +446,8 @@ async def test_tokens_in_the_wrong_place_let_nobody_in(scene: Scene) -> None:
 
 async def test_while_the_store_is_away_everything_waits(scene: Scene) -> None:
     browser = await scene.browser(Role.OWNER)
-    scene.house.users.absence.away = True
-    scene.house.clock.now += CACHE_SECONDS
+    scene.people.users.absence.away = True
+    scene.people.clock.now += CACHE_SECONDS
     for response in (await browser.get("/me"), await browser.sign_in("owner")):
         assert (response.status_code, error_of(response)) == (503, "unavailable")
         assert response.headers["retry-after"] == "5"
@@ -469,7 +469,7 @@ async def test_what_breaks_here_is_told_in_the_same_shape(scene: Scene, monkeypa
     async def broken(*_: object) -> None:
         raise ZeroDivisionError("secret")
 
-    monkeypatch.setattr(scene.house.accounts, "projects", broken)
+    monkeypatch.setattr(scene.people.accounts, "projects", broken)
     response = await browser.get("/me")
     assert (response.status_code, response.json()["error"]["code"]) == (500, "internal_error")
     assert "secret" not in response.text
@@ -490,7 +490,7 @@ def test_every_route_is_guarded(scene: Scene) -> None:
 
 async def test_a_session_whose_store_is_away_is_not_ended(scene: Scene) -> None:
     browser = await scene.browser(Role.OWNER)
-    scene.house.sessions.absence.away = True
+    scene.people.sessions.absence.away = True
     assert error_of(await browser.send("POST", "/session/refresh")) == "unavailable"
-    scene.house.sessions.absence.away = False
+    scene.people.sessions.absence.away = False
     assert (await browser.send("POST", "/session/refresh")).status_code == 204
