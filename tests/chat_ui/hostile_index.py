@@ -9,7 +9,9 @@ TOKENS = "tests/auth_billing/people/test_access_tokens.py::"
 SESSIONS = "tests/auth_billing/people/test_sessions.py::"
 SIGN_IN = "tests/auth_billing/people/test_sign_in.py::"
 PASSWORDS = "tests/auth_billing/people/test_passwords.py::"
-PEOPLE = "tests/auth_billing/people/test_members_and_projects.py::"
+MEMBERS = "tests/auth_billing/people/test_members.py::"
+INPUT = "tests/auth_billing/people/test_input_normalisation.py::"
+THROTTLE = "tests/auth_billing/people/test_throttle.py::"
 
 TENANCY = "tests/chat_ui/test_tenancy.py::"
 FILES = "tests/chat_ui/test_files.py::"
@@ -34,8 +36,8 @@ INDEX: dict[str, list[str]] = {
         f"{API}test_tokens_in_the_wrong_place_let_nobody_in",
     ],
     "H82": [
-        f"{SIGN_IN}test_ten_attempts_a_minute_per_account",
-        f"{SIGN_IN}test_ten_attempts_a_minute_per_network_address",
+        f"{THROTTLE}test_ten_attempts_a_minute_per_account",
+        f"{THROTTLE}test_ten_attempts_a_minute_per_network_address",
         f"{SIGN_IN}test_an_unknown_address_costs_the_same_as_a_wrong_password",
         f"{SIGN_IN}test_wrong_passwords_are_refused",
         f"{PASSWORDS}test_too_long_a_password_is_not_hashed",
@@ -47,8 +49,8 @@ INDEX: dict[str, list[str]] = {
     "H83": [
         f"{API}test_nobody_gives_himself_what_was_not_given",
         f"{API}test_fields_that_nobody_can_have",
-        f"{PEOPLE}test_invalid_addresses_are_refused",
-        f"{PEOPLE}test_invalid_names_are_refused",
+        f"{INPUT}test_invalid_addresses_are_refused",
+        f"{INPUT}test_invalid_names_are_refused",
     ],
     "H84": [
         f"{SESSIONS}test_reusing_a_refresh_token_ends_the_session",
@@ -65,7 +67,7 @@ INDEX: dict[str, list[str]] = {
     "H87": [
         f"{SESSIONS}test_all_sessions_of_a_user_end_within_seconds_at_each_gateway",
         f"{SESSIONS}test_sign_out_is_immediate_locally_and_within_seconds_elsewhere",
-        f"{PEOPLE}test_keys_with_more_rights_than_the_new_role_are_revoked",
+        f"{MEMBERS}test_keys_with_more_rights_than_the_new_role_are_revoked",
     ],
     "H91": [
         f"{FILES}test_a_spreadsheet_has_text_and_numbers_and_no_formula",

@@ -173,7 +173,7 @@ INDEX: dict[str, list[str]] = {
         f"{ORGANIZATION}test_access.py::test_there_is_one_way_to_each_route",
     ],
     "H94": [
-        f"{KEYS}prices/test_pricing.py::test_an_invalid_file_is_a_one_line_error",
+        f"{KEYS}prices/test_price_file.py::test_an_invalid_file_is_a_one_line_error",
         f"{RACES}test_prices_are_edited_while_jobs_are_held",
     ],
     "H95": [

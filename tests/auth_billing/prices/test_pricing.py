@@ -1,38 +1,14 @@
-"""Prices: exact, by model and service class; an invalid file is refused with a one-line message."""
+"""Prices: exact costs, and models without a price."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
 from auth_billing.errors import NoPrice
-from auth_billing.prices import price_file
-from auth_billing.prices.pricing import MOST, Price, PriceList, TokenRate
+from auth_billing.prices.pricing import Price, PriceList, TokenRate
 from router.messages import ServiceClass, Usage
-from runtime.lifecycle import StartupError
 
-GOOD = """
-[default]
-input = "0.02"
-output = "0.06"
-tiers = { priority = "2", flex = "0.5" }
-
-[models."org/m:4.1"]
-input = "0.15"
-cached_input = "0.075"
-output = "0.6"
-tiers.flex = { input = "0.08", output = "0.3" }
-
-[models.embedder]
-embedding = "0.004"
-"""
-
-
-def read(tmp_path: Path, text: str) -> PriceList:
-    path = tmp_path / "prices.toml"
-    path.write_text(text, encoding="utf-8")
-    return price_file.parse(price_file.source(path)).price_list(7)
+RATES = dict.fromkeys(ServiceClass, TokenRate(2, 1, 10))
 
 
 def test_cached_tokens_have_their_own_price() -> None:
@@ -41,87 +17,9 @@ def test_cached_tokens_have_their_own_price() -> None:
     assert price.cost(Usage(prompt_tokens=0)) == 0
 
 
-def test_a_million_tokens_cost_what_the_file_says(tmp_path: Path) -> None:
-    price = read(tmp_path, GOOD).price("org/m:4.1", ServiceClass.DEFAULT)
-    assert price.cost(Usage(prompt_tokens=1_000_000)) == 150_000_000
-
-
-@pytest.mark.parametrize(
-    ("model", "service_class", "rate"),
-    [
-        ("org/m:4.1", ServiceClass.DEFAULT, TokenRate(150, 75, 600)),
-        ("org/m:4.1", ServiceClass.FLEX, TokenRate(80, 80, 300)),
-        ("org/m:4.1", ServiceClass.PRIORITY, TokenRate(150, 75, 600)),
-        ("embedder", ServiceClass.FLEX, TokenRate(4, 4, 0)),
-        ("any other", ServiceClass.DEFAULT, TokenRate(20, 20, 60)),
-        ("any other", ServiceClass.PRIORITY, TokenRate(40, 40, 120)),
-        ("any other", ServiceClass.FLEX, TokenRate(10, 10, 30)),
-    ],
-)
-def test_prices_of_a_file_by_model_and_service_class(
-    tmp_path: Path, model: str, service_class: ServiceClass, rate: TokenRate
-) -> None:
-    price = read(tmp_path, GOOD).price(model, service_class)
-    assert price == Price(rate.input, rate.cached_input, rate.output, version=7)
-
-
-def test_without_a_default_other_models_have_no_price(tmp_path: Path) -> None:
-    prices = read(tmp_path, '[models.m]\ninput = "1"\noutput = "1"')
-    with pytest.raises(NoPrice, match="'x' has no price"):
-        prices.price("x", ServiceClass.DEFAULT)
-
-
-def test_the_lowest_and_highest_prices_are_valid(tmp_path: Path) -> None:
-    prices = read(tmp_path, '[default]\ninput = "0"\noutput = "1000000"')
-    assert prices.price("m", ServiceClass.DEFAULT) == Price(0, 0, MOST, version=7)
-
-
-def test_the_shipped_file_has_a_price_for_every_model() -> None:
-    prices = price_file.parse(price_file.source(price_file.DEFAULT_FILE)).price_list(1)
-    for service_class in ServiceClass:
-        assert prices.price("anything", service_class).input > 0
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ('"0.15"', '"-0.15"', "models.org/m:4.1.input: '-0.15' is not a number"),
-        ('"0.15"', '"1e3"', "not a number"),
-        ('"0.15"', '"NaN"', "not a number"),
-        ('"0.15"', '"Infinity"', "not a number"),
-        ('"0.15"', '"१२"', "not a number"),
-        ('"0.15"', '""', "not a number"),
-        ('"0.15"', '" 1"', "not a number"),
-        ('"0.15"', '"1_0"', "not a number"),
-        ('"0.15"', "0.15", "must be a string"),
-        ('"0.15"', "1", "must be a string"),
-        ('"0.15"', "true", "must be a string"),
-        ('"0.15"', '"0.0001"', "`input` is 0.0001 USD per million tokens: that is no whole number of nano-USD"),
-        ('"0.15"', '"1000000.1"', "more than a USD per token"),
-        ('"0.15"', '"0.05"', "`cached_input` is more than `input`"),
-        ('"0.5"', '"0.333"', "tier `flex`: `input` is 0.00666 USD"),
-        ('"0.5"', '"-2"', "default.tiers.flex"),
-        ("flex = {", "batch = {", "models.org/m:4.1.tiers.batch"),
-        ("priority =", "default =", "the tier `default` is what stands outside"),
-        ('"0.08", output', '"0.08", outptu', "tiers.flex"),
-        ('embedding = "0.004"', 'embedding = "0.004"\ninput = "1"', "models.embedder: `embedding` stands alone"),
-        ('embedding = "0.004"', 'input = "1"', "models.embedder: must have `input` and `output`"),
-        ('embedding = "0.004"', "", "models.embedder: must have `input` and `output`"),
-        ("cached_input", "cached", "models.org/m:4.1.cached: Extra inputs"),
-        ("org/m:4.1", "m*", "only letters"),
-        ("[default]", "[defaults]", "defaults: Extra inputs"),
-        ("[default]", "[default", "not TOML"),
-        (GOOD, "", "no price in it"),
-    ],
-)
-def test_an_invalid_file_is_a_one_line_error(tmp_path: Path, old: str, new: str, said: str) -> None:
-    assert old in GOOD
-    with pytest.raises(StartupError) as error:
-        read(tmp_path, GOOD.replace(old, new))
-    assert said in str(error.value)
-    assert "\n" not in str(error.value) or "not TOML" in said
-
-
-def test_a_missing_file_is_a_startup_error(tmp_path: Path) -> None:
-    with pytest.raises(StartupError, match="No such file"):
-        price_file.source(tmp_path / "none.toml")
+def test_a_price_has_the_version_of_its_list() -> None:
+    prices = PriceList(7, {"m": RATES}, None)
+    assert prices.price("m", ServiceClass.FLEX) == Price(2, 1, 10, version=7)
+    with pytest.raises(NoPrice):
+        prices.price("other", ServiceClass.FLEX)
+    assert PriceList(7, {}, RATES).price("other", ServiceClass.DEFAULT).version == 7

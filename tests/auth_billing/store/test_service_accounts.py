@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from auth_billing.access.roles import Actor, Role
-from auth_billing.errors import NoSuchRecord, NotPermitted
+from auth_billing.errors import NoSuchRecord
 from auth_billing.keys.service_accounts import ServiceAccounts, ServiceAccountStore
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.service_accounts import MongoServiceAccountStore
@@ -42,8 +42,3 @@ async def test_service_accounts_belong_to_a_project(store: ServiceAccountStore) 
     ):
         with pytest.raises(NoSuchRecord):
             await accounts.find(organisation, project, account)
-
-
-async def test_only_administrators_create_service_accounts(store: ServiceAccountStore) -> None:
-    with pytest.raises(NotPermitted):
-        await ServiceAccounts(store).create(Actor("org-0", "user-1", Role.MEMBER), "proj_0", "Mine")

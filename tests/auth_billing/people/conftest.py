@@ -1,0 +1,52 @@
+"""An organisation with members, invitations and projects over stores in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from auth_billing.access.roles import Actor, Role
+from auth_billing.people.invitations import Invitations
+from auth_billing.people.members import Members
+from auth_billing.people.organisation_records import Organisation
+from auth_billing.people.people_records import User
+from auth_billing.people.projects import Projects
+from router.messages import KeySet
+from tests.fakes.accounts import DictAccountStore, FakeClock
+from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore
+
+ORG = "org-1"
+
+
+@dataclass
+class PeopleFixture:
+    clock: FakeClock = field(default_factory=FakeClock)
+    users: DictUserStore = field(default_factory=DictUserStore)
+    memberships: DictMembershipStore = field(default_factory=DictMembershipStore)
+    stored: DictInvitationStore = field(default_factory=DictInvitationStore)
+    accounts: DictAccountStore = field(default_factory=DictAccountStore)
+
+    def __post_init__(self) -> None:
+        self.ended_keys: list[KeySet] = []
+        self.members = Members(self.users, self.memberships, self.accounts, self._end_keys)
+        self.invitations = Invitations(self.stored, b"p" * 32, self.clock)
+        self.projects = Projects(self.accounts, self.clock)
+
+    async def _end_keys(self, keys: KeySet) -> None:
+        self.ended_keys.append(keys)
+
+    async def add_members(self, **roles: Role) -> None:
+        await self.accounts.ensure_organisation(Organisation(ORG, "Org", 1.0))
+        for name, role in roles.items():
+            await self.users.add(User(name, f"{name}@example.org", name, 1.0, "hash"))
+            await self.members.join(ORG, name, role, self.clock())
+            self.clock.now += 1
+
+    def actor(self, user: str) -> Actor:
+        return Actor(ORG, user, self.memberships.memberships[ORG, user].role)
+
+
+@pytest.fixture
+def people() -> PeopleFixture:
+    return PeopleFixture()

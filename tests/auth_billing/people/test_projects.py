@@ -1,0 +1,27 @@
+"""Projects: permissions and refusals."""
+
+from __future__ import annotations
+
+import pytest
+
+from auth_billing.access.roles import Actor, Role
+from auth_billing.errors import NoSuchRecord, NotPermitted
+from tests.auth_billing.people.conftest import PeopleFixture
+
+ONE_PER_ROLE = {"owner": Role.OWNER, "admin": Role.ADMIN, "member": Role.MEMBER, "viewer": Role.VIEWER}
+
+
+async def test_projects(people: PeopleFixture) -> None:
+    organisation = await people.projects.create_organisation("Acme")
+    owner = Actor(organisation.id, "owner", Role.OWNER)
+    default = await people.projects.default(organisation.id)
+    people.clock.now += 1
+    web = await people.projects.create(owner, "Web")
+    assert await people.projects.all(organisation.id) == [default, web]
+    assert (await people.projects.rename(owner, web.id, " Site ")).name == "Site"
+    await people.projects.archive(owner, default.id)
+    assert (await people.projects.default(organisation.id)).id == web.id
+    assert len(await people.projects.all(organisation.id, archived=True)) == 2
+    for stranger in (Actor("org-2", "x", Role.OWNER), Actor(organisation.id, "x", Role.MEMBER)):
+        with pytest.raises((NoSuchRecord, NotPermitted)):
+            await people.projects.archive(stranger, web.id)
