@@ -1,0 +1,77 @@
+"""A shared response: every reader gets the whole body, within the limit of the buffer."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from gateway.answers import shared_response
+from gateway.answers.shared_response import ResponseHead, ResponseRecorder, SharedResponse
+from gateway.errors import SlowClient
+
+START = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]}
+
+
+def part(body: bytes, *, more: bool = True) -> dict[str, object]:
+    return {"type": "http.response.body", "body": body, "more_body": more}
+
+
+async def test_readers_at_any_time_get_the_whole_body() -> None:
+    response = SharedResponse()
+    recorder = ResponseRecorder(b"{}", response)
+    early = asyncio.create_task(response.wait_for_body())
+    await recorder.send(START)
+    await recorder.send(part(b"one"))
+    assert (await response.started()).is_stream
+    await recorder.send(part(b"two", more=False))
+    assert await early == await response.wait_for_body() == b"onetwo"
+    assert response.has_ended
+    assert response.is_storable
+    assert response.ends_with(b"two")
+
+
+async def test_comments_are_kept_apart_from_the_body() -> None:
+    response = SharedResponse()
+    recorder = ResponseRecorder(b"", response)
+    await recorder.send(START)
+    await recorder.send(part(b": queue position 3\n\n"))
+    await recorder.send(part(b"", more=False))
+    assert response.comment == b": queue position 3\n\n"
+    assert await response.wait_for_body() == b""
+
+
+async def test_an_overlong_body_loses_its_beginning_for_slow_readers_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_response, "MAX_BYTES", 4)
+    response = SharedResponse()
+    chunks = response.chunks()
+    response.append(b"abc")
+    assert await anext(chunks) == b"abc"
+    response.append(b"def")
+    assert not response.has_beginning
+    assert not response.is_storable
+    assert await anext(chunks) == b"def"
+    with pytest.raises(SlowClient):
+        await response.wait_for_body()
+
+
+async def test_an_error_reaches_readers_and_the_first_end_counts() -> None:
+    response = SharedResponse()
+    response.end(RuntimeError("first"))
+    response.end()
+    with pytest.raises(RuntimeError, match="first"):
+        await response.started()
+    response.start(ResponseHead(200, {}))
+    with pytest.raises(RuntimeError, match="first"):
+        await response.wait_for_body()
+
+
+async def test_without_readers_it_is_abandoned_and_its_route_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_response, "LINGER_SECONDS", 0.01)
+    response = SharedResponse()
+    recorder = ResponseRecorder(b"body", response)
+    assert (await recorder.receive())["body"] == b"body"
+    with response.reader():
+        await asyncio.sleep(0.03)
+        assert not response.abandoned.is_set()
+    assert (await recorder.receive())["type"] == "http.disconnect"

@@ -1,0 +1,52 @@
+"""Assembly of a gateway: every route is authenticated or public, and settings reach the components."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway import app as gateway_app
+from gateway.http import error_handlers
+from gateway.jobs.reply_inbox import ReplyInbox
+from runtime.lifecycle import StartupError
+from tests.gateway.conftest import MODEL, SetStage, eventually
+
+
+async def test_an_unprotected_route_prevents_the_start(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(error_handlers, "install", lambda app: app.get("/forgotten")(lambda: None))
+    with pytest.raises(StartupError, match="/forgotten"):
+        await set_stage()
+
+
+async def test_an_invalid_alias_file_prevents_the_start(set_stage: SetStage, tmp_path: Path) -> None:
+    file = tmp_path / "aliases.toml"
+    file.write_text("[aliases]\nx = 1\n")
+    with pytest.raises(StartupError, match="must be a model's name"):
+        await set_stage(model_aliases=str(file))
+
+
+async def test_load_is_reported_to_other_gateways(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[Any] = []
+    monkeypatch.setattr(gateway_app, "LOAD_SECONDS", 0.005)
+    stage = await set_stage()
+    monkeypatch.setattr(stage.gateway.bus, "send_control", lambda _target, message: sent.append(message))
+    await eventually(lambda: bool(sent))
+    assert sent[0].gateway == stage.gateway.settings.gateway_id
+
+
+async def test_a_background_task_that_dies_fails_running_requests(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed: list[Exception] = []
+    stage = await set_stage()
+    monkeypatch.setattr(ReplyInbox, "fail_all", lambda _inbox, error: failed.append(error))
+
+    async def broken() -> None:
+        raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError):
+        await gateway_app._supervise(stage.gateway, broken())
+    assert len(failed) == 1
+    assert (await stage.client.get(f"/v1/models/{MODEL}")).status_code == 200

@@ -1,0 +1,36 @@
+"""The gateway's settings: limits are validated, and waits depend on the service class."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from auth_billing.rate_limits.limits import Kind
+from gateway.settings import GatewaySettings
+from router.messages import ServiceClass
+
+
+def test_flex_may_wait_longer_but_never_shorter() -> None:
+    waits = GatewaySettings(max_wait=10, max_wait_flex=60).max_waits
+    assert waits == {ServiceClass.PRIORITY: 10, ServiceClass.DEFAULT: 10, ServiceClass.FLEX: 60}
+    assert GatewaySettings(max_wait=10, max_wait_flex=1).max_waits[ServiceClass.FLEX] == 10
+
+
+def test_default_limits_are_parsed_by_kind() -> None:
+    limits = GatewaySettings(limits_per_key="60 requests/minute", limits_per_project="5 concurrent").default_limits
+    assert limits[Kind.KEY].requests_per_minute == 60
+    assert limits[Kind.PROJECT].concurrent_requests == 5
+    assert limits[Kind.MODEL].requests_per_minute is None
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"limits_per_key": "many"}, {"gateway_id": "a b"}, {"port": 70_000}, {"max_wait": 0}, {"max_choices": 129}],
+)
+def test_invalid_settings_are_refused(setting: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        GatewaySettings(**setting)
+
+
+def test_secrets_are_not_in_the_representation() -> None:
+    assert "hunter2" not in repr(GatewaySettings(api_key_pepper="hunter2", control_secret="hunter2"))
