@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from auth_billing.rate_limits.limits import Kind
+from auth_billing.rate_limits.limits import SubjectKind
 from gateway.settings import GatewaySettings
 from router.messages import ServiceClass
 
@@ -18,9 +18,9 @@ def test_flex_may_wait_longer_but_never_shorter() -> None:
 
 def test_default_limits_are_parsed_by_kind() -> None:
     limits = GatewaySettings(limits_per_key="60 requests/minute", limits_per_project="5 concurrent").default_limits
-    assert limits[Kind.KEY].requests_per_minute == 60
-    assert limits[Kind.PROJECT].concurrent_requests == 5
-    assert limits[Kind.MODEL].requests_per_minute is None
+    assert limits[SubjectKind.KEY].requests_per_minute == 60
+    assert limits[SubjectKind.PROJECT].concurrent_requests == 5
+    assert limits[SubjectKind.MODEL].requests_per_minute is None
 
 
 @pytest.mark.parametrize(
