@@ -24,7 +24,7 @@ from proxy.errors import (
     UpstreamTimeout,
     UpstreamUnreachable,
 )
-from proxy.forwarded_job import ForwardedJob
+from proxy.forwarded_attempt import ForwardedAttempt
 from proxy.metrics import ProxyMetrics
 from proxy.request import body_of, path_of
 from proxy.stream import ChoiceDelta, StreamParser
@@ -55,7 +55,7 @@ class Forwarder:
         model: str,
         spec: ModelSpec,
         upstreams: Mapping[str, Upstream],
-        consumer: JobConsumer[ForwardedJob],
+        consumer: JobConsumer[ForwardedAttempt],
         metrics: ProxyMetrics,
         *,
         worker: str,
@@ -72,42 +72,42 @@ class Forwarder:
 
     # Start of a job
 
-    def open(self, job: Job, delivery: Delivery) -> ForwardedJob:
+    def open(self, job: Job, delivery: Delivery) -> ForwardedAttempt:
         """Create a new attempt at `job`."""
-        return ForwardedJob(job, delivery, max_model_len=self._spec.max_model_len)
+        return ForwardedAttempt(job, delivery, max_model_len=self._spec.max_model_len)
 
-    async def begin(self, taken: ForwardedJob) -> None:
+    async def begin(self, attempt: ForwardedAttempt) -> None:
         """Forward a job once a slot is free; fail it if it was begun, because no upstream can resume an answer."""
-        if taken.job.begun:
-            self.fail(taken, FailureCode.WORKER_LOST, "The worker was lost after it had begun to answer.")
+        if attempt.job.begun:
+            self.fail(attempt, FailureCode.WORKER_LOST, "The worker was lost after it had begun to answer.")
             return
-        self._admission.enqueue(taken)
+        self._admission.enqueue(attempt)
         self.admit()
 
     def admit(self) -> None:
         """Start waiting jobs in the free slots."""
-        while (taken := self._admission.admit()) is not None:
-            taken.task = asyncio.create_task(self._answer(taken))
-            taken.task.add_done_callback(partial(self._handle_task_end, taken))
+        while (attempt := self._admission.admit()) is not None:
+            attempt.task = asyncio.create_task(self._answer(attempt))
+            attempt.task.add_done_callback(partial(self._handle_task_end, attempt))
         self._metrics.load(self._admission.admitted, self._admission.waiting)
 
-    def _handle_task_end(self, taken: ForwardedJob, task: asyncio.Task[None]) -> None:
+    def _handle_task_end(self, attempt: ForwardedAttempt, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            taken.log.error("forwarding failed", exc_info=error)
-            self.fail(taken, FailureCode.ENGINE_ERROR, "The worker failed on this request.")
+            attempt.log.error("forwarding failed", exc_info=error)
+            self.fail(attempt, FailureCode.ENGINE_ERROR, "The worker failed on this request.")
 
     # Requests to upstreams
 
-    async def _answer(self, taken: ForwardedJob) -> None:
+    async def _answer(self, attempt: ForwardedAttempt) -> None:
         try:
-            await self._try_targets(taken)
+            await self._try_targets(attempt)
         except UpstreamError as error:
-            self._fail(taken, error)
+            self._fail(attempt, error)
         else:
-            self._metrics.estimated.inc(taken.plausible_usage is None)
-            self._end(taken, Finished(job_id=taken.job.id, attempt_id=taken.attempt_id, usage=taken.usage))
+            self._metrics.estimated.inc(attempt.plausible_usage is None)
+            self._end(attempt, Finished(job_id=attempt.job.id, attempt_id=attempt.attempt_id, usage=attempt.usage))
 
-    async def _try_targets(self, taken: ForwardedJob) -> None:
+    async def _try_targets(self, attempt: ForwardedAttempt) -> None:
         failure: UpstreamError | None = None
         for target in self._targets:
             for retry in range(self._spec.tries):
@@ -119,33 +119,33 @@ class Forwarder:
                 if retry:
                     await asyncio.sleep(delay_after(retry, RETRY_WAIT))
                 try:
-                    await self._request(taken, target)
+                    await self._request(attempt, target)
                     return
                 except FailoverError as error:
-                    if taken.begun:
+                    if attempt.begun:
                         raise
                     failure = error
                     if not error.transient:
                         break
         raise failure or UpstreamUnreachable("no upstream")
 
-    async def _request(self, taken: ForwardedJob, target: Target) -> None:
+    async def _request(self, attempt: ForwardedAttempt, target: Target) -> None:
         """Request the answer from one upstream, and update its circuit breaker."""
         breaker, outcome = target.upstream.breaker, "left"
         breaker.enter()
         try:
             async with asyncio.timeout(target.upstream.spec.timeouts.total):
-                if isinstance(taken.job.prompt, EmbeddingPrompt):
-                    await self._embed(taken, target, taken.job.prompt)
+                if isinstance(attempt.job.prompt, EmbeddingPrompt):
+                    await self._embed(attempt, target, attempt.job.prompt)
                 else:
-                    await self._stream(taken, target)
+                    await self._stream(attempt, target)
             outcome = "finished"
         except TimeoutError:
             outcome = UpstreamTimeout.outcome
             raise UpstreamTimeout("the whole answer took too long") from None
         except UpstreamError as error:
             outcome = error.outcome
-            taken.log.warning("upstream failed", upstream=target.upstream.name, failure=outcome, reason=error.reason)
+            attempt.log.warning("upstream failed", upstream=target.upstream.name, failure=outcome, reason=error.reason)
             if error.retry_after is not None:
                 breaker.pause(error.retry_after)
             elif error.counts_as_failure:
@@ -158,111 +158,113 @@ class Forwarder:
                 breaker.failed()
             self._metrics.upstream_requests(target.upstream.name, outcome).inc()
 
-    async def _stream(self, taken: ForwardedJob, target: Target) -> None:
+    async def _stream(self, attempt: ForwardedAttempt, target: Target) -> None:
         spec = target.upstream.spec
-        body = body_of(with_token_limit(taken.job, taken.max_model_len), spec, target.model)
-        parser = StreamParser.of(taken.job.n)
-        events = target.upstream.stream(path_of(taken.job), body)
+        body = body_of(with_token_limit(attempt.job, attempt.max_model_len), spec, target.model)
+        parser = StreamParser.of(attempt.job.n)
+        events = target.upstream.stream(path_of(attempt.job), body)
         timeout = spec.timeouts.first_event
         try:
             while (data := await _next(events, timeout)) is not None:
                 timeout = spec.timeouts.between_events
                 target.upstream.breaker.succeeded()
-                taken.accepted = True
+                attempt.accepted = True
                 for piece in parser.parse(data):
-                    self._send(taken, piece)
-                taken.reported_usage = parser.usage
+                    self._send(attempt, piece)
+                attempt.reported_usage = parser.usage
         except FailoverError as error:
             if not parser.finished:
                 raise
-            taken.log.info("upstream failed after its answer", upstream=target.upstream.name, reason=error.reason)
+            attempt.log.info("upstream failed after its answer", upstream=target.upstream.name, reason=error.reason)
         finally:
             await events.aclose()  # type: ignore[attr-defined]  # it is a generator
         if not parser.finished:
             raise UpstreamUnreachable("the stream ended before the answer was complete")
 
-    async def _embed(self, taken: ForwardedJob, target: Target, prompt: EmbeddingPrompt) -> None:
-        body = body_of(taken.job, target.upstream.spec, target.model)
+    async def _embed(self, attempt: ForwardedAttempt, target: Target, prompt: EmbeddingPrompt) -> None:
+        body = body_of(attempt.job, target.upstream.spec, target.model)
         timeout = target.upstream.spec.timeouts.first_event
         try:
             async with asyncio.timeout(timeout):
-                answer = await target.upstream.post(path_of(taken.job), body)
+                answer = await target.upstream.post(path_of(attempt.job), body)
         except TimeoutError:
             raise UpstreamTimeout(f"no answer within {timeout:g} s") from None
         embedded = await asyncio.to_thread(embeddings.parse, answer, len(prompt.inputs), prompt.dimensions)
         target.upstream.breaker.succeeded()
-        taken.accepted, taken.reported_usage = True, embedded.usage
-        self._start(taken)
+        attempt.accepted, attempt.reported_usage = True, embedded.usage
+        self._start(attempt)
         for index, vector in enumerate(embedded.vectors):
-            reply = Embedded(job_id=taken.job.id, attempt_id=taken.attempt_id, start=index, vectors=[vector])
-            self._consumer.outbox.put(taken.job.reply_to, reply)
+            reply = Embedded(job_id=attempt.job.id, attempt_id=attempt.attempt_id, start=index, vectors=[vector])
+            self._consumer.outbox.put(attempt.job.reply_to, reply)
         self._metrics.finished("stop")
 
-    def _start(self, taken: ForwardedJob) -> None:
-        self._metrics.time_to_first_token.observe(time.monotonic() - taken.received_at)
+    def _start(self, attempt: ForwardedAttempt) -> None:
+        self._metrics.time_to_first_token.observe(time.monotonic() - attempt.received_at)
         self._consumer.outbox.put(
-            taken.job.reply_to,
+            attempt.job.reply_to,
             Started(
-                job_id=taken.job.id,
-                attempt_id=taken.attempt_id,
+                job_id=attempt.job.id,
+                attempt_id=attempt.attempt_id,
                 worker_id=self._worker,
-                prompt_tokens=taken.usage.prompt_tokens,
-                delivery_count=taken.delivery.delivery_count,
+                prompt_tokens=attempt.usage.prompt_tokens,
+                delivery_count=attempt.delivery.delivery_count,
             ),
         )
 
-    def _send(self, taken: ForwardedJob, piece: ChoiceDelta) -> None:
-        first, before = not taken.begun and not any(taken.positions), taken.token_count.tokens
+    def _send(self, attempt: ForwardedAttempt, piece: ChoiceDelta) -> None:
+        first, before = not attempt.begun and not any(attempt.positions), attempt.token_count.tokens
         if first:
-            self._start(taken)
-        self._consumer.outbox.put(taken.job.reply_to, taken.release(piece), urgent=first)
-        self.tokens += taken.token_count.tokens - before
+            self._start(attempt)
+        self._consumer.outbox.put(attempt.job.reply_to, attempt.release(piece), urgent=first)
+        self.tokens += attempt.token_count.tokens - before
         if piece.finish is not None:
             self._metrics.finished(piece.finish)
 
     # End of a job
 
-    def _fail(self, taken: ForwardedJob, error: UpstreamError) -> None:
+    def _fail(self, attempt: ForwardedAttempt, error: UpstreamError) -> None:
         param, code, message = None, error.code, error.message
         if isinstance(error, RequestRefused):
             param = error.param
             code = FailureCode.CONTEXT_LENGTH_EXCEEDED if error.too_long else FailureCode.INVALID_PARAMETER
         self._end(
-            taken,
+            attempt,
             Failed(
-                job_id=taken.job.id,
-                attempt_id=taken.attempt_id,
+                job_id=attempt.job.id,
+                attempt_id=attempt.attempt_id,
                 code=code,
                 message=message,
                 param=param,
-                usage=taken.usage,
+                usage=attempt.usage,
                 retry_after=error.retry_after,
             ),
         )
 
-    def fail(self, taken: ForwardedJob, code: FailureCode, message: str) -> None:
+    def fail(self, attempt: ForwardedAttempt, code: FailureCode, message: str) -> None:
         """Close the connection and end a job as failed; the client gets `message`."""
-        self.abandon(taken)
+        self.abandon(attempt)
         self._end(
-            taken,
-            Failed(job_id=taken.job.id, attempt_id=taken.attempt_id, code=code, message=message, usage=taken.usage),
+            attempt,
+            Failed(
+                job_id=attempt.job.id, attempt_id=attempt.attempt_id, code=code, message=message, usage=attempt.usage
+            ),
         )
 
-    def cancel(self, taken: ForwardedJob) -> None:
+    def cancel(self, attempt: ForwardedAttempt) -> None:
         """Close the connection and end a job as cancelled: its gateway requested it or is gone."""
-        self.abandon(taken)
-        self._end(taken, Cancelled(job_id=taken.job.id, attempt_id=taken.attempt_id, usage=taken.usage))
+        self.abandon(attempt)
+        self._end(attempt, Cancelled(job_id=attempt.job.id, attempt_id=attempt.attempt_id, usage=attempt.usage))
 
-    def abandon(self, taken: ForwardedJob) -> None:
+    def abandon(self, attempt: ForwardedAttempt) -> None:
         """Close the connection of a job that another worker will answer; publishes no terminal message."""
-        if taken.task is not None:
-            taken.task.cancel()
+        if attempt.task is not None:
+            attempt.task.cancel()
 
-    def _end(self, taken: ForwardedJob, terminal: Terminal) -> None:
-        if taken.ended:
+    def _end(self, attempt: ForwardedAttempt, terminal: Terminal) -> None:
+        if attempt.ended:
             return
-        self._consumer.end(taken, terminal)
-        self._metrics.ended(terminal, taken.usage, time.monotonic() - taken.received_at)
+        self._consumer.end(attempt, terminal)
+        self._metrics.ended(terminal, attempt.usage, time.monotonic() - attempt.received_at)
         self.admit()
 
 

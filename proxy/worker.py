@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from proxy.catalogue import ModelSpec
-from proxy.forwarded_job import ForwardedJob
+from proxy.forwarded_attempt import ForwardedAttempt
 from proxy.forwarder import Forwarder
 from proxy.metrics import ProxyMetrics
 from proxy.upstream import Upstream
@@ -41,7 +41,7 @@ class ProxyWorker:
         self._worker = worker
         self._model = model
         self._spec = spec
-        self._consumer: JobConsumer[ForwardedJob] = JobConsumer(
+        self._consumer: JobConsumer[ForwardedAttempt] = JobConsumer(
             bus,
             worker=worker,
             model=model,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 
 from inference_worker.engine_protocol import EngineEvent, GenerationRequest, RequestFailed, TokenEvent
-from inference_worker.worker.engine_job import GenerationJob
+from inference_worker.worker.engine_attempt import GenerationAttempt
 from inference_worker.worker.job_handler import EngineJobHandler, HandlerContext
 from inference_worker.worker.text.output_text import Release
 from inference_worker.worker.text.processor import ModelLimits, TextProcessor
@@ -17,12 +17,12 @@ from router.messages import Delta, FailureCode, Job, PromptBounds, Task
 from router.transport.base import Delivery
 
 
-class GenerationHandler(EngineJobHandler[GenerationJob]):
+class GenerationHandler(EngineJobHandler[GenerationAttempt]):
     """Job handler of a worker whose model generates text."""
 
     task = Task.GENERATE
 
-    def __init__(self, text: TextProcessor, context: HandlerContext[GenerationJob]) -> None:
+    def __init__(self, text: TextProcessor, context: HandlerContext[GenerationAttempt]) -> None:
         super().__init__(context)
         self._text = text
 
@@ -36,79 +36,79 @@ class GenerationHandler(EngineJobHandler[GenerationJob]):
         """Coefficients of an upper bound on a prompt's tokens."""
         return self._text.bounds
 
-    def open(self, job: Job, delivery: Delivery) -> GenerationJob:
+    def open(self, job: Job, delivery: Delivery) -> GenerationAttempt:
         """Create a new attempt at `job`."""
-        return GenerationJob(job, delivery)
+        return GenerationAttempt(job, delivery)
 
-    async def _prepare(self, running: GenerationJob) -> None:
-        job = running.job
+    async def _prepare(self, attempt: GenerationAttempt) -> None:
+        job = attempt.job
         limits = ModelLimits(self._ready.max_model_len, self._ready.vocab_size)
-        request = await self._text.prepare(job, running.attempt_id, limits)
-        running.outputs = [self._text.open_output(job, choice) for choice in range(job.n)]
-        running.resume(job)
-        running.request = request
+        request = await self._text.prepare(job, attempt.attempt_id, limits)
+        attempt.outputs = [self._text.open_output(job, choice) for choice in range(job.n)]
+        attempt.resume(job)
+        attempt.request = request
 
-    def _on_started(self, running: GenerationJob) -> None:
-        if running.job.text.echo and not running.job.begun and isinstance(running.request, GenerationRequest):
-            echo = prompt_echo(self._text.tokenizer, running.job, running.attempt_id, running.request.prompt_ids)
-            self._outbox.put(running.job.reply_to, echo)
+    def _on_started(self, attempt: GenerationAttempt) -> None:
+        if attempt.job.text.echo and not attempt.job.begun and isinstance(attempt.request, GenerationRequest):
+            echo = prompt_echo(self._text.tokenizer, attempt.job, attempt.attempt_id, attempt.request.prompt_ids)
+            self._outbox.put(attempt.job.reply_to, echo)
 
-    def _handle_event(self, running: GenerationJob, event: EngineEvent) -> None:
-        if not isinstance(event, TokenEvent) or event.choice >= len(running.outputs):
+    def _handle_event(self, attempt: GenerationAttempt, event: EngineEvent) -> None:
+        if not isinstance(event, TokenEvent) or event.choice >= len(attempt.outputs):
             return
         if event.prompt is not None:
-            for reply in prompt_logprobs(self._text.tokenizer, running.job, running.attempt_id, event.prompt):
-                self._outbox.put(running.job.reply_to, reply)
+            for reply in prompt_logprobs(self._text.tokenizer, attempt.job, attempt.attempt_id, event.prompt):
+                self._outbox.put(attempt.job.reply_to, reply)
             if not event.token_ids and event.finish_reason is None:
                 return
-        self._observe(running, event)
+        self._observe(attempt, event)
         self.tokens += len(event.token_ids)
-        if not event.position and not running.job.begun:
-            running.cached_tokens = max(running.cached_tokens, event.cached_tokens)
-        release = running.outputs[event.choice].push(event)
+        if not event.position and not attempt.job.begun:
+            attempt.cached_tokens = max(attempt.cached_tokens, event.cached_tokens)
+        release = attempt.outputs[event.choice].push(event)
         if release is None:
             return
-        first_of_choice = len(running.ids[event.choice]) == running.delivered_tokens(event.choice)
-        first_of_job = not any(running.ids)
-        running.add_released(event.choice, release)
-        delta = _delta(running, event.choice, release, cached=running.usage.cached_tokens if first_of_job else 0)
-        self._outbox.put(running.job.reply_to, delta, urgent=first_of_choice)
+        first_of_choice = len(attempt.ids[event.choice]) == attempt.delivered_tokens(event.choice)
+        first_of_job = not any(attempt.ids)
+        attempt.add_released(event.choice, release)
+        delta = _delta(attempt, event.choice, release, cached=attempt.usage.cached_tokens if first_of_job else 0)
+        self._outbox.put(attempt.job.reply_to, delta, urgent=first_of_choice)
         if release.finish is not None:
             self._metrics.finished(release.finish)
             if event.finish_reason is None:  # ended by a stop string, which the engine can't detect
-                self._engine.abort(running.attempt_id, event.choice)
-        if running.finished:
-            self._finish(running)
+                self._engine.abort(attempt.attempt_id, event.choice)
+        if attempt.finished:
+            self._finish(attempt)
 
-    def _fail_as_reported(self, running: GenerationJob, failed: RequestFailed) -> None:
-        grammar = running.request.grammar if isinstance(running.request, GenerationRequest) else None
+    def _fail_as_reported(self, attempt: GenerationAttempt, failed: RequestFailed) -> None:
+        grammar = attempt.request.grammar if isinstance(attempt.request, GenerationRequest) else None
         if grammar is None or not failed.in_grammar:
-            super()._fail_as_reported(running, failed)
+            super()._fail_as_reported(attempt, failed)
             return
         message = f"Invalid '{grammar.param}': {failed.message}"
-        self.fail(running, FailureCode.INVALID_PARAMETER, message, grammar.param)
+        self.fail(attempt, FailureCode.INVALID_PARAMETER, message, grammar.param)
 
-    def _observe(self, running: GenerationJob, event: TokenEvent) -> None:
+    def _observe(self, attempt: GenerationAttempt, event: TokenEvent) -> None:
         now = time.monotonic()
-        if running.last_token_at is None:
-            running.first_token_at = now
-            self._metrics.time_to_first_token.observe(now - running.received_at)
-        elif running.job.n == 1 and event.token_ids:
-            self._metrics.inter_token_latency.observe((now - running.last_token_at) / len(event.token_ids))
-        running.last_token_at = now
+        if attempt.last_token_at is None:
+            attempt.first_token_at = now
+            self._metrics.time_to_first_token.observe(now - attempt.received_at)
+        elif attempt.job.n == 1 and event.token_ids:
+            self._metrics.inter_token_latency.observe((now - attempt.last_token_at) / len(event.token_ids))
+        attempt.last_token_at = now
 
-    def _count_finished(self, running: GenerationJob) -> None:
-        super()._count_finished(running)
+    def _count_finished(self, attempt: GenerationAttempt) -> None:
+        super()._count_finished(attempt)
         now = time.monotonic()
-        longest = max(map(len, running.ids))
-        if running.first_token_at is not None and longest > 1 and not running.job.begun:
-            self._metrics.time_per_output_token.observe((now - running.first_token_at) / (longest - 1))
+        longest = max(map(len, attempt.ids))
+        if attempt.first_token_at is not None and longest > 1 and not attempt.job.begun:
+            self._metrics.time_per_output_token.observe((now - attempt.first_token_at) / (longest - 1))
 
 
-def _delta(running: GenerationJob, choice: int, release: Release, *, cached: int) -> Delta:
+def _delta(attempt: GenerationAttempt, choice: int, release: Release, *, cached: int) -> Delta:
     return Delta(
-        job_id=running.job.id,
-        attempt_id=running.attempt_id,
+        job_id=attempt.job.id,
+        attempt_id=attempt.attempt_id,
         choice=choice,
         start=release.start,
         token_ids=release.ids,

@@ -18,8 +18,8 @@ import structlog
 
 from inference_worker.engine_protocol import EngineEvent, EngineLoad, Ready, RequestFailed, StepReport
 from inference_worker.errors import EngineDied, EngineStartFailed
+from inference_worker.worker.engine_attempt import EngineAttempt
 from inference_worker.worker.engine_client import EngineClient
-from inference_worker.worker.engine_job import EngineJob
 from inference_worker.worker.engine_watchdog import EngineWatchdog
 from inference_worker.worker.metrics import WorkerMetrics
 from inference_worker.worker.restart_policy import RestartPolicy
@@ -40,7 +40,7 @@ CRASHES_TO_ISOLATE = 2
 RESTART_WAIT = exponential_backoff(first=0.2, longest=5.0)
 """Delays before a restart, by the number of crashes within `CRASH_WINDOW`."""
 
-J = TypeVar("J", bound=EngineJob)
+J = TypeVar("J", bound=EngineAttempt)
 
 _log = structlog.get_logger(__name__)
 
@@ -65,7 +65,7 @@ class EngineJobHandler(ABC, Generic[J]):
     def __init__(self, context: HandlerContext[J]) -> None:
         self._engine = context.engine
         self._consumer = context.consumer
-        self._jobs = context.consumer.attempts
+        self._attempts = context.consumer.attempts
         self._admission = context.consumer.admission
         self._outbox = context.consumer.outbox
         self._metrics = context.metrics
@@ -98,23 +98,23 @@ class EngineJobHandler(ABC, Generic[J]):
         """Create a new attempt at `job`."""
 
     @abstractmethod
-    async def _prepare(self, running: J) -> None:
-        """Set `running.request` to the engine request of its job.
+    async def _prepare(self, attempt: J) -> None:
+        """Set `attempt.request` to the engine request of its job.
 
         Raises:
             PromptRejected: the model can't process the job's prompt or options.
         """
 
     @abstractmethod
-    def _handle_event(self, running: J, event: EngineEvent) -> None:
+    def _handle_event(self, attempt: J, event: EngineEvent) -> None:
         """Publish the replies that an engine event of an unfinished job leads to; call `_finish` after the last one."""
 
-    def _on_started(self, running: J) -> None:
+    def _on_started(self, attempt: J) -> None:
         """Publish further replies right after `Started`; the default publishes none."""
 
-    def _count_finished(self, running: J) -> None:
+    def _count_finished(self, attempt: J) -> None:
         """Record the metrics of a finished job."""
-        self._metrics.latency.observe(time.monotonic() - running.received_at)
+        self._metrics.latency.observe(time.monotonic() - attempt.received_at)
 
     # Engine lifecycle
 
@@ -178,22 +178,22 @@ class EngineJobHandler(ABC, Generic[J]):
 
     def _report_due(self) -> bool:
         """Whether the engine has unfinished jobs, so that a report of it is due."""
-        return self._up and any(self._admission.has_slot(running) for running in self._jobs if not running.ended)
+        return self._up and any(self._admission.has_slot(attempt) for attempt in self._attempts if not attempt.ended)
 
     def _handle_engine_exit(self, reason: str) -> None:
         """Count an engine crash against the jobs that were running: isolate or give up those without progress."""
-        in_engine = [running for running in self._jobs if not running.ended and self._admission.has_slot(running)]
-        for running in in_engine:  # a copy, because giving up a job admits further ones
-            running.crashes = 1 if running.progressed else running.crashes + 1
-            running.progressed = False
-            if running.crashes >= CRASHES_TO_GIVE_UP:
-                how = "isolated" if running.solo else "beside other jobs"
-                times = f"the engine crashed {running.crashes} times in a row while it ran this job"
-                self._consumer.fail_permanently(running, f"{times}, the last time {how}: {reason}")
-            elif running.crashes >= CRASHES_TO_ISOLATE:
-                running.solo = True
-                self._admission.release(running)
-                self._admission.enqueue(running)
+        in_engine = [attempt for attempt in self._attempts if not attempt.ended and self._admission.has_slot(attempt)]
+        for attempt in in_engine:  # a copy, because giving up a job admits further ones
+            attempt.crashes = 1 if attempt.progressed else attempt.crashes + 1
+            attempt.progressed = False
+            if attempt.crashes >= CRASHES_TO_GIVE_UP:
+                how = "isolated" if attempt.solo else "beside other jobs"
+                times = f"the engine crashed {attempt.crashes} times in a row while it ran this job"
+                self._consumer.fail_permanently(attempt, f"{times}, the last time {how}: {reason}")
+            elif attempt.crashes >= CRASHES_TO_ISOLATE:
+                attempt.solo = True
+                self._admission.release(attempt)
+                self._admission.enqueue(attempt)
 
     async def _restart(self, reason: str) -> None:
         while True:
@@ -218,69 +218,69 @@ class EngineJobHandler(ABC, Generic[J]):
     def _resubmit(self) -> None:
         """Submit the unfinished jobs to the new engine."""
         self._metrics.engine_restarts.inc()
-        for running in self._jobs:
-            if not running.ended and self._admission.has_slot(running):
-                self._submit(running)
+        for attempt in self._attempts:
+            if not attempt.ended and self._admission.has_slot(attempt):
+                self._submit(attempt)
         self.admit()
 
     # Start of a job
 
-    async def begin(self, running: J) -> None:
+    async def begin(self, attempt: J) -> None:
         """Prepare a job and submit it to the engine once a slot is free; fail it if its prompt is rejected."""
         try:
-            await self._prepare(running)
+            await self._prepare(attempt)
         except PromptRejected as error:
-            self.fail(running, error.code, error.message, error.param)
+            self.fail(attempt, error.code, error.message, error.param)
             return
-        if running.ended:  # cancelled or handed back while it was prepared
+        if attempt.ended:  # cancelled or handed back while it was prepared
             return
-        self._admission.enqueue(running)
+        self._admission.enqueue(attempt)
         self.admit()
 
     def admit(self) -> None:
         """Start waiting jobs in the free slots."""
-        while (running := self._admission.admit()) is not None and running.request is not None:
+        while (attempt := self._admission.admit()) is not None and attempt.request is not None:
             started = Started(
-                job_id=running.job.id,
-                attempt_id=running.attempt_id,
+                job_id=attempt.job.id,
+                attempt_id=attempt.attempt_id,
                 worker_id=self._worker,
-                prompt_tokens=running.request.prompt_tokens,
-                delivery_count=running.delivery.delivery_count,
+                prompt_tokens=attempt.request.prompt_tokens,
+                delivery_count=attempt.delivery.delivery_count,
             )
-            self._admission.charge(running, prompt=running.request.prompt_tokens)
-            self._outbox.put(running.job.reply_to, started)
-            self._on_started(running)
-            if running.finished:  # an earlier attempt delivered everything but the terminal message
-                self._finish(running)
+            self._admission.charge(attempt, prompt=attempt.request.prompt_tokens)
+            self._outbox.put(attempt.job.reply_to, started)
+            self._on_started(attempt)
+            if attempt.finished:  # an earlier attempt delivered everything but the terminal message
+                self._finish(attempt)
             else:
-                self._submit(running)
+                self._submit(attempt)
 
-    def _submit(self, running: J) -> None:
-        if running.request is None:
+    def _submit(self, attempt: J) -> None:
+        if attempt.request is None:
             return
         try:
-            self._engine.submit(running.remaining(running.request))
+            self._engine.submit(attempt.remaining(attempt.request))
         except EngineDied:
-            running.log.debug("engine is restarting, the job is submitted afterwards")
+            attempt.log.debug("engine is restarting, the job is submitted afterwards")
 
     # Progress and end of a job
 
     def apply(self, report: StepReport) -> None:
         """Publish the replies that follow from a step report, and end finished and failed jobs."""
         for event in report.events:
-            running = self._jobs.by_id(event.request)
-            if running is None or running.ended:
+            attempt = self._attempts.by_id(event.request)
+            if attempt is None or attempt.ended:
                 self._metrics.discarded_tokens.inc(event.tokens)
                 continue
-            first, running.progressed, running.solo = not running.progressed, True, False
-            self._admission.charge(running, output=event.tokens)
-            self._handle_event(running, event)
+            first, attempt.progressed, attempt.solo = not attempt.progressed, True, False
+            self._admission.charge(attempt, output=event.tokens)
+            self._handle_event(attempt, event)
             if first:
                 self.admit()
         for failed in report.failed:
-            running = self._jobs.by_id(failed.request)
-            if running is not None:
-                self._fail_as_reported(running, failed)
+            attempt = self._attempts.by_id(failed.request)
+            if attempt is not None:
+                self._fail_as_reported(attempt, failed)
             if failed.in_step:
                 self._restart_policy.record_fault()
         if self._restart_policy.restart_due and not self._replacing:
@@ -291,41 +291,41 @@ class EngineJobHandler(ABC, Generic[J]):
         self._metrics.engine.load, self._metrics.engine.waiting = report.load, self._admission.waiting
         self._outbox.flush_due()
 
-    def _finish(self, running: J) -> None:
-        self._end(running, Finished(job_id=running.job.id, attempt_id=running.attempt_id, usage=running.usage))
+    def _finish(self, attempt: J) -> None:
+        self._end(attempt, Finished(job_id=attempt.job.id, attempt_id=attempt.attempt_id, usage=attempt.usage))
 
-    def fail(self, running: J, code: FailureCode, message: str, param: str | None = None) -> None:
+    def fail(self, attempt: J, code: FailureCode, message: str, param: str | None = None) -> None:
         """End a job as failed; the client gets `message`."""
-        self._engine.abort(running.attempt_id)
+        self._engine.abort(attempt.attempt_id)
         terminal = Failed(
-            job_id=running.job.id,
-            attempt_id=running.attempt_id,
+            job_id=attempt.job.id,
+            attempt_id=attempt.attempt_id,
             code=code,
             message=message,
             param=param,
-            usage=running.usage,
+            usage=attempt.usage,
         )
-        self._end(running, terminal)
+        self._end(attempt, terminal)
 
-    def _fail_as_reported(self, running: J, failed: RequestFailed) -> None:
-        running.log.error("request failed in the engine", reason=failed.message)
-        self.fail(running, FailureCode.ENGINE_ERROR, "The engine failed on this request.")
+    def _fail_as_reported(self, attempt: J, failed: RequestFailed) -> None:
+        attempt.log.error("request failed in the engine", reason=failed.message)
+        self.fail(attempt, FailureCode.ENGINE_ERROR, "The engine failed on this request.")
 
-    def cancel(self, running: J) -> None:
+    def cancel(self, attempt: J) -> None:
         """End a job as cancelled: its gateway requested it or is gone."""
-        self._engine.abort(running.attempt_id)
-        self._end(running, Cancelled(job_id=running.job.id, attempt_id=running.attempt_id, usage=running.usage))
+        self._engine.abort(attempt.attempt_id)
+        self._end(attempt, Cancelled(job_id=attempt.job.id, attempt_id=attempt.attempt_id, usage=attempt.usage))
 
-    def abandon(self, running: J) -> None:
+    def abandon(self, attempt: J) -> None:
         """Abort a job that another worker will answer; publishes no terminal message."""
-        self._engine.abort(running.attempt_id)
+        self._engine.abort(attempt.attempt_id)
 
-    def _end(self, running: J, terminal: Terminal) -> None:
-        if running.ended:
+    def _end(self, attempt: J, terminal: Terminal) -> None:
+        if attempt.ended:
             return
-        self._consumer.end(running, terminal)
+        self._consumer.end(attempt, terminal)
         if isinstance(terminal, Finished):
-            self._count_finished(running)
+            self._count_finished(attempt)
         else:
             self._metrics.finished("abort" if isinstance(terminal, Cancelled) else "error")
         self.admit()

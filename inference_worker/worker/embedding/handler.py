@@ -11,14 +11,14 @@ import msgspec
 
 from inference_worker.engine_protocol import EmbeddingRequest, EngineEvent, EngineRequest, VectorEvent
 from inference_worker.worker.embedding.processor import MAX_TOKEN_BYTES, EmbeddingProcessor
-from inference_worker.worker.engine_job import EngineJob
+from inference_worker.worker.engine_attempt import EngineAttempt
 from inference_worker.worker.job_handler import EngineJobHandler, HandlerContext
 from router.messages import Embedded, Job, PromptBounds, Task, Usage
 from router.transport.base import Delivery
 
 
 @dataclass(eq=False)
-class EmbeddingJob(EngineJob):
+class EmbeddingAttempt(EngineAttempt):
     """One attempt at an embedding job."""
 
     tokens: dict[int, int] = field(default_factory=dict)
@@ -49,12 +49,12 @@ class EmbeddingJob(EngineJob):
         return ""
 
 
-class EmbeddingHandler(EngineJobHandler[EmbeddingJob]):
+class EmbeddingHandler(EngineJobHandler[EmbeddingAttempt]):
     """Job handler of a worker whose model computes embeddings."""
 
     task = Task.EMBED
 
-    def __init__(self, text: EmbeddingProcessor, context: HandlerContext[EmbeddingJob]) -> None:
+    def __init__(self, text: EmbeddingProcessor, context: HandlerContext[EmbeddingAttempt]) -> None:
         super().__init__(context)
         self._text = text
 
@@ -68,31 +68,31 @@ class EmbeddingHandler(EngineJobHandler[EmbeddingJob]):
         """Coefficients of an upper bound on an input's tokens."""
         return self._text.bounds
 
-    def open(self, job: Job, delivery: Delivery) -> EmbeddingJob:
+    def open(self, job: Job, delivery: Delivery) -> EmbeddingAttempt:
         """Create a new attempt at `job`."""
-        return EmbeddingJob(job, delivery)
+        return EmbeddingAttempt(job, delivery)
 
-    async def _prepare(self, running: EmbeddingJob) -> None:
-        request: EmbeddingRequest = await self._text.prepare(running.job, running.attempt_id, self._ready)
+    async def _prepare(self, attempt: EmbeddingAttempt) -> None:
+        request: EmbeddingRequest = await self._text.prepare(attempt.job, attempt.attempt_id, self._ready)
         tokens = {index: len(ids) for index, ids in enumerate(request.inputs)}
-        running.embedded_tokens = sum(tokens.pop(index) for index in request.embedded)
-        running.tokens = tokens
-        running.request = request
+        attempt.embedded_tokens = sum(tokens.pop(index) for index in request.embedded)
+        attempt.tokens = tokens
+        attempt.request = request
 
-    def _handle_event(self, running: EmbeddingJob, event: EngineEvent) -> None:
-        if not isinstance(event, VectorEvent) or event.index not in running.tokens:
+    def _handle_event(self, attempt: EmbeddingAttempt, event: EngineEvent) -> None:
+        if not isinstance(event, VectorEvent) or event.index not in attempt.tokens:
             return  # embedded a second time, after an engine crash
-        tokens = running.tokens.pop(event.index)
-        running.embedded_tokens += tokens
+        tokens = attempt.tokens.pop(event.index)
+        attempt.embedded_tokens += tokens
         self.tokens += tokens
         embedded = Embedded(
-            job_id=running.job.id,
-            attempt_id=running.attempt_id,
+            job_id=attempt.job.id,
+            attempt_id=attempt.attempt_id,
             start=event.index,
             vectors=[event.vector],
             tokens=tokens,
         )
-        self._outbox.put(running.job.reply_to, embedded)
-        if not running.tokens:
+        self._outbox.put(attempt.job.reply_to, embedded)
+        if not attempt.tokens:
             self._metrics.finished("stop")
-            self._finish(running)
+            self._finish(attempt)

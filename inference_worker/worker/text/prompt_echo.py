@@ -16,7 +16,7 @@ MAX_POSITIONS = 128
 """Maximum positions of one reply: about 100 kB of JSON with 20 alternatives each."""
 
 
-def prompt_echo(tokenizer: Tokenizer, job: Job, attempt: str, prompt_ids: list[int]) -> PromptEcho:
+def prompt_echo(tokenizer: Tokenizer, job: Job, attempt_id: str, prompt_ids: list[int]) -> PromptEcho:
     """Return the prompt as the model got it: a text prompt that was not truncated as sent, any other decoded."""
     whole = isinstance(job.prompt, TextPrompt) and job.text.truncate_prompt_tokens is None
     text = (
@@ -26,20 +26,20 @@ def prompt_echo(tokenizer: Tokenizer, job: Job, attempt: str, prompt_ids: list[i
     )
     return PromptEcho(
         job_id=job.id,
-        attempt_id=attempt,
+        attempt_id=attempt_id,
         token_ids=prompt_ids,
         text=text,
         first_text=tokenizer.token_text(prompt_ids[0]),
     )
 
 
-def prompt_logprobs(tokenizer: Tokenizer, job: Job, attempt: str, scores: PromptScores) -> Iterator[PromptLogprobs]:
+def prompt_logprobs(tokenizer: Tokenizer, job: Job, attempt_id: str, scores: PromptScores) -> Iterator[PromptLogprobs]:
     """Yield the replies with the log probabilities of the prompt that an engine step reported."""
     for start in range(0, len(scores.logprobs), MAX_POSITIONS):
         part = slice(start, start + MAX_POSITIONS)
         yield PromptLogprobs(
             job_id=job.id,
-            attempt_id=attempt,
+            attempt_id=attempt_id,
             start=scores.start + start,
             logprobs=[token_logprob(tokenizer, one) for one in scores.logprobs[part]],
             ranks=scores.ranks[part],

@@ -15,7 +15,7 @@ from router.messages import Job, Usage
 
 
 @dataclass(eq=False)
-class EngineJob(Attempt):
+class EngineAttempt(Attempt):
     """One attempt at a job that runs in the engine. `attempt` is also its request id there."""
 
     request: EngineRequest | None = None
@@ -32,7 +32,7 @@ class EngineJob(Attempt):
 
 
 @dataclass(eq=False)
-class GenerationJob(EngineJob):
+class GenerationAttempt(EngineAttempt):
     """One attempt at a text generation job."""
 
     outputs: list[OutputText] = field(default_factory=list)

@@ -16,7 +16,7 @@ from router.messages import Delta, EmbeddingPrompt, Usage
 
 
 @dataclass(eq=False)
-class ForwardedJob(Attempt):
+class ForwardedAttempt(Attempt):
     """One attempt at a job, which tries upstreams in turn until one begins to answer."""
 
     max_model_len: int = 1
